@@ -15,13 +15,17 @@ SHARED := --dist loadfile --no-loadscope-reorder
 REPORT := $(or $(JUNIT),build/tests).xml
 # Touched when all tests have been compiled.
 COMPILED := .venv/.tests-compiled
+# Fewer changed files are compiled by each process as it collects: one process that collects first costs ten seconds.
+CHANGED_MAX := 100
+# The compiler's last stage and a collector with threads do not pay in the JVM that writes the archive (tests/conftest.py).
+SHORT_LIVED := -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
 WITHOUT_SPARK := tests/simulation tests/unit tests/typing
 
 # Without files of bytecode each process that tests start would compile penstock anew, and pytest the tests: a sixth of a run.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup helm manifests demo demo-kafka cluster servers test test-fast test-flink coverage test-figures parity lint fix sim soak corpora chaos bench bench-peers docs check clean
+.PHONY: help setup helm manifests demo demo-kafka cluster servers test test-fast test-flink coverage test-figures parity lint fix sim soak corpora chaos bench bench-peers docs reference changelog check clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,7 +35,7 @@ setup: $(READY) ## a virtual environment in .venv with all that the other target
 $(READY): pyproject.toml
 	@test -n "$(PYTHON)" || { echo "penstock needs Python 3.11 or newer, found: $$(python3 --version 2>&1)." \
 		"Name another one: make setup PYTHON=/path/to/python3.12" >&2; exit 1; }
-	@echo "Installing penstock and its tools into .venv (a gigabyte on disk; minutes the first time) ..."
+	@echo "Installing penstock and its tools into .venv (2 GB on disk; minutes the first time) ..."
 # Making the environment takes seconds and is not interrupted: Python would end with a traceback, and leave a half.
 	@trap 'echo "Interrupted. What was installed stays in .venv; make setup goes on from there." >&2; exit 130' INT; \
 		test -x $(BIN)/python || (trap "" INT; $(PYTHON) -m venv .venv) && \
@@ -46,19 +50,19 @@ demo-kafka: $(READY) ## the same flights from a Kafka topic into another and int
 cluster: $(READY) ## a standalone Spark cluster on the loopback, until Ctrl-C: docs/deploy/standalone.md
 	@$(BIN)/python -m penstock.testing.standalone_cluster $(ARGS)
 
-servers: $(READY) ## a Kafka broker, a schema registry, a PostgreSQL, a Redis and an S3 server on the loopback, until Ctrl-C: docs/how-to/{kafka,postgres,redis,sources-and-sinks}.md
+servers: $(READY) ## a Kafka broker, a schema registry, a PostgreSQL, a Redis and an S3 server on the loopback, until Ctrl-C: docs/how-to/{kafka,postgres,redis,files-reading}.md
 	@$(BIN)/python -m penstock.testing.servers
 
 test: $(READY) ## all tests but the soak; a part: make test ARGS="tests/spark -k savepoint"
 # Before the processes share the tests: what they would all do at once, each for itself.
-	@$(if $(ARGS),,$(BIN)/python -m penstock.hosts.spark.driver.class_archive_builder & \
-		{ test -e $(COMPILED) && test -z "$$(find src tests -name '*.py' -newer $(COMPILED) -print -quit)"; } \
+	@$(if $(ARGS),,SPARK_SUBMIT_OPTS="$(SHORT_LIVED)" $(BIN)/python -m penstock.hosts.spark.driver.class_archive_builder & \
+		{ test -e $(COMPILED) && test $$(find src tests -name '*.py' -newer $(COMPILED) | wc -l) -lt $(CHANGED_MAX); } \
 		|| { $(PYTEST) --collect-only -qq > /dev/null; touch $(COMPILED); }; wait)
 	@$(if $(ARGS),$(PYTEST) $(ARGS),$(PYTEST) -n $$(($(WORKERS) + 2)) $(SHARED) --junitxml=$(REPORT); \
 		status=$$?; $(BIN)/python tests/budget.py $(REPORT); exit $$status)
 
-test-fast: $(READY) ## unit tests, types and a part of the simulation, without Spark: about three minutes
-	@$(PYTEST) -n $(WORKERS) $(SHARED) -m 'not slow and not soak' --ignore-glob 'tests/simulation/test_*mutants.py' $(WITHOUT_SPARK) $(ARGS)
+test-fast: $(READY) ## unit tests, types and a part of the simulation, without Spark: two and a half minutes on two quiet cores
+	@$(PYTEST) -n $(WORKERS) $(SHARED) -m 'not slow and not thorough and not soak' --ignore-glob 'tests/simulation/test_*mutants.py' $(WITHOUT_SPARK) $(ARGS)
 
 test-flink: $(READY) ## Flink's own command, classes and web pages against our REST, from the wheel apache-flink (fetched once)
 	@home=$$($(BIN)/python -m benchmarks.peers.environments) && FLINK_HOME=$$home $(PYTEST) tests/e2e/test_flinks_clients.py $(ARGS)
@@ -132,6 +136,12 @@ docs: $(READY) ## the manual, into build/site: what it shows of the code is read
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
 
 check: lint docs test ## what CI runs
+
+reference: $(READY) ## the parts of docs/ that are read from the code: API, configuration, commands, metrics, examples
+	@$(BIN)/python -m manual.generated
+
+changelog: ## CHANGELOG.md, from the fragments of changelog.d
+	@$(or $(PYTHON),python3) -m manual.changelog
 
 clean: ## remove .venv and all that tools have left
 	@rm -rf .venv coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist spark-warehouse

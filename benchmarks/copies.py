@@ -17,7 +17,7 @@ import msgspec
 import numpy
 
 from penstock.common import Row
-from penstock.common.values.copies import own_copy
+from penstock.common.values.copies import independent_copy
 
 _TURNS, _TURN_S = 60, 0.001
 
@@ -123,7 +123,7 @@ def pickled(value: Any) -> Any:
 
 def microseconds(value: Any) -> tuple[float, float]:
     """Return what a copy and a pickling with its unpickling take in their fastest turns, which alternate."""
-    copies: tuple[Callable[[Any], Any], ...] = (own_copy, pickled)
+    copies: tuple[Callable[[Any], Any], ...] = (independent_copy, pickled)
     best = [float("inf")] * len(copies)
     begun = time.perf_counter()
     pickled(value)

@@ -118,17 +118,17 @@ def main() -> None:
     parser.add_argument("--seconds", type=int, default=10)
     arguments = parser.parse_args()
     graph = job_graph(arguments.subtasks // _LEVELS)
-    master = JobMaster("measured", graph, JobSettings(), NoRestart(), time.time_ns() // 1_000_000)
+    master = JobMaster("measured", graph, JobSettings(), NoRestart(), now_ms=time.time_ns() // 1_000_000)
     server = ControlServer("127.0.0.1")
     query: Any = SimpleNamespace(is_active=True, failure=lambda: None, stop=lambda: None)
     host = JobMasterHost(
         master,
         server,
-        {},
-        DirectoryStorage(tempfile.mkdtemp()),
-        lambda effect: query,
-        lambda base: base or "",
-        lambda: 0,
+        sinks={},
+        storage=DirectoryStorage(tempfile.mkdtemp()),
+        start_queries=lambda effect: query,
+        new_savepoint=lambda base: base or "",
+        count_slots=lambda: 0,
     )
     spawn = multiprocessing.get_context("spawn")
     end = spawn.Event()
@@ -136,7 +136,7 @@ def main() -> None:
     host.start()
     slots.start()
     # From the first that registers to the last.
-    _wait(lambda: len(master.regions[0].attempt.silent_from_the_start) < arguments.subtasks)
+    _wait(lambda: len(master.regions[0].attempt.slots_without_report) < arguments.subtasks)
     began = time.perf_counter()
     _wait(lambda: host.status is JobStatus.RUNNING)
     registered_s = time.perf_counter() - began
@@ -146,7 +146,7 @@ def main() -> None:
     cores = (time.process_time() - began_cpu) / (time.perf_counter() - began)
     end.set()
     began = time.perf_counter()
-    assert host.over.wait(_TIMEOUT_S), "the job has not ended"
+    assert host.ended.wait(_TIMEOUT_S), "the job has not ended"
     closed_s = time.perf_counter() - began
     slots.join()
     assert host.status is JobStatus.FINISHED, host.error

@@ -71,7 +71,7 @@ def generate(orders: Connection, per_second: float) -> None:
     while True:
         due = began + number / per_second
         time.sleep(max(0.0, due - time.monotonic()))
-        asked = connection.ask(ReadCommand(0, operator=_UID, state=_STATE, keys=[str(number * 7919 % _KEYS)]))
+        asked = connection.query(ReadCommand(0, operator=_UID, state=_STATE, keys=[str(number * 7919 % _KEYS)]))
         asked.add_done_callback(lambda done, due=due: times.add(due, done.result()) if not done.exception() else None)  # type: ignore[misc]
         number += 1
         if orders.poll():

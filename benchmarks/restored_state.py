@@ -88,7 +88,7 @@ def write(arguments: argparse.Namespace, directory: Path, subtask: int, answers:
     changed = range(int(keys * arguments.changed_percent / 100))
     for checkpoint, written in enumerate([range(keys)] + [changed] * bool(changed), 1):
         keeper.put(written, arguments.value_bytes, groups, key_groups)
-        snapshot = OperatorSnapshot(_OPERATOR, keeper, chain, CheckpointOptions(full=checkpoint == 1))
+        snapshot = OperatorSnapshot(_OPERATOR, keeper, chain, options=CheckpointOptions(full=checkpoint == 1))
         state = finished(snapshot.write(f"{checkpoint}-{subtask}", storage, key_groups))
         snapshot.release()
         files = snapshot.written(state.keyed)
@@ -100,7 +100,7 @@ def restore(directory: Path, given: RestoredOperator, groups: range, answers: An
     """Restore the state of one subtask; answers with the seconds that it took, and those of CPU."""
     keeper, storage = Keeper(directory / "local"), DirectoryStorage(str(directory / "job"))
     began, began_cpu = time.monotonic(), time.process_time()
-    restore_operator(keeper, given, KeyedChain(), groups, _GROUPS, storage, [])
+    restore_operator(keeper, given, KeyedChain(), groups=groups, max_parallelism=_GROUPS, storage=storage, in_flight=[])
     took = time.monotonic() - began, time.process_time() - began_cpu
     missing = next((key for key in range(1_000) if KeyGroups(_GROUPS)[key] in groups and not has(keeper, key)), None)
     assert missing is None, f"{missing} is lost"
@@ -155,7 +155,7 @@ def main() -> None:
         shutil.rmtree(directory / "copy")
         for parallelism in arguments.to:
             vertex = CheckpointVertex(0, _OPERATOR, parallelism, _GROUPS, [(_OPERATOR, _OPERATOR)], False)
-            assigned = assign(manifest, [vertex], own=True, allow_non_restored=False)
+            assigned = assign(manifest, [vertex], owns_files=True, allow_non_restored=False)
             calls = [
                 (directory, assigned[SubtaskId(0, subtask)][_OPERATOR], key_group_range(subtask, _GROUPS, parallelism))
                 for subtask in range(parallelism)

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from benchmarks.measurement import tell
 from benchmarks.process_tree import Usage, usage
-from penstock.hosts.spark.driver.kept_jvm import end_free
+from penstock.hosts.spark.driver.jvm_lease import end_free_jvms
 
 _JOB = Path(__file__).with_name("first_record.py")
 _TIMEOUT_S = 120
@@ -59,7 +59,7 @@ def main() -> None:
         first_line(python, str(_JOB), **_KEPT)
         kept_record_s, kept_job_s, _ = first_line(python, str(_JOB), **_KEPT)
     finally:
-        end_free(os.environ)
+        end_free_jvms(os.environ)
     tell(
         {
             "python_s": statistics.median(run_s(python, "-c", "pass") for _ in rounds),

@@ -19,7 +19,7 @@ from penstock.common import Types, WatermarkStrategy
 from penstock.datastream import KeyedProcessFunction, RuntimeContext, StreamExecutionEnvironment
 from penstock.datastream.state import ValueStateDescriptor
 from penstock.engine.plan.new_program import pack_program
-from penstock.engine.rpc.commands import ask
+from penstock.engine.rpc.commands import send_command
 from penstock.engine.rpc.messages import Command
 from penstock.hosts.spark.payload import this_python
 from penstock.service.client.plan_executor import PlanExecutor
@@ -86,7 +86,7 @@ def main() -> None:
             asked_s = time.time()
             packed = _packed(program, out, arguments.parallelism, version)
             address = JobRegistry().find(NAME).address
-            ask(address, Command("update", program=packed), None, lambda: True)
+            send_command(address, Command("update", program=packed), None, lambda: True)
             took_s.append(time.time() - asked_s)
             seconds += range(int(asked_s), int(time.time()) + 1)
         time.sleep(arguments.checkpoint_interval_ms / 1000)

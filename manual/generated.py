@@ -1,6 +1,9 @@
-"""MkDocs hook: what the reference says about the code is read from the code, at each build.
+"""What the reference says about the code is read from the code.
 
-A comment `<!-- generated: NAME -->` on a page is replaced by what the function of that name in `SECTIONS` returns.
+A block of a page, from `<!-- generated: NAME -->` to `<!-- end of generated -->`, contains what the function of that
+name in `WRITTEN` returns. `make reference` writes it, so that the pages can be read in the repository; a test
+compares it with the code. As a hook of MkDocs, this module fills the block by `SECTIONS` at each build: mkdocstrings
+shows the API.
 """
 
 from __future__ import annotations
@@ -8,7 +11,7 @@ from __future__ import annotations
 import functools
 import importlib
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,7 @@ import griffe
 import typer
 from mkdocs.exceptions import PluginError
 
+from manual.api_text import described, paragraphs
 from penstock.common.config_options import ConfigOption
 from penstock.common.config_values import DurationType, MemorySizeType
 from penstock.common.configuration.options import ALL_OPTIONS
@@ -24,7 +28,9 @@ from penstock.service.cli.main import app
 from penstock.service.client.settings_check import WITHOUT_EFFECT
 
 ROOT = Path(__file__).parents[1]
-_MARKER = re.compile(r"^<!-- generated: ([\w/.-]+)(?: ([\w/.-]+))? -->$", re.MULTILINE)
+END = "<!-- end of generated -->"
+_MARKER = re.compile(r"^<!-- generated: ([\w/.-]+)(?: ([\w/.=-]+))? -->$", re.MULTILINE)
+_BLOCK = re.compile(rf"{_MARKER.pattern}(?:\n(?:(?!<!-- generated: ).*\n)*?{END}$)?", re.MULTILINE)
 _UNITS = {
     DurationType: ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"), (1, "ms")),
     MemorySizeType: ((1 << 30, "gb"), (1 << 20, "mb"), (1 << 10, "kb"), (1, "b")),
@@ -32,15 +38,38 @@ _UNITS = {
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Replace the comments of a page. Raises PluginError for one that names nothing."""
+    """Fill the blocks of a page. Raises PluginError for one that names nothing."""
+    return _filled(markdown, page.file.src_uri, SECTIONS)
 
+
+def written(markdown: str, name: str) -> str:
+    """Return the page with blocks as the repository has them."""
+
+    def block(text: str, marker: str) -> str:
+        return f"{marker}\n\n{text.strip()}\n\n{END}"
+
+    return _filled(markdown, name, WRITTEN, block)
+
+
+def _filled(
+    markdown: str,
+    name_of_page: str,
+    sections: Mapping[str, Callable[..., Iterator[str]]],
+    block: Callable[[str, str], str] = lambda text, _: text,
+) -> str:
     def section(match: re.Match[str]) -> str:
         name, argument = match.groups()
-        if name not in SECTIONS:
-            raise PluginError(f"{page.file.src_uri}: there is nothing generated called {name!r}")
-        return "\n".join(SECTIONS[name](*([argument] if argument else [])))
+        if name not in sections:
+            raise PluginError(f"{name_of_page}: there is nothing generated called {name!r}")
+        return block("\n".join(sections[name](*([argument] if argument else []))), match[0].partition("\n")[0])
 
-    return _MARKER.sub(section, markdown)
+    return _BLOCK.sub(section, markdown)
+
+
+@functools.cache
+def _source() -> griffe.Object | griffe.Alias:
+    """The package, read without being imported. Griffe reads all of it, whichever module is named: seconds."""
+    return griffe.load("penstock", search_paths=[str(ROOT / "src")])
 
 
 # Configuration
@@ -63,7 +92,7 @@ def configuration() -> Iterator[str]:
 
 def option_descriptions() -> dict[str, str]:
     """Return the docstring of each option's constant by the option's key; an option without one is left out."""
-    folder = griffe.load("penstock.common.configuration", search_paths=[str(ROOT / "src")])
+    folder = _source()["common.configuration"]
     found = {}
     for module in folder.modules.values():
         constants = vars(importlib.import_module(module.path))
@@ -101,7 +130,7 @@ def operator_metrics() -> Iterator[str]:
 def fields_of(path: str) -> Iterator[str]:
     """The attributes of a class, with their docstrings: `penstock.engine.jobmaster.metrics.VertexMetrics`."""
     module, _, name = path.rpartition(".")
-    described = griffe.load(module, search_paths=[str(ROOT / "src")])[name]
+    described = _source()[module.removeprefix("penstock.")][name]
     yield from ("| field | type | |", "| --- | --- | --- |")
     for field in described.attributes.values():
         text = field.docstring.value if field.docstring else ""
@@ -137,6 +166,38 @@ def api(door: str) -> Iterator[str]:
         if inherited := _inherited_unseen(getattr(module, name)):
             yield from ("    options:", f"      inherited_members: {inherited}")
         yield ""
+
+
+def api_as_text(door: str) -> Iterator[str]:
+    """The same, as text for readers of the repository."""
+    module = importlib.import_module(door)
+    yield from ("", f"## {door}", "", *paragraphs((module.__doc__ or "").strip()))
+    for name in public_names(door):
+        shown = getattr(module, name)
+        yield from described(name, shown, _inherited_unseen(shown))
+
+
+def entry(argument: str) -> Iterator[str]:
+    """One class or function that is not a door's own: its path, and `=` and the heading if that is not its name."""
+    path, _, heading = argument.partition("=")
+    yield from (f"::: {path}", "    options:", f"      inherited_members: {isinstance(_at(path), type)}")
+    if heading:
+        yield f"      heading: {heading}"
+
+
+def entry_as_text(argument: str) -> Iterator[str]:
+    """The same, as text for readers of the repository."""
+    path, _, heading = argument.partition("=")
+    shown = _at(path)
+    bases = shown.__mro__[1:] if isinstance(shown, type) else ()
+    names = {name for base in bases if base.__module__.startswith("penstock.") for name in vars(base)}
+    inherited = sorted(name for name in names - vars(shown).keys() if not name.startswith("_"))
+    yield from described(heading or shown.__name__, shown, inherited)
+
+
+def _at(path: str) -> Any:
+    module, _, name = path.rpartition(".")
+    return getattr(importlib.import_module(module), name)
 
 
 def _inherited_unseen(shown: Any) -> list[str]:
@@ -191,7 +252,7 @@ def _help(text: str) -> Iterator[str]:
         if lines and lines[0].strip() == "\b":
             yield from ("", "```text", *(line.removeprefix("  ") for line in lines[1:]), "```", "")
         else:
-            yield from (*lines, "")
+            yield from paragraphs("\n".join(line.strip() for line in lines))
 
 
 # Examples
@@ -201,13 +262,11 @@ def example(name: str) -> Iterator[str]:
     """The text of a program in examples/, below what it says about itself."""
     program = (ROOT / "examples" / f"{name}.py").read_text(encoding="utf-8")
     _, about, code = program.split('"""', 2)
-    paragraphs = about.strip().split("\n\n")
-    for paragraph in paragraphs:
-        shown = paragraph.splitlines()
-        if paragraph.lstrip().startswith("penstock"):
-            yield from ("", "```text", *(line.strip() for line in shown), "```")
+    for paragraph in about.strip().split("\n\n"):
+        if paragraph.startswith("    penstock"):
+            yield from ("", "```text", *(line.strip() for line in paragraph.splitlines()), "```")
         else:
-            yield from ("", *shown)
+            yield from ("", *paragraphs(paragraph))
     yield from ("", f'```python title="examples/{name}.py"', code.strip(), "```")
 
 
@@ -215,7 +274,22 @@ SECTIONS: dict[str, Callable[..., Iterator[str]]] = {
     "api": api,
     "command-line": command_line,
     "configuration": configuration,
+    "entry": entry,
     "example": example,
     "fields": fields_of,
     "operator-metrics": operator_metrics,
 }
+"""By the name in a comment."""
+WRITTEN = SECTIONS | {"api": api_as_text, "entry": entry_as_text}
+
+
+def main() -> None:
+    """Write the generated blocks of all pages."""
+    for page in sorted((ROOT / "docs").rglob("*.md")):
+        text = page.read_text(encoding="utf-8")
+        if _MARKER.search(text):
+            page.write_text(written(text, page.name), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -33,10 +33,15 @@ LEND_JVMS = "PENSTOCK_KEEP_SESSION"
 LANES = {"e2e": "programs", "chaos": "programs", "spark": "jobs"}
 """Folders on Spark, and who shares a process: what is started from a command line waits for JVMs most of the time, and
 leaves a core to the jobs inside of pytest. Three at a time would miss each other's deadlines."""
+STARTING_PROGRAMS = tuple(f"tests/spark/test_{name}.py" for name in ("refusals", "killed_jvm", "user_types"))
+"""Files on Spark that spend their time in programs which they start. They share the process of other such tests, and
+both lanes end together: the longer one decides how long a run takes."""
 ON_KAFKA = "tests/connectors/test_kafka"
 """What files with one broker begin with, one after the other: its start, and what it compiles, cost 15 s of CPU."""
 LONG_FILES_FIRST = [*LANES, "simulation"]
 """Processes that share the tests begin with these folders, so that they end together."""
+GARBAGE_OBJECTS = 50_000
+"""So many new objects until garbage is looked for, instead of Python's 700: a simulated program takes a sixth less."""
 NICENESS = 5
 """Of tests beside those on Spark: they take what these leave of the cores."""
 
@@ -52,9 +57,9 @@ def relative_names_lead_out_of_the_tree(tmp_path_factory: pytest.TempPathFactory
 def lent_jvms_end() -> Iterator[None]:
     """With the tests, and not ten minutes later."""
     yield
-    from penstock.hosts.spark.driver.kept_jvm import end_free
+    from penstock.hosts.spark.driver.jvm_lease import end_free_jvms
 
-    end_free(os.environ)
+    end_free_jvms(os.environ)
 
 
 @pytest.fixture
@@ -81,7 +86,7 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
-    """Collect tests without looking for garbage, and never look for it in what was imported.
+    """Collect tests without looking for garbage, never look for it in what was imported, and seldom in tests.
 
     Nearly all of that stays. To go through it again and again took a third of the collection, and a tenth of the tests.
     """
@@ -90,6 +95,7 @@ def pytest_collection() -> Iterator[None]:
         return (yield)
     finally:
         gc.freeze()
+        gc.set_threshold(GARBAGE_OBJECTS)
         gc.enable()
 
 
@@ -113,8 +119,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling |
 
     class LanesHaveProcesses(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            lane = "broker" if nodeid.startswith(ON_KAFKA) else LANES.get(_folder(nodeid))
-            return lane or super()._split_scope(nodeid)
+            if nodeid.startswith(ON_KAFKA):
+                return "broker"
+            if nodeid.startswith(STARTING_PROGRAMS):
+                return "programs"
+            return LANES.get(_folder(nodeid)) or super()._split_scope(nodeid)
 
     return LanesHaveProcesses(config, log) if config.getoption("dist") == "loadfile" else None
 

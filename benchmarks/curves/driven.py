@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from penstock.engine.runtime.chunks import Rows
 from penstock.engine.runtime.task.budget import Budget
 from penstock.engine.runtime.task.context import OperatorContext, SubtaskInfo, TaskContext
 from penstock.engine.runtime.task.metrics import OperatorCounters
@@ -21,11 +22,12 @@ class Driven:
         self._budget = Budget(time.perf_counter_ns)
         info = SubtaskInfo("job", 0, "task", 0, 1, 128, batched=False)
         task = TaskContext(info, lambda: 0, self._budget, KeyGroups(128), None)
-        operator.setup(OperatorContext(task, "operator", "", OperatorCounters("operator")), self)
+        operator.setup(OperatorContext(task, "operator", uid="", counters=OperatorCounters("operator")), self)
         operator.open()
 
-    def emit(self, values: list[Any], timestamps: list[int] | None) -> bool:
+    def emit(self, chunk: Rows) -> bool:
         """Take results."""
+        values = chunk.values
         self.results += len(values)
         return True
 
@@ -35,7 +37,7 @@ class Driven:
 
     def records(self, values: list[Any], timestamps: list[int]) -> None:
         """Send a chunk."""
-        self._step(lambda: self.operator.process(values, timestamps))
+        self._step(lambda: self.operator.process(Rows(values, timestamps)))
 
     def until(self, watermark: int) -> None:
         """Send a watermark."""

@@ -19,6 +19,7 @@ from penstock.engine.runtime.time.timers import HeapTimerQueue
 from penstock.engine.runtime.windows.choice import window_operator
 from penstock.engine.runtime.windows.contents import Aggregated
 from penstock.engine.runtime.windows.evaluation import Evaluation
+from penstock.engine.runtime.windows.windowing import WindowSettings
 
 _TIMERS_FOR_EACH = 1_000
 _SLIDE_MS = 1_000
@@ -47,7 +48,13 @@ def sliding(panes: int) -> Driven:
     assigner: Any = SlidingEventTimeWindows(panes * _SLIDE_MS, _SLIDE_MS)
     trigger = assigner.get_default_trigger(None)
     contents = Aggregated(UserFunction(Total(), "aggregate"))
-    return Driven(window_operator("windows", lambda record: record[0], assigner, trigger, contents, Evaluation()))
+    return Driven(
+        window_operator(
+            "windows",
+            lambda record: record[0],
+            WindowSettings(assigner=assigner, trigger=trigger, contents=contents, evaluation=Evaluation()),
+        )
+    )
 
 
 def measure(count: int) -> Figures:

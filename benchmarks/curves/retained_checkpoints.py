@@ -16,8 +16,7 @@ from penstock.engine.checkpoint.effects import StorageEffect, StoreManifest
 from penstock.engine.checkpoint.job_record import JobRecord
 from penstock.engine.checkpoint.manifest import Manifest, OperatorPart, SubtaskPart
 from penstock.engine.checkpoint.storage import DirectoryStorage, record_in
-from penstock.engine.checkpoint.storage_operations import carry_out
-from penstock.engine.checkpoint.storage_requests import StorageRequests
+from penstock.engine.checkpoint.storage_requests import StorageRequests, carry_out
 from penstock.engine.runtime.checkpoint_options import CheckpointOptions
 from penstock.engine.runtime.ids import SubtaskId
 from penstock.engine.state.handles import KeyedFile, OperatorState
@@ -56,7 +55,7 @@ def _complete(
         completed.acknowledged(SubtaskId(0, subtask), set(files))
         parts.append(SubtaskPart(subtask, OperatorState([KeyedFile(path, 1, [], []) for path in files])))
     manifest = Manifest("job", "a job", number, 1, 0, 0, [OperatorPart("op", "an operator", _SUBTASKS, 128, parts)], [])
-    requests.ask(StoreManifest(requests.number(), manifest, CheckpointOptions()))
+    requests.request(StoreManifest(requests.next_number(), manifest, CheckpointOptions()))
     _carry_out(effects, storage, requests)
     completed.add(manifest)
     completed.delete_subsumed([])

@@ -15,6 +15,7 @@ from penstock.engine.runtime.operators.function import UserFunction
 from penstock.engine.runtime.windows.choice import window_operator
 from penstock.engine.runtime.windows.contents import Reduced
 from penstock.engine.runtime.windows.evaluation import Evaluation
+from penstock.engine.runtime.windows.windowing import WindowSettings
 
 _RECORDS = 20_000
 _GAP_MS = 1_000
@@ -27,7 +28,11 @@ def measure(sessions: int) -> Figures:
     add = UserFunction(lambda one, other: (one[0], one[1] + other[1]), "reduce")
     trigger = assigner.get_default_trigger(None)
     driven = Driven(
-        window_operator("sessions", lambda record: record[0], assigner, trigger, Reduced(add), Evaluation())
+        window_operator(
+            "sessions",
+            lambda record: record[0],
+            WindowSettings(assigner=assigner, trigger=trigger, contents=Reduced(add), evaluation=Evaluation()),
+        )
     )
     times = [number * 10 * _GAP_MS for number in range(sessions)]
     driven.records([("key", 1)] * sessions, times)

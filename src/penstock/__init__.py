@@ -9,14 +9,14 @@ from types import ModuleType
 __version__ = "0.1.0"
 
 
-class _LeftOut(MetaPathFinder):
-    """Asked last for a module: whoever writes `penstock.` for `pyflink.` learns why one is missing, and what to do."""
+class _MissingModuleFinder(MetaPathFinder):
+    """Explains why a module of PyFlink's is missing in penstock, and what to do. It comes last in the import system."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         if fullname.startswith("penstock."):
-            # Not above: this is for the error alone.
+            # Imported here, because only the error needs it.
             from penstock.common.doors import pyflink_names
 
             reason = pyflink_names.reason(fullname.replace("penstock", "pyflink", 1))
@@ -25,4 +25,4 @@ class _LeftOut(MetaPathFinder):
         return None
 
 
-sys.meta_path.append(_LeftOut())
+sys.meta_path.append(_MissingModuleFinder())

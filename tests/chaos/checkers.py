@@ -76,7 +76,7 @@ _SAYS = {
     Kind.DAEMON_KILLED: r"SIGKILL|signal 9|killed|lost|ended|daemon",
     Kind.JVM_KILLED: r"JVM",
     Kind.EXECUTOR_KILLED: r"executor|lost|slots",
-    Kind.DRIVER_REPLACED: r"another run has taken|still running|gone on in the meantime",
+    Kind.DRIVER_REPLACED: r"another run has taken|still running|continued in the meantime",
     Kind.DISK_FULL: r"[Nn]o space left",
     Kind.STORE_FAILS: r"[Oo]peration not permitted",
     Kind.STATE_FLIPPED: r"damaged",

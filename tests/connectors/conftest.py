@@ -50,13 +50,15 @@ def postgres() -> Iterator[PostgresServer]:
 
 @pytest.fixture(scope="session")
 def captured_postgres() -> Iterator[PostgresServer]:
-    """One for tests of changes: a slot is made when no transaction is open, and other tests leave some prepared."""
+    """A server for tests of changes: a slot is created when no transaction is open, and other tests leave some
+    prepared.
+    """
     yield from _postgres()
 
 
 @pytest.fixture(scope="session")
 def plain_postgres() -> Iterator[PostgresServer]:
-    """One without prepared transactions, as servers come."""
+    """A server without prepared transactions, the default of PostgreSQL."""
     yield from _postgres(prepared_transactions=0)
 
 

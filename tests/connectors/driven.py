@@ -77,7 +77,7 @@ class SourceInTest:
                 elif step is END_OF_INPUT:
                     came = self.ended[subtask] = True
             if not came and not self._answer():
-                assert self.available.wait(PATIENCE_S), "nothing has come, and nobody has said so"
+                assert self.available.wait(PATIENCE_S), "nothing arrived, and no notification either"
         return chunks
 
     def _answer(self) -> bool:

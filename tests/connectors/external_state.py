@@ -87,7 +87,7 @@ class Job:
 
 
 class Subtask:
-    """One of its subtasks, in one run of it."""
+    """A subtask in one run."""
 
     def __init__(
         self, job: Job, number: int, parallelism: int, run: int, backend: KeyedStateBackend | None = None
@@ -103,8 +103,8 @@ class Subtask:
         self.job.checkpoints += 1
         number = self.job.checkpoints
         options = CheckpointOptions(savepoint=savepoint)
-        one = OperatorSnapshot("holder", Holder(self.backend), self.chain, options, None, number)
-        return TaskSnapshot(number, f"{number}-{self.number}-0", [one], GROUPS, savepoint)
+        one = OperatorSnapshot("holder", Holder(self.backend), self.chain, options=options, checkpoint_id=number)
+        return TaskSnapshot(number, f"{number}-{self.number}-0", [one], key_groups=GROUPS, savepoint=savepoint)
 
     def written(self, frozen: TaskSnapshot, complete: bool = True) -> list[KeyedFile]:
         state = frozen.written(finished(frozen.write(self.job.storage)))
@@ -122,7 +122,15 @@ class Subtask:
 
     def restored(self, *chains: list[KeyedFile]) -> Subtask:
         given = RestoredOperator([*chains])
-        restore_operator(Holder(self.backend), given, self.chain, self.groups, 8, self.job.storage, [])
+        restore_operator(
+            Holder(self.backend),
+            given,
+            self.chain,
+            groups=self.groups,
+            max_parallelism=8,
+            storage=self.job.storage,
+            in_flight=[],
+        )
         return self
 
     def maintained(self) -> None:
@@ -211,7 +219,7 @@ def check_like_a_heap(job: Job, seed: int) -> None:
         elif what == 1:
             retained = subtask.checkpoint(), heap.written(heap.frozen())
         elif what == 2:
-            # One that is written while the job goes on, and fails or completes.
+            # A checkpoint that is written while the job continues, and fails or completes.
             frozen, of_heap = subtask.frozen(), heap.frozen()
             change(subtask.backend, Random(turn + 1), 25)
             subtask.backend.maintain(1)
@@ -219,7 +227,7 @@ def check_like_a_heap(job: Job, seed: int) -> None:
                 frozen.failed()
                 of_heap.failed()
             else:
-                # Complete, or so that a crash comes before the subtask is told.
+                # Complete, or as if a crash came before the subtask was notified.
                 retained = subtask.written(frozen, complete=turn % 3 == 1), heap.written(of_heap)
             change(heap.backend, Random(turn + 1), 25)
         elif what == 3 and retained is not None:
@@ -261,12 +269,12 @@ def check_changed_classes(job: Job) -> None:
 
     try:
         by_thing = written(by_thing=True)
-        with pytest.raises(CheckpointError, match=r"'of things' has entries of Thing\(.*which would not be found"):
+        with pytest.raises(CheckpointError, match=r"'of things' has entries of Thing\(.*that would no longer be found"):
             restored(by_thing, more)
         restored(by_thing, stored + same)
         by_number = written(by_thing=False)
         restored(by_number, more)
-        with pytest.raises(CheckpointError, match="fields number, paid; the class has the fields number, paid, tip"):
+        with pytest.raises(CheckpointError, match="paid, but the class now has the fields number, paid, tip"):
             restored(by_number, lacks.replace("paid: int = 0", "paid: int"))
     finally:
         sys.modules.pop(MODULE, None)

@@ -59,7 +59,7 @@ def slow(seconds: float) -> Answer:
 
 
 def dripping(handler: BaseHTTPRequestHandler) -> None:
-    """An answer whose body comes bit by bit, longer than anybody would wait."""
+    """Send the body of an answer slowly, for longer than a client would wait."""
     handler.send_response(200)
     handler.send_header("Content-Length", "1000000")
     handler.end_headers()
@@ -88,7 +88,7 @@ def events(text: str, then: threading.Event | None = None) -> Answer:
 
 
 class HttpService:
-    """Gives the answers in their order, and then `usual`. Keeps what it was asked. `certificate`: by TLS, with that."""
+    """Sends the answers in order, then always `usual`, and records the requests. `certificate`: makes it use TLS."""
 
     def __init__(self, *answers: Answer, usual: Answer | None = None, certificate: Path | None = None) -> None:
         self.answers = list(answers)

@@ -20,7 +20,7 @@ from penstock.testing.kafka_broker import broker_jars
 
 PATIENCE_S = 60
 PASSWORD = "s3cret-of-alice"
-"""Of the user alice."""
+"""Properties of the user alice."""
 
 
 JAAS = 'org.apache.kafka.common.security.{}LoginModule required username="alice" password="{}";'

@@ -24,7 +24,8 @@ def changes_of(tables: Tables, *names: str, **settings: Any) -> PostgresChangeSo
 
 
 class Copy:
-    """Of tables, by their changes. One that does not fit what is there is an error: it was doubled, or one was lost."""
+    """Tables rebuilt from their changes. A change that does not fit the rows is an error: it is a duplicate, or an
+    earlier one was lost."""
 
     def __init__(self, **keys: tuple[str, ...]) -> None:
         """`keys`: by table, the columns of its key."""

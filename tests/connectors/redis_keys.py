@@ -31,5 +31,5 @@ class Keys:
         return [fields for _, fields in self.client.xrange(self.name(stream))]
 
     def of_penstock(self, job_id: str) -> list[str]:
-        """What the sink of a job keeps there for itself."""
+        """Return the keys that the sink of a job uses internally."""
         return sorted(self.client.scan_iter(match=f"penstock/{job_id}/*", count=1000))

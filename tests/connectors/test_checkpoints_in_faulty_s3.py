@@ -10,7 +10,7 @@ from tests.connectors.faulty_store import FaultyStore
 from tests.unit.engine.checkpoint.manifests import manifest_of
 
 from penstock.common.errors import CheckpointError
-from penstock.engine.checkpoint.job_record import JobRecord, recorded
+from penstock.engine.checkpoint.job_record import JobRecord, read_record
 from penstock.engine.checkpoint.latest import latest_of
 from penstock.engine.checkpoint.lease import wait_until_free
 from penstock.engine.checkpoint.manifest import Manifest
@@ -35,7 +35,7 @@ def content_of(number: int) -> bytes:
 class Job:
     """Runs that take checkpoints, each with a file, and savepoints. A run that fails is followed by another one.
 
-    `done`: the number of the newest checkpoint of which a run was told that it is complete.
+    `done`: the number of the newest checkpoint that a run knows to be complete.
     """
 
     def __init__(self, base: str, checkpoints: int) -> None:
@@ -78,7 +78,7 @@ class Job:
 
     def _taken_over(self) -> tuple[DirectoryStorage, int]:
         directory = f"{self._base}/job"
-        seen = recorded(record_in(directory))
+        seen = read_record(record_in(directory))
         if seen is None:
             assert self.done == 0, "the record of completed checkpoints is gone"
             return DirectoryStorage(directory), 0
@@ -95,7 +95,7 @@ class Job:
         file = storage.create("keyed", shared=False)
         file.write(content_of(number))
         file.close()
-        # It is told of when it is whole.
+        # The notification comes after it is complete.
         self.savepoints[storage.publish(manifest_of(number, [file.path], savepoint=True))] = number
 
 
@@ -122,7 +122,7 @@ def check(bucket: str, monkeypatch: pytest.MonkeyPatch, store: FaultyStore, chec
 
 
 def test_what_was_completed_is_there(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A job would go on from an older checkpoint than it has committed by, or from a file that is not whole."""
+    """A job would continue from an older checkpoint than its commits, or from an incomplete file."""
     check(bucket, monkeypatch, FaultyStore(os.environ["AWS_ENDPOINT_URL"], Random(1), 0.15, QUICK), 4)
 
 
@@ -138,7 +138,7 @@ def test_a_lease_is_looked_at_again(bucket: str, monkeypatch: pytest.MonkeyPatch
         wait_until_free(faulty, f"{root}/lease", "job", 600)
         assert store.tried["cut"]
         store.probability = 1.0
-        with pytest.raises(CheckpointError, match="the lease of the job abc can't be read"):
+        with pytest.raises(CheckpointError, match="cannot read the lease of the job abc"):
             wait_until_free(faulty, f"{root}/lease", "abc", 300)
 
 

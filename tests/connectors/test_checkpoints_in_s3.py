@@ -11,7 +11,7 @@ from tests.unit.engine.checkpoint.manifests import manifest_of
 
 from penstock.common.errors import CheckpointError, FencedError
 from penstock.common.files import exclusive_creation
-from penstock.engine.checkpoint.job_record import JobRecord, recorded
+from penstock.engine.checkpoint.job_record import JobRecord, read_record
 from penstock.engine.checkpoint.latest import latest_of
 from penstock.engine.checkpoint.storage import DirectoryStorage, record_in
 
@@ -22,7 +22,7 @@ _MEBI = 1 << 20
 def test_of_many_that_create_one_does(bucket: str) -> None:
     """Two `-s latest` at the same moment would both run."""
     JobRecord(record_in(f"{bucket}/job"), "a job").publish(manifest_of(1))
-    seen = recorded(record_in(f"{bucket}/job"))
+    seen = read_record(record_in(f"{bucket}/job"))
     start, results = threading.Barrier(8), []
 
     def take() -> None:
@@ -42,7 +42,7 @@ def test_of_many_that_create_one_does(bucket: str) -> None:
 
 
 def test_a_job_from_its_first_file_to_its_end(bucket: str) -> None:
-    """A driver that slept would publish beside its successor, or begin the record of a finished job anew."""
+    """A suspended driver would publish in addition to its successor, or restart the record of a finished job."""
     former = DirectoryStorage(f"{bucket}/job")
     file = former.create("1-x", shared=True)
     file.write(b"content")
@@ -50,8 +50,8 @@ def test_a_job_from_its_first_file_to_its_end(bucket: str) -> None:
     origin = manifest_of(1, [file.path])
     former.publish(origin)
     latest = latest_of(bucket, "a job")
-    assert latest.path == f"{bucket}/job/chk-1" and latest.seen is not None
-    record = JobRecord.claim(record_in(f"{bucket}/job"), "a job", latest.seen)
+    assert latest.path == f"{bucket}/job/chk-1" and latest.content is not None
+    record = JobRecord.claim(record_in(f"{bucket}/job"), "a job", latest.content)
     run = DirectoryStorage(f"{bucket}/job", record, newest=1)
     run.publish(manifest_of(2, [file.path], epoch=2))
     former.sweep([origin])
@@ -59,7 +59,7 @@ def test_a_job_from_its_first_file_to_its_end(bucket: str) -> None:
     assert run.read(file.path, 0, 99) == b"content"
     with pytest.raises(FencedError):
         former.publish(manifest_of(2, [file.path]))
-    run.end("FINISHED")
+    run.record_end("FINISHED")
     run.delete()
     with pytest.raises(CheckpointError, match="is FINISHED"):
         latest_of(bucket, "a job")
@@ -86,7 +86,7 @@ def test_an_object_is_written_once_under_its_final_name(bucket: str) -> None:
 
 @pytest.mark.parametrize(("size", "parts"), [(10 * _MEBI - 1, 1), (10 * _MEBI, 1), (10 * _MEBI + 1, 2)])
 def test_a_large_object_is_written_in_parts(bucket: str, size: int, parts: int) -> None:
-    """One request takes 5 GB at most: the first state beyond that could not be stored."""
+    """A request takes at most 5 GB: the first larger state could not be stored."""
     storage = DirectoryStorage(f"{bucket}/job")
     writer = storage.create("1-keyed", shared=True)
     for start in range(0, size, _MEBI):

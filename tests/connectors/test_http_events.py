@@ -68,7 +68,7 @@ def test_a_server_in_trouble(fault: Any) -> None:
 
 
 def test_the_pause_is_that_of_the_server() -> None:
-    """A server that says how often it can be asked would be asked more often, also by a job that is restored."""
+    """A server that limits the rate of requests would get more, also from a restored job."""
     with HttpService(events("retry: 300\nid: a\ndata: 1\n\n"), numbered(2), usual=status(204)) as service:
         run = SourceInTest(source_of(service))
         assert len(run.values(1)) == 1
@@ -91,7 +91,7 @@ def test_a_server_that_wants_no_pause_and_has_nothing() -> None:
 
 
 def test_a_position_without_an_event() -> None:
-    """Who reads a part of a stream would be sent all that it does not read again, with each connection and restart."""
+    """With each connection and restart, a filtering reader would receive all skipped events again."""
     quiet = threading.Event()
     with HttpService(events("id: 1\ndata: 1\n\nid: 7\n\n", quiet), numbered(8), usual=status(204)) as service:
         run = SourceInTest(source_of(service))
@@ -112,9 +112,9 @@ def test_a_position_without_an_event() -> None:
 @pytest.mark.parametrize(
     ("answer", "requests", "said"),
     [
-        (status(500), 3, "has answered 500: so. It was tried 3 times"),
+        (status(500), 3, "answered 500: so. 3 tries failed"),
         (status(404), 1, "Check the path"),
-        (status(200, Content_Type="text/html"), 1, "has answered with text/html, and a stream of events is"),
+        (status(200, Content_Type="text/html"), 1, "must answer with text/event-stream, got text/html"),
         (status(200, Content_Type="text/event-stream", Content_Encoding="gzip"), 1, "in the encoding gzip"),
     ],
 )
@@ -140,7 +140,7 @@ def test_silence() -> None:
 
 
 def test_it_closes_while_nothing_comes() -> None:
-    """A job could not be cancelled before the next event, but by killing its workers."""
+    """A job could be canceled before the next event only by killing its workers."""
     quiet, others = threading.Event(), fetchers()
     with HttpService(numbered(1, then=quiet)) as service:
         run = SourceInTest(source_of(service, last_event_id="ä0", headers={"X-Of": "me"}))

@@ -92,7 +92,7 @@ def test_a_server_in_trouble(fault: Any) -> None:
 
 
 def test_it_waits_as_long_as_the_server_wants() -> None:
-    """A server that asks for a pause would be asked all the more, and lock the job out."""
+    """A server that requests a pause would get even more requests, and block the job."""
     with HttpService(status(429, Retry_After="1")) as service:
         writer = writer_of(sink_to(service))
         writer.write_chunk([1, 2, 3], None)
@@ -111,23 +111,27 @@ def test_it_waits_as_long_as_the_server_wants() -> None:
 @pytest.mark.parametrize(
     ("answer", "requests", "said"),
     [
-        (status(500), 3, "has answered 500: so. It was tried 3 times"),
-        (status(400), 1, "has answered 400: so"),
-        (status(401), 1, "Check who asks"),
-        (status(301, Location="https://a:b@elsewhere/x?code=secret"), 1, "It is elsewhere: https://elsewhere/x. Name"),
-        (status(301), 1, "It is elsewhere: it does not say where"),
-        (status(301, Location="/x?code=secret"), 1, "It is elsewhere: /x. Name"),
-        (status(301, Location="http://["), 1, "It is elsewhere: it names no address"),
+        (status(500), 3, "answered 500: so. 3 tries failed"),
+        (status(400), 1, "answered 400: so"),
+        (status(401), 1, "Check the credentials"),
+        (
+            status(301, Location="https://a:b@elsewhere/x?code=secret"),
+            1,
+            "It redirects to https://elsewhere/x: set url",
+        ),
+        (status(301), 1, "It redirects to an unnamed place"),
+        (status(301, Location="/x?code=secret"), 1, "It redirects to /x: set url"),
+        (status(301, Location="http://["), 1, "It redirects to an invalid address"),
     ],
 )
 def test_what_the_server_does_not_take_fails_the_job(answer: Any, requests: int, said: str) -> None:
-    """The job would go on, and its next checkpoint say that the server has what it has refused."""
+    """The job would continue, and its next checkpoint claim that the server has the refused records."""
     with HttpService(usual=answer) as service:
         writer = writer_of(sink_to(service, max_retries=2))
         writer.write_chunk([1, 2, 3], None)
         with pytest.raises(HttpError, match=said) as raised:
             writer.flush(False)
-        assert f"{service.url}/hooks has" in str(raised.value) and "of=me" not in str(raised.value)
+        assert f"{service.url}/hooks answered" in str(raised.value) and "of=me" not in str(raised.value)
         assert len(service.asked) == requests
         with pytest.raises(HttpError, match=said):
             writer.write_chunk([4, 5, 6], None)
@@ -140,13 +144,13 @@ def test_a_server_that_is_away() -> None:
         pass
     writer = writer_of(sink_to(service, max_retries=1))
     writer.write_chunk([1, 2, 3], None)
-    with pytest.raises(HttpError, match=r"/hooks is away: ConnectionRefusedError.*tried 2 times"):
+    with pytest.raises(HttpError, match=r"/hooks cannot be reached: ConnectionRefusedError.*2 tries failed"):
         writer.flush(False)
     writer.close()
 
 
 def test_dead_letters(tmp_path: Path) -> None:
-    """What the server refuses would be lost, or stop the job for ever; and after a failure be there twice."""
+    """Refused records would be lost, stop the job forever, or be duplicated after a failure."""
     files = FileSink.for_row_format(tmp_path, Encoder.json_encoder())
     files = files.with_bucket_assigner(BucketAssigner.base_path_bucket_assigner())
     with HttpService(status(200), status(400), status(200)) as service:
@@ -155,7 +159,7 @@ def test_dead_letters(tmp_path: Path) -> None:
         writer.write_chunk([*range(8)], None)
         committables, state = prepared(writer)
         writer.close()
-        # The file goes on over the checkpoint.
+        # The file stays open across the checkpoint.
         assert committables == []
         restored = writer_of(sink, SimpleSinkContext(attempt="2", is_restored=True), state)
         restored.write_chunk([8, 9], None)
@@ -169,18 +173,18 @@ def test_dead_letters(tmp_path: Path) -> None:
     letters = [json.loads(line) for line in path.read_text().splitlines()]
     assert [letter["record"] for letter in letters] == [3, 4, 5]
     assert {(letter["status"], letter["key"]) for letter in letters} == {(400, service.asked[1].key)}
-    assert letters[0]["reason"].endswith("has answered 400: so")
+    assert letters[0]["reason"].endswith("answered 400: so")
 
 
 def test_records_that_are_only_logged(caplog: pytest.LogCaptureFixture) -> None:
-    """Who would rather lose a record than stop would have to stop, or not hear of it."""
+    """A user who prefers to lose a record would have to stop the job, or would not learn of the loss."""
     with HttpService(status(400)) as service, caplog.at_level(logging.ERROR):
         writer = writer_of(sink_to(service, on_failure="log"))
         writer.write_chunk([1, 2, 3, 4], None)
         writer.flush(False)
         assert service.records == [1, 2, 3, 4]
         writer.close()
-    assert "3 records are lost" in caplog.text and "400" in caplog.text
+    assert "dropped 3 records that the server refused" in caplog.text and "400" in caplog.text
 
 
 def test_a_batch_that_is_sent_again_after_a_restart_has_its_name() -> None:
@@ -203,7 +207,7 @@ def test_a_batch_that_is_sent_again_after_a_restart_has_its_name() -> None:
 
 
 def test_the_task_goes_on_while_the_server_is_slow() -> None:
-    """A slow server would stop the task with each request, and with it timers and checkpoints of its neighbours."""
+    """A slow server would stop the task with each request, and thereby timers and checkpoints of other operators."""
     answered = threading.Event()
 
     def later(handler: Any) -> None:
@@ -222,7 +226,7 @@ def test_the_task_goes_on_while_the_server_is_slow() -> None:
 
 @pytest.mark.parametrize("answer", [slow(60), status(503, Retry_After="500")], ids=["hangs", "wants a pause"])
 def test_a_writer_closes_though_its_server_does_not_answer(answer: Any) -> None:
-    """A job could not be cancelled while a server is away, but by killing its workers."""
+    """While a server is away, a job could be canceled only by killing its workers."""
     with HttpService(usual=answer) as service:
         writer = writer_of(sink_to(service))
         writer.write_chunk([1, 2, 3], None)
@@ -232,7 +236,7 @@ def test_a_writer_closes_though_its_server_does_not_answer(answer: Any) -> None:
 
 
 def test_a_writer_closes_though_its_connection_has_served_before() -> None:
-    """A job that is cancelled would send its last batch once more, and wait for another answer that does not come."""
+    """A canceled job would send its last batch again, and wait for an answer that does not come."""
     with HttpService(status(200), usual=slow(60)) as service:
         writer = writer_of(sink_to(service))
         writer.write_chunk([1, 2, 3], None)
@@ -245,7 +249,7 @@ def test_a_writer_closes_though_its_connection_has_served_before() -> None:
 
 
 def test_an_answer_that_does_not_end() -> None:
-    """One slow proxy would hold up all checkpoints, though its server has taken the records."""
+    """A slow proxy would block all checkpoints, although its server has the records."""
     with HttpService(dripping, status(200)) as service:
         writer = writer_of(sink_to(service, timeout_ms=2_000))
         writer.write_chunk([1, 2, 3, 4], None)

@@ -19,15 +19,15 @@ pytestmark = pytest.mark.connectors
 
 
 def test_the_servers_certificate_is_checked(tmp_path: Path) -> None:
-    """Records, and the password, would go to whoever answers at the address; or the job try it again for minutes."""
+    """Records and the password would go to any server at the address; or the job would retry for minutes."""
     with HttpService(certificate=certificate(tmp_path)) as service:
         authority = str(tmp_path / "ca.pem")
         refused = {
-            "is not trusted: self.signed certificate. ca_path names": sink_to(service),
+            "is not trusted: self.signed certificate. Set ca_path": sink_to(service),
             "is not trusted: Hostname mismatch": sink_to(
                 service, url=f"https://localhost:{service.port}/", ca_path=authority
             ),
-            "none.pem can't be read": sink_to(service, ca_path=str(tmp_path / "none.pem")),
+            "cannot read the certificates in .*none.pem": sink_to(service, ca_path=str(tmp_path / "none.pem")),
         }
         for said, sink in refused.items():
             writer = writer_of(sink)
@@ -55,7 +55,7 @@ def test_a_server_without_tls() -> None:
 
 
 def test_events_by_tls(tmp_path: Path) -> None:
-    """Events of servers in the internet could not be read; or a job not be cancelled while nothing comes."""
+    """Events of servers on the internet could not be read; or a job could not be canceled without events."""
     quiet, others = threading.Event(), fetchers()
     tls = certificate(tmp_path)
     with HttpService(numbered(1, 2), numbered(3, then=quiet), usual=status(204), certificate=tls) as service:

@@ -17,7 +17,7 @@ from tests.snippets import SNIPPETS
 from penstock.common import WatermarkStrategy
 from penstock.common.errors import SourceError
 from penstock.connectors.kafka.cluster import KafkaCluster
-from penstock.connectors.kafka.java_properties import as_of_librdkafka
+from penstock.connectors.kafka.java_properties import to_librdkafka
 from penstock.connectors.kafka.protocol.transactions import TransactionClient
 from penstock.connectors.kafka.sink.producer import ProducerError
 from penstock.connectors.kafka.sink.sink import KafkaCommitter, KafkaSink, TransactionLostError
@@ -148,7 +148,7 @@ def test_what_is_written_while_it_is_asked_where_a_time_begins_is_read(topics: T
 
 
 def test_a_group_with_other_members(topics: Topics, caplog: pytest.LogCaptureFixture) -> None:
-    """Monitoring would see no progress of the job for ever, and nobody would know why."""
+    """Monitoring would see no progress of the job, without a reason."""
     topic = topics.create()
     topics.write(topic, texts(1))
     other = Consumer({"bootstrap.servers": topics.bootstrap, "group.id": f"group-{topic}"})
@@ -176,7 +176,7 @@ def test_the_sink_meets_what_is_required_of_all(topics: Topics) -> None:
 
 
 def test_killed_between_pre_commit_and_commit(topics: Topics) -> None:
-    """What a checkpoint names would be lost with its process, or what came after it would be seen twice."""
+    """Records of a checkpoint would be lost with their process, or later ones be seen twice."""
     topic = topics.create()
     sink = sink_of(topics, topic).build()
     killed = sink.create_writer(SimpleSinkContext(attempt="job-1-0-11", job_id=topic))
@@ -284,7 +284,7 @@ def test_a_slot_is_taken_over_when_its_transaction_is_committed(topics: Topics) 
 
 
 def test_a_transaction_that_timed_out_is_reported(topics: Topics) -> None:
-    """What was lost because the job was down for too long would be missed without anyone knowing."""
+    """Output that was lost because the job was down for too long would be missing unnoticed."""
     topic = topics.create()
     sink = sink_of(topics, topic).set_property("transaction.timeout.ms", "1000").build()
     writer = sink.create_writer(SimpleSinkContext(job_id=topic))
@@ -365,7 +365,7 @@ def test_tls_and_sasl(kafka: KafkaBroker, ca: Path, topics: Topics, mechanism: s
 def test_a_password_is_told_to_nobody_but_the_broker(
     kafka: KafkaBroker, ca: Path, topics: Topics, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Whoever reads logs, errors, plans and pages of a job could read and write all topics of its user."""
+    """All readers of logs, errors, plans and pages of a job could read and write all topics of its user."""
     caplog.set_level(logging.DEBUG)
     topic = topics.create()
 
@@ -390,7 +390,7 @@ def test_a_password_is_told_to_nobody_but_the_broker(
     assert committer is not None
     with pytest.raises(PermissionError, match="refuses the SASL authentication") as of_committer:
         committer.commit([KafkaTransaction("any", 1, 1)])
-    with pytest.raises(TypeError, match="value of type str") as mistaken:
+    with pytest.raises(TypeError, match="must be str") as mistaken:
         KafkaSink.builder().set_property("sasl.password", PASSWORD.encode())  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="LoginModule") as unreadable:
         sink_of(topics, topic).set_property("sasl.jaas.config", f"password={PASSWORD}").build()
@@ -406,13 +406,13 @@ def test_a_password_is_told_to_nobody_but_the_broker(
 
 
 def test_a_broker_that_is_not_trusted(kafka: KafkaBroker, topics: Topics) -> None:
-    """Messages and passwords would go to whoever answers; or an error would not say why nobody does."""
+    """Messages and passwords would go to any server at the address; or an error would not state the reason."""
     properties = security(kafka.secured_bootstrap, Path(), "PLAIN")
     del properties["ssl.truststore.type"], properties["ssl.truststore.location"]
     with pytest.raises(SourceError, match="certificate verify failed"):
         source_of(topics, "any").set_properties(properties).build().validate()
     with pytest.raises(PermissionError, match="is refused: self-signed certificate"):
-        KafkaCommitter(as_of_librdkafka(properties)).commit([KafkaTransaction("any", 1, 1)])
+        KafkaCommitter(to_librdkafka(properties)).commit([KafkaTransaction("any", 1, 1)])
 
 
 def test_the_programs_of_the_page(topics: Topics) -> None:

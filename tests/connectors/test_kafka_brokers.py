@@ -30,7 +30,7 @@ def test_a_sink_whose_topic_is_not_there(topics: Topics) -> None:
     for guarantee in (DeliveryGuarantee.AT_LEAST_ONCE, DeliveryGuarantee.EXACTLY_ONCE):
         sink = sink_of(topics, "nowhere").set_delivery_guarantee(guarantee).build()
         with pytest.raises(
-            ProducerError, match=f"no topic 'nowhere' at {topics.bootstrap}, and these brokers create none"
+            ProducerError, match=f"no topic 'nowhere' at {topics.bootstrap}, and these brokers do not create topics"
         ):
             sink.validate()
     sink_of(topics, topics.create()).build().validate()
@@ -51,7 +51,7 @@ def test_brokers_that_are_slow_have_not_refused_to_tell(kafka: KafkaBroker) -> N
 def test_a_sink_that_waits_for_brokers_says_so(
     kafka: KafkaBroker, topics: Topics, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """With brokers that are stopped, or whose disk is full, a job would stand still without a word."""
+    """With brokers that are stopped, or whose disk is full, a job would silently stand still."""
     producer = KafkaProducer({"bootstrap.servers": kafka.bootstrap}, long_wait_s=0.5)
     topic = topics.create()
     producer.write(KafkaProducerRecord(topic, b"1"), None)
@@ -67,7 +67,7 @@ def test_a_sink_that_waits_for_brokers_says_so(
         goes_on.join()
 
     (told,) = [record.getMessage() for record in caplog.records if record.name.startswith("penstock.")]
-    assert f"the Kafka brokers {kafka.bootstrap} have taken nothing from this sink" in told
+    assert f"the Kafka brokers {kafka.bootstrap} accepted no message from this sink" in told
     assert "1 messages are not written" in told
     assert topics.values(topic) == texts(1, 2)
 
@@ -79,12 +79,12 @@ def test_a_source_that_waits_for_brokers_says_so(caplog: pytest.LogCaptureFixtur
     fetcher = Fetcher({"bootstrap.servers": nobody, "group.id": "group"}, lambda: None)
     fetcher.assign([KafkaPartitionSplit("numbers", 0, 0, None)])
 
-    until(lambda: f"none of the Kafka brokers {nobody} can be reached: the source of 'numbers' waits" in caplog.text)
+    until(lambda: f"cannot reach any of the Kafka brokers {nobody}: the source of 'numbers' waits" in caplog.text)
     fetcher.close()
 
 
 def test_a_topic_that_was_just_created(topics: Topics) -> None:
-    """A program that creates its topics and runs its job would be refused, if the broker that is asked is behind."""
+    """A program that creates its topics and runs its job would be refused if the queried broker lags."""
     answers: list[dict[str, int]] = []
 
     def found(topics: dict[str, int]) -> str:

@@ -10,7 +10,7 @@ import pytest
 from tests.connectors.driven import prepared, until
 from tests.connectors.kafka_topics import Topics, sink_of, texts
 
-from penstock.connectors.kafka.protocol.transactions import Described, TransactionClient
+from penstock.connectors.kafka.protocol.transactions import TransactionClient, TransactionDescription
 from penstock.connectors.kafka.sink.sink import KafkaCommitter, TransactionLostError
 from penstock.connectors.kafka.sink.transactions import KafkaTransaction
 from penstock.testing.conformance.sink import SimpleSinkContext
@@ -23,8 +23,8 @@ def attempt(number: int, job_id: str) -> SimpleSinkContext:
 
 
 def test_what_a_savepoint_names_and_the_job_has_given_up_is_lost_aloud(topics: Topics) -> None:
-    """The job fails behind the savepoint, goes back to the checkpoint before it, and is ended; the one that starts
-    from the savepoint took what was aborted then for committed, and its output was missing without a word."""
+    """The job fails after the savepoint, restarts from the checkpoint before it, and is ended. A job that started from
+    the savepoint then treated the aborted transactions as committed: their records were missing without an error."""
     topic = topics.create()
     sink = sink_of(topics, topic).build()
     first, committer = sink.create_writer(attempt(0, topic)), sink.create_committer()
@@ -36,7 +36,7 @@ def test_what_a_savepoint_names_and_the_job_has_given_up_is_lost_aloud(topics: T
     savepoint, _ = prepared(first, 2)
 
     second = sink.restore_writer(attempt(1, topic), state)
-    with pytest.raises(TransactionLostError, match="has failed behind this savepoint"):
+    with pytest.raises(TransactionLostError, match="failed after this savepoint"):
         committer.commit_again(savepoint)
     committer.commit_again(checkpoint)
     second.close()
@@ -44,8 +44,8 @@ def test_what_a_savepoint_names_and_the_job_has_given_up_is_lost_aloud(topics: T
 
 
 def test_two_that_give_the_same_up_leave_it_given_up(topics: Topics) -> None:
-    """A run that was stopped within its restart, and goes on when another one has taken over: what the savepoint names
-    was committed again, by what they left behind."""
+    """A run is paused during its restart, and continues after another one has taken over. What they left behind made a
+    later run commit again what the savepoint names."""
     topic = topics.create()
     sink = sink_of(topics, topic).build()
     first, committer = sink.create_writer(attempt(0, topic)), sink.create_committer()
@@ -68,7 +68,7 @@ class _LooksFirst(TransactionClient):
         super().__init__({"bootstrap.servers": bootstrap})
         self._other, self._lost = other, lost
 
-    def describe(self, transactional_id: str) -> Described | None:
+    def describe(self, transactional_id: str) -> TransactionDescription | None:
         now = super().describe(transactional_id)
         self._other.fence(*msgspec.structs.astuple(self._lost))
         return now

@@ -1,4 +1,4 @@
-"""What is in a message besides its value, as sources read it and sinks write it; and the event time of partitions."""
+"""Parts of a message other than its value, as sources read and sinks write them; and the event time of partitions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.connectors
 
 
 def test_a_poison_message(topics: Topics) -> None:
-    """One message that can't be read would stop the job for good, or would vanish without a trace."""
+    """An unreadable message would stop the job for good, or would vanish without a trace."""
     topic = topics.create()
     topics.write(topic, [b'{"a": 1}', b"{", None, b'{"a": 2}'])
 
@@ -54,7 +54,7 @@ def test_a_poison_message(topics: Topics) -> None:
 
 
 class WholeMessages(KafkaRecordDeserializationSchema):
-    """Of those without a key, nothing."""
+    """Return nothing for messages without a key."""
 
     def deserialize(self, record: KafkaRecord) -> Any:
         return None if record.key is None else record
@@ -97,7 +97,7 @@ class OfPair(ByteArraySchema):
 
 @pytest.mark.parametrize("guarantee", [DeliveryGuarantee.AT_LEAST_ONCE, DeliveryGuarantee.EXACTLY_ONCE])
 def test_a_sink_writes_the_whole_message(topics: Topics, guarantee: DeliveryGuarantee) -> None:
-    """Messages would be in a topic or partition where nobody looks, without what their readers go by."""
+    """Messages would be in a wrong topic or partition, or lack the parts that their readers need."""
     both = [topics.create(3), topics.create(3)]
     schema = (
         KafkaRecordSerializationSchema.builder()
@@ -165,7 +165,7 @@ def test_partitions_have_watermarks_of_their_own(topics: Topics) -> None:
 
     until(lambda: has_left("5002") and has_left("1002"))
     assert not [one for one in left if isinstance(one, Watermark)], "a record of the third partition may be earlier"
-    # Its time is over; and before the others' is, they have more.
+    # Its timeout ends before the others', which have more records.
     host.now_ms += IDLE_MS // 2
     topics.write(topic, texts(5003), 0, timestamp=5003)
     topics.write(topic, texts(1003), 1, timestamp=1003)
@@ -173,7 +173,7 @@ def test_partitions_have_watermarks_of_their_own(topics: Topics) -> None:
     host.now_ms += IDLE_MS // 2 + 200
     until(lambda: has_left(Watermark(1002)))
     assert max(one.timestamp for one in left if isinstance(one, Watermark)) == 1002
-    # Now the second one has nothing for as long: the first goes on without it.
+    # Now the second one is idle for as long: the first continues without it.
     host.now_ms += IDLE_MS // 2
     topics.write(topic, texts(5004), 0, timestamp=5004)
     until(lambda: has_left("5004"))

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.connectors
 
 
 def test_partitions_and_topics_that_come_later(topics: Topics) -> None:
-    """What is written to a partition that was added would never be read."""
+    """Records of a partition that was added would never be read."""
     first = topics.create()
     topics.write(first, texts(1))
     builder = source_of(topics).set_topic_pattern(f"{first}.*").set_property("partition.discovery.interval.ms", "10")
@@ -34,7 +34,7 @@ def test_partitions_and_topics_that_come_later(topics: Topics) -> None:
 @pytest.mark.parametrize("discovery_interval_ms", ["10", "0", "300000"])
 def test_a_topic_that_is_not_there_or_goes(topics: Topics, discovery_interval_ms: str) -> None:
     """A job that waits for a misspelled topic, or for one that was deleted, would look healthy for ever."""
-    with pytest.raises(SourceError, match="there is no topic 'nowhere'"):
+    with pytest.raises(SourceError, match="the topic 'nowhere' is missing"):
         source_of(topics, "nowhere").build().validate()
     topic = topics.create()
     topics.write(topic, texts(1))
@@ -47,7 +47,7 @@ def test_a_topic_that_is_not_there_or_goes(topics: Topics, discovery_interval_ms
         run.enumerator.discover()
         return False
 
-    with pytest.raises(SourceError, match="It was there when the job started"):
+    with pytest.raises(SourceError, match="It existed when the job started"):
         until(discover_for_ever)
     run.close()
 

@@ -1,4 +1,4 @@
-"""What the changes of PostgreSQL's tables say of rows: values, large ones, and columns that come and go."""
+"""The rows in changes of PostgreSQL: values, large ones, and columns that come and go."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def test_a_value_that_python_has_not(captured: Tables) -> None:
     run = SourceInTest(changes_of(captured, table))
     run.values(1)
     captured.execute(f"INSERT INTO {table} VALUES (2, 'infinity')")
-    unread = f"a row of public.{table} can't be read: the column 'day' has 'infinity' in a row with id = '2': "
+    unread = f"cannot read a row of public.{table}: the column 'day' has 'infinity' in a row with id = '2': "
     with pytest.raises(SourceError, match=unread):
         run.values(1)
     run.close()

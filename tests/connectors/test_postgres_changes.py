@@ -93,7 +93,7 @@ def test_each_change_once_over_restarts_and_beside_a_writer(captured: Tables, se
 
 
 def test_a_restart_while_rows_are_read(captured: Tables) -> None:
-    """What is changed between two parts of a table, in one or from one into the other, would be doubled or lost."""
+    """Changes between two parts of a table, in one or from one to the other, would be doubled or lost."""
     # Whose order is not that of their texts.
     captured.execute("CREATE TYPE size AS ENUM ('tiny', 'small', 'large', 'huge')")
     table = captured.create("size size, id numeric, value int DEFAULT 0, PRIMARY KEY (size, id)")

@@ -30,7 +30,7 @@ def lookup_in(tables: Tables, table: str, **settings: Any) -> PostgresLookup:
 
 
 def results(lookup: PostgresLookup, *keys: Any) -> list[Any]:
-    """Of records with these keys, all asked for at once."""
+    """Look up records with these keys, all at the same time."""
 
     async def ask() -> list[list[Any]]:
         return await asyncio.gather(*[lookup.async_invoke({"id": key}) for key in keys])
@@ -57,7 +57,7 @@ def test_each_record_has_the_row_of_its_key(tables: Tables) -> None:
 
 
 def test_what_is_in_the_cache_is_not_asked_for(tables: Tables) -> None:
-    """A table of a few rows would be asked for each record, or rows would stay as they were for ever."""
+    """A small table would be queried for each record, or old rows would be used forever."""
     table = tables.create()
     tables.execute(f"INSERT INTO {table} VALUES (1, 'a')")
     cached = lookup_in(tables, table, cache_max_rows=10, cache_expire_after_write_ms=60_000)

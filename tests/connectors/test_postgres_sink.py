@@ -100,7 +100,7 @@ def test_pyflinks_sink(tables: Tables) -> None:
 
 
 def test_the_row_that_is_refused_is_named(tables: Tables) -> None:
-    """Of five thousand rows the user would have to find the wrong one."""
+    """The user would have to find the wrong row among five thousand."""
     table = tables.create("id bigint PRIMARY KEY, name text NOT NULL")
     writer = sink_of(tables, table).create_writer(SimpleSinkContext())
     writer.write_chunk([(1, "a"), (2, None), (3, "c")], None)
@@ -120,7 +120,7 @@ def test_what_is_wrong_is_told_before_the_first_record(tables: Tables) -> None:
         sink_of(tables, "nowhere").validate()
     with pytest.raises(PostgresError, match='column "minutes" of relation'):
         sink_of(tables, table, columns=["id", "minutes"]).validate()
-    with pytest.raises(PostgresError, match=r"no connection to PostgreSQL.*\. Check user and password: ") as failed:
+    with pytest.raises(PostgresError, match=r"cannot connect to PostgreSQL.*\. Check user and password: ") as failed:
         sink_of(tables, table, password="a secret").validate()
     assert "a secret" not in str(failed.value) and not isinstance(failed.value, TransientPostgresError)
 
@@ -153,7 +153,7 @@ def test_the_sink_meets_what_is_required_of_all(tables: Tables) -> None:
 
 
 def test_killed_between_pre_commit_and_commit(tables: Tables) -> None:
-    """What a checkpoint names would be lost with its process, or what came after it would be seen twice."""
+    """Records of a checkpoint would be lost with their process, or later ones be seen twice."""
     table = tables.create("id bigint, name text")
     sink = exactly_once(tables, table)
     killed = sink.create_writer(SimpleSinkContext(attempt=f"{table}-1-0-11", job_id=table))

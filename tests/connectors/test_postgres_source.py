@@ -91,10 +91,10 @@ def test_kinds_of_records_and_of_columns(tables: Tables) -> None:
     run = SourceInTest(source_of(tables, table, partition_column="day", record_class=dict))
     assert sorted(row["name"] for row in run.values()) == list("0123456789")
     run.close()
-    with pytest.raises(SourceError, match="can't be divided"):
+    with pytest.raises(SourceError, match="cannot be divided"):
         SourceInTest(source_of(tables, table, partition_column="name"))
     tables.execute(f"INSERT INTO {table} (name) VALUES ('of no day')")
-    with pytest.raises(SourceError, match="has rows without a value"):
+    with pytest.raises(SourceError, match="has NULL in some rows"):
         SourceInTest(source_of(tables, table, partition_column="day"))
 
 
@@ -162,7 +162,7 @@ def test_a_row_whose_transaction_has_its_value_is_waited_for(tables: Tables, tak
 
 
 def test_two_sources_do_not_wait_for_each_other(tables: Tables) -> None:
-    """One that is not read on has a transaction open, and may be held back until the other one has gone on."""
+    """A source that is held back has an open transaction, and may wait until the other one continues."""
     large, small = numbers(tables, 5_000), numbers(tables, 3)
     held = SourceInTest(source_of(tables, large, incremental_column=ID, fetch_size=10))
     assert len(held.values(1)) == 1
@@ -190,13 +190,23 @@ def test_what_is_wrong_is_told_before_the_first_record(tables: Tables) -> None:
     table = numbers(tables, 1)
     with pytest.raises(SourceError, match="minutes does not exist"):
         source_of(tables, table, partition_column="minutes").validate()
-    reals = tables.create("id real, name text")
-    with pytest.raises(SourceError, match=r"the column 'id' of .* is real, whose values can't be compared exactly"):
-        source_of(tables, reals, partition_column="id").validate()
     wrong: Any = source_of(tables, table, partition_column=ID, password="a secret")
     with pytest.raises(PostgresError) as failed:
         wrong.validate()
     assert "a secret" not in str(failed.value) + wrong.describe()
+
+
+@pytest.mark.parametrize(("kind", "base"), [("real", "real"), ("celsius", "real"), ("age", "interval")])
+def test_values_that_are_others_in_python_divide_nothing(tables: Tables, kind: str, base: str) -> None:
+    """0.7 of 32 bits is less than Python's 0.7, and a year less than 365 days: the rows from there on would be missing
+    after a restart."""
+    tables.execute("DROP DOMAIN IF EXISTS warm, celsius, age; CREATE DOMAIN warm AS real CHECK (VALUE > 0)")
+    tables.execute("CREATE DOMAIN celsius AS warm; CREATE DOMAIN age AS interval")
+    table = tables.create(f"id {kind}, name text")
+    for column in ("partition_column", "incremental_column"):
+        with pytest.raises(SourceError, match=f"the column 'id' of .* is {base}, whose values cannot be compared"):
+            source_of(tables, table, **{column: "id"}).validate()
+    tables.execute(f"DROP TABLE {table}")
 
 
 @pytest.mark.parametrize("values", [("NaN", "1.5", "2"), ("1e300", "-1e300", "0.1"), ("Infinity", "-Infinity", "NaN")])
@@ -238,12 +248,12 @@ def test_a_view_is_read(tables: Tables, count: int) -> None:
 
 @pytest.mark.parametrize("column", ["id", "at"])
 def test_a_value_that_python_has_not_is_named(tables: Tables, column: str) -> None:
-    """Of a table of many columns the user would have to guess the one with 'timestamp too large'."""
+    """In a table of many columns the user would have to guess the one with 'timestamp too large'."""
     table = tables.create("id int PRIMARY KEY, at timestamp")
     tables.execute(f"INSERT INTO {table} SELECT n, '2020-01-01' FROM generate_series(1, 20) AS n")
     tables.execute(f"UPDATE {table} SET at = 'infinity' WHERE id = 17")
     told = {
-        "id": f"{table} can't be read: the column 'at' has 'infinity' in a row with id = '17'",
+        "id": f"cannot read {table}: the column 'at' has 'infinity' in a row with id = '17'",
         "at": "the column 'at'",
     }
     with pytest.raises(SourceError, match=told[column]) as told_of:

@@ -115,7 +115,7 @@ def test_rescaling_moves_nothing(job: Job, tables: Tables) -> None:
             elements.update([subtask.backend.key] * 600)
     for parallelism, next_one in ((2, 3), (3, 1)):
         olds = [subtask.checkpoint() for subtask in subtasks]
-        # What comes after it does not count, and is in the way of nobody.
+        # A later change does not count, and blocks no other.
         for subtask in subtasks:
             subtask.backend.key = next(key for key in KEYS if subtask_of(GROUPS[key], 8, parallelism) == subtask.number)
             states(subtask.backend)[0].update(-1)
@@ -227,7 +227,7 @@ def test_another_job_starts_from_a_checkpoint(postgres: PostgresServer, job: Job
     restarted.backend.close()
     third = Job(postgres.url)
     third.storage = job.storage
-    with pytest.raises(CheckpointError, match="not in PostgreSQL any more"):
+    with pytest.raises(CheckpointError, match="no longer in PostgreSQL"):
         third.subtask().restored(files)
     subtask.backend.close()
 
@@ -236,7 +236,7 @@ def test_another_job_starts_from_a_checkpoint(postgres: PostgresServer, job: Job
 def test_what_is_kept_no_more_is_no_state_of_an_older_checkpoint(
     postgres: PostgresServer, job: Job, parallelism: int
 ) -> None:
-    """A fork of a job that goes on meanwhile, or a start from an older checkpoint, would lack keys, and say nothing."""
+    """A fork of a running job, or a start from an older checkpoint, would silently lack keys."""
     subtask = job.subtask()
     change(subtask.backend, Random(1), 200)
     older = subtask.checkpoint()
@@ -246,11 +246,11 @@ def test_what_is_kept_no_more_is_no_state_of_an_older_checkpoint(
     subtask.written(subtask.frozen(), complete=False)
     fork = Job(postgres.url)
     fork.storage, fork.checkpoints = job.storage, 100
-    with pytest.raises(CheckpointError, match="older than the oldest that is retained"):
+    with pytest.raises(CheckpointError, match="older than the oldest retained one"):
         fork.subtask(0, parallelism).restored(older)
     subtask.backend.close()
     job.runs += 1
-    with pytest.raises(CheckpointError, match="older than the oldest that is retained"):
+    with pytest.raises(CheckpointError, match="older than the oldest retained one"):
         job.subtask(0, parallelism).restored(older)
     for one in (fork, job):
         # Whatever it had before.
@@ -316,13 +316,13 @@ def test_a_map_of_many_entries(job: Job) -> None:
 def test_state_that_no_one_may_use(postgres: PostgresServer, tables: Tables) -> None:
     """An error of the database would show the password, or not say where it is."""
     job = Job(postgres.url.replace("penstock@", "wrong-word@"))
-    with pytest.raises(PostgresError, match=r"no connection to PostgreSQL at 127\.0\.0\.1") as error:
+    with pytest.raises(PostgresError, match=r"cannot connect to PostgreSQL at 127\.0\.0\.1") as error:
         states(job.subtask().backend)[0].value()
     assert "wrong-word" not in str(error.value)
 
 
 def test_an_aggregate_lives_on(job: Job) -> None:
-    """A window's accumulator would begin anew with each restart."""
+    """A window's accumulator would start again with each restart."""
 
     class Mean(AggregateFunction):
         def create_accumulator(self) -> Any:
@@ -389,7 +389,7 @@ def test_a_checkpoint_whose_state_was_removed_is_refused(job: Job, forks: bool) 
     if forks:
         other = Job(job.settings.url)
         other.storage, other.checkpoints = job.storage, 100
-    with pytest.raises(CheckpointError, match="not all of it any more"):
+    with pytest.raises(CheckpointError, match="no longer has all state"):
         other.subtask().restored(files)
     if forks:
         # One that was perhaps on record: what comes next must not make it one that can be started from.
@@ -403,7 +403,7 @@ def test_a_checkpoint_whose_state_was_removed_is_refused(job: Job, forks: bool) 
         fork.written(fork.frozen(), complete=False)
         fork.backend.close()
         other.runs += 1
-        with pytest.raises(CheckpointError, match="not all of it any more"):
+        with pytest.raises(CheckpointError, match="no longer has all state"):
             other.subtask().restored(unsure)
     assert got(other.subtask().restored(later)) == {key: 900 + key for key in KEYS}
 

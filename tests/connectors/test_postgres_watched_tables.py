@@ -31,7 +31,7 @@ LOST = [
     (f"{REMOVED}; {ADDED}", "removed from the publication '.*' and added again"),
     (PUBLISHED_AGAIN, "removed from the publication '.*' and added again"),
     ("DROP PUBLICATION {p}", "the publication '.*' was dropped"),
-    ("ALTER PUBLICATION {p} SET (publish = 'insert')", "no longer has each update and delete and truncate of"),
+    ("ALTER PUBLICATION {p} SET (publish = 'insert')", "no longer publishes update and delete and truncate of"),
 ]  # fmt: skip
 LOST_BY_NAME = [
     (REMOVED, "was removed from the publication"), ("DROP TABLE {t}", "was dropped or renamed"),
@@ -66,7 +66,7 @@ class Followed:
     [(is_named, *case) for is_named in (True, False) for case in LOST] + [(True, *case) for case in LOST_BY_NAME],
 )
 def test_a_table_out_of_sight_is_an_error(captured: Tables, is_named: bool, sql: str, told: str) -> None:
-    """A migration would drop and make the table again, and the job go on, healthy, without a change for ever."""
+    """A migration would drop and create the table again, and the healthy job would read no changes forever."""
     followed = Followed(captured, is_named)
     run = SourceInTest(followed.source)
     run.values(2)
@@ -89,9 +89,7 @@ def test_a_table_that_is_lost_while_another_is_read(captured: Tables) -> None:
     run = SourceInTest(source)
     run.values(2, max_records=1)
     captured.execute(MADE_AGAIN.format(t=first))
-    with pytest.raises(
-        InputLostError, match=f"public.{first} is another table than the one whose changes are followed"
-    ):
+    with pytest.raises(InputLostError, match=f"public.{first} is another table than the watched one"):
         run.values(100)
     run.close()
     followed.execute("DROP PUBLICATION {p}")

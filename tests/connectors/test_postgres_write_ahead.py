@@ -100,7 +100,7 @@ def test_killed_behind_its_checkpoint(tables: Tables, written: bool) -> None:
     successor.notify_checkpoint_complete(2)
     assert tables.rows(table) == [(1, "a"), (2, "b"), (3, "c"), (4, "d")]
 
-    # The process was stopped, not killed, and goes on.
+    # The process was suspended, not killed, and continues.
     killed.notify_checkpoint_complete(1)
     assert len(tables.rows(table)) == 4
     for writer in (successor, killed):
@@ -183,7 +183,7 @@ def test_a_savepoint_that_goes_on_without_the_log(tables: Tables) -> None:
 
 
 def test_a_savepoint_that_goes_on_with_the_log(postgres: PostgresServer) -> None:
-    """What was prepared would be lost, or hold its rows for ever, when the user changes to the log."""
+    """Prepared transactions would be lost, or lock their rows forever, after a change to the log."""
     tables = Tables(postgres.url)
     table = tables.create(COLUMNS)
     guarantee = DeliveryGuarantee.EXACTLY_ONCE
@@ -210,15 +210,15 @@ def test_a_savepoint_that_goes_on_with_the_log(postgres: PostgresServer) -> None
 
 
 def test_what_the_log_needs(tables: Tables) -> None:
-    """Rows would be kept in memory for ever, or a record without the columns be found when its checkpoint is over."""
+    """Rows would stay in memory forever, or a record without the columns be found only after its checkpoint."""
     table = tables.create(COLUMNS)
     sink = sink_of(tables, table)
     assert "write-ahead log" in sink.describe()
-    with pytest.raises(ConfigurationError, match="takes none: enable_checkpointing"):
+    with pytest.raises(ConfigurationError, match="takes none: call enable_checkpointing"):
         sink.create_writer(SimpleSinkContext(checkpointing=False))
     env = StreamExecutionEnvironment.get_execution_environment().set_runtime_mode(RuntimeExecutionMode.BATCH)
     env.from_collection([(1, "a")]).sink_to(sink)
-    with pytest.raises(ConfigurationError, match="takes none: enable_checkpointing"):
+    with pytest.raises(ConfigurationError, match="takes none: call enable_checkpointing"):
         env.execute("in BATCH mode")
     with pytest.raises(ValueError, match="needs delivery_guarantee=EXACTLY_ONCE, got AT_LEAST_ONCE"):
         PostgresSink(url=tables.url, table=table, columns=["id"], write_ahead_log=True)

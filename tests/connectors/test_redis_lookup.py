@@ -33,7 +33,7 @@ def lookup_in(keys: Keys, **settings: Any) -> RedisLookup:
 
 
 def results(lookup: RedisLookup, *records: Any) -> list[Any]:
-    """What is found for each, all asked for at once."""
+    """Return the results of all, looked up at the same time."""
 
     async def ask() -> list[list[Any]]:
         return await asyncio.gather(*[lookup.async_invoke(record) for record in records])
@@ -65,7 +65,7 @@ def test_each_record_has_what_is_at_its_key(keys: Keys) -> None:
 
 
 def test_what_is_in_the_cache_is_not_asked_for(keys: Keys) -> None:
-    """The server would be asked for each record, or records would have what was there long ago."""
+    """The server would be queried for each record, or records would get outdated values."""
     keys.client.set(keys.name("a"), "1")
     cached, fresh = (
         lookup_in(keys, values=True, cache_max_rows=10, cache_expire_after_write_ms=60_000),

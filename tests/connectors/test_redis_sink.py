@@ -58,7 +58,7 @@ def appended(keys: Keys) -> list[str]:
 
 
 def test_records_of_all_kinds_become_hashes(keys: Keys) -> None:
-    """A record would be missing, or have a field of another one, or one that it has no more."""
+    """A record would be missing, or have a field of another one, or a deleted one."""
     keys.client.hset(keys.name("2"), mapping={"id": 9, "name": "before", "of_another": "stays"})
     prefix = keys.prefix
     sink = RedisSink(
@@ -113,14 +113,14 @@ def test_a_batch_goes_when_its_interval_is_over(keys: Keys) -> None:
 
 
 def test_the_command_that_is_refused_is_named(keys: Keys) -> None:
-    """Of a thousand commands the user would have to find the wrong one."""
+    """The user would have to find the wrong command among a thousand."""
     keys.client.set(keys.name("list"), "is not a list")
     writer = appending(keys).create_writer(SimpleSinkContext())
     writer.write_chunk(["a"], None)
     with pytest.raises(RedisError, match=rf"refused the command RPUSH {keys.name('list')} a: WRONGTYPE") as refused:
         writer.flush(False)
     assert "`TYPE <key>`" in str(refused.value)
-    with pytest.raises(TypeError, match=r"got None of type NoneType in a command for None: make a text of it"):
+    with pytest.raises(TypeError, match=r"got None of type NoneType for None: convert it to a str"):
         writer.write_chunk([None], None)
     writer.close()
 
@@ -135,7 +135,7 @@ def test_what_is_wrong_is_told_before_the_first_record(keys: Keys) -> None:
         of_server.execute("CONFIG", "SET", "maxmemory", "100mb")
         exactly_once(of_server).validate()
         of_server.execute("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
-        with pytest.raises(ConfigurationError, match="may evict them: set its maxmemory-policy"):
+        with pytest.raises(ConfigurationError, match="may evict them: its maxmemory-policy"):
             exactly_once(of_server).validate()
         appending(of_server).validate()
         of_server.execute("ACL", "SETUSER", "ada", "on", ">love", "~*", "+@all", "-info")
@@ -179,7 +179,7 @@ def test_the_sink_meets_what_is_required_of_all(keys: Keys) -> None:
 
 
 def test_killed_between_pre_commit_and_commit(keys: Keys) -> None:
-    """What a checkpoint names would be lost with its process, or what came after it would be seen twice."""
+    """Records of a checkpoint would be lost with their process, or later ones be seen twice."""
     job = keys.prefix
     sink = exactly_once(keys)
     killed = sink.create_writer(SimpleSinkContext(attempt=f"{job}-1-0-11", job_id=job))
@@ -201,7 +201,7 @@ def test_killed_between_pre_commit_and_commit(keys: Keys) -> None:
     committer.commit_again(later)
 
     assert appended(keys) == ["a", "b", "c", "d"]
-    # The process that was thought dead writes on: nobody names that.
+    # The process that is considered dead continues to write: its data is not named.
     killed.write_chunk(["x", "y"], None)
     for writer in (successor, killed):
         writer.close()
@@ -209,7 +209,7 @@ def test_killed_between_pre_commit_and_commit(keys: Keys) -> None:
 
 
 def test_a_driver_that_dies_within_a_commit(keys: Keys) -> None:
-    """What was applied before it died would be applied again, or what was not would be lost."""
+    """Commands applied before the crash would be applied again, or others be lost."""
     job = keys.prefix
     sink = exactly_once(keys)
     writer = sink.create_writer(SimpleSinkContext(attempt=f"{job}-1-0-11", job_id=job))
@@ -280,7 +280,7 @@ def test_what_lingers_is_dropped_after_scaling_down(keys: Keys) -> None:
     assert sorted(appended(keys)) == ["0", "1", "2"] and len(keys.of_penstock(job)) == 1
     assert keys.client.hkeys(of_another[0].log) == ["0"]
     committer.abort(of_another)
-    with pytest.raises(TransactionLostError, match="has lost commands that a checkpoint names"):
+    with pytest.raises(TransactionLostError, match="has lost commands of a checkpoint"):
         committer.commit(of_another)
     for writer in (left, other):
         writer.close()

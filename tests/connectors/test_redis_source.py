@@ -130,7 +130,7 @@ def test_streams_that_come_later_are_found(keys: Keys) -> None:
 
 
 def test_entries_that_were_trimmed_before_they_were_read_are_told(keys: Keys, caplog: pytest.LogCaptureFixture) -> None:
-    """Entries would be missing, and nobody would know."""
+    """Entries would be missing unnoticed."""
     add(keys, "a", range(1, 50))
     failing, warning = source_of(keys, "a"), source_of(keys, "a", on_trimmed="warn")
     job = SourceInTest(failing)
@@ -151,12 +151,12 @@ def test_entries_that_were_trimmed_before_they_were_read_are_told(keys: Keys, ca
     job = SourceInTest(warning, state=state)
     assert job.values(10) == texts(range(40, 50))
     job.close()
-    assert "entries that were not read yet may be lost" in caplog.text
+    assert "unread entries may be lost" in caplog.text
 
 
 @pytest.mark.parametrize("is_there", [True, False])
 def test_a_job_that_began_behind_the_last_entry_is_told_what_was_trimmed(keys: Keys, is_there: bool) -> None:
-    """It had read none to compare with, and began behind one that was there: entries were missing without a word."""
+    """Without a read entry to compare with, it began after an existing one: entries were silently missing."""
     add(keys, "a", range(1, 3))
     if not is_there:
         keys.execute("XDEL", keys.name("a"), "1-2")
@@ -173,7 +173,7 @@ def test_a_job_that_began_behind_the_last_entry_is_told_what_was_trimmed(keys: K
         ):
             job.values(1)
     else:
-        assert job.values(47) == texts(range(3, 50)), "an entry that had been deleted before is none to compare with"
+        assert job.values(47) == texts(range(3, 50)), "an entry that was deleted earlier is not compared"
     job.close()
 
 
@@ -194,7 +194,7 @@ def test_a_stream_that_is_emptied_when_all_was_read_goes_on(keys: Keys) -> None:
 
 
 def test_a_stream_that_was_deleted_is_told(keys: Keys, caplog: pytest.LogCaptureFixture) -> None:
-    """What was in it would be missing; one that is made again with lesser ids would never be read."""
+    """Its entries would be missing; a stream created again with smaller ids would never be read."""
     add(keys, "a", range(1, 50))
     job = SourceInTest(source_of(keys, "a"))
     job.values(49)
@@ -208,11 +208,11 @@ def test_a_stream_that_was_deleted_is_told(keys: Keys, caplog: pytest.LogCapture
     job = SourceInTest(source_of(keys, "a", on_trimmed="warn"), state=state)
     assert job.values(2) == ["1", "2"]
     job.close()
-    assert "deleted and made again" in caplog.text
+    assert "deleted and created again" in caplog.text
 
 
 def test_the_group_shows_how_far_completed_checkpoints_are(keys: Keys) -> None:
-    """Those who watch the streams would see a job that does not move, or one that is farther than it is."""
+    """Monitors of the streams would see a job that does not move, or one that is ahead of its position."""
     add(keys, "a", range(1, 50))
     job = SourceInTest(source_of(keys, "a", consumer_group="penstock"))
     job.values(20, max_records=20)
@@ -242,11 +242,11 @@ def test_whole_entries_by_a_function(keys: Keys) -> None:
     job.close()
 
     job = SourceInTest(source_of(keys, "a", value_field="raw", value_deserializer=SimpleStringSchema()))
-    with pytest.raises(SourceError, match=f"the entry 5-1 of the stream '{keys.name('a')}' can't be read: Unicode"):
+    with pytest.raises(SourceError, match=f"cannot read the entry 5-1 of the stream '{keys.name('a')}': Unicode"):
         job.values()
     job.close()
     job = SourceInTest(source_of(keys, "a", value_field="m", value_deserializer=SimpleStringSchema()))
-    with pytest.raises(SourceError, match="it has no field 'm'"):
+    with pytest.raises(SourceError, match="the field 'm' is missing"):
         job.values()
     job.close()
 
@@ -258,7 +258,7 @@ def only_numbers(entry: RedisStreamEntry) -> Any:
 def test_what_is_wrong_is_told_before_the_first_entry(keys: Keys) -> None:
     """A job would start, and fail or wait."""
     keys.execute("SET", keys.name("text"), "1")
-    with pytest.raises(SourceError, match=r"WRONGTYPE.*\nAnother program has made this key"):
+    with pytest.raises(SourceError, match=r"WRONGTYPE.*\nAnother program created this key"):
         source_of(keys, "text").validate()
     with pytest.raises(RedisError, match="Check user and password") as failed:
         source_of(keys, "a", password="a secret").validate()
@@ -300,7 +300,7 @@ def test_a_field_that_occurs_twice(keys: Keys) -> None:
         finally:
             run.close()
 
-    told = "the entry {} of the stream '.*' can't be read: ValueError: its field '{}' occurs 2 times, .* `deserializer`"
+    told = "cannot read the entry {} of the stream '.*': ValueError: the field '{}' occurs 2 times, .* `deserializer`"
     with pytest.raises(SourceError, match=told.format("1-1", "n")):
         values(source_of(keys, "a", bounded=True))
     whole: dict[str, Any] = {"url": keys.url, "streams": [keys.name("a")], "bounded": True}

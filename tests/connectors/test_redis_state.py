@@ -134,7 +134,7 @@ def test_what_a_predecessor_applies_late_does_not_count(job: Job) -> None:
 
 
 def test_a_predecessor_that_was_stopped_while_it_began_changes_nothing(job: Job) -> None:
-    """A worker that was stopped after it had the state to itself would remove that of its successor when it goes on."""
+    """A suspended worker that had the state to itself would remove its successor's state when it continues."""
     begun = RedisStore(Server(job.settings.url), StoreOwner(job.id, "holder", 0, 8, 0))
 
     class Stopped(list[StoreVersion]):
@@ -153,7 +153,7 @@ def test_a_predecessor_that_was_stopped_while_it_began_changes_nothing(job: Job)
 
 
 def test_there_is_no_way_back_beyond_the_newest_checkpoint(job: Job) -> None:
-    """A job would go on with a mixture of two checkpoints, or with no state at all, and say nothing."""
+    """A job would silently continue with a mixture of two checkpoints, or without state."""
     subtask = job.subtask()
     change(subtask.backend, Random(1), 100)
     older = subtask.checkpoint()
@@ -161,15 +161,15 @@ def test_there_is_no_way_back_beyond_the_newest_checkpoint(job: Job) -> None:
     newer = subtask.checkpoint()
     subtask.backend.close()
     job.runs += 1
-    with pytest.raises(CheckpointError, match="is that of a later checkpoint"):
+    with pytest.raises(CheckpointError, match="belongs to a later checkpoint"):
         job.subtask().restored(older)
     forget_job(job.settings, job.id)
-    with pytest.raises(CheckpointError, match="not in Redis any more"):
+    with pytest.raises(CheckpointError, match="no longer in Redis"):
         job.subtask().restored(newer)
 
 
 def test_what_was_applied_in_part_is_no_state_of_an_older_checkpoint(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A job whose newest checkpoint is damaged would go on from the one before with some values of the newest."""
+    """A job whose newest checkpoint is damaged would continue from the previous one with some values of the newest."""
     subtask = job.subtask()
     states(subtask.backend)
     subtask.backend.key = 1
@@ -191,7 +191,7 @@ def test_what_was_applied_in_part_is_no_state_of_an_older_checkpoint(job: Job, m
             subtask.backend.checkpoint_complete(frozen.checkpoint_id)
     subtask.backend.close()
     job.runs += 1
-    with pytest.raises(CheckpointError, match="is that of a later checkpoint"):
+    with pytest.raises(CheckpointError, match="belongs to a later checkpoint"):
         job.subtask().restored(older)
     restored = job.subtask().restored(newest)
     restored.backend.key = 1
@@ -202,7 +202,7 @@ def test_what_was_applied_in_part_is_no_state_of_an_older_checkpoint(job: Job, m
 def test_another_job_does_not_start_from_a_mixture(
     redis_server: RedisServer, job: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While a fork copies the state its job goes on, and applies its next checkpoint."""
+    """While a fork copies the state, its job continues and applies its next checkpoint."""
     subtask = job.subtask()
     call, refused = RedisConnection.call, 0
     for moment in range(0, 30, 3):
@@ -224,7 +224,7 @@ def test_another_job_does_not_start_from_a_mixture(
             try:
                 begun.restored(files)
             except CheckpointError as error:
-                assert "is that of a later checkpoint" in str(error)
+                assert "belongs to a later checkpoint" in str(error)
                 refused += 1
                 continue
         assert content(begun.backend) == expected

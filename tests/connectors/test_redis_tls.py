@@ -19,7 +19,7 @@ pytestmark = pytest.mark.connectors
 
 
 def test_the_servers_certificate_is_checked(redis_server: RedisServer, tmp_path: Path) -> None:
-    """Records and the password would go to whoever answers at the address."""
+    """Records and the password would go to any server at the address."""
     keys = Keys(redis_server.url)
     plain = urlsplit(redis_server.url)
     assert plain.port is not None

@@ -36,7 +36,7 @@ def direct(bucket: str, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 class Job:
-    """One subtask that writes records and takes checkpoints; what fails restarts it, as a job master would."""
+    """A subtask that writes records and takes checkpoints; a failure restarts it, as a JobMaster would."""
 
     def __init__(self, sink: FileSink, records: list[str]) -> None:
         self._sink = sink
@@ -106,7 +106,7 @@ def written(client: Any, bucket: str) -> list[str]:
 def lines_in_spite_of(
     store: FaultyStore, monkeypatch: pytest.MonkeyPatch, make_sink: Callable[[str], FileSink], base: str, count: int
 ) -> list[str]:
-    """Runs the job beside such a store. Returns what it should have written."""
+    """Run the job with such a store. Return the records that it should have written."""
     records = [f"{number}{_LONG if number % 4 == 0 else ''}" for number in range(count)]
     with store.serving() as address:
         monkeypatch.setenv("AWS_ENDPOINT_URL", address)

@@ -21,6 +21,7 @@ from penstock.common.errors import ConfigurationError, SourceError
 from penstock.common.types import Row
 from penstock.connectors.sql.database import SqlDatabase, SqlError
 from penstock.connectors.sql.sink.statements import UpdateOrInsert
+from penstock.connectors.sql.source.dialect import LoadedTable
 from penstock.datastream.connectors.sql import DeliveryGuarantee, SqlSink, SqlSource
 from penstock.testing.postgres_server import PostgresServer
 
@@ -83,7 +84,7 @@ def test_a_dialect_without_an_upsert(sqlite: Database, columns: list[str]) -> No
 
 
 def test_the_row_that_is_refused_is_named(database: Database) -> None:
-    """Of five thousand rows the user would have to find the wrong one."""
+    """The user would have to find the wrong row among five thousand."""
     database.create("id INTEGER PRIMARY KEY, name VARCHAR(20) NOT NULL")
     with pytest.raises(SqlError, match=r"refused the row \{'id': 2, 'name': None\} for flights: .*(NULL|null)"):
         written(database.sink(), (1, "a"), (2, None), (3, "c"))
@@ -126,9 +127,9 @@ def test_a_time_with_a_zone_is_in_utc_where_the_column_has_none(database: Databa
     [
         ("DATE", PARIS, "is not a date"), ("TIME", PARIS.timetz(), "has a zone"),
         ("INTEGER", 1 << 70, "too large|range"),
-        ("NUMERIC(30, 20)", Decimal("0.12345678901234567890"), "more digits than SQLite keeps"),
+        ("NUMERIC(30, 20)", Decimal("0.12345678901234567890"), "more digits than a number of SQLite"),
         ("TIMESTAMP", pd.Timestamp("2020-01-01 00:00:00.000000001"), "has nanoseconds"),
-        ("TIMESTAMP", np.datetime64("2020-01-01T00:00:00", "ns"), "is of numpy"),
+        ("TIMESTAMP", np.datetime64("2020-01-01T00:00:00", "ns"), "is a value of numpy"),
     ],
 )  # fmt: skip
 def test_what_a_column_would_cut_is_refused(database: Database, column: str, value: Any, told: str) -> None:
@@ -148,17 +149,17 @@ def test_what_is_wrong_is_told_before_the_first_record(database: Database) -> No
     database.create("id INTEGER, name VARCHAR(20)")
     with pytest.raises(SqlError, match="has no table nowhere"):
         database.sink(table="nowhere").validate()
-    with pytest.raises(ConfigurationError, match=r"has no column 'minutes': it has \['id', 'name'\]"):
+    with pytest.raises(ConfigurationError, match=r"lacks the column 'minutes': it has \['id', 'name'\]"):
         database.sink(columns=["id", "minutes"]).validate()
     with pytest.raises(ConfigurationError, match="need a primary key or a unique index"):
         database.sink(key_columns=["id"]).validate()
-    with pytest.raises(ConfigurationError, match="has no column 'minutes'"):
+    with pytest.raises(ConfigurationError, match="lacks the column 'minutes'"):
         database.source(columns=["minutes"]).validate()
     with pytest.raises(SqlError, match="nosuch"):
         database.source(condition="nosuch > 1").validate()
-    with pytest.raises(ValueError, match=r"EXACTLY_ONCE is PostgresSink.*WriteAheadSink"):
+    with pytest.raises(ValueError, match=r"For EXACTLY_ONCE use PostgresSink.*WriteAheadSink"):
         database.sink(delivery_guarantee=DeliveryGuarantee.EXACTLY_ONCE)
-    with pytest.raises(ConfigurationError, match="no such dialect"):
+    with pytest.raises(ConfigurationError, match="does not know the dialect"):
         SqlSink(url="nosql://x/y", table="t", columns=["id"]).validate()
     with pytest.raises(ConfigurationError, match="a driver that is not installed"):
         SqlSink(url="mysql+pymysql://x/y", table="t", columns=["id"]).validate()
@@ -223,9 +224,46 @@ def test_a_position_within_rows_of_one_value(database: Database, key: str) -> No
 def test_times_of_sqlite_divide_nothing(sqlite: Database, kind: str) -> None:
     """They are texts of any form: those that CURRENT_TIMESTAMP writes would be missing after a restart."""
     sqlite.create(f"id INTEGER PRIMARY KEY, at {kind}")
-    with pytest.raises(ConfigurationError, match="the column 'at' of flights is a time, which SQLite keeps as a text"):
+    with pytest.raises(ConfigurationError, match="the column 'at' of flights is a time, which SQLite stores as a text"):
         sqlite.source(partition_column="at").validate()
     sqlite.source().validate()
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"), [("real", "a float of 32 bits"), ("warmth", "a float of 32 bits"), ("interval", "an interval")]
+)
+def test_values_that_are_others_in_python_divide_nothing(postgres: PostgresServer, kind: str, words: str) -> None:
+    """0.7 of 32 bits is less than Python's 0.7, and a year less than 365 days: the rows from there on would be missing
+    after a restart."""
+    database = Database(postgres.url.replace("postgresql://", "postgresql+psycopg://"))
+    database.execute("DROP TABLE IF EXISTS flights", "DROP DOMAIN IF EXISTS warmth", "CREATE DOMAIN warmth AS real")
+    database.execute(f"CREATE TABLE flights (id {kind}, name text, exact double precision)")
+    with pytest.raises(ConfigurationError, match=f"the column 'id' of flights is {words}, whose values cannot be"):
+        database.source().validate()
+    database.source(partition_column="exact").validate()
+    database.execute("DROP TABLE flights")
+    database.engine.dispose()
+
+
+def test_floats_of_sqlite_have_64_bits(sqlite: Database) -> None:
+    """A column that is called REAL, as all floats of SQLite are, would be refused."""
+    sqlite.create("id REAL, name TEXT")
+    sqlite.source().validate()
+
+
+def test_which_floats_of_other_databases_have_32_bits() -> None:
+    """Rows would be missing on MySQL, where FLOAT has 32 bits, or columns refused where it has 64."""
+    from sqlalchemy.dialects import mssql, mysql, oracle
+
+    def is_exact(kind: Any, dialect: str) -> bool:
+        table = sqlalchemy.Table("flights", sqlalchemy.MetaData(), sqlalchemy.Column("id", kind))
+        source: Any = None
+        return LoadedTable(source, table, table.columns.id, []).inexact_type(dialect) is None
+
+    short = [(mysql.FLOAT(), "mysql"), (mysql.FLOAT(), "mariadb"), (mssql.REAL(), "mssql"), (mssql.FLOAT(24), "mssql")]
+    assert not any(is_exact(*one) for one in [*short, (oracle.BINARY_FLOAT(), "oracle"), (oracle.INTERVAL(), "oracle")])
+    exact = [(mysql.DOUBLE(), "mysql"), (mssql.FLOAT(53), "mssql"), (oracle.BINARY_DOUBLE(), "oracle")]
+    assert all(is_exact(*one) for one in [*exact, (sqlalchemy.Numeric(9, 2), "mysql"), (sqlalchemy.BigInteger(), "")])
 
 
 class Flight(NamedTuple):
@@ -251,18 +289,18 @@ def test_columns_that_can_not_divide(sqlite: Database) -> None:
     sqlite.create("id INTEGER, name VARCHAR(20)")
     assert SourceInTest(sqlite.source()).values() == []
     sqlite.execute("INSERT INTO flights VALUES (1, 'a'), (NULL, 'b')")
-    with pytest.raises(SourceError, match="rows without a value"):
+    with pytest.raises(SourceError, match="NULL in some rows"):
         SourceInTest(sqlite.source())
-    with pytest.raises(SourceError, match="such as 'a', which can't be divided"):
+    with pytest.raises(SourceError, match="such as 'a', which cannot be divided"):
         SourceInTest(sqlite.source(partition_column="name"))
 
 
-@pytest.mark.parametrize("given", ["in the url", "beside it"])
+@pytest.mark.parametrize("given", ["in the url", "as an argument"])
 def test_passwords_are_not_shown(given: str) -> None:
     """A password would be in a log, a plan or an error."""
     who = "clerk:a-secret@" if given == "in the url" else ""
     common = {"url": f"postgresql+psycopg://{who}127.0.0.1:1/db", "table": "t"}
-    if given == "beside it":
+    if given == "as an argument":
         common |= {"user_name": "clerk", "password": "a-secret"}
     sink, source = SqlSink(**common, columns=["id"]), SqlSource(**common, partition_column="id")
     shown = [sink.describe(), source.describe(), repr(vars(sink)), repr(vars(source)), repr(vars(source._dialect))]

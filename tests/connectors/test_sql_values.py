@@ -96,7 +96,7 @@ def test_a_text_that_is_not_utf_8_is_named(sqlite: Database) -> None:
     """The job would ask again three times, and then end with an error that names no table."""
     filled(sqlite, "TEXT", "a")
     sqlite.execute("UPDATE flights SET x = CAST(X'ff' AS TEXT)")
-    with pytest.raises(SourceError, match=r"can't read flights: Could not decode to UTF-8 column 'x'"):
+    with pytest.raises(SourceError, match=r"cannot read flights: Could not decode to UTF-8 column 'x'"):
         read(sqlite)
 
 
@@ -150,9 +150,9 @@ def test_a_float_is_no_text_of_sqlite(sqlite: Database) -> None:
     [("SMALLINT", 1 << 40), ("VARCHAR(2)", "a\0b"), ("NUMERIC(4, 2)", Decimal(1000)), ("DATE", "x")],
 )
 def test_the_column_that_refuses_a_value_is_named(on_postgres: Database, column: str, value: Any) -> None:
-    """Of a row of many columns the user would have to guess: PostgreSQL says 'smallint out of range'."""
+    """In a row of many columns the user would have to guess: PostgreSQL says 'smallint out of range'."""
     on_postgres.create(f"id INTEGER, x {column}")
-    with pytest.raises(SqlError, match=r"refused the row .* for flights: the column 'x' does not take") as refused:
+    with pytest.raises(SqlError, match=r"refused the row .* for flights: the column 'x' does not accept") as refused:
         written(on_postgres.sink(columns=["id", "x"]), (1, None), (2, value))
     assert repr(value) in str(refused.value)
     assert on_postgres.rows() == []

@@ -13,7 +13,7 @@ from cryptography.x509.oid import NameOID
 
 
 def certificate(folder: Path, days: float = 1.0, issuer: Path | None = None) -> Path:
-    """A file (PEM) with a private key and its self-signed certificate; the latter alone is in `ca.pem` beside it.
+    """A PEM file with a private key and its self-signed certificate; the certificate alone is next to it, in `ca.pem`.
 
     It is valid until so many days from now, which may have passed. `issuer`: such a file, whose key signs it instead.
     """

@@ -1,4 +1,4 @@
-"""TLS in front of a server that has none."""
+"""TLS in front of a server without TLS."""
 
 from __future__ import annotations
 

@@ -135,7 +135,7 @@ KNOWN: dict[str, list[Known]] = {
         ),
         Known(
             Verdict.REFUSED_HERE,
-            "a quoted value is never closed",
+            "a quoted value is not closed",
             ("data/csv/multidelimiter/unterminated_*escape.csv",),
         ),
     ],

@@ -211,7 +211,7 @@ def nothing_left(cluster: Cluster) -> Iterator[None]:
     yield
     for job in cluster.client.get("/submissions"):
         if job["phase"] not in ("ENDING", "ENDED"):
-            cluster.client.ask("PATCH", f"/submissions/{job['id']}")
+            cluster.client.request("PATCH", f"/submissions/{job['id']}")
     until(lambda: all(job["phase"] == "ENDED" for job in cluster.client.get("/submissions")))
 
 
@@ -257,7 +257,7 @@ def test_a_program_that_was_uploaded_is_run_by_the_cluster(cluster: Cluster, tmp
     assert sum(file.read_text().count("1\n") for file in folder.glob("output*")) == 4
 
 
-def test_a_job_waits_for_slots_and_neighbours_are_not_touched(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_job_waits_for_slots_and_neighbors_are_not_touched(cluster: Cluster, tmp_path: Path) -> None:
     """Jobs would take each other's slots; and one that is killed would take the others with it, or keep its slots."""
     neighbour = cluster.submit("-p", 2, "-D", "rest.bind-port=0", "count_up.py", tmp_path / "of neighbour", 1_000_000)
     killed = cluster.submit("-p", 4, "count_up.py", tmp_path / "of killed", 1_000_000)
@@ -295,7 +295,7 @@ def test_a_job_waits_for_slots_and_neighbours_are_not_touched(cluster: Cluster, 
     assert {job["jid"]: job["state"] for job in shown} == states
     saved = cluster.command("savepoint", neighbour, tmp_path / "saved").stdout.strip()
     assert (Path(saved) / "_metadata").exists()
-    cluster.client.ask("PATCH", f"/jobs/{neighbour}?mode=cancel")
+    cluster.client.request("PATCH", f"/jobs/{neighbour}?mode=cancel")
     until(lambda: cluster.job(neighbour)["phase"] == "ENDED")
     assert cluster.job(neighbour)["status"] == "CANCELED"
     until(lambda: cluster.client.get("/overview")["slots-available"] == SLOTS)
@@ -321,7 +321,7 @@ def test_another_process_takes_the_place_of_one_that_is_killed(cluster: Cluster,
     new.write_text(NUMBERS.replace("return str(number)", 'return f"{number} anew"'))
     job_id = cluster.client.get("/submissions")[-1]["job_id"]
     updated = cluster.command("update", job_id, new, tmp_path / "out", count).stdout
-    (checkpoint,) = re.findall(r"has new functions from checkpoint (\d+) on: 'Map'", updated)
+    (checkpoint,) = re.findall(r"has new functions since checkpoint (\d+): 'Map'", updated)
     cluster.command("scale", job_id, "-p", 2)
     before = cluster.running
     os.kill(before.pid, signal.SIGKILL)
@@ -381,7 +381,7 @@ def test_a_reactive_job_takes_what_its_neighbours_leave(cluster: Cluster, tmp_pa
 
     until(lambda: runs_with(SLOTS - 2))
     assert cluster.client.get("/overview")["slots-available"] == 0
-    cluster.client.ask("PATCH", f"/jobs/{neighbour}?mode=cancel")
+    cluster.client.request("PATCH", f"/jobs/{neighbour}?mode=cancel")
     until(lambda: runs_with(SLOTS))
     cluster.command("stop", job, tmp_path / "saved")
     assert ranges_in(tmp_path / "out") <= SLOTS - 2, "what a subtask reads, from its beginning on"

@@ -14,6 +14,8 @@ from tests.e2e.dashboard_process import DashboardProcess
 from tests.unit.service.dispatcher.played_cluster import PlayedCluster
 from tests.unit.service.rest.served import Served, serve_pages_job
 
+from penstock.service.rest.job_sampling import sample_of
+
 pytest.importorskip("nicegui", reason="the extra dashboard is not installed")
 pytestmark = [pytest.mark.e2e, pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium")]
 
@@ -25,6 +27,8 @@ def served(tmp_path: Path) -> Iterator[Served]:
     """A job that has failed once, and has taken checkpoints; its figures are the same each time they are read."""
     one = serve_pages_job(tmp_path, "<img src=x onerror='alert(1)'>", "<b>a failure</b>")
     (one.logs / "driver.log").write_text("a line of the driver\n")
+    for seconds in (2, 4):
+        one.entry.history.add(sample_of(one.entry, seconds * 1_000), seconds)
     yield one
     one.endpoint.close()
 
@@ -45,6 +49,10 @@ def answers(browser: Browser, button: str, question: str, answer: str) -> None:
     browser.wait_for_none(question)
 
 
+def is_dark(browser: Browser) -> bool:
+    return bool(browser.evaluate("document.body.classList.contains('body--dark')"))
+
+
 def test_all_pages_show_what_rest_says_and_nothing_leaves_the_machine(
     served: Served, dashboard: DashboardProcess
 ) -> None:
@@ -52,8 +60,13 @@ def test_all_pages_show_what_rest_says_and_nothing_leaves_the_machine(
     browser = Browser()
     try:
         browser.log_in(dashboard.url, dashboard.token)
-        browser.wait_for("<img src=x onerror='alert(1)'>", "running", "2 of 2")
-        browser.open(f"{dashboard.url}{JOB}")
+        browser.wait_for("<img src=x onerror='alert(1)'>", "running", "100/s", "2 of 2")
+        assert not is_dark(browser), "Chromium asks for light pages"
+        for mode in ("dark", "light", "dark"):
+            browser.click(mode)
+            browser.open(f"{dashboard.url}{JOB}")
+            browser.wait_for("Collection Source")
+            assert is_dark(browser) == (mode == "dark"), "the choice holds for the next page"
         for vertex in served.get("/jobs/id")["vertices"]:
             asked = f"/jobs/id/vertices/{vertex['id']}/subtasks/metrics?get=numRecordsInPerSecond,busyTimeMsPerSecond"
             busy, rate = served.get(asked)
@@ -64,8 +77,11 @@ def test_all_pages_show_what_rest_says_and_nothing_leaves_the_machine(
         browser.click("checkpoints")
         newest = served.get("/jobs/id/checkpoints")["latest"]["completed"]
         browser.wait_for("3 completed", newest["external_path"], "start delay", f"Checkpoint {newest['id']}")
-        assert browser.evaluate("document.querySelectorAll('.chart canvas').length") == 1
+        assert browser.evaluate("document.querySelectorAll('.stack').length") == 2 * 3, "durations and sizes"
+        browser.evaluate("document.querySelector('.stack').dispatchEvent(new MouseEvent('click', {bubbles: true}))")
+        browser.wait_for("Checkpoint 1")
         for tab, shown in (
+            ("charts", "Records per second"),
             ("flame graph", "rest.flamegraph.enabled=true"),
             ("latency", "metrics.latency.interval"),
             ("exceptions", "<b>a failure</b>"),
@@ -76,7 +92,7 @@ def test_all_pages_show_what_rest_says_and_nothing_leaves_the_machine(
             browser.wait_for(shown)
         answers(browser, "Cancel", "Uncommitted output is lost.", "No")
         assert not served.job.is_cancelled, "it asks first"
-        answers(browser, "Cancel", "Uncommitted output is lost.", "Cancel it")
+        answers(browser, "Cancel", "Uncommitted output is lost.", "Cancel job")
         browser.wait_for("The job is being canceled.")
         assert served.job.is_cancelled
         assert browser.failures == []
@@ -98,11 +114,11 @@ def test_a_cluster_is_seen_on_a_phone_with_jobs_that_wait_and_none_is_as_high_as
         browser.log_in(dashboard.url, dashboard.token)
         browser.wait_for("7 of 8", "waits for 1 slot: 1 of 8 are free")
         heights = browser.evaluate("[...document.querySelectorAll('tbody tr')].map(row => row.offsetHeight)")
-        assert len(heights) == 5 and max(heights) < 110, heights
+        assert len(heights) == 5 and max(heights) < 340, heights
         browser.open(f"{dashboard.url}/job/dddddddd")
-        browser.wait_for("It waits for 1 slot: 1 of 8 are free.", "Cancel")
+        browser.wait_for("The job waits for 1 slot: 1 of 8 are free.", "Cancel")
         assert "Savepoint" not in browser.text() and "can't be asked" not in browser.text()
-        for tab in ("subtasks", "flame graph", "checkpoints", "latency", "exceptions", "state", "logs"):
+        for tab in ("charts", "subtasks", "flame graph", "checkpoints", "latency", "exceptions", "state", "logs"):
             browser.open(f"{dashboard.url}/job/aaaaaaaa1111?tab={tab}")
             browser.wait_for("busy")
             assert browser.evaluate("document.documentElement.scrollWidth") <= 390, tab
@@ -132,7 +148,7 @@ def test_savepoints_and_rescaling_are_asked_for_once_and_narrow_pages_do_not_scr
             browser.click("Stop")
             browser.wait_for("Its output up to the savepoint is committed.")
             browser.type("input", "/savepoints")
-            browser.click("Stop it")
+            browser.click("Stop job")
             pool.submit(_completes, served.job).result(60)
         browser.wait_for("Savepoint: /savepoints/1")
         (directory, stop, drain, _) = served.job.savepoints[0]

@@ -132,7 +132,7 @@ def test_flinks_command_cancels_a_job(tmp_path: Path) -> None:
     job = RestJob(tmp_path).until_it_runs()
     try:
         assert "Cancelled job" in flink(job, "cancel", job.job_id)
-        assert job.process.wait(_SECONDS) == 1 and "was cancelled" in job.log.read_text()
+        assert job.process.wait(_SECONDS) == 1 and "was canceled" in job.log.read_text()
     finally:
         job.process.kill()
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.e2e.test_cluster import COUNTS, NUMBERS, Cluster, ranges_in, run_versions_beside_each_other, until
+from tests.spark.jobs import jvm_options
 
 import penstock
 from penstock.testing.standalone_cluster import StandaloneCluster
@@ -20,7 +21,7 @@ LEAST, MOST, IN_EACH = 2, 6, 2
 def spark() -> Iterator[StandaloneCluster]:
     environment = {
         **os.environ,
-        "JAVA_TOOL_OPTIONS": os.environ["SPARK_SUBMIT_OPTS"],
+        "JAVA_TOOL_OPTIONS": jvm_options(),
         "PYTHONPATH": str(Path(penstock.__file__).parents[1]),
     }
     with StandaloneCluster(workers=2, cores=4, memory="3g", environment=environment) as started:
@@ -80,11 +81,11 @@ def test_executors_come_as_jobs_wait_and_go_when_they_are_idle(
         until(lambda job=job: cluster.client.get(f"/jobs/{job}")["state"] == "RUNNING", 120)
     assert held(spark) == MOST
     for job in (first, third):
-        cluster.client.ask("PATCH", f"/jobs/{job}?mode=cancel")
+        cluster.client.request("PATCH", f"/jobs/{job}?mode=cancel")
     until(lambda: held(spark) == LEAST)
     until(lambda: cluster.client.get("/overview")["slots-total"] == LEAST)
     assert cluster.client.get(f"/jobs/{second}")["state"] == "RUNNING"
     cluster.command("stop", second, tmp_path / "saved")
     assert ranges_in(tmp_path / "1") == 2, "one of each subtask"
     log = (cluster.directory / "cluster.log").read_text()
-    assert log.count("restarts in") == 0 and "3 executors of 2 slots each are asked of Spark" in log
+    assert log.count("restarts in") == 0 and "requesting 3 executors with 2 slots each" in log

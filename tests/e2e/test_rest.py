@@ -11,6 +11,7 @@ import pytest
 from tests.browser import CHROMIUM, Browser
 from tests.e2e.dashboard_process import DashboardProcess
 from tests.e2e.rest_job import RestJob
+from tests.unit.service.rest.test_alert_rules import metrics_in_rules
 
 pytestmark = pytest.mark.e2e
 
@@ -23,7 +24,11 @@ def test_a_job_is_seen_and_stopped_over_rest(tmp_path: Path) -> None:
         assert job.token_file.stat().st_mode & 0o777 == 0o600
         (shown,) = job.get("/jobs/overview")["jobs"]
         assert (shown["jid"], shown["name"], shown["state"]) == (job.job_id, "highest numbers", "RUNNING")
-        assert "mine_seen" in job.text("/metrics")
+        metrics = job.text("/metrics")
+        assert "mine_seen" in metrics
+        # Only Kafka's source has pendingRecords (tests/connectors/test_kafka.py), and this job has no watermarks.
+        absent = {name for name in metrics_in_rules() if f"\n{name}{{" not in metrics}
+        assert absent == {f"flink_taskmanager_job_task_operator_{name}" for name in ("pendingRecords", "watermarkLag")}
         assert "highest numbers" in job.text("/jobmanager/log")
         assert job.get("/taskmanagers/level-0-slot-0/logs")["logs"][0]["name"] == "level-0-slot-0.log"
         if CHROMIUM is not None and find_spec("nicegui") is not None:

@@ -10,7 +10,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from tests.spark.jobs import wait_until
+from tests.spark.jobs import jvm_options, wait_until
 from tests.spark.test_lost_workers import visible
 
 import penstock
@@ -61,7 +61,7 @@ def test_a_worker_comes_and_goes(tmp_path: Path) -> None:
     out, errors = tmp_path / "out", tmp_path / "errors"
     program = textwrap.dedent(PROGRAM).replace("OUT", str(out)).replace("PER_SECOND", "2_000")
     (tmp_path / "job.py").write_text(program)
-    environment = {**os.environ, "JAVA_TOOL_OPTIONS": os.environ["SPARK_SUBMIT_OPTS"], "PYTHONPATH": SOURCE}
+    environment = {**os.environ, "JAVA_TOOL_OPTIONS": jvm_options(), "PYTHONPATH": SOURCE}
     with StandaloneCluster(workers=1, cores=4, memory="2g", environment=environment) as cluster:
         settings = {
             "spark.master": cluster.url,

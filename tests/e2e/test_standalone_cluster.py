@@ -20,7 +20,7 @@ from random import Random
 
 import pytest
 from tests.e2e.wheels import pack, pack_wheel
-from tests.spark.jobs import processes, wait_until
+from tests.spark.jobs import jvm_options, processes, wait_until
 
 import penstock
 from penstock.testing.standalone_cluster import StandaloneCluster
@@ -28,8 +28,6 @@ from penstock.testing.standalone_cluster import StandaloneCluster
 pytestmark = [pytest.mark.e2e, pytest.mark.own_jvm, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1_500)]
 SOURCE = str(Path(penstock.__file__).parents[1])
 RUN = [sys.executable, "-m", "penstock.service.cli.main", "run"]
-SHORT_LIVED = {"JAVA_TOOL_OPTIONS": os.environ["SPARK_SUBMIT_OPTS"]}
-"""What tests/conftest.py sets for drivers, for executors as well."""
 RUN_SECONDS = 600
 """A generous upper bound, for a machine that does other work as well: each job has a JVM, and two of executors."""
 
@@ -62,7 +60,7 @@ SLOWLY = """
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[StandaloneCluster]:
-    environment = {**os.environ, **SHORT_LIVED, "PYTHONPATH": SOURCE}
+    environment = {**os.environ, "JAVA_TOOL_OPTIONS": jvm_options(), "PYTHONPATH": SOURCE}
     with StandaloneCluster(workers=2, cores=4, memory="6g", environment=environment) as started:
         yield started
 
@@ -274,7 +272,7 @@ def test_code_wheels_and_data_travel(cluster: StandaloneCluster, tmp_path: Path)
 def test_the_command_starts_a_cluster_and_leaves_nothing() -> None:
     """Who tries a cluster on a laptop would find its processes there for days."""
     command = [sys.executable, "-m", "penstock.testing.standalone_cluster", "--workers", "1", "--memory", "1g"]
-    environment = {**os.environ, **SHORT_LIVED}
+    environment = {**os.environ, "JAVA_TOOL_OPTIONS": jvm_options()}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as started:
         assert started.stdout is not None
         line = started.stdout.readline()
@@ -363,7 +361,7 @@ def test_a_worker_that_is_lost_for_good(cluster: StandaloneCluster, tmp_path: Pa
 @pytest.mark.soak
 def test_a_master_that_dies_beneath_a_job(tmp_path: Path) -> None:
     """A job that has all it needs would end with its master; one that needs an executor would not say what it lacks."""
-    environment = {**os.environ, **SHORT_LIVED, "PYTHONPATH": SOURCE}
+    environment = {**os.environ, "JAVA_TOOL_OPTIONS": jvm_options(), "PYTHONPATH": SOURCE}
     with StandaloneCluster(workers=1, cores=4, memory="2g", environment=environment) as alone:
         has_all, needs_one = (started(alone, tmp_path / n, 1, n) for n in ("10_000", "10**9"))
         alone.kill("master")
@@ -375,7 +373,7 @@ def test_a_master_that_dies_beneath_a_job(tmp_path: Path) -> None:
     assert kept in errors and "-s latest" in errors, errors
     assert code == 1 and "org.apache" not in errors, errors
     last = " ".join(errors[errors.index("penstock.NotEnoughSlotsError") :].split())
-    assert f"{alone.url} has given 0 of 2 to this application. Its master does not answer" in last, errors
+    assert f"{alone.url} has given 0 of 2 to this application. The master does not answer" in last, errors
 
 
 @pytest.mark.soak

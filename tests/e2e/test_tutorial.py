@@ -48,18 +48,23 @@ def test_the_tutorial(tmp_path: Path) -> None:
 
 
 def test_the_readme(tmp_path: Path) -> None:
-    """What the first page tells everybody to type would fail."""
+    """What the first page tells everybody to type would fail, or print something else than the page shows."""
     readme = ROOT / "README.md"
-    commands = re.findall(r"^    (penstock .*?)(?: {2,}.*)?$", readme.read_text(encoding="utf-8"), re.MULTILINE)
+    text = readme.read_text(encoding="utf-8")
+    commands = re.findall(r"^    (penstock .*?)(?: {2,}.*)?$", text, re.MULTILINE)
     # Clusters are in tests/e2e/test_standalone_cluster.py and test_cluster.py.
-    run, parallel, cluster, explain, top, listed = [command for command in commands if "spark://" not in command]
-    (tmp_path / "count.py").write_text(snippets_of(readme)[0].program, encoding="utf-8")
+    run, top, dashboard, parallel, explain, listed, cluster = [name for name in commands if "spark://" not in name]
+    (tmp_path / "clicks.py").write_text(snippets_of(readme)[0].program, encoding="utf-8")
     with Terminal(tmp_path, variables(tmp_path)) as terminal:
         printed = {command: terminal.type(f"{command}; echo status $?") for command in (run, parallel, explain)}
         # These are about running jobs, of which there may be any or none.
-        printed |= {command: terminal.type(f"{command} --help; echo status $?") for command in (cluster, top, listed)}
+        about_jobs = (top, dashboard, listed, cluster)
+        printed |= {command: terminal.type(f"{command} --help; echo status $?") for command in about_jobs}
 
     assert not {command: text for command, text in printed.items() if not text.endswith("status 0\n")}
-    assert "('question', 1)\n" in printed[run]
-    assert "> ('question', 1)\n" in printed[parallel]
-    assert "2 levels, 2 slots" in printed[explain]
+    shown = text.split("```text\n")[1].split("```")[0].splitlines()
+    lines_of = {user: [line for line in shown if line.startswith(user)] for user in ("ann", "bob")}
+    found = {user: [line for line in printed[run].splitlines() if line.startswith(user)] for user in lines_of}
+    assert found == lines_of
+    assert re.search(rf"^[1-4]> {re.escape(shown[-1])}$", printed[parallel], re.MULTILINE), printed[parallel]
+    assert "3 levels, 3 slots" in printed[explain]

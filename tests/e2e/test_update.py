@@ -130,9 +130,9 @@ def test_a_running_job_gets_other_functions(tmp_path: Path) -> None:
             assert failed.returncode == 1 and "nothing has changed" in failed.stderr, failed.stderr
             assert "ZeroDivisionError" in failed.stderr and "1 / 0 or" in failed.stderr, "the user's own traceback"
             same = penstock("update", "counts", first, out)
-            assert same.returncode == 1 and "has these functions already" in same.stderr
+            assert same.returncode == 1 and "already has these functions" in same.stderr
             done = penstock("update", "counts", new, out)
-            assert done.returncode == 0 and "has new functions from checkpoint" in done.stdout, done.stderr
+            assert done.returncode == 0 and "has new functions since checkpoint" in done.stdout, done.stderr
             while not any("new/new" in path.read_text() for path in visible(out)):
                 assert running.poll() is None and time.monotonic() < deadline, log.read_text()
                 time.sleep(0.1)
@@ -177,7 +177,7 @@ def test_workers_are_killed_while_functions_change(tmp_path: Path, seed: int) ->
                         if random.random() < 0.7 and (found := workers(running.pid)):
                             os.kill(random.choice(found), signal.SIGKILL)
                             kills += 1
-                        if updated.result().returncode == 0 or "has these functions already" in updated.result().stderr:
+                        if updated.result().returncode == 0 or "already has these functions" in updated.result().stderr:
                             break
                         refusals += 1
                         assert running.poll() is None and time.monotonic() < deadline, updated.result().stderr

@@ -1,4 +1,4 @@
-"""What the tests of this folder share: programs drawn by Hypothesis, and small ones written by hand."""
+"""Programs for the tests of this folder: drawn by Hypothesis, and small ones written by hand."""
 
 from __future__ import annotations
 
@@ -33,29 +33,45 @@ TIGHT = Circumstances(
 )
 
 
+SEEDS_IN_FAST = 2
+"""So many seeds of each small program are in `make test-fast`."""
+
+
 def seeds(count: int, in_soak: int) -> list[Any]:
-    """Parameters of a test: so many seeds from 0 on, and those behind them in the soak."""
-    return [*range(count), *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(count, count + in_soak))]
+    """Return parameters of a test: `count` seeds from 0 on, and `in_soak` further seeds marked as soak.
+
+    The first seeds are also in `make test-fast`.
+    """
+    return [
+        *range(SEEDS_IN_FAST),
+        *(pytest.param(seed, marks=pytest.mark.thorough) for seed in range(SEEDS_IN_FAST, count)),
+        *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(count, count + in_soak)),
+    ]
+
+
+def sweeps(count: int, in_soak: int) -> list[Any]:
+    """Return parameters of a test that runs many seeds itself: their number in `make test`, and in the soak."""
+    return [pytest.param(count, marks=pytest.mark.thorough), pytest.param(in_soak, marks=pytest.mark.soak)]
 
 
 def programs() -> st.SearchStrategy[tuple[Program, Circumstances]]:
-    """Programs with circumstances. They shrink, since every choice is Hypothesis' own."""
+    """Return a strategy for programs with circumstances. They shrink, because Hypothesis makes every choice."""
     return st.randoms(use_true_random=False).map(lambda random: (generate_from(random), Circumstances.draw(random)))
 
 
 def script(split: int, count: int, pace_ms: int = 10, pauses: tuple[tuple[int, int], ...] = ()) -> SplitScript:
-    """A split of `count` records, `pace_ms` apart in event time, with keys 0 to 4."""
+    """Return a split of `count` records, `pace_ms` apart in event time, with keys 0 to 4."""
     records: list[tuple[Record, int]] = [((f"s{split}", (i,), i % 5, i), i * pace_ms) for i in range(count)]
     return SplitScript(f"s{split}", split, tuple(records), pauses)
 
 
 def scripted(*scripts: SplitScript, chunk: int = 2) -> ScriptedSource:
-    """A source that plays scripts."""
+    """Return a source that plays scripts."""
     return ScriptedSource(scripts, chunk_records_max=chunk)
 
 
 def environment(parallelism: int = 2) -> StreamExecutionEnvironment:
-    """An environment of a pipelined program."""
+    """Return an environment for a pipelined program."""
     env = StreamExecutionEnvironment.get_execution_environment()
     env.set_runtime_mode(RuntimeExecutionMode.STREAMING)
     env.set_parallelism(parallelism)
@@ -63,7 +79,7 @@ def environment(parallelism: int = 2) -> StreamExecutionEnvironment:
 
 
 def graph_of(env: StreamExecutionEnvironment) -> JobGraph:
-    """The job graph of a program."""
+    """Return the job graph of a program."""
     executor = PlanExecutor()
     with as_context(ContextEnvironment(Configuration(), executor)):
         env.execute("by hand")
@@ -73,13 +89,13 @@ def graph_of(env: StreamExecutionEnvironment) -> JobGraph:
 def simulate(
     env: StreamExecutionEnvironment, seed: int, circumstances: Circumstances = TIGHT, **settings: Any
 ) -> Simulation:
-    """A simulation of a program, not yet run."""
+    """Return a simulation of a program, before its run."""
     return Simulation(graph_of(env), Random(seed), circumstances, Trace(), **settings)
 
 
 @contextmanager
 def explained(simulation: Simulation) -> Iterator[None]:
-    """An internal error must print the last events."""
+    """Add the last events to an assertion error."""
     try:
         yield
     except AssertionError as error:

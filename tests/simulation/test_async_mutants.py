@@ -1,4 +1,4 @@
-"""Mutation tests of the simulator: faults of asynchronous functions, each of which some seed must find."""
+"""Mutation tests of the simulator: some seed must find each fault of asynchronous functions."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ OFTEN = {
 
 
 def in_flight_left_out(patch: pytest.MonkeyPatch) -> None:
-    """What is in flight is in no snapshot."""
+    """Snapshots leave out calls in flight."""
     patch.setattr(AsyncWaitOperator, "lists", FunctionOperator.lists)
 
 
 def complete_left_out(patch: pytest.MonkeyPatch) -> None:
-    """What is complete and not emitted yet is in no snapshot."""
+    """Snapshots leave out complete results that are not emitted yet."""
     for queue in (OrderedQueue, UnorderedQueue):
         every = queue.__iter__
         patch.setattr(queue, "__iter__", lambda self, every=every: (e for e in every(self) if e.results is None))
 
 
 def overtaken_marks(patch: pytest.MonkeyPatch) -> None:
-    """A watermark is emitted at once, before the records that it follows."""
+    """A watermark is emitted immediately, before the records that it follows."""
     patch.setattr(AsyncWaitOperator, "_in_turn", lambda self, mark: bool(mark()))
 
 
@@ -58,4 +58,4 @@ FIRST = {in_flight_left_out: 293, complete_left_out: 1257, overtaken_marks: 361}
 def test_a_fault_is_found(fault: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:
     """The simulator would pass an operator that loses records."""
     fault(monkeypatch)
-    found_by_seeds(monkeypatch, FIRST.get(fault, 0), PROVOKED.get(fault), all_kinds=True, with_kind="ask")
+    found_by_seeds(monkeypatch, FIRST.get(fault, 0), PROVOKED.get(fault), all_kinds=True, with_kind="async_add")

@@ -1,4 +1,4 @@
-"""A job that chooses its parallelism by itself, under all faults: whatever it decides, its output is the same."""
+"""A job whose autoscaler chooses its parallelism, under all faults: its output does not depend on the decisions."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from tests.simulation.mutation import until_found
+from tests.simulation.programs import sweeps
 from tests.simulation.test_rescaling import FAULTS
-from tests.simulation.undisturbed import CallsOf, circumstances_with, programs_that
+from tests.simulation.undisturbed import CallCounter, circumstances_with, programs_that
 
 from penstock.engine.jobmaster.autoscaling.topology import groups_of, topology_of
 from penstock.engine.jobmaster.rescaling import JobRescaling
@@ -20,14 +21,14 @@ from penstock.hosts.simulator.runs import run_program
 
 pytestmark = pytest.mark.simulation
 
-SEEDS_IN_CI = 5
+SEEDS_IN_CI = 3
 SEEDS_IN_SOAK = 10_000
 FIRST_SEED = 38
-"""One in four jobs runs for long enough to be rescaled: several of those behind this seed."""
+"""One in four jobs runs long enough to be rescaled, and several of them follow this seed."""
 
 
 def circumstances(seed: int) -> Circumstances:
-    """Drawn ones, with a load that changes all the time, and checkpoints that may complete."""
+    """Return drawn circumstances, with a load that changes all the time, and checkpoints that can complete."""
     return circumstances_with(
         seed,
         load_changes_at_steps=tuple(range(40, 1_200, 25)),
@@ -37,7 +38,7 @@ def circumstances(seed: int) -> Circumstances:
 
 
 def programs(count: int, first: int = 0) -> Iterator[tuple[int, Program]]:
-    """Those that run pipelined, and have a vertex whose parallelism may change; each with its seed."""
+    """Yield pipelined programs with a vertex whose parallelism may change, each with its seed."""
     return programs_that(may_scale, count, first)
 
 
@@ -49,25 +50,26 @@ def may_scale(program: Program) -> bool:
     return any(not any(vertex.fixed for vertex in members) for members in groups)
 
 
-@pytest.mark.parametrize("seeds", [SEEDS_IN_CI, pytest.param(SEEDS_IN_SOAK, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("seeds", sweeps(SEEDS_IN_CI, SEEDS_IN_SOAK))
 def test_a_job_that_scales_itself_gives_what_a_plain_evaluation_gives(
     seeds: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Records, state or timers would be lost or doubled when a job changes its parallelism by itself."""
-    begun = CallsOf(monkeypatch, JobRescaling.attempts_begin, lambda rescaling: rescaling.is_closing)
+    """Records, state or timers would be lost or doubled when the autoscaler changes the parallelism of a job."""
+    begun = CallCounter(monkeypatch, JobRescaling.attempts_begin, lambda rescaling: rescaling.is_closing)
     for seed, program in programs(seeds, FIRST_SEED):
         run_program(program, circumstances(seed), seed, named=False)
     assert begun.count >= max(1, seeds // 10), "hardly any job was rescaled"
 
 
 FIRST: dict[Callable[[pytest.MonkeyPatch], None], int] = dict.fromkeys(FAULTS, 17)
-"""The seed that is known to find it. The search begins there and goes on."""
+"""The seed that is known to find the fault. The search starts there."""
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_is_found(fault: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The autoscaler would not reach what the simulator is to check, and its result would be worthless."""
+    """The simulator would not reach the code that it should check, and its result would be worthless."""
     fault(monkeypatch)
 
     def run(seed: int, program: Program) -> None:

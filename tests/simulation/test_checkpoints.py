@@ -1,4 +1,4 @@
-"""Barriers in the simulator: that they cut all streams at one place. (What is kept in a checkpoint comes with it.)"""
+"""Barriers in the simulator: they cut all streams at one place."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def diamond() -> StreamExecutionEnvironment:
 
 
 def running(simulation: Simulation) -> None:
-    """Let the job come to the middle of its work: its sources pause there, so that it does not end before a barrier."""
+    """Run the job to the middle of its work, where its sources pause, so that it does not end before a barrier."""
     while not simulation.results or simulation.status is not JobStatus.RUNNING:
         simulation.step()
 
@@ -51,7 +51,7 @@ def test_one_acknowledgement_of_each_task_and_one_cut_through_a_diamond(seed: in
 
 
 def tasks_of(host: object) -> list[tuple[int, int]]:
-    """(vertex, subtask) of the tasks of a slot."""
+    """Return (vertex, subtask) of the tasks of a slot."""
     slot = host.slot  # type: ignore[attr-defined]
     return [(vertex, task.info.subtask) for vertex, task in slot.tasks.items()]
 
@@ -71,7 +71,7 @@ def test_checkpoints_that_overtake_each_other_are_all_answered(seed: int) -> Non
 
 @pytest.mark.parametrize("seed", seeds(8, 40))
 def test_an_aborted_checkpoint_holds_nothing_back(seed: int) -> None:
-    """An aborted checkpoint would stop the job for ever: what was set aside would never be replayed."""
+    """An aborted checkpoint would stop the job forever: records that were set aside would never be replayed."""
     simulation = simulate(diamond(), seed)
     with explained(simulation):
         running(simulation)

@@ -1,4 +1,4 @@
-"""Loops whose feedback is apart from the input, under random schedules and faults."""
+"""Loops whose feedback is separate from the input, under random schedules and faults."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ AGAIN: OutputTag[Any] = OutputTag("again")
 
 
 class Halve(CoProcessFunction[Any, Any, Any]):
-    """From the record's number, as a pair with the number of turns, until it is odd or zero."""
+    """Halves the record's number until it is odd or zero, and counts the turns."""
 
     def process_element1(self, value: Any, ctx: Any) -> Any:
         split, (position,), _, number = value
@@ -35,7 +35,7 @@ class Halve(CoProcessFunction[Any, Any, Any]):
 
 
 def halving(parallelism: int) -> StreamExecutionEnvironment:
-    """Splits of numbers, each halved until it is odd."""
+    """Return a program that halves each number of its splits until it is odd."""
     env = environment(parallelism)
     source = scripted(*(script(split, 12) for split in range(3)))
     numbers = env.from_source(source, WatermarkStrategy.for_monotonous_timestamps(), "numbers")
@@ -47,7 +47,7 @@ def halving(parallelism: int) -> StreamExecutionEnvironment:
 
 
 def expected() -> list[tuple[str, int, int, int]]:
-    """What comes out of the loop."""
+    """Return the records that leave the loop."""
     found = []
     for split in range(3):
         for position in range(12):

@@ -1,4 +1,4 @@
-"""Mutation tests of what connections lose that break: a fault is put into the job master, and some seed must fail."""
+"""Mutation tests of messages that broken connections lose: some seed must find each fault of the job master."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ pytestmark = pytest.mark.simulation
 
 
 def losses_not_noticed(patch: pytest.MonkeyPatch) -> None:
-    """A slot that has connected again goes on as though nothing was lost."""
-    patch.setattr(SlotConnections, "fault", lambda self, slot, connection, report: None)
+    """A slot that has connected again continues as if no message was lost."""
+    patch.setattr(SlotConnections, "find_fault", lambda self, slot, connection, report: None)
 
 
 def first_connection_not_looked_at(patch: pytest.MonkeyPatch) -> None:
-    """A connection that broke before the driver heard of it lost nothing: not even that the slot's tasks are open."""
-    fault = SlotConnections.fault
+    """A connection that broke before the driver knew it lost no message, not even the slot's registration."""
+    find_fault = SlotConnections.find_fault
 
     def uncounted(self: SlotConnections, slot: Any, connection: bytes, report: Any) -> Any:
-        return fault(self, slot, connection, Heartbeat([]) if isinstance(report, Heartbeat) else report)
+        return find_fault(self, slot, connection, Heartbeat([]) if isinstance(report, Heartbeat) else report)
 
-    patch.setattr(SlotConnections, "fault", uncounted)
+    patch.setattr(SlotConnections, "find_fault", uncounted)
 
 
 FAULTS = [losses_not_noticed, first_connection_not_looked_at]
@@ -36,11 +36,11 @@ CUTS: dict[str, Any] = {
     "freeze_at_steps": (), "driver_crash_at_steps": (), "driver_crash_rate": 0.0, "stopped_rate": 0.0,
 }  # fmt: skip
 EARLY = {**CUTS, "cut_at_steps": tuple(range(2, 200, 9))}
-"""Before the driver has heard of a connection."""
+"""Cuts before the driver knows a connection."""
 FIRST: dict[Callable[[pytest.MonkeyPatch], None], int] = {losses_not_noticed: 41, first_connection_not_looked_at: 75}
-"""The seed that is known to find it. The search begins there and goes on."""
-PATIENCE_STEPS = 12_000
-"""Of a job that waits for ever: without the fault the program that finds it ends in fewer steps."""
+"""The seed that is known to find the fault. The search starts there."""
+STEP_LIMIT = 12_000
+"""For jobs that wait forever: without the fault the program that finds it ends in fewer steps."""
 
 
 @pytest.mark.timeout(900)
@@ -49,4 +49,4 @@ def test_a_fault_is_found(fault: Callable[[pytest.MonkeyPatch], None], monkeypat
     """The simulator would pass a job master that loses output with a connection, and its result would be worthless."""
     fault(monkeypatch)
     provoked = EARLY if fault is first_connection_not_looked_at else CUTS
-    found_by_seeds(monkeypatch, FIRST.get(fault, 0), provoked, patience_steps=PATIENCE_STEPS)
+    found_by_seeds(monkeypatch, FIRST.get(fault, 0), provoked, step_limit=STEP_LIMIT)

@@ -18,7 +18,7 @@ HOLDING: dict[str, Any] = {
     "in_flight_ms": 20, "in_flight_bytes": 60, "advice_lost_rate": 1.0, "advice_false_rate": 0.0,
     "cancel_at_step": None,
 }  # fmt: skip
-PATIENCE_STEPS = 8_000
+STEP_LIMIT = 8_000
 """Of a job that holds for ever: without the fault the program that finds it ends in fewer steps."""
 
 
@@ -58,4 +58,4 @@ FIRST: dict[Callable[[pytest.MonkeyPatch], None], int] = {a_limit_never_lapses: 
 def test_a_fault_is_found(fault: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:
     """The simulator would pass advice that stops a job, or rows that overtake each other."""
     fault(monkeypatch)
-    found_by_seeds(monkeypatch, FIRST.get(fault, 0), HOLDING, patience_steps=PATIENCE_STEPS)
+    found_by_seeds(monkeypatch, FIRST.get(fault, 0), HOLDING, step_limit=STEP_LIMIT)

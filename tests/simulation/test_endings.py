@@ -15,7 +15,7 @@ from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.datastream.functions import FlatMapFunction, MapFunction
 from penstock.hosts.simulator.functions import Add, Sum, key_of
-from penstock.hosts.simulator.lifecycles import Followed, Lifecycles, recorded
+from penstock.hosts.simulator.lifecycles import Lifecycles, RecordedFunction, recorded
 
 pytestmark = pytest.mark.simulation
 
@@ -27,7 +27,7 @@ def lifecycles() -> Iterator[Lifecycles]:
         yield record
 
 
-class Endless(Followed, FlatMapFunction):
+class Endless(RecordedFunction, FlatMapFunction):
     """Never stops giving records."""
 
     def flat_map(self, value: Any) -> Iterator[Any]:
@@ -36,7 +36,7 @@ class Endless(Followed, FlatMapFunction):
             yield value
 
 
-class Failing(Followed, MapFunction):
+class Failing(RecordedFunction, MapFunction):
     """Raises in one of its methods."""
 
     def __init__(self, method: str) -> None:

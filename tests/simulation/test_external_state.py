@@ -1,4 +1,4 @@
-"""Keyed state in a store outside of the workers that knows no older versions, behind its log, under all faults."""
+"""Keyed state in a store outside the workers without older versions, behind its log, under all faults."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from typing import Any
 import msgspec
 import pytest
 from tests.simulation.mutation import until_found
-from tests.simulation.undisturbed import CallsOf, circumstances_with, programs_that
+from tests.simulation.programs import sweeps
+from tests.simulation.undisturbed import CallCounter, circumstances_with, programs_that
 
 from penstock.engine.state.backends.versioned.logged import LoggedStore
 from penstock.engine.state.backends.versioned.store import StoreVersion
 from penstock.hosts.simulator.circumstances import Circumstances
-from penstock.hosts.simulator.external_store import OwnState
+from penstock.hosts.simulator.external_store import SubtaskState
 from penstock.hosts.simulator.programs import Program
 from penstock.hosts.simulator.runs import run_program
 
@@ -25,27 +26,27 @@ SEEDS_IN_SOAK = 10_000
 
 
 def circumstances(seed: int) -> Circumstances:
-    """Drawn ones, with many checkpoints. None is damaged: from an older one such a store can't begin."""
+    """Return drawn circumstances with many checkpoints, none damaged: such a store can't start from an older one."""
     return circumstances_with(seed, external_store=True, external_failure_rate=0.002, damage_rate=0.0)
 
 
 def programs(count: int, first: int = 0) -> Iterator[tuple[int, Program]]:
-    """Those that run pipelined; each with its seed."""
+    """Yield pipelined programs, each with its seed."""
     return programs_that(lambda program: not program.batched, count, first)
 
 
-@pytest.mark.parametrize("seeds", [SEEDS_IN_CI, pytest.param(SEEDS_IN_SOAK, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("seeds", sweeps(SEEDS_IN_CI, SEEDS_IN_SOAK))
 def test_an_external_store_gives_what_a_plain_evaluation_gives(seeds: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """State would be what it was after another checkpoint, or that of a run that was taken for dead."""
-    begun = CallsOf(monkeypatch, LoggedStore.begin_with, lambda store, versions: bool(versions))
-    applied = CallsOf(monkeypatch, LoggedStore.completed)
+    """State would belong to another checkpoint, or to a run that counted as dead."""
+    begun = CallCounter(monkeypatch, LoggedStore.begin_with, lambda store, versions: bool(versions))
+    applied = CallCounter(monkeypatch, LoggedStore.completed)
     for seed, program in programs(seeds):
         run_program(program, circumstances(seed), seed, named=False)
     assert begun.count > 3 * seeds and applied.count > 3 * seeds, "hardly any state was restored, or stored"
 
 
 def applied_before_it_is_complete(patch: pytest.MonkeyPatch) -> None:
-    """What a checkpoint has is in the store as soon as it is written, and restores are not told."""
+    """The store has a checkpoint's state as soon as it is written, and restores do not check versions."""
     written = LoggedStore.all_written
 
     def applying(self: LoggedStore, version: StoreVersion) -> StoreVersion:
@@ -54,11 +55,11 @@ def applied_before_it_is_complete(patch: pytest.MonkeyPatch) -> None:
         return whole
 
     patch.setattr(LoggedStore, "all_written", applying)
-    patch.setattr(OwnState, "check_versions", lambda *arguments: None)
+    patch.setattr(SubtaskState, "check_versions", lambda *arguments: None)
 
 
 def without_its_log(patch: pytest.MonkeyPatch) -> None:
-    """A checkpoint counts on what is applied when it is complete; but a task may hear of that too late, or never."""
+    """A checkpoint relies on the application after its completion, but a task may learn of that too late, or never."""
     written = LoggedStore.all_written
     patch.setattr(
         LoggedStore, "all_written", lambda self, version: msgspec.structs.replace(written(self, version), log=[])
@@ -67,7 +68,7 @@ def without_its_log(patch: pytest.MonkeyPatch) -> None:
 
 FAULTS = [applied_before_it_is_complete, without_its_log]
 FIRST: dict[Callable[[pytest.MonkeyPatch], None], int] = {applied_before_it_is_complete: 110, without_its_log: 247}
-"""The seed that is known to find it. The search begins there and goes on."""
+"""The seed that is known to find the fault. The search starts there."""
 PROVOKED: dict[Callable[[pytest.MonkeyPatch], None], dict[str, Any]] = {
     applied_before_it_is_complete: {
         "in_flight_ms": 0, "checkpoint_at_steps": tuple(range(0, 800, 40)), "crash_at_steps": (100, 200, 300, 400),
@@ -77,6 +78,7 @@ PROVOKED: dict[Callable[[pytest.MonkeyPatch], None], dict[str, Any]] = {
 """Circumstances that make a rare fault show soon."""
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_is_found(fault: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,29 +1,30 @@
-"""Hybrid sources under random schedules: they give what one source with all the splits gives."""
+"""Hybrid sources under random schedules: the output equals that of one source with all splits."""
 
 from __future__ import annotations
 
 from random import Random
 
 import pytest
+from tests.simulation.programs import sweeps
 
 from penstock.connectors.hybrid.enumerator import HybridEnumerator
 from penstock.hosts.simulator import Circumstances, SimulationError, run_program
 from penstock.hosts.simulator.generation import generate
-from penstock.hosts.simulator.in_turn import in_turn
+from penstock.hosts.simulator.hybrid_sources import with_hybrid_sources
 
 pytestmark = pytest.mark.simulation
 
-SEEDS_IN_CI = 12
+SEEDS_IN_CI = 9
 SEEDS_IN_SOAK = 3_000
 
 
 def programs(seeds: int = SEEDS_IN_CI) -> list:
-    """Generated programs with a hybrid source, and their seeds."""
-    made = [(seed, in_turn(generate(seed))) for seed in range(seeds)]
+    """Return generated programs with a hybrid source, each with its seed."""
+    made = [(seed, with_hybrid_sources(generate(seed))) for seed in range(seeds)]
     return [(seed, program) for seed, program in made if any("cut" in node.settings for node in program.nodes)]
 
 
-@pytest.mark.parametrize("seeds", [SEEDS_IN_CI, pytest.param(SEEDS_IN_SOAK, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("seeds", sweeps(SEEDS_IN_CI, SEEDS_IN_SOAK))
 def test_hybrid_sources_give_what_a_plain_evaluation_gives(seeds: int) -> None:
     """Records around the switch would be lost, doubled or misdated under some timing, or the job would never end."""
     chosen = programs(seeds)
@@ -33,8 +34,9 @@ def test_hybrid_sources_give_what_a_plain_evaluation_gives(seeds: int) -> None:
         run_program(program, Circumstances.draw(Random(seed + 1)), seed, named=False)
 
 
+@pytest.mark.thorough
 def test_a_fault_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The simulator would call it sound that a job restored during a switch forgets where it was."""
+    """The simulator would pass a job that loses its position if it is restored during a switch."""
 
     def without_index(self: HybridEnumerator) -> object:
         return sound(self).__class__(0, None, [])

@@ -1,4 +1,4 @@
-"""Sources that are idle for a while: event time advances without them, and waits for them once they are active."""
+"""Sources that are idle for a while: event time advances without them, and waits for them when they are active."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CALM = Circumstances(jump_rate=0.0)
 
 
 class Alarm(KeyedProcessFunction[int, Any, Any]):
-    """Fires once event time has reached each record's timestamp, and emits the processing time of that moment."""
+    """Fires when event time has reached each record's timestamp, and emits the processing time of that moment."""
 
     def process_element(self, value: Any, ctx: Any) -> None:
         ctx.timer_service().register_event_time_timer(ctx.timestamp())
@@ -32,7 +32,7 @@ class Alarm(KeyedProcessFunction[int, Any, Any]):
 
 
 def alarms(*scripts: SplitScript, idle_ms: int = 1_000) -> StreamExecutionEnvironment:
-    """One split for each subtask of the source."""
+    """Return a program with one split for each subtask of the source."""
     env = environment(parallelism=len(scripts))
     strategy = WatermarkStrategy.for_monotonous_timestamps().with_idleness(Time.milliseconds(idle_ms))
     stream = env.from_source(scripted(*scripts), strategy, "source")
@@ -41,13 +41,13 @@ def alarms(*scripts: SplitScript, idle_ms: int = 1_000) -> StreamExecutionEnviro
 
 
 def fired(simulation: Simulation) -> list[tuple[int, int]]:
-    """(timestamp, processing time) of the alarms so far."""
+    """Return (timestamp, processing time) of the alarms so far."""
     return [alarm for values in simulation.results.values() for alarm in values]
 
 
 @pytest.mark.parametrize("seed", seeds(5, 40))
 def test_an_idle_source_does_not_hold_back_event_time(seed: int) -> None:
-    """Windows would stay open for as long as one partition of the input has nothing."""
+    """Windows would stay open as long as one partition of the input has no records."""
     busy, silent = script(0, 6, pauses=((5, LONG_MS),)), script(1, 2, pauses=((1, 2 * LONG_MS),))
     simulation = simulate(alarms(busy, silent), seed, CALM)
     with explained(simulation):
@@ -60,7 +60,7 @@ def test_an_idle_source_does_not_hold_back_event_time(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", seeds(5, 40))
 def test_a_source_that_is_awake_again_holds_back_event_time_again(seed: int) -> None:
-    """Its records would all be late: once it has caught up, event time must wait for it."""
+    """All its records would be late: once it has caught up, event time must wait for it."""
     ahead = script(0, 12, pace_ms=100, pauses=((3, LONG_MS), (9, LONG_MS)))
     # Asleep at 0; awake a little before the other, from 300 on, in step with what was let through.
     records = tuple((("s1", (i,), 0, i), at) for i, at in enumerate([0, 300, 400, 450]))
@@ -76,7 +76,7 @@ def test_a_source_that_is_awake_again_holds_back_event_time_again(seed: int) -> 
 
 @pytest.mark.parametrize("seed", seeds(5, 40))
 def test_when_all_are_idle_the_highest_watermark_counts_until_one_is_awake(seed: int) -> None:
-    """The last records before a quiet night would give their results only in the morning."""
+    """The results of the last records before a quiet night would come only in the morning."""
     one, other = script(0, 4, pauses=((3, LONG_MS),)), script(1, 8, pauses=((7, LONG_MS),))
     simulation = simulate(alarms(one, other), seed, CALM)
     with explained(simulation):

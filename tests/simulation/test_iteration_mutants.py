@@ -1,4 +1,4 @@
-"""Mutation tests of the simulator: faults of iterations, each of which some program with a loop must find."""
+"""Mutation tests of the simulator: some program with a loop must find each fault of iterations."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ OFTEN = {
 
 
 def nothing_logged(patch: pytest.MonkeyPatch) -> None:
-    """What comes back while a barrier is on its way round is in no snapshot."""
+    """Snapshots leave out feedback that arrives while a barrier is in the loop."""
     patch.setattr(ChannelLog, "append", lambda self, buffer: None)
 
 
 def log_not_replayed(patch: pytest.MonkeyPatch) -> None:
-    """What a snapshot has of what was on its way back is not given to the head again."""
+    """The head does not process the feedback in a snapshot."""
     patch.setattr(Feedback, "open", lambda self: None)
 
 
@@ -56,7 +56,7 @@ def barrier_not_awaited(patch: pytest.MonkeyPatch) -> None:
 
 
 def one_round_is_enough(patch: pytest.MonkeyPatch) -> None:
-    """A loop ends as soon as each of its tasks has been at rest once."""
+    """A loop ends as soon as each of its tasks has been idle once."""
 
     def quiet(self: LoopEnd, answer: LoopQuiet, now_ms: int) -> None:
         self._answers[answer.vertex, answer.subtask] = answer  # type: ignore[index]
@@ -69,7 +69,7 @@ def one_round_is_enough(patch: pytest.MonkeyPatch) -> None:
 
 
 def buffers_not_counted(patch: pytest.MonkeyPatch) -> None:
-    """A loop ends when each of its tasks has been at rest twice."""
+    """A loop ends when each of its tasks has been idle twice."""
     patch.setattr(LoopProbe, "counted", lambda self: (0, 0))
 
 
@@ -85,7 +85,7 @@ def newest_first(patch: pytest.MonkeyPatch) -> None:
 
 
 def earlier_attempts_let_in(patch: pytest.MonkeyPatch) -> None:
-    """What a slot of an earlier attempt has fed back is taken."""
+    """The head processes feedback of earlier attempts."""
 
     def receive_feedback(self: Any, buffer: bytes) -> None:
         header = decode_header(buffer)
@@ -115,7 +115,7 @@ FAULTS: dict[Callable[[pytest.MonkeyPatch], None], tuple[int, dict[str, Any]]] =
 }
 """The seed to start with, to save time, and the circumstances that let a fault show soon."""
 LONG = (barrier_not_awaited, log_stays_where_it_was)
-"""They show as jobs that hang, which takes long to be sure of."""
+"""Their jobs hang, which takes long to detect."""
 
 
 @pytest.mark.timeout(900)

@@ -1,11 +1,12 @@
-"""Live queries of keyed state, under all faults: each is answered once, with what the state was."""
+"""Live queries of keyed state, under all faults: each gets one answer, with the state at that time."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import pytest
-from tests.simulation.undisturbed import CallsOf, circumstances_with, programs_that
+from tests.simulation.programs import sweeps
+from tests.simulation.undisturbed import CallCounter, circumstances_with, programs_that
 
 from penstock.hosts.simulator.circumstances import Circumstances
 from penstock.hosts.simulator.programs import Program
@@ -19,7 +20,7 @@ SEEDS_IN_SOAK = 10_000
 
 
 def circumstances(seed: int) -> Circumstances:
-    """Drawn ones, with a user who asks all the time and wants other numbers of subtasks now and then."""
+    """Return drawn circumstances with a user who queries state all the time and rescales the job now and then."""
     return circumstances_with(
         seed,
         state_reads_at_steps=tuple(range(50, 3_000, 15)),
@@ -28,7 +29,7 @@ def circumstances(seed: int) -> Circumstances:
 
 
 def programs(count: int, first: int = 0) -> Iterator[tuple[int, Program]]:
-    """Those that run pipelined, and count the records of keys; each with its seed."""
+    """Yield pipelined programs that count the records of keys, each with its seed."""
     return programs_that(counts_records, count, first)
 
 
@@ -36,10 +37,10 @@ def counts_records(program: Program) -> bool:
     return not program.batched and any(node.kind in ("echo", "co_echo") for node in program.nodes)
 
 
-@pytest.mark.parametrize("seeds", [SEEDS_IN_CI, pytest.param(SEEDS_IN_SOAK, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("seeds", sweeps(SEEDS_IN_CI, SEEDS_IN_SOAK))
 def test_each_query_is_answered_once_and_with_what_was_there(seeds: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A user would wait forever, or be told another key's state, or that of tasks that are gone."""
-    answered = CallsOf(monkeypatch, Queries.reply, lambda queries, effect: effect.state is not None)
+    """A user would wait forever, or get another key's state, or the state of tasks that are gone."""
+    answered = CallCounter(monkeypatch, Queries.reply, lambda queries, effect: effect.state is not None)
     for seed, program in programs(seeds):
         run_program(program, circumstances(seed), seed, named=False)
     assert answered.count > 20 * seeds, "hardly any query was answered"

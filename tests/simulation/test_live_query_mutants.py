@@ -1,4 +1,4 @@
-"""Mutation tests of live queries: each fault is put in on purpose, and some seed must fail by it."""
+"""Mutation tests of live queries: some seed must find each deliberate fault."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.simulation
 
 
 def a_read_that_sets_the_key(patch: pytest.MonkeyPatch) -> None:
-    """The state is read as a function reads it: by setting the current key."""
+    """A read sets the current key, as a function does."""
     read = StateReader._read
 
     def with_key(self: StateReader, event: ReadState) -> None:
@@ -35,7 +35,7 @@ def a_read_that_sets_the_key(patch: pytest.MonkeyPatch) -> None:
 
 
 def the_plan_of_the_start(patch: pytest.MonkeyPatch) -> None:
-    """Keys are looked for where they were before the job was rescaled."""
+    """Keys are looked up in the plan from before the job was rescaled."""
     init = StateReads.__init__
 
     def noting(self: Any, job: Any, emit: Any) -> None:
@@ -54,37 +54,37 @@ def the_plan_of_the_start(patch: pytest.MonkeyPatch) -> None:
 
 
 def an_answer_that_comes_twice_counts_twice(patch: pytest.MonkeyPatch) -> None:
-    """It is not remembered which questions have been answered."""
+    """Answered queries are not recorded."""
 
     def answered(self: StateReads, number: int) -> tuple[OpenRead | None, Any]:
-        read = self._asked.get(number)
+        read = self._by_message.get(number)
         return read, read.waits_for.pop(number, ()) if read is not None else ()
 
     patch.setattr(StateReads, "_answered", answered)
-    over = StateReads._over
+    end = StateReads._end
 
     def remembering(self: StateReads, read: OpenRead, *args: Any, **more: Any) -> None:
         read.waits_for = {}
-        over(self, read, *args, **more)
+        end(self, read, *args, **more)
 
-    patch.setattr(StateReads, "_over", remembering)
+    patch.setattr(StateReads, "_end", remembering)
 
 
 def never_given_up(patch: pytest.MonkeyPatch) -> None:
     """Queries of tasks that are gone stay open."""
-    patch.setattr(StateReads, "go_on", lambda self: None)
+    patch.setattr(StateReads, "advance", lambda self: None)
     patch.setattr(state_reads, "READ_TIMEOUT_MS", 10**9)
 
 
 FAULTS = [a_read_that_sets_the_key, the_plan_of_the_start, an_answer_that_comes_twice_counts_twice, never_given_up]
 FIRST: dict[Callable[[pytest.MonkeyPatch], None], int] = {a_read_that_sets_the_key: 380, the_plan_of_the_start: 9}
-"""The seed that is known to find it. The search begins there and goes on."""
+"""The seed that is known to find the fault. The search starts there."""
 
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_is_found(fault: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The simulator would not reach what it is to check, and its result would be worthless."""
+    """The simulator would not reach the code that it should check, and its result would be worthless."""
     fault(monkeypatch)
 
     def run(seed: int, program: Program) -> None:

@@ -6,6 +6,7 @@ import dataclasses
 from random import Random
 
 import pytest
+from tests.simulation.programs import sweeps
 
 from penstock.engine.runtime.task.chain import DEPTH_MAX
 from penstock.hosts.simulator import Circumstances, run_program
@@ -19,7 +20,7 @@ SEEDS_IN_SOAK = 2_000
 
 
 def lengthened(program: Program, by: int) -> Program:
-    """The program with so many maps before each sink, which change nothing."""
+    """Return the program with `by` maps before each sink, which change nothing."""
     nodes: list[Node] = []
     next_id = max(node.id for node in program.nodes) + 1
     for node in program.nodes:
@@ -33,7 +34,7 @@ def lengthened(program: Program, by: int) -> Program:
     return dataclasses.replace(program, nodes=tuple(nodes))
 
 
-@pytest.mark.parametrize("seeds", [SEEDS_IN_CI, pytest.param(SEEDS_IN_SOAK, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("seeds", sweeps(SEEDS_IN_CI, SEEDS_IN_SOAK))
 def test_long_chains_give_what_a_plain_evaluation_gives(seeds: int) -> None:
     """A barrier would overtake records that are deferred in a long chain, and a restart would lose or double them."""
     programs = [lengthened(generate(seed), DEPTH_MAX * 3 // 2) for seed in range(seeds)]

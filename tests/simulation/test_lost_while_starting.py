@@ -1,4 +1,4 @@
-"""Second faults: what a restarted attempt needs is lost while it starts, again and again, and nothing else is."""
+"""Second faults: a part that a restarted attempt needs is lost while it starts, repeatedly, without other faults."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from random import Random
 
 import pytest
 from tests.simulation.mutation import until_found
-from tests.simulation.undisturbed import CallsOf, programs_that
+from tests.simulation.programs import sweeps
+from tests.simulation.undisturbed import CallCounter, programs_that
 
 from penstock.common.errors import SparkLostError
 from penstock.engine.jobmaster import closing
@@ -21,12 +22,12 @@ from penstock.hosts.simulator.worker_faults import WorkerFaults
 
 pytestmark = pytest.mark.simulation
 
-SEEDS_IN_CI = 8
+SEEDS_IN_CI = 4
 SEEDS_IN_SOAK = 10_000
 
 
 def circumstances(seed: int) -> Circumstances:
-    """Drawn ones, with workers that are killed, and half of the attempts that follow lost while they start."""
+    """Return drawn circumstances with workers that are killed; half of the later attempts are lost while they start."""
     return dataclasses.replace(
         Circumstances.draw(Random(seed + 1)),
         checkpoint_at_steps=tuple(range(0, 800, 60)),
@@ -38,23 +39,23 @@ def circumstances(seed: int) -> Circumstances:
 
 
 def programs(count: int, first: int = 0) -> Iterator[tuple[int, Program]]:
-    """Those that run pipelined, each with its seed."""
+    """Yield pipelined programs, each with its seed."""
     return programs_that(lambda program: not program.batched, count, first)
 
 
-@pytest.mark.parametrize("seeds", [SEEDS_IN_CI, pytest.param(SEEDS_IN_SOAK, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("seeds", sweeps(SEEDS_IN_CI, SEEDS_IN_SOAK))
 def test_a_job_whose_restarts_are_lost_gives_what_a_plain_evaluation_gives(
     seeds: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A second fault while the first is mended would end the job, or lose or double output."""
-    started = CallsOf(monkeypatch, WorkerFaults.lost_while_starting, lambda *arguments: arguments[1] is not None)
+    """A second fault during the recovery from the first would end the job, or lose or double output."""
+    started = CallCounter(monkeypatch, WorkerFaults.lost_while_starting, lambda *arguments: arguments[1] is not None)
     for seed, program in programs(seeds):
         run_program(program, circumstances(seed), seed, named=False)
     assert started.count > seeds, "hardly any job was restarted"
 
 
 def a_lost_start_is_final(patch: pytest.MonkeyPatch) -> None:
-    """A JVM that is lost while it starts ends the job, however many restarts are left."""
+    """A JVM that is lost while it starts ends the job, even if restarts are left."""
     is_final = RestartDecision.is_final
 
     def final(self: RestartDecision, attempt: Attempt) -> bool:
@@ -64,18 +65,19 @@ def a_lost_start_is_final(patch: pytest.MonkeyPatch) -> None:
 
 
 def checkpoints_of_a_failed_job_are_deleted(patch: pytest.MonkeyPatch) -> None:
-    """A job that fails leaves nothing to go on from."""
-    patch.setattr(closing, "stay", lambda retention, status, are_former: False)
+    """A job that fails leaves no checkpoint to continue from."""
+    patch.setattr(closing, "retains_checkpoints", lambda retention, status, are_of_earlier_run: False)
 
 
 FIRST: dict[Callable[[pytest.MonkeyPatch], None], int] = {checkpoints_of_a_failed_job_are_deleted: 19}
-"""The seed that is known to find it. The search begins there and goes on."""
+"""The seed that is known to find the fault. The search starts there."""
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("fault", [a_lost_start_is_final, checkpoints_of_a_failed_job_are_deleted])
 def test_a_fault_is_found(fault: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The simulator would not reach what it is to check, and its result would be worthless."""
+    """The simulator would not reach the code that it should check, and its result would be worthless."""
     fault(monkeypatch)
     until_found(
         monkeypatch,

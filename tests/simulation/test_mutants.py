@@ -1,4 +1,4 @@
-"""Mutation tests of the simulator: each fault is put into the runtime on purpose, and some seed must fail by it."""
+"""Mutation tests of the simulator: some seed must find each deliberate fault in the runtime."""
 
 from __future__ import annotations
 
@@ -44,26 +44,26 @@ from penstock.engine.state.layers import LayeredTable
 from penstock.engine.state.operator_state import HeapOperatorStates
 from penstock.engine.state.tables import FrozenTable
 from penstock.hosts.simulator.network import Channel, Network
-from penstock.hosts.simulator.patience import STEPS_MAX
+from penstock.hosts.simulator.step_limit import STEPS_MAX
 from penstock.hosts.simulator.storage import MemoryStorage
 
 pytestmark = pytest.mark.simulation
 
 
 def a_taken_over_run_that_goes_on_storing(patch: pytest.MonkeyPatch) -> None:
-    """It waits for the answer of a storage that is asked nothing any more."""
+    """It waits for the answer of a storage to which it sends no further request."""
     patch.setattr(CheckpointCoordinator, "_is_open", property(lambda self: self._running and not self.stopped))
 
 
 def highest_watermark(patch: pytest.MonkeyPatch) -> None:
-    """Event time is that of the fastest channel, not of the slowest."""
+    """The fastest channel, not the slowest, determines event time."""
 
     def pass_on(self: Any) -> None:
         watermarks = [time.watermark for time in self._channels.values() if time.active]
         if watermarks:
-            self._pass_on(max(watermarks))
+            self._forward(max(watermarks))
 
-    patch.setattr(WatermarkValve, "_pass_on_minimum", pass_on)
+    patch.setattr(WatermarkValve, "_forward_minimum", pass_on)
 
 
 def newest_row_first(patch: pytest.MonkeyPatch) -> None:
@@ -89,7 +89,7 @@ def another_way_each_time(patch: pytest.MonkeyPatch) -> None:
 
 
 def forgotten_cursor(patch: pytest.MonkeyPatch) -> None:
-    """A paused flat_map goes on with the next record, not with the rest of the one it was at."""
+    """A paused flat_map continues with the next record, and skips the rest of the current one."""
     resume = FlatMapOperator.resume
 
     def forget(self: FlatMapOperator) -> bool:
@@ -106,7 +106,7 @@ def forgotten_timers(patch: pytest.MonkeyPatch) -> None:
 
 
 def keys_not_by_time(patch: pytest.MonkeyPatch) -> None:
-    """In batched mode the records of a key come as they arrived."""
+    """In batched mode the records of a key come in the order of arrival."""
     add = KeySorter.add
 
     def untimed(self: KeySorter, keys: Any, values: Any, timestamps: Any, pickled_bytes: int) -> None:
@@ -116,12 +116,12 @@ def keys_not_by_time(patch: pytest.MonkeyPatch) -> None:
 
 
 def only_the_last_run(patch: pytest.MonkeyPatch) -> None:
-    """In batched mode what a task has sorted on disk is forgotten."""
+    """In batched mode records that a task has sorted on disk are lost."""
     patch.setattr(SortedRun, "__iter__", lambda self: iter(()))
 
 
 def state_of_the_key_before(patch: pytest.MonkeyPatch) -> None:
-    """In batched mode a key begins with the state and the timers of the one before."""
+    """In batched mode a key starts with the state and the timers of the previous one."""
     patch.setattr(KeyedOperator, "end_key", lambda self: True)
 
 
@@ -130,9 +130,10 @@ def forgotten_elements(patch: pytest.MonkeyPatch) -> None:
 
     def flush(self: OutputEdge) -> None:
         self.pending = False
-        for accumulator in self._accumulators:
+        gathering = self.gathering
+        for accumulator in gathering._accumulators:
             if accumulator.values:
-                self._send(accumulator, accumulator.values, accumulator.timestamps)
+                gathering._send(accumulator, accumulator.values, accumulator.timestamps)
                 accumulator.values.clear()
                 accumulator.timestamps.clear()
 
@@ -140,7 +141,7 @@ def forgotten_elements(patch: pytest.MonkeyPatch) -> None:
 
 
 def one_partitioner_for_all(patch: pytest.MonkeyPatch) -> None:
-    """A partitioned stream that is read twice is written to one reader only."""
+    """A partitioned stream with two readers is written to only one of them."""
     patch.setattr(output, "copy", type("NoCopy", (), {"copy": staticmethod(lambda value: value)}))
 
 
@@ -157,15 +158,15 @@ def barrier_before_records(patch: pytest.MonkeyPatch) -> None:
         if not isinstance(sent, CheckpointBarrier):
             element(self, sent)
             return
-        for channel in self._channels:
-            channel.segments.insert(0, sent)
+        for channel in self.gathering.channels:
+            channel.items.insert(0, sent)
         self.pending = True
 
     patch.setattr(OutputEdge, "element", first)
 
 
 def committed_too_early(patch: pytest.MonkeyPatch) -> None:
-    """What a sink prepared is committed as soon as its task says so, not when the checkpoint is complete."""
+    """Prepared output is committed when its task acknowledges, not when the checkpoint is complete."""
     acknowledged = CheckpointCoordinator.acknowledged
 
     def commit(self: Any, task: Any, checkpoint_id: int, state: Any, commits: Any, now_ms: int) -> None:
@@ -177,7 +178,7 @@ def committed_too_early(patch: pytest.MonkeyPatch) -> None:
 
 
 def only_the_first_layer(patch: pytest.MonkeyPatch) -> None:
-    """A snapshot of what has changed has nothing in it."""
+    """A snapshot of changes is empty."""
     for kind in (LayeredTable, RocksDBTable):
         freeze = kind.freeze
 
@@ -189,12 +190,12 @@ def only_the_first_layer(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_store_that_goes_on(patch: pytest.MonkeyPatch) -> None:
-    """A store is written to between the freeze and the moment in which its files are linked."""
-    patch.setattr(TableStore, "is_held", False)
+    """A store gets writes between the freeze and the link of its files."""
+    patch.setattr(TableStore, "is_blocked", False)
 
 
 def what_is_in_memory_left_out(patch: pytest.MonkeyPatch) -> None:
-    """A full checkpoint has a store's files, and not what has not come to the store yet."""
+    """A full checkpoint has a store's files, without the entries that are not in the store yet."""
     nothing = lambda self: FrozenTable(lambda: iter(()), False, self._namespaced)  # noqa: E731
     patch.setattr(RocksDBTable, "freeze_in_memory", nothing)
 
@@ -210,7 +211,7 @@ def splits_from_the_start(patch: pytest.MonkeyPatch) -> None:
 
 
 def results_before_their_time(patch: pytest.MonkeyPatch) -> None:
-    """Collected values count with the checkpoint that is acknowledged next, whatever it holds."""
+    """Collected values count with the checkpoint that is acknowledged next, even if it does not contain them."""
     hold_back = AttemptResults.hold_back
 
     def early(self: AttemptResults, result: Result) -> None:
@@ -220,12 +221,12 @@ def results_before_their_time(patch: pytest.MonkeyPatch) -> None:
 
 
 def commits_not_repeated(patch: pytest.MonkeyPatch) -> None:
-    """Commits that were under way when the driver died, or that failed, are taken for completed."""
+    """Commits in progress when the driver died, or failed ones, count as completed."""
     patch.setattr(CheckpointCoordinator, "commit_again", lambda self, manifest, vertices: None)
 
 
 def late_acknowledgements_dropped(patch: pytest.MonkeyPatch) -> None:
-    """What a sink prepared for a checkpoint that took too long is forgotten."""
+    """Output that a sink prepared for a checkpoint that took too long is lost."""
     acknowledged = CheckpointCoordinator.acknowledged
 
     def drop(self: Any, task: Any, checkpoint_id: int, state: Any, commits: Any, now_ms: int) -> None:
@@ -236,7 +237,7 @@ def late_acknowledgements_dropped(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_time_limit_at_the_end(patch: pytest.MonkeyPatch) -> None:
-    """A job that waits for its last checkpoint waits for ever."""
+    """A job that waits for its last checkpoint waits forever."""
     tick = CheckpointCoordinator.tick
 
     def never(self: CheckpointCoordinator, now_ms: int, may_begin: bool = True) -> None:
@@ -247,7 +248,7 @@ def no_time_limit_at_the_end(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_fall_back(patch: pytest.MonkeyPatch) -> None:
-    """A job whose newest checkpoint is damaged is restored from it again and again."""
+    """A job whose newest checkpoint is damaged is restored from it repeatedly."""
     patch.setattr(RestartDecision, "falls_back", lambda self, attempt: False)
 
 
@@ -257,7 +258,7 @@ def deployed_before_the_splits_are_known(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_record_that_is_overwritten(patch: pytest.MonkeyPatch) -> None:
-    """A run that was taken over publishes checkpoints nevertheless."""
+    """A run that was taken over still publishes checkpoints."""
 
     def create(self: MemoryStorage, number: int, data: bytes) -> bool:
         self._entries[number] = data
@@ -272,20 +273,20 @@ def one_epoch_for_all(patch: pytest.MonkeyPatch) -> None:
 
 
 def silence_is_not_noticed(patch: pytest.MonkeyPatch) -> None:
-    """A slot that sends no heartbeat any more is taken for alive."""
-    patch.setattr(Attempt, "silent", lambda self, now_ms, timeout_ms: None)
+    """A slot that no longer sends heartbeats counts as alive."""
+    patch.setattr(Attempt, "silent_slot", lambda self, now_ms, timeout_ms: None)
 
 
 def slots_may_take_for_ever(patch: pytest.MonkeyPatch) -> None:
-    """A slot that never registers is waited for."""
+    """The job waits forever for a slot that never registers."""
 
-    def watch(self: JobMaster, of_job_master: Any = JobMaster._watch) -> None:
+    def watch(self: JobMaster, of_job_master: Any = JobMaster._do_what_is_due) -> None:
         for region in self.regions:
             if region.attempt.deployed_ms is not None:
                 region.attempt.deployed_ms = self.now_ms
         of_job_master(self)
 
-    patch.setattr(JobMaster, "_watch", watch)
+    patch.setattr(JobMaster, "_do_what_is_due", watch)
 
 
 def cancel_forgotten_between_attempts(patch: pytest.MonkeyPatch) -> None:
@@ -299,7 +300,7 @@ def cancel_forgotten_between_attempts(patch: pytest.MonkeyPatch) -> None:
 
 
 def tasks_of_a_failed_attempt_never_abandoned(patch: pytest.MonkeyPatch) -> None:
-    """A task that does not close blocks the restart for ever."""
+    """A task that does not close blocks the restart forever."""
     patch.setattr(Attempt, "abandon", lambda self: None)
 
 
@@ -314,18 +315,18 @@ def aborted_while_it_is_stored(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_last_checkpoint(patch: pytest.MonkeyPatch) -> None:
-    """A job whose data has ended closes its tasks at once: what came after the last checkpoint is never committed."""
+    """A job whose data has ended closes its tasks immediately: output after the last checkpoint is never committed."""
     patch.setattr(JobEnding, "_last_checkpoint", lambda self: self._close())
 
 
 def open_slots(patch: pytest.MonkeyPatch) -> None:
-    """A slot takes messages for the slot of an attempt that has ended as its own."""
-    patch.setattr(SlotLifecycle, "lets_in", lambda self, attempt: True)
+    """A slot accepts messages for the slot of an attempt that has ended."""
+    patch.setattr(SlotLifecycle, "accepts", lambda self, attempt: True)
 
 
 def open_regions(patch: pytest.MonkeyPatch) -> None:
-    """Reports of an attempt that has ended are taken for those of the present one."""
-    patch.setattr(Region, "lets_in", lambda self, attempt: True)
+    """Reports of an attempt that has ended count for the current one."""
+    patch.setattr(Region, "accepts", lambda self, attempt: True)
 
 
 def each_trigger_counts(patch: pytest.MonkeyPatch) -> None:
@@ -354,9 +355,9 @@ def partners_freed_too_early(patch: pytest.MonkeyPatch) -> None:
     """An interval join frees records when event time reaches them."""
     made = JoinSide.__init__
 
-    def make(self: JoinSide, *arguments: Any) -> None:
-        made(self, *arguments)
-        self.kept_ms = 0
+    def make(self: JoinSide, *arguments: Any, **named: Any) -> None:
+        made(self, *arguments, **named)
+        self.retained_ms = 0
 
     patch.setattr(JoinSide, "__init__", make)
 
@@ -402,7 +403,7 @@ PROVOKED: dict[Callable[[pytest.MonkeyPatch], None], dict[str, Any]] = {
     aborted_while_it_is_stored: {**OFTEN, "checkpoint_timeout_ms": 60, "jump_rate": 0.1},
     nothing_restored_in_at_least_once: {**OFTEN, "exactly_once": False, "crash_at_steps": (200,), "crash_rate": 0.5},
 }  # fmt: skip
-"""Circumstances that make a rare fault show soon: with those that seeds draw, it takes thousands of them."""
+"""Circumstances that make a rare fault show soon: with drawn ones it takes thousands of seeds."""
 FIRST = {
     no_alignment: 47,
     rules_forgotten: 419, partners_freed_too_early: 58, commits_not_repeated: 295, late_acknowledgements_dropped: 5,
@@ -414,14 +415,14 @@ FIRST = {
     what_is_in_memory_left_out: 333, only_the_first_layer: 333, timers_left_out: 204, splits_from_the_start: 195,
     results_before_their_time: 81, another_way_each_time: 17, a_taken_over_run_that_goes_on_storing: 86,
 }  # fmt: skip
-"""The seed that is known to find it. The search begins there and goes on: a change may make another one the first."""
+"""The seed that is known to find the fault. The search starts there: after a change another seed may be the first."""
 HANGING = {
     no_time_limit_at_the_end, silence_is_not_noticed, slots_may_take_for_ever,
     tasks_of_a_failed_attempt_never_abandoned,
 }  # fmt: skip
-"""They show as jobs that do not end."""
-PATIENCE_STEPS = 12_000
-"""Of those: without the fault the programs that find them end in fewer steps."""
+"""Their jobs never end."""
+STEP_LIMIT = 12_000
+"""For these: without the fault the programs that find them end in fewer steps."""
 
 
 @pytest.mark.timeout(900)
@@ -429,5 +430,5 @@ PATIENCE_STEPS = 12_000
 def test_a_fault_is_found(fault: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:
     """The simulator would pass a runtime that loses records, and its result would be worthless."""
     fault(monkeypatch)
-    later, steps = fault in OF_KINDS_ADDED_LATER, PATIENCE_STEPS if fault in HANGING else STEPS_MAX
-    found_by_seeds(monkeypatch, FIRST.get(fault, 0), PROVOKED.get(fault), later, patience_steps=steps)
+    later, steps = fault in OF_KINDS_ADDED_LATER, STEP_LIMIT if fault in HANGING else STEPS_MAX
+    found_by_seeds(monkeypatch, FIRST.get(fault, 0), PROVOKED.get(fault), later, step_limit=steps)

@@ -1,4 +1,4 @@
-"""Mutation tests of region failover: each fault is put into the control of the job on purpose, and some seed must fail.
+"""Mutation tests of region failover: some seed must find each deliberate fault in the control of the job.
 
 Only programs with several regions can show them.
 """
@@ -18,24 +18,24 @@ from penstock.engine.checkpoint.storage_requests import StorageRequests
 from penstock.engine.jobmaster.ending import JobEnding
 from penstock.engine.jobmaster.failover import Failover
 from penstock.engine.runtime.network.set_aside import AlignmentLimits
-from penstock.hosts.simulator.patience import STEPS_MAX
+from penstock.hosts.simulator.step_limit import STEPS_MAX
 
 pytestmark = pytest.mark.simulation
 
 
 def what_others_prepared_discarded(patch: pytest.MonkeyPatch) -> None:
-    """When a region has ended, what the sinks of all regions prepared is discarded."""
+    """When a region has ended, the prepared output of all regions is discarded."""
     drop = CommitLedger.drop_carried
     patch.setattr(CommitLedger, "drop_carried", lambda self, sinks: drop(self, {one.sink for _, one in self._carried}))
 
 
 def what_the_ended_region_prepared_kept(patch: pytest.MonkeyPatch) -> None:
-    """What a region had prepared before it failed is committed, and what it writes again too."""
+    """Output that a region had prepared before it failed is committed, and its repetition too."""
     patch.setattr(CommitLedger, "drop_carried", lambda self, sinks: [])
 
 
 def no_abort_at_the_others(patch: pytest.MonkeyPatch) -> None:
-    """Regions that run on do not learn that the savepoint with which the job was to stop is aborted."""
+    """Regions that continue do not learn that the savepoint that should stop the job is aborted."""
     ended, send = CheckpointCoordinator.tasks_ended, CheckpointCoordinator._send_to_all
 
     def silently(self: CheckpointCoordinator, vertices: Any, now_ms: int) -> None:
@@ -47,7 +47,7 @@ def no_abort_at_the_others(patch: pytest.MonkeyPatch) -> None:
 
 
 def commits_of_others_forgotten(patch: pytest.MonkeyPatch) -> None:
-    """The restart of one region forgets the open commits of the others: no manifest names them any more."""
+    """The restart of one region forgets the open commits of the others, and no manifest names them."""
     patch.setattr(CommitLedger, "_forget_open", lambda self, sinks: self._open.clear())
 
 
@@ -58,7 +58,7 @@ def restored_while_a_manifest_is_on_its_way(patch: pytest.MonkeyPatch) -> None:
 
 
 def late_output_of_others_discarded(patch: pytest.MonkeyPatch) -> None:
-    """While a region is down, what tasks of the others prepared is discarded as though they were gone."""
+    """While a region is down, prepared output of the others is discarded as if their tasks were gone."""
     acknowledged = CheckpointCoordinator.acknowledged
 
     def drop(self: Any, task: Any, checkpoint_id: int, state: Any, commits: Any, now_ms: int) -> None:
@@ -69,7 +69,7 @@ def late_output_of_others_discarded(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_drained_region_goes_on_alone(patch: pytest.MonkeyPatch) -> None:
-    """A region that fails after the end has begun is restarted, though the sources of the others were ended."""
+    """A region that fails after the end has begun is restarted, although the sources of the others were ended."""
     patch.setattr(JobEnding, "has_begun", False)
 
 
@@ -79,13 +79,13 @@ def files_of_others_swept(patch: pytest.MonkeyPatch) -> None:
 
     def sweep(self: CheckpointCoordinator, vertices: Any, now_ms: int) -> None:
         ended(self, vertices, now_ms)
-        self._storage.ask(RetainOnly(self._storage.number(), self._completed.retained))
+        self._storage.request(RetainOnly(self._storage.next_number(), self._completed.retained))
 
     patch.setattr(CheckpointCoordinator, "tasks_ended", sweep)
 
 
 def one_region_falls_back_alone(patch: pytest.MonkeyPatch) -> None:
-    """A region whose checkpoint is damaged is restored from it again and again: the others do not go back."""
+    """A region whose checkpoint is damaged is restored from it repeatedly, because the others do not go back."""
     patch.setattr(Failover, "_concerns_all", property(lambda self: self._ending.has_begun))
 
 
@@ -120,16 +120,16 @@ PROVOKED: dict[Callable[[pytest.MonkeyPatch], None], dict[str, Any]] = {
         **KILLS, "exactly_once": False, "crash_rate": 0.5, "retained": 5, "damage_rate": 1.0,
     },
 }  # fmt: skip
-"""Circumstances that make a rare fault show soon: with those that seeds draw, it takes thousands of them."""
+"""Circumstances that make a rare fault show soon: with drawn ones it takes thousands of seeds."""
 FIRST = {
     no_abort_at_the_others: 252, late_output_of_others_discarded: 310, a_drained_region_goes_on_alone: 278,
     commits_of_others_forgotten: 261, files_of_others_swept: 951, one_region_falls_back_alone: 182,
     what_the_ended_region_prepared_kept: 19, what_others_prepared_discarded: 365,
     restored_while_a_manifest_is_on_its_way: 141,
 }  # fmt: skip
-"""The seed that is known to find it. The search begins there and goes on."""
-PATIENCE_STEPS = 12_000
-"""Of a job that does not end: without the fault the program that finds it ends in fewer steps."""
+"""The seed that is known to find the fault. The search starts there."""
+STEP_LIMIT = 12_000
+"""For jobs that never end: without the fault the program that finds it ends in fewer steps."""
 
 
 @pytest.mark.timeout(900)
@@ -137,5 +137,5 @@ PATIENCE_STEPS = 12_000
 def test_a_fault_is_found(fault: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:
     """The simulator would pass a failover that loses or doubles output, and its result would be worthless."""
     fault(monkeypatch)
-    steps = PATIENCE_STEPS if fault is no_abort_at_the_others else STEPS_MAX
-    found_by_seeds(monkeypatch, FIRST.get(fault, 0), PROVOKED.get(fault), patience_steps=steps)
+    steps = STEP_LIMIT if fault is no_abort_at_the_others else STEPS_MAX
+    found_by_seeds(monkeypatch, FIRST.get(fault, 0), PROVOKED.get(fault), step_limit=steps)

@@ -1,4 +1,4 @@
-"""Unconnected pipelines of one job: a worker that is killed sets back its own pipeline, under any schedule."""
+"""Unconnected pipelines of one job: a killed worker restarts only its own pipeline, under any schedule."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PAUSE_MS = 120_000
 
 
 def pipelines() -> StreamExecutionEnvironment:
-    """Two, each with an exchange; their sources pause until all that is to happen has happened."""
+    """Return two pipelines, each with an exchange; their sources pause until the events of the test have happened."""
     env = environment(parallelism=2)
     for number in range(2):
         source = scripted(*(script(split, 20, pauses=((15, PAUSE_MS),)) for split in range(2)))
@@ -43,7 +43,7 @@ def steps_until(simulation: Simulation, condition: object) -> None:
 @pytest.mark.parametrize("full", [False, True], ids=["region", "full"])
 @pytest.mark.parametrize("seed", seeds(6, 40))
 def test_a_killed_worker_restarts_its_own_region(seed: int, full: bool) -> None:
-    """A job of many pipelines would stand still for each worker of any of them."""
+    """A job of many pipelines would stop completely for each killed worker."""
     simulation = simulate(pipelines(), seed, dataclasses.replace(CALM, full_failover=full))
     with explained(simulation):
         begins = 60 + 20 * seed

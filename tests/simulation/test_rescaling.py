@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 from tests.simulation.mutation import until_found
-from tests.simulation.undisturbed import CallsOf, circumstances_with
+from tests.simulation.programs import sweeps
+from tests.simulation.undisturbed import CallCounter, circumstances_with
 
 from penstock.engine.jobmaster.region import Region
 from penstock.engine.jobmaster.rescaling import JobRescaling
@@ -17,7 +18,7 @@ from penstock.hosts.simulator.runs import run_program
 
 pytestmark = pytest.mark.simulation
 
-SEEDS_IN_CI = 6
+SEEDS_IN_CI = 3
 SEEDS_IN_SOAK = 10_000
 FIRST_SEED = 38
 """From there on several jobs are rescaled: of most, a checkpoint that could be gone on from comes too late."""
@@ -33,10 +34,10 @@ def circumstances(seed: int) -> Circumstances:
     )
 
 
-@pytest.mark.parametrize("seeds", [SEEDS_IN_CI, pytest.param(SEEDS_IN_SOAK, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("seeds", sweeps(SEEDS_IN_CI, SEEDS_IN_SOAK))
 def test_a_rescaled_job_gives_what_a_plain_evaluation_gives(seeds: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Records, state or timers would be lost or doubled when their subtasks change."""
-    begun = CallsOf(monkeypatch, JobRescaling.attempts_begin, lambda rescaling: rescaling.is_closing)
+    begun = CallCounter(monkeypatch, JobRescaling.attempts_begin, lambda rescaling: rescaling.is_closing)
     for seed in range(FIRST_SEED, FIRST_SEED + seeds):
         run_program(generate(seed), circumstances(seed), seed, named=False)
     assert begun.count >= max(1, seeds // 10), "hardly any job was rescaled"
@@ -83,6 +84,7 @@ FIRST: dict[Callable[[pytest.MonkeyPatch], None], int] = {cancelled_in_place_of_
 """The seed that is known to find it. The search begins there and goes on."""
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_is_found(fault: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,8 +26,8 @@ def drained_behind_a_stop(patch: pytest.MonkeyPatch) -> None:
 
 def checkpoint_behind_a_drain(patch: pytest.MonkeyPatch) -> None:
     """Checkpoints begin while the sources of a drained job come to their end, and commit what has fired."""
-    goes_on = property(lambda self: self._job.regions.all_running and not self.is_closing)
-    patch.setattr(JobEnding, "takes_checkpoints", goes_on)
+    takes_checkpoints = property(lambda self: self._job.regions.all_running and not self.is_closing)
+    patch.setattr(JobEnding, "takes_checkpoints", takes_checkpoints)
 
 
 def back_behind_the_stop(patch: pytest.MonkeyPatch) -> None:
@@ -54,7 +54,11 @@ def savepoints_not_aligned(patch: pytest.MonkeyPatch) -> None:
 
 OFTEN = {"checkpoint_at_steps": tuple(range(0, 800, 60)), "checkpoint_timeout_ms": 3_000, "cancel_at_step": None}
 FAULTS: dict[Callable[[pytest.MonkeyPatch], None], tuple[int, dict[str, Any]]] = {
-    checkpoint_behind_a_drain: (39_480_572, {}),
+    checkpoint_behind_a_drain: (26, {
+        **OFTEN, "checkpoint_at_steps": tuple(range(0, 1_500, 9)), "savepoint_at_steps": tuple(range(50, 900, 30)),
+        "stop_rate": 1.0, "drain_rate": 1.0, "driver_crash_rate": 1.0, "crash_rate": 0.0, "upload_ms_max": 0,
+        "abort_rate": 0.0, "trigger_lost": 0.0, "upload_failure_rate": 0.0,
+    }),
     drained_behind_a_stop: (11, {**OFTEN, "savepoint_at_steps": (90, 92, 94, 96), "stop_rate": 1.0, "drain_rate": 0.5}),
     back_behind_the_stop: (263, {**OFTEN, "savepoint_at_steps": (150,), "stop_rate": 1.0, "stop_crash_rate": 1.0}),
     changes_lost_to_a_savepoint: (425, {

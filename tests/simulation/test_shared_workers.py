@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 
 import pytest
 from tests.simulation.mutation import until_found
+from tests.simulation.programs import sweeps
 from tests.simulation.undisturbed import circumstances_with
 
 from penstock.engine.runtime.task.worker_slots import WorkerRoutes
@@ -15,16 +16,16 @@ from penstock.hosts.simulator.runs import run_program
 
 pytestmark = pytest.mark.simulation
 
-SEEDS_IN_CI = 8
+SEEDS_IN_CI = 4
 SEEDS_IN_SOAK = 10_000
 
 
 def circumstances(seed: int) -> Circumstances:
-    """Drawn ones, with one worker or two for each level."""
+    """Return drawn circumstances, with one or two workers for each level."""
     return circumstances_with(seed, workers_most=1 + seed % 2)
 
 
-@pytest.mark.parametrize("seeds", [SEEDS_IN_CI, pytest.param(SEEDS_IN_SOAK, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("seeds", sweeps(SEEDS_IN_CI, SEEDS_IN_SOAK))
 def test_slots_that_share_workers_give_what_a_plain_evaluation_gives(seeds: int) -> None:
     """Records would be lost or doubled, or slots would wait for each other, where a machine has many subtasks."""
     for seed in range(seeds):
@@ -43,13 +44,14 @@ def rows_of_the_first_slot(patch: pytest.MonkeyPatch) -> None:
 
 
 def workers_by_blocks(patch: pytest.MonkeyPatch) -> None:
-    """A sender takes the slots of a worker for neighbors, where they are dealt out in turn."""
+    """A sender assumes that the slots of a worker are neighbors, but they are assigned in turn."""
     patch.setattr(WorkerRoutes, "to_workers", lambda self, rows: [(slot // 2, buffer) for slot, buffer in rows])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("fault", [rows_of_the_first_slot, workers_by_blocks], ids=lambda fault: fault.__name__)
 def test_a_fault_is_found(fault: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:
-    """A rule of shared workers that the simulator does not see could be broken."""
+    """The simulator would pass a runtime that breaks a rule of shared workers."""
     fault(monkeypatch)
     programs = ((seed, generate(seed)) for seed in range(1, 500, 2))
     until_found(

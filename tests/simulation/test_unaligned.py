@@ -8,6 +8,7 @@ from random import Random
 
 import pytest
 from tests.simulation.mutation import until_found
+from tests.simulation.programs import sweeps
 
 from penstock.engine.runtime.network.channel_log import ChannelLog
 from penstock.engine.runtime.task import checkpoints, snapshot_logs
@@ -16,12 +17,12 @@ from penstock.hosts.simulator.generation import generate
 
 pytestmark = pytest.mark.simulation
 
-SEEDS_IN_CI = 8
+SEEDS_IN_CI = 4
 SEEDS_IN_SOAK = 10_000
 
 
 def circumstances(seed: int) -> Circumstances:
-    """Drawn ones, with many checkpoints, kills behind them, and little room, so that much is in flight."""
+    """Return drawn circumstances with many checkpoints, kills after them, and little room for data in flight."""
     random = Random(seed)
     drawn = Circumstances.draw(Random(seed + 1))
     return dataclasses.replace(
@@ -41,7 +42,7 @@ def circumstances(seed: int) -> Circumstances:
     )
 
 
-@pytest.mark.parametrize("seeds", [SEEDS_IN_CI, pytest.param(SEEDS_IN_SOAK, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("seeds", sweeps(SEEDS_IN_CI, SEEDS_IN_SOAK))
 def test_unaligned_checkpoints_give_what_a_plain_evaluation_gives(seeds: int) -> None:
     """Records that a barrier has overtaken would be lost, or come twice, when the job is restored."""
     for seed in range(seeds):
@@ -57,13 +58,13 @@ def test_seed_61_does_not_wait_for_a_barrier_that_came_before_its_own() -> None:
 
 
 def nothing_logged(patch: pytest.MonkeyPatch) -> None:
-    """What a barrier has overtaken is not in the snapshot."""
+    """The snapshot leaves out records that a barrier has overtaken."""
     patch.setattr(ChannelLog, "append", lambda self, buffer: None)
 
 
 def nothing_replayed(patch: pytest.MonkeyPatch) -> None:
-    """What the snapshot holds of records in flight is not processed."""
-    patch.setattr(checkpoints, "replay", lambda *arguments: None)
+    """Records in flight in the snapshot are not processed."""
+    patch.setattr(checkpoints, "replay", lambda *arguments, **named: None)
 
 
 def broadcasts_overtaken(patch: pytest.MonkeyPatch) -> None:
@@ -73,7 +74,7 @@ def broadcasts_overtaken(patch: pytest.MonkeyPatch) -> None:
 
 
 def written_too_early(patch: pytest.MonkeyPatch) -> None:
-    """A snapshot is written when it is frozen: of what is in flight only what has come by then."""
+    """A snapshot is written when it is frozen, with only the data in flight that has arrived by then."""
     patch.setattr(snapshot_logs.SnapshotLogs, "begin", lambda self, n, log, missing: begin(self, n, log, ()))
 
 
@@ -82,13 +83,14 @@ FAULTS = [nothing_logged, nothing_replayed, broadcasts_overtaken, written_too_ea
 FIRST: dict[Callable[[pytest.MonkeyPatch], None], int] = {
     nothing_logged: 9, nothing_replayed: 125, broadcasts_overtaken: 192, written_too_early: 53
 }  # fmt: skip
-"""The seed that is known to find it. The search begins there and goes on."""
+"""The seed that is known to find the fault. The search starts there."""
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_is_found(fault: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The simulator would pass a task that loses what barriers overtake, and its result would be worthless."""
+    """The simulator would pass a task that loses records which barriers overtake, and its result would be worthless."""
     fault(monkeypatch)
     first = FIRST.get(fault, 0)
     until_found(

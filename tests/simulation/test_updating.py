@@ -1,4 +1,4 @@
-"""Other functions while a job runs: as often as its user wants, under all faults."""
+"""Functions replaced in a running job, as often as its user wants, under all faults."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 from tests.simulation.mutation import until_found
-from tests.simulation.undisturbed import CallsOf, circumstances_with
+from tests.simulation.programs import sweeps
+from tests.simulation.undisturbed import CallCounter, circumstances_with
 
 from penstock.engine.jobmaster import updating
 from penstock.engine.jobmaster.region import Region
@@ -20,12 +21,12 @@ from penstock.hosts.simulator.runs import run_program
 
 pytestmark = pytest.mark.simulation
 
-SEEDS_IN_CI = 6
+SEEDS_IN_CI = 3
 SEEDS_IN_SOAK = 10_000
 
 
 def circumstances(seed: int) -> Circumstances:
-    """Drawn ones, with a user who gives the job other functions all the time, and checkpoints that may complete."""
+    """Return drawn circumstances with a user who replaces functions all the time, and checkpoints that can complete."""
     return circumstances_with(
         seed,
         update_at_steps=tuple(range(40, 1_200, 40)),
@@ -34,30 +35,31 @@ def circumstances(seed: int) -> Circumstances:
     )
 
 
-@pytest.mark.parametrize("seeds", [SEEDS_IN_CI, pytest.param(SEEDS_IN_SOAK, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("seeds", sweeps(SEEDS_IN_CI, SEEDS_IN_SOAK))
 def test_an_updated_job_gives_what_a_plain_evaluation_gives(seeds: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Records, state or timers would be lost, or functions of two versions run, when functions are replaced."""
-    replaced = CallsOf(monkeypatch, FunctionUpdate.apply, lambda update, number: bool(number))
+    replaced = CallCounter(monkeypatch, FunctionUpdate.apply, lambda update, number: bool(number))
     for seed in range(seeds):
         run_program(generate(seed), circumstances(seed), seed, named=False)
     assert replaced.count > seeds, "hardly any function was replaced"
 
 
 def forgotten_by_the_next_attempts(patch: pytest.MonkeyPatch) -> None:
-    """The plan keeps the functions before: a restart brings them back."""
+    """The plan keeps the former functions, and a restart brings them back."""
     patch.setattr(updating, "updated", lambda graph, program: updated(graph, program)._replace(graph=graph))
 
 
 def not_taken_back(patch: pytest.MonkeyPatch) -> None:
-    """A checkpoint fails, and the tasks that have the new functions keep them."""
+    """After a failed checkpoint, tasks keep the new functions."""
     patch.setattr(Region, "replace", lambda self, now_ms: None)
 
 
 FAULTS = [forgotten_by_the_next_attempts, not_taken_back]
 FIRST: dict[Callable[[pytest.MonkeyPatch], None], int] = {forgotten_by_the_next_attempts: 2, not_taken_back: 111}
-"""The seed that is known to find it. The search begins there and goes on."""
+"""The seed that is known to find the fault. The search starts there."""
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_is_found(fault: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,5 +73,5 @@ def test_a_fault_is_found(fault: Callable[[pytest.MonkeyPatch], None], monkeypat
         lambda seed, program: run_program(
             program, dataclasses.replace(circumstances(seed), **changes), seed, named=False
         ),
-        said="versions",
+        message="versions",
     )

@@ -1,4 +1,4 @@
-"""Runs under all faults in which checkpoints may complete: for what a job does only behind one that has."""
+"""Circumstances under which checkpoints can complete, for tests of what a job does only after a checkpoint."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from penstock.hosts.simulator.programs import Program
 
 
 def circumstances_with(seed: int, **changes: Any) -> Circumstances:
-    """Those that are drawn for the seed, but that checkpoints may complete and nobody cancels; and these changes."""
+    """Return the circumstances of the seed with these changes; checkpoints can complete, and the user never cancels."""
     return dataclasses.replace(
         Circumstances.draw(Random(seed + 1)),
         checkpoint_at_steps=(100,),
@@ -29,13 +29,13 @@ def circumstances_with(seed: int, **changes: Any) -> Circumstances:
 
 
 def programs_that(are_suitable: Callable[[Program], bool], count: int, first: int = 0) -> Iterator[tuple[int, Program]]:
-    """So many of the programs that are suitable, each with its seed, from the seed `first` on."""
+    """Yield `count` suitable programs, each with its seed, from the seed `first` on."""
     drawn = ((seed, generate(seed)) for seed in itertools.count(first))
     return itertools.islice(((seed, program) for seed, program in drawn if are_suitable(program)), count)
 
 
-class CallsOf:
-    """How often a method is called so that `counts` is true of its arguments, from now to the end of the test."""
+class CallCounter:
+    """Counts the calls of a method for whose arguments `counts` is true, until the end of the test."""
 
     def __init__(
         self,

@@ -39,6 +39,6 @@ def session_ends_with_the_tests() -> Iterator[None]:
 
 
 def _stop_session() -> None:
-    from penstock.hosts.spark.driver.session import stop_own_session
+    from penstock.hosts.spark.driver.session import stop_started_session
 
-    stop_own_session()
+    stop_started_session()

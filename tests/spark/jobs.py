@@ -19,6 +19,8 @@ from penstock.connectors.base.rate_limiter import RateLimiter, RateLimiterStrate
 from penstock.datastream import RuntimeExecutionMode, StreamExecutionEnvironment
 from penstock.datastream.connectors.file_system import FileSink, RollingPolicy
 from penstock.datastream.functions import KeyedProcessFunction, MapFunction, RuntimeContext
+from penstock.hosts.spark.driver.class_archive import ClassArchive
+from penstock.hosts.spark.driver.java import find_java
 
 ROOT = Path(__file__).parents[2]
 STREAMING, BATCH = RuntimeExecutionMode.STREAMING, RuntimeExecutionMode.BATCH
@@ -131,6 +133,11 @@ def run_script(
         cwd=folder,
         env={**os.environ, **(variables or {})},
     )
+
+
+def jvm_options() -> str:
+    """Options for a JVM of Spark that penstock does not start: those of tests/conftest.py, and the class archive."""
+    return f"{os.environ['SPARK_SUBMIT_OPTS']} {ClassArchive(find_java(os.environ), os.environ).options}"
 
 
 class SlowUntil(RateLimiterStrategy):

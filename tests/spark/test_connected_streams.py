@@ -30,6 +30,7 @@ EXPECTED = sorted((name, order) for id, name in CUSTOMERS for customer, order in
 PRICES = MapStateDescriptor("prices", Types.INT(), Types.INT())
 NAMES = MapStateDescriptor("names", Types.INT(), Types.STRING())
 UNKNOWN = OutputTag("unknown")
+FAILED = OutputTag("failed")
 
 
 class Joined(KeyedCoProcessFunction):
@@ -59,19 +60,23 @@ class Joined(KeyedCoProcessFunction):
 @in_both_modes
 @pytest.mark.parametrize("key_first", [True, False], ids=["key_by before", "key_by after"])
 def test_two_streams_with_keys_share_state(mode: RuntimeExecutionMode, key_first: bool) -> None:
-    """Records of two streams with one key would not meet."""
+    """Records of two streams with one key would not meet; one bad record, kept by `on_error`, would end the job."""
     env = environment(mode)
-    customers, orders = env.from_collection(CUSTOMERS), env.from_collection(ORDERS)
+    customers = env.from_collection(CUSTOMERS)
+    orders = env.from_collection([*ORDERS, None]).map(lambda order: (order[0], order[1]), on_error=FAILED)
     if key_first:
         connected = customers.key_by(lambda pair: pair[0]).connect(orders.key_by(lambda pair: pair[0]))
     else:
         connected = customers.connect(orders).key_by(lambda pair: pair[0], lambda pair: pair[0])
     joined = connected.process(Joined())
     pairs = joined.map(lambda pair: ("joined", pair)).union(
-        joined.get_side_output(UNKNOWN).map(lambda pair: ("unknown", pair))
+        joined.get_side_output(UNKNOWN).map(lambda pair: ("unknown", pair)),
+        orders.get_side_output(FAILED).map(lambda failed: ("failed", failed)),
     )
     results = collect(pairs)
     assert sorted(value for kind, value in results if kind == "joined") == EXPECTED
+    (failed,) = [value for kind, value in results if kind == "failed"]
+    assert (failed.record, failed.error) == (None, "TypeError: 'NoneType' object is not subscriptable")
     unknown = sorted((customer, order) for customer, order in ORDERS if customer >= 20)
     assert sorted(value for kind, value in results if kind == "unknown") == unknown
 

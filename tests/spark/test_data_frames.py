@@ -256,12 +256,12 @@ def test_what_is_refused(spark: Any, tmp_path: Path) -> None:
         env.from_data_frame([1, 2])  # type: ignore[arg-type]
     broken = env.from_data_frame(spark.sql("SELECT string(raise_error('no such flight')) AS a"), source_name="broken")
     message = failure_of(lambda: collect(broken))
-    assert "the DataFrame 'broken' can't be computed" in message
+    assert "Spark cannot compute the DataFrame 'broken'" in message
     assert "no such flight" in message
 
     numbers = env.from_source(NumberSequenceSource(1, 9), NONE, "numbers")
-    assert "declare one" in failure_of(lambda: numbers.map(lambda v: [v]).to_data_frame())
-    for other, reason in (("a", "one name for Spark"), ("b", "is a change of a row, of the kind -U")):
+    assert "declare another one" in failure_of(lambda: numbers.map(lambda v: [v]).to_data_frame())
+    for other, reason in (("a", "the same name for Spark"), ("b", "a change of the kind -U")):
         changes = [Row.of_kind(RowKind.UPDATE_BEFORE, 1, 2), Row.of_kind(RowKind.UPDATE_BEFORE, 1, 3)]
         rows = env.from_collection(changes, Types.ROW_NAMED(["A", other], [Types.LONG(), Types.LONG()]))
         assert reason in failure_of(rows.to_data_frame)

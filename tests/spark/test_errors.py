@@ -96,6 +96,11 @@ CULPRITS: dict[str, tuple[Callable[[Any], Any], list[str]]] = {
 }  # fmt: skip
 
 
+BATCHED = ("map", "process_element", "on_timer", "window", "close")
+"""Culprits of batch jobs: one in a chain, at a key, at a timer, in a window, and at the end of the input. The others
+fail in the same places."""
+
+
 def check_message(message: str, operator: str, *parts: str) -> None:
     assert f"operator '{operator}" in message
     assert "subtask" in message and " of 2" in message
@@ -107,8 +112,11 @@ def check_message(message: str, operator: str, *parts: str) -> None:
         assert part in message
 
 
-@in_both_modes
-@pytest.mark.parametrize("name", CULPRITS)
+@pytest.mark.parametrize(
+    ("name", "mode"),
+    [*((name, STREAMING) for name in CULPRITS), *((name, BATCH) for name in BATCHED)],
+    ids=[*(f"{name}-pipelined" for name in CULPRITS), *(f"{name}-batched" for name in BATCHED)],
+)
 def test_functions_that_raise(name: str, mode: RuntimeExecutionMode) -> None:
     """Who has twenty operators and a million records can't find the one that failed."""
     program, parts = CULPRITS[name]
@@ -194,6 +202,17 @@ def test_functions_that_end_their_process(how: str, mode: RuntimeExecutionMode) 
     assert "org.apache" not in message
     if how == "a crash":
         assert "in __call__" in message, "where it was"
+
+
+def forks(value: int) -> int:
+    return -1 if value == 777 and os.fork() == 0 else value
+
+
+@in_both_modes
+def test_a_process_that_a_function_forks_ends_when_it_returns(mode: RuntimeExecutionMode) -> None:
+    """Its results would come in the place of the worker's, or the job would fail with an error of Java."""
+    env = environment(mode)
+    assert sorted(collect(numbers(env).map(forks).rebalance().map(lambda v: v))) == sorted(collect(numbers(env)))
 
 
 @in_both_modes

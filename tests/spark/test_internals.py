@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gc
 import os
+import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +17,19 @@ from tests.spark.jobs import wait_until
 from penstock.common import Configuration
 from penstock.hosts.spark.driver.pipelined_query import start_query
 from penstock.hosts.spark.driver.session import session_for
-from penstock.hosts.spark.failures import from_spark
-from penstock.hosts.spark.internals.jvm import concurrent_tasks, is_alive, java_stack_of, was_stopped_by_spark
+from penstock.hosts.spark.failures import failed_with_jvm, from_spark, lost_spark
+from penstock.hosts.spark.internals.jvm import (
+    adopt,
+    concurrent_tasks,
+    is_alive,
+    java_stack_of,
+    jvm_has_ended,
+    wait_for_jvm_end,
+    was_stopped_by_spark,
+)
 from penstock.hosts.spark.internals.memory_stream import empty_stream
 from penstock.hosts.spark.internals.python_daemons import renew_after
-from penstock.hosts.spark.internals.settings import FIXED_AT_START, OFF, PER_BATCH_JOB, PER_QUERY
+from penstock.hosts.spark.internals.settings import DISABLED, FIXED_AT_START, PER_BATCH_JOB, PER_QUERY
 from penstock.hosts.spark.rows import ROW_TYPE, buffers_of, to_batch
 
 pytestmark = pytest.mark.spark
@@ -30,13 +40,50 @@ def spark() -> Any:
     return session_for(4, True, Configuration(), None)
 
 
+@pytest.fixture
+def process_of_jvm(spark: Any) -> Iterator[Callable[[str], None]]:
+    """Use a process that runs a shell command as the JVM's process, until the end of the test."""
+    processes = []
+
+    def start(command: str) -> None:
+        processes.append(subprocess.Popen(["sh", "-c", command]))
+        adopt(processes[-1])
+
+    jvm_process = spark.sparkContext._gateway.proc
+    yield start
+    adopt(jvm_process)
+    for process in processes:
+        process.kill()
+        process.wait()
+
+
+def test_a_jvm_that_is_ending_counts_as_ended(process_of_jvm: Callable[[str], None]) -> None:
+    """A job whose JVM was killed would fail for a lost worker: a large process exists for a while after it was killed.
+
+    The next leader of a cluster would then not resume the job.
+    """
+    process_of_jvm("sleep 0.5")
+    assert not jvm_has_ended()
+    assert not failed_with_jvm("UserFunctionError")
+    assert failed_with_jvm("TaskLostError")
+    assert jvm_has_ended() and wait_for_jvm_end()
+    assert "Spark's JVM has ended" in str(lost_spark())
+
+
+def test_a_jvm_that_runs_has_not_failed_the_job(process_of_jvm: Callable[[str], None]) -> None:
+    """A job that lost a worker and has no restarts left would wait for the end of its cluster."""
+    process_of_jvm("exec sleep 600")
+    assert not failed_with_jvm("TaskLostError")
+    assert "the connection to Spark's JVM was lost" in str(lost_spark())
+
+
 def test_assumption_settings(spark: Any) -> None:
     """A setting that Spark does not know does nothing: a record would take seconds, and nothing would say why."""
     jvm = spark._jvm
     # Settings of SQL are registered when the class that holds them is loaded; the session has done that.
     known = jvm.org.apache.spark.internal.config.ConfigEntry
     sql = jvm.org.apache.spark.sql.internal.SQLConf
-    names = [*FIXED_AT_START, *OFF, *PER_QUERY, *PER_BATCH_JOB, "spark.python.daemon.module"]
+    names = [*FIXED_AT_START, *DISABLED, *PER_QUERY, *PER_BATCH_JOB, "spark.python.daemon.module"]
     unknown = [name for name in names if known.findEntry(name) is None and not sql.containsConfigKey(name)]
     assert not unknown
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.spark.jobs import BATCH, STREAMING, collect, environment, in_both_modes, run_script
+from tests.spark.jobs import BATCH, STREAMING, collect, environment, in_both_modes, jvm_options, run_script
 
 from penstock.common import WatermarkStrategy
 from penstock.common.errors import PenstockError, ProgramError, SourceError
@@ -154,6 +154,7 @@ def test_sessions_of_the_users_own(tmp_path: Path) -> None:
         print("frames:", sum(row.id for row in frame.collect()), frame.sparkSession is spark)
         """,
         command=(sys.executable,),
+        variables={"PYSPARK_PYTHON": sys.executable, "SPARK_SUBMIT_OPTS": jvm_options()},
     )
     said = dict(line.split(": ", 1) for line in done.stdout.splitlines() if ": " in line)
     counts = "{'to': 2, 'be': 2, 'or': 1, 'not': 1}"
@@ -178,7 +179,7 @@ def test_sessions_of_the_users_own(tmp_path: Path) -> None:
             "        if name.split('.')[0] == 'penstock':\n"
             "            raise ModuleNotFoundError(\"No module named 'penstock'\", name='penstock')\n"
             "sys.meta_path.insert(0, Absent())\n",
-            "the executors have no penstock",
+            "penstock is not installed on the executors",
             marks=pytest.mark.soak,
         ),
         ("import penstock\npenstock.__version__ = '0.0.1.other'\n", "this executor has penstock 0.0.1.other"),

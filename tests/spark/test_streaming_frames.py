@@ -16,9 +16,9 @@ from penstock.common import Configuration, JobStatus, Types, WatermarkStrategy
 from penstock.common.errors import SourceError
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.datastream.connectors.data_frame import StreamingDataFrameSource
-from penstock.hosts.spark.driver.held_slots import HELD
+from penstock.hosts.spark.driver.held_slots import HELD_SLOTS
 from penstock.hosts.spark.driver.session import session_for
-from penstock.hosts.spark.frames.frame_query import Batches, FrameQuery, QuerySettings
+from penstock.hosts.spark.frames.frame_query import BatchFolder, FrameQuery, QuerySettings
 
 pytestmark = pytest.mark.spark
 PATIENCE = 100
@@ -32,7 +32,7 @@ def spark() -> Any:
     session = session_for(2, False, Configuration(), None)
     yield session
     wait_until(lambda: not session.streams.active, "a query is still there", PATIENCE)
-    wait_until(lambda: not HELD.is_used, "slots of a query are not given back", PATIENCE)
+    wait_until(lambda: not HELD_SLOTS.is_used, "slots of a query are not given back", PATIENCE)
 
 
 class Inputs:
@@ -105,7 +105,7 @@ def test_each_row_once_though_workers_and_the_query_end(spark: Any, inputs: Inpu
     assert numbers_in(out) == [*range(inputs.rows)]
 
     (folder,) = (tmp_path / "checkpoints" / "data-frames").glob("numbers-*/*")
-    batches = Batches(str(folder), "test")
+    batches = BatchFolder(str(folder), "test")
     assert batches.complete() == [*range(8)], "one run of the query, which each attempt goes on with"
     # Not all that are there: where the query was stopped as it wrote, a batch has files that it does not name.
     read = [file for batch in range(8) for file in batches.files_of(batch) or ()]
@@ -166,42 +166,48 @@ def test_an_error_of_the_query_is_the_jobs(spark: Any, tmp_path: Path) -> None:
 
     counted = rate.groupBy("value").count()
     env.from_data_frame(counted, source_name="not appended").print()
-    assert "can't be computed" in failure_of(lambda: env.execute("not appended"))
+    assert "Spark cannot compute" in failure_of(lambda: env.execute("not appended"))
     half = spark.sparkContext.defaultParallelism // 2 + 1
     wide = environment(STREAMING, half)
     wide.from_data_frame(rate, source_name="too wide").print()
-    assert f"needs {half} slots beside those of the job" in failure_of(lambda: wide.execute("too wide"))
+    assert f"needs {half} slots in addition to the job" in failure_of(lambda: wide.execute("too wide"))
 
 
 def test_a_query_waits_for_its_readers(spark: Any, inputs: Inputs, tmp_path: Path) -> None:
     """The disk would fill up while a job is slower than its input, or while its sink is away."""
     inputs.add(5)
     folder = str(tmp_path / "frame")
-    query = FrameQuery(inputs.frame(), "numbers", QuerySettings("append", None, 2), folder, 1, False)
-    batches = Batches(folder, "test")
+    query = FrameQuery(
+        inputs.frame(), "numbers", QuerySettings("append", None, 2), folder=folder, tasks=1, keep_files=False
+    )
+    batches = BatchFolder(folder, "test")
     query.start()
     try:
-        assert len(query.files_of(1) or ()) == 1
+        assert len(query.wait_for_files(1) or ()) == 1
         wait_until(lambda: (tmp_path / "frame/query/offsets/2").exists(), "Spark does not begin a batch", PATIENCE)
         # As long as it takes to write some.
         for copy in range(3):
             spark.range(10).write.parquet(f"file:{tmp_path}/range-{copy}")
         assert batches.complete() == [0, 1]
-        query.read_until(1)
-        assert query.files_of(2) is not None
+        query.set_first_unread(1)
+        assert query.wait_for_files(2) is not None
         assert batches.complete() == [0, 1, 2]
     finally:
         query.stop()
-    assert query.files_of(4) is None, "who waits for a batch when the job ends is released"
+    assert query.wait_for_files(4) is None, "who waits for a batch when the job ends is released"
 
-    again = FrameQuery(inputs.frame(), "numbers", QuerySettings("append", None, 9), folder, 1, False)
+    again = FrameQuery(
+        inputs.frame(), "numbers", QuerySettings("append", None, 9), folder=folder, tasks=1, keep_files=False
+    )
     again.start(3)
-    assert again.files_of(4) is not None
+    assert again.wait_for_files(4) is not None
     wait_until(lambda: (tmp_path / "frame/query/commits/4").exists(), "Spark does not note a batch", PATIENCE)
     again.stop()
     # A job from an older savepoint, or one whose last batch Spark has noted and nobody has.
     for batch, file in ((1, "rows/000000000001-*/*.parquet"), (4, "batches/000000000004")):
-        late = FrameQuery(inputs.frame(), "numbers", QuerySettings("append", None, 9), folder, 1, False)
+        late = FrameQuery(
+            inputs.frame(), "numbers", QuerySettings("append", None, 9), folder=folder, tasks=1, keep_files=False
+        )
         (deleted,) = (tmp_path / "frame").glob(file)
         kept = deleted.rename(tmp_path / "kept")
         with pytest.raises(SourceError, match="keep_files=True"):
@@ -220,19 +226,19 @@ def test_a_complete_batch_is_computed_again_for_its_state(spark: Any, inputs: In
 
     def begun(batch: int) -> FrameQuery:
         counts = inputs.frame().selectExpr("id % 5 AS five").groupBy("five").count()
-        query = FrameQuery(counts, "counts", settings, str(folder), 1, True)
+        query = FrameQuery(counts, "counts", settings, folder=str(folder), tasks=1, keep_files=True)
         query.start(batch)
         return query
 
     query = begun(0)
     wait_until((folder / "query/commits/1").exists, "Spark does not note a batch", PATIENCE)
     query.stop()
-    wait_until(lambda: not spark.streams.active and not HELD.is_used, "the query goes on", PATIENCE)
+    wait_until(lambda: not spark.streams.active and not HELD_SLOTS.is_used, "the query goes on", PATIENCE)
     for note in ("1", ".1.crc"):
         (folder / "query/commits" / note).unlink(missing_ok=True)
     inputs.add(1)
     again = begun(2)
-    files = again.files_of(2)
+    files = again.wait_for_files(2)
     again.stop()
     assert files is not None
     assert [row["count"] for row in spark.read.parquet(*files).collect()] == [3 * ROWS // 5] * 5
@@ -244,6 +250,6 @@ def test_what_is_refused(spark: Any) -> None:
     for wrong in ({"max_unread_batches": 0}, {"trigger_ms": 0}, {"output_mode": "complete"}):
         with pytest.raises(ValueError, match=next(iter(wrong))):
             StreamingDataFrameSource(rate, **wrong)
-    assert "is a batch one" in failure_of(lambda: StreamingDataFrameSource(spark.range(1)))
+    assert "got a batch one" in failure_of(lambda: StreamingDataFrameSource(spark.range(1)))
     variant = rate.selectExpr("INTERVAL '1' DAY AS pause")
     assert "column pause has the type interval day" in failure_of(lambda: StreamingDataFrameSource(variant))

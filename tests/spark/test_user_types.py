@@ -246,4 +246,4 @@ def test_functions_of_the_script_are_values(tmp_path: Path) -> None:
     streaming, batch, *error = done.stdout.splitlines()
     assert (streaming, batch) == (f"STREAMING {expected}", f"BATCH {expected}")
     text = "\n".join(error)
-    assert "'makes'" in text and "<lambda>.<locals>.<lambda> has no name by which another process finds it" in text
+    assert "'makes'" in text and "<lambda>.<locals>.<lambda> by its name: define" in text

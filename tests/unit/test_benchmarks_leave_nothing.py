@@ -86,6 +86,7 @@ def with_stand_ins(folder: Path) -> Path:
     return pids
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(not Path("/proc").exists(), reason="looks into /proc")
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGINT], ids=str)
 def test_an_interrupted_comparison_leaves_nothing(end: signal.Signals, tmp_path: Path) -> None:

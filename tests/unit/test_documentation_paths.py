@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 from typing import get_args
 
@@ -14,7 +15,16 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PATHS_BEGIN_AT = (ROOT / "src" / "penstock", ROOT)
 
+PROGRAMS = {
+    path.name
+    for folder in ("src", "tests", "benchmarks", "examples", "manual")
+    for path in (ROOT / folder).rglob("*.py")
+}
+
 PATH = re.compile(r"`((?:[\w.-]+/)+[\w.-]+\.py)`")
+FILE = re.compile(r"`([\w-]+\.py)`")
+MEMBER = re.compile(r"`([A-Z]\w+)\.(\w+)`")
+CLASS = re.compile(r"^class (\w+)", re.MULTILINE)
 LINK = re.compile(r"\[[^\[\]]*\]\(([^()\s]+)\)")
 HEADING = re.compile(r"^#+ +(.+?) *$", re.MULTILINE)
 
@@ -26,6 +36,29 @@ def name_of(page: Path) -> str:
 def missing_paths(text: str) -> list[str]:
     """Paths of Python files in backticks that are neither in the package nor in the repository."""
     return [path for path in PATH.findall(text) if not any((start / path).is_file() for start in PATHS_BEGIN_AT)]
+
+
+def missing_files(text: str) -> list[str]:
+    """Names of Python files in backticks that no file of the repository has."""
+    return [name for name in FILE.findall(text) if name not in PROGRAMS]
+
+
+@cache
+def files_of_classes() -> dict[str, str]:
+    """The text of the files that define a class, by the name of the class."""
+    texts: dict[str, str] = {}
+    for path in (ROOT / "src" / "penstock").rglob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        for name in CLASS.findall(text):
+            texts[name] = texts.get(name, "") + text
+    return texts
+
+
+def missing_members(text: str) -> list[str]:
+    """Members in backticks, `Class.member`, whose class's file does not mention them."""
+    texts = files_of_classes()
+    named = [(name, member) for name, member in MEMBER.findall(text) if name in texts]
+    return [f"{name}.{member}" for name, member in named if not re.search(rf"\b{member}\b", texts[name])]
 
 
 def broken_links(text: str, page: Path) -> list[str]:
@@ -50,6 +83,18 @@ def anchors_of(text: str) -> list[str]:
 def test_paths_in_the_documentation_exist(page: Path) -> None:
     """A contributor would look for a file that was moved."""
     assert not missing_paths(page.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if "internals" in page.parts], ids=name_of)
+def test_files_that_internal_pages_name_exist(page: Path) -> None:
+    """A contributor would look for a file that was merged into another one."""
+    assert not missing_files(page.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs" / "internals").glob("*.md")), ids=name_of)
+def test_members_that_internal_pages_name_exist(page: Path) -> None:
+    """A contributor who follows a record would look for a method that was renamed."""
+    assert not missing_members(page.read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
@@ -81,6 +126,8 @@ def test_what_is_missing_is_found() -> None:
     )
 
     assert missing_paths(text) == ["runtime/gone.py"]
+    assert missing_members("`Task.step`, `Task.gone`, `Elsewhere.gone`") == ["Task.gone"]
+    assert missing_files("`task.py`, `gone.py`, `python gone.py`") == ["gone.py"]
     assert internal_links(text)[:1] == ["docs/internals/testing.md"]
     assert broken_links(text, ROOT / "README.md") == ["docs/gone.md", "docs/internals/testing.md#gone", "#gone"]
 

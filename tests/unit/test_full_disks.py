@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.common.errors.disk_errors import advice_on, naming
+from penstock.common.errors.disk_errors import advice_on, naming_file
 
 LIMITED = """
 import os, resource, sys
@@ -87,13 +87,13 @@ def test_what_can_not_be_written_is_named(body: str, told: str, tmp_path: Path) 
 
 def test_only_a_disk_s_errors_are_given_a_name() -> None:
     """A function of the user's that has lost its connection would seem to have failed at a file of the sink's."""
-    with pytest.raises(OSError, match="'/data/out'") as told, naming("/data/out"):
+    with pytest.raises(OSError, match="'/data/out'") as told, naming_file("/data/out"):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     assert told.value.errno == errno.ENOSPC
-    with pytest.raises(ConnectionResetError) as passed, naming("/data/out"):
+    with pytest.raises(ConnectionResetError) as passed, naming_file("/data/out"):
         raise ConnectionResetError(errno.ECONNRESET, "reset")
     assert passed.value.filename is None
-    with pytest.raises(OSError, match="'/own'"), naming("/data/out"):
+    with pytest.raises(OSError, match="'/own'"), naming_file("/data/out"):
         raise OSError(errno.ENOSPC, "full", "/own")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 SOURCE = Path(__file__).parents[2] / "src"
@@ -58,6 +59,7 @@ def test_circles_are_found(tmp_path: Path) -> None:
     assert circles_of(imports_of(tmp_path)) == [{"pack.a", "pack.b", "pack.c"}]
 
 
+@cache
 def imports_of(source: Path) -> dict[str, dict[str, int]]:
     """Of each module the modules that it imports, with the line of the import: at the top, in a function, for types."""
     files = {name_of(path, source): path for path in sorted(source.rglob("*.py"))}

@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+import yaml
 
 pytest.importorskip("mkdocs", reason="`make docs` needs it, and CI runs that")
 
@@ -19,6 +20,7 @@ from manual.generated import (
     operator_metrics,
     option_descriptions,
     public_names,
+    written,
 )
 from manual.links import without_outer_links
 from manual.navigation import on_config
@@ -44,6 +46,21 @@ def test_every_public_name_has_one_place() -> None:
     exported = {name for module in doors().values() for name in module.__all__}
 
     assert names == Counter(exported)
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if MARKER.search(page.read_text())], ids=lambda page: page.name
+)
+def test_generated_pages_are_up_to_date(page: Path) -> None:
+    """A reader of the repository would look up what the code no longer has. `make reference` writes the pages."""
+    text = page.read_text(encoding="utf-8")
+    assert text == written(text, page.name), "run: make reference"
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    """A page that is only linked is not found by a reader who looks through the list."""
+    nav = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]
+    assert not [entry for entry in on_config({"docs_dir": str(ROOT / "docs"), "nav": nav})["nav"] if "More" in entry]
 
 
 def test_every_example_is_shown() -> None:
@@ -74,7 +91,7 @@ def test_each_option_says_what_it_does() -> None:
 
 def test_metrics_say_what_they_count() -> None:
     """Whoever reads a figure would have to guess."""
-    assert "| `numLateRecordsDropped` | Records that were late" in "\n".join(operator_metrics())
+    assert "| `numLateRecordsDropped` | Records that were dropped as late" in "\n".join(operator_metrics())
     for path in (
         "penstock.engine.jobmaster.metrics.VertexMetrics",
         "penstock.engine.checkpoint.report.CheckpointReport",

@@ -43,6 +43,7 @@ class FirstOnly(KeyedProcessFunction[Any, Any, Any]):
             yield value
 
 
+@pytest.mark.thorough
 def test_queries_that_were_captured_twice() -> None:
     """The step that half of all pipelines begin with would let some through, or too few."""
     records = read_all(source("zeek-wrccdc/dns.json.gz", StreamFormat.json_lines_format()), 1)
@@ -84,6 +85,7 @@ def ship_times() -> list[int]:
     ]
 
 
+@pytest.mark.thorough
 def test_times_from_the_far_future_do_not_make_all_others_late() -> None:
     """One clock that is wrong, in record 99 of 99,999, would make all that follow late."""
     times = ship_times()

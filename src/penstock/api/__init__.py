@@ -1,6 +1,6 @@
-"""What users implement and name: functions, contexts, states, sources, sinks, windows, triggers.
+"""Interfaces that users implement or name: functions, contexts, states, sources, sinks, windows, triggers.
 
-Contracts, and those of their implementations that users name: built-in assigners, triggers, evictors. Nothing here
-runs a job, and nothing here imports more than `penstock.common`. The runtime knows these classes, never the other way
-round. Users import them through the doors in `penstock.datastream`, whose paths are PyFlink's.
+The built-in window assigners, triggers and evictors are here as well. Nothing in this package runs a job, and it
+imports only `penstock.common`: the engine imports these classes, never the other way round. Users import them through
+the doors in `penstock.datastream`, whose paths are PyFlink's.
 """

@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 
 class Metric:
-    """What a function registers with its MetricGroup."""
+    """Base class of the metrics that a function registers with its MetricGroup."""
 
 
 class Counter(Metric):
-    """A number that goes up and down."""
+    """A number that is increased and decreased."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -21,11 +21,11 @@ class Counter(Metric):
         self._count += n
 
     def dec(self, n: int = 1) -> None:
-        """Take `n` away."""
+        """Subtract `n`."""
         self._count -= n
 
     def get_count(self) -> int:
-        """The present value."""
+        """Return the current value."""
         return self._count
 
 
@@ -36,11 +36,11 @@ class Meter(Metric):
         self._count = 0
 
     def mark_event(self, value: int = 1) -> None:
-        """`value` events happened."""
+        """Count `value` events."""
         self._count += value
 
     def get_count(self) -> int:
-        """How many events were marked."""
+        """Return the number of events counted."""
         return self._count
 
 
@@ -62,33 +62,34 @@ class Distribution(Metric):
 
 
 class MetricGroup(ABC):
-    """Where a function registers metrics. Names are joined by dots; a name registered twice gives the same metric.
+    """Registers metrics of a function. Nested names are joined by dots; a name registered twice gives the same metric.
 
-    Each method raises TypeError for a name that is no string, ValueError for one with a lone surrogate.
+    Each method raises TypeError if the name is not a str, ValueError if it has a lone surrogate.
     """
 
     @abstractmethod
     def add_group(self, name: str, extra: str | None = None) -> MetricGroup:
-        """A group inside this one: `name`, or the pair `name.extra`."""
+        """Return a group inside this one: `name`, or the pair `name.extra`."""
 
     @abstractmethod
     def counter(self, name: str) -> Counter:
-        """A counter of that name. Raises ValueError if the name belongs to a metric of another kind."""
+        """Register a counter. Raises ValueError if the name belongs to a metric of another kind."""
 
     @abstractmethod
     def gauge(self, name: str, obj: Callable[[], int | float]) -> None:
-        """A number read by calling `obj`, from another thread. Left out while the call fails or gives no number.
+        """Register a number that is read by calling `obj`, from another thread.
 
-        A number beyond 64 bits is none either, of a counter or a distribution, too.
+        The metric is left out while the call fails or does not return a number. Numbers of more than 64 bits are left
+        out, in counters and distributions as well.
         """
 
     @abstractmethod
     def meter(self, name: str, time_span_in_seconds: int = 60) -> Meter:
-        """A meter of that name. Raises ValueError if the name belongs to a metric of another kind."""
+        """Register a meter. Raises ValueError if the name belongs to a metric of another kind."""
 
     @abstractmethod
     def distribution(self, name: str) -> Distribution:
-        """A distribution of that name, read as `name.count`, `.sum`, `.min` and `.max`.
+        """Register a distribution, reported as `name.count`, `.sum`, `.min` and `.max`.
 
         Raises ValueError if the name belongs to a metric of another kind.
         """

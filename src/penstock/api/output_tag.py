@@ -16,9 +16,9 @@ _tags_exist = False
 class OutputTag(Generic[T]):
     """Identifies a side output and the type of its records. Tags with equal ids are equal, whatever their types.
 
-    A function emits to it with `yield tag, value`; `DataStream.get_side_output(tag)` reads it. `type_info` may be a
-    list of TypeInformation, which means a row of these; without it, values are pickled. Raises ValueError if `tag_id`
-    is empty, TypeError if `type_info` is not a type. Source: Flink docs, "Side Outputs".
+    A function emits to the output with `yield tag, value`; `DataStream.get_side_output(tag)` reads it. `type_info` may
+    be a list of TypeInformation for rows with these fields; without `type_info`, values are pickled. Raises ValueError
+    if `tag_id` is empty, TypeError if it is not a str or `type_info` is not a type. Source: Flink docs, "Side Outputs".
     """
 
     __slots__ = ("tag_id", "type_info")
@@ -26,7 +26,7 @@ class OutputTag(Generic[T]):
     def __init__(self, tag_id: str, type_info: TypeInformation | list[TypeInformation] | None = None) -> None:
         global _tags_exist
         if not isinstance(tag_id, str):
-            raise TypeError(f"the id of an OutputTag is a str, got {tag_id!r}")
+            raise TypeError(f"the id of an OutputTag must be a str, got {tag_id!r}")
         if not tag_id:
             raise ValueError("the id of an OutputTag must not be empty")
         self.tag_id = tag_id
@@ -54,12 +54,12 @@ def _type_of(type_info: TypeInformation | list[TypeInformation] | None) -> TypeI
         return RowTypeInfo(type_info)
     if isinstance(type_info, TypeInformation):
         return type_info
-    raise TypeError(f"the type of an OutputTag is a TypeInformation or a list of them, got {type_info!r}")
+    raise TypeError(f"the type of an OutputTag must be a TypeInformation or a list of them, got {type_info!r}")
 
 
 def tags_exist() -> bool:
-    """Whether this process has ever created an OutputTag. If not, no emitted value can be for a side output.
+    """Return whether this process has ever created an OutputTag. If not, no emitted value can be for a side output.
 
-    Loops that emit ask once per chunk *after* the user's code has run, because it may create or unpickle a tag.
+    Call it once per chunk, *after* the user's code has run, because that code may create or unpickle a tag.
     """
     return _tags_exist

@@ -1,4 +1,4 @@
-"""What a function may ask of the subtask in which it runs. Source: Flink docs, "User-Defined Functions"."""
+"""The context that tells a function about its subtask. Source: Flink docs, "User-Defined Functions"."""
 
 from __future__ import annotations
 
@@ -10,44 +10,44 @@ from penstock.common.files.cached_files import DistributedCache
 
 
 class RuntimeContext(KeyedStateStore):
-    """What `open(runtime_context)` of a function is given.
+    """The argument of `Function.open`: states, metrics, parameters and the place of the subtask in the job.
 
-    States are those of the key whose record or timer is being processed. Asking for one raises ProgramError if the
-    stream has no key.
+    A state belongs to the key whose record or timer is being processed. The methods that return states raise
+    ProgramError if the stream has no key.
     """
 
     @abstractmethod
     def get_task_name(self) -> str:
-        """Name of the task: of its operators, joined by arrows."""
+        """Return the name of the task: the names of its operators, joined by arrows."""
 
     @abstractmethod
     def get_number_of_parallel_subtasks(self) -> int:
-        """Parallelism of the operator."""
+        """Return the parallelism of the operator."""
 
     @abstractmethod
     def get_max_number_of_parallel_subtasks(self) -> int:
-        """Number of key groups: the highest parallelism that the operator can have."""
+        """Return the number of key groups: the highest parallelism that the operator can have."""
 
     @abstractmethod
     def get_index_of_this_subtask(self) -> int:
-        """Index of this subtask, from 0."""
+        """Return the index of this subtask, from 0."""
 
     @abstractmethod
     def get_attempt_number(self) -> int:
-        """How often the pipelined region of this subtask was restarted, from 0: all that is connected with it."""
+        """Return how often the region of this subtask (all tasks connected with it) was restarted, from 0."""
 
     @abstractmethod
     def get_task_name_with_subtasks(self) -> str:
-        """Task name with index and parallelism, as logs show it: 'name (1/4)'."""
+        """Return the task name with index (from 1) and parallelism, as logs show it: 'name (1/4)'."""
 
     @abstractmethod
     def get_job_parameter(self, key: str, default_value: str) -> str:
-        """A job parameter set by `env.get_config().set_global_job_parameters`."""
+        """Return a job parameter set by `env.get_config().set_global_job_parameters`, or `default_value`."""
 
     @abstractmethod
     def get_distributed_cache(self) -> DistributedCache:
-        """The files that `env.register_cached_file` has registered. In Java: `getDistributedCache`."""
+        """Return the files registered by `env.register_cached_file`. In Java: `getDistributedCache`."""
 
     @abstractmethod
     def get_metrics_group(self) -> MetricGroup:
-        """The group in which the function registers its own counters, gauges and meters."""
+        """Return the group in which the function registers its metrics."""

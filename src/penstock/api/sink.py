@@ -1,10 +1,10 @@
-"""How results are written: the interface that every sink implements.
+"""Interfaces of sinks, which write results.
 
-A `Sink` is a description, pickled to the workers. Each subtask has a `SinkWriter`. A sink that publishes what it wrote
-in a second step (files renamed, transactions committed) also has a `Committer`: writers hand over *committables* by
-`prepare_commit`, and what they name becomes visible only when the committer has run. In batched mode the driver commits
-those of successful attempts once the job has succeeded; in pipelined mode they are committed at the end of the data,
-or with each checkpoint where checkpoints are on.
+A `Sink` is a description, pickled to the workers. Each subtask has a `SinkWriter`. A sink that publishes its output in
+a second step (files renamed, transactions committed) also has a `Committer`: `SinkWriter.prepare_commit` returns
+*committables*, and the output that they identify becomes visible when the committer has run. In batched mode the driver
+commits the output of successful attempts after the job has succeeded. In pipelined mode output is committed after each
+completed checkpoint, or, if checkpoints are off, at the end of the data.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class SinkContext(Protocol):
-    """What a writer knows of its subtask."""
+    """The writer's view of its subtask."""
 
     @property
     def subtask(self) -> int:
@@ -32,36 +32,36 @@ class SinkContext(Protocol):
 
     @property
     def attempt(self) -> str:
-        """Names this attempt of this subtask, unique over all jobs: part of the name of what is not yet committed."""
+        """Id of this attempt of this subtask, unique over all jobs. Uncommitted output should carry it in its name."""
 
     @property
     def job_id(self) -> str:
-        """The id of the job: that of all its runs and attempts."""
+        """Id of the job, the same in all its runs and attempts."""
 
     @property
     def operator_id(self) -> str:
-        """Names the sink within its job, and in all of its runs: its uid."""
+        """Id of the sink within its job, the same in all runs: its uid."""
 
     @property
     def is_restored(self) -> bool:
-        """Whether the subtask goes on from a snapshot, though it may have no state of the writer's."""
+        """Whether the subtask continues from a snapshot, with or without state of the writer."""
 
     @property
     def checkpointing(self) -> bool:
-        """Whether the job takes checkpoints: whether the writer is notified of completed ones."""
+        """Whether the job takes checkpoints and so notifies the writer of completed ones."""
 
     def now_ms(self) -> int:
-        """Processing time in milliseconds."""
+        """Return the processing time, in milliseconds since the epoch."""
 
     def current_watermark(self) -> int:
-        """Event time of the subtask in milliseconds."""
+        """Return the current watermark of the subtask, in milliseconds."""
 
 
 class SinkWriter(ABC, Generic[T]):
     """Writes the records of one subtask. All methods are called from one thread."""
 
     def write_chunk(self, values: list[T], timestamps: list[int] | None) -> None:
-        """Write a chunk, in order. Override it if a whole chunk can be written at once."""
+        """Write a chunk, in order. Override it if a whole chunk can be written in one step."""
         if timestamps is None:
             for value in values:
                 self.write(value, None)
@@ -71,85 +71,91 @@ class SinkWriter(ABC, Generic[T]):
 
     @abstractmethod
     def write(self, value: T, timestamp: int | None) -> None:
-        """Write one record."""
+        """Write one record. `timestamp` is its event time (ms), or None."""
 
     def wake_at_ms(self) -> int | None:
-        """When `on_wake` is next due (ms of processing time), or None. Asked after each chunk: time-based rolling."""
+        """Return when to call `on_wake` (ms of processing time), or None. Called after each chunk."""
         return None
 
     def on_wake(self, now_ms: int) -> None:
-        """The time that `wake_at_ms` returned is reached."""
+        """Do what is due, such as rolling a file by age. Called when the time that `wake_at_ms` returned is reached."""
 
     def flush(self, end_of_input: bool) -> None:
-        """Write everything buffered so far out of this process's memory."""
+        """Write everything buffered so far to the external system."""
 
     def prepare_savepoint(self) -> None:
-        """The checkpoint that follows is a savepoint: `flush`, `prepare_commit` and `snapshot_state` come next.
+        """Prepare for a savepoint. `flush`, `prepare_commit` and `snapshot_state` are called next.
 
-        Several jobs may start from it, now and much later: hand over what only one can go on with.
+        Several jobs may start from a savepoint, also much later: commit whatever only one job could continue, such as
+        an open transaction.
         """
 
     def prepare_commit(self) -> list[Any]:
-        """Picklable committables for what was written since the last call; [] if the sink commits nothing."""
+        """Return picklable committables for the output since the last call; [] if there is nothing to commit."""
         return []
 
     def snapshot_state(self, checkpoint_id: int) -> list[Any]:
-        """What the writer needs to be restored. Called after `prepare_commit` of the same checkpoint.
+        """Return the writer's state: picklable items, which must not change afterwards.
 
-        Picklable items that do not change any more. After a restart each goes to one subtask, by `Sink.restore_writer`.
+        Called after `prepare_commit` of the same checkpoint. After a restart each item goes to one subtask, by
+        `Sink.restore_writer`.
         """
         return []
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """Checkpoint `checkpoint_id` is complete: no restart restores an earlier one."""
+        """Act on a completed checkpoint: no restart restores an earlier one."""
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
-        """Checkpoint `checkpoint_id` failed: what was prepared for it is committed with the next that completes."""
+        """Act on an aborted checkpoint: its committables are committed with the next completed one."""
 
     def close(self) -> None:
-        """Release what is open. Called once, also after a failure: what was not committed must not become visible."""
+        """Release open resources. Called once, also after a failure: uncommitted output must not become visible."""
 
 
 class Committer(ABC):
-    """Makes what writers prepared visible. A commit may be repeated after a failure, so it must be idempotent."""
+    """Makes prepared output visible. A commit may be repeated after a failure, so it must be idempotent."""
 
     @abstractmethod
     def commit(self, committables: Sequence[Any]) -> None:
-        """Publish all of these. Committing one that is already committed changes nothing."""
+        """Publish all of these. Committing a committed one again must change nothing."""
 
     def commit_again(self, committables: Sequence[Any]) -> None:
-        """The checkpoint that holds these was restored: publish those that are not published yet."""
+        """Publish those that are not published yet. Called after a restore, with the committables of the checkpoint."""
         self.commit(committables)
 
     def abort(self, committables: Sequence[Any]) -> None:
-        """Remove what these name: their attempt did not succeed."""
+        """Remove the output of these: their attempt did not succeed."""
 
 
 class Sink(ABC, Generic[T]):
-    """Describes where results are written. Built by the user, pickled to the workers: holds settings, nothing open."""
+    """Describes where results are written. It is pickled to the workers: it holds settings, and no open resources."""
 
     @abstractmethod
     def create_writer(self, context: SinkContext) -> SinkWriter[T]:
-        """A writer for one subtask."""
+        """Return a writer for one subtask."""
 
     def restore_writer(self, context: SinkContext, state: list[Any]) -> SinkWriter[T]:
-        """A writer for a subtask that continues from items of `SinkWriter.snapshot_state`, of one writer or several."""
+        """Return a writer that continues from `state`: items of `SinkWriter.snapshot_state`, of one or more writers."""
         raise NotImplementedError(f"{type(self).__name__} cannot be restored from a snapshot: implement restore_writer")
 
     def create_committer(self) -> Committer | None:
-        """A committer, or None if nothing needs a commit."""
+        """Return a committer, or None if nothing needs a commit."""
         return None
 
     def validate(self) -> None:
-        """Raise errors that can be known before anything runs. Called at submission, where the job is controlled."""
+        """Raise errors that can be detected before the job runs. Called at submission, in the job's driver."""
 
     def validate_without_checkpoints(self) -> None:
-        """Raise a ConfigurationError if the sink needs checkpoints. Called at submission of a job that takes none."""
+        """Raise ConfigurationError if the sink needs checkpoints. Called at submission of a job without checkpoints."""
+
+    def event_time_warning(self) -> str:
+        """Return what surprises users of this sink in a job with watermarks, in one line; "": nothing does."""
+        return ""
 
     def for_type(self, type_info: TypeInformation) -> Sink[T]:
-        """This sink for a stream whose type is known. A sink that writes text may write that of the declared type."""
+        """Return the sink for records of this declared type. A sink that writes text may format them by it."""
         return self
 
     def describe(self) -> str:
-        """Where is written to, a path for example, in one line for `penstock explain`; empty: its name says it all."""
+        """Return the target, such as a path, in one line for `penstock explain`; empty if the name is enough."""
         return ""

@@ -1,17 +1,17 @@
-"""How records are read: the interface that every source implements.
+"""Interfaces of sources, which read records.
 
-A source is cut into *splits* (a byte range of a file, a partition of a topic, a range of numbers). Three parts share
-the work, as in Flink's FLIP-27:
+A source is divided into *splits* (a byte range of a file, a partition of a topic, a range of numbers). As in Flink's
+FLIP-27, it has three parts:
 
-* the `SplitEnumerator` exists once per job, in the driver: it finds splits and assigns them on request.
-* a `SourceReader` runs in each subtask of the source. It is polled for records and must never block.
-* the `Source` itself is a description: it creates the other two, and is pickled to the workers.
+* The `SplitEnumerator` exists once per job, in the driver. It finds splits and assigns them on request.
+* A `SourceReader` runs in each subtask of the source. The task polls it for records; it must never block.
+* The `Source` is a description, pickled to the workers. It creates the other two.
 
-Positions are splits too: `SourceReader.snapshot_state` returns the splits still to be read, each at the position where
-reading is to continue. So a split is an immutable, picklable object that carries its own position.
+A split is an immutable, picklable object that contains its position: `SourceReader.snapshot_state` returns the splits
+still to be read, each with the position at which reading continues.
 
-In batched mode no enumerator answers while tasks run: it is drained before the job starts, so that a task which runs
-twice reads the same splits.
+In batched mode the enumerator assigns all splits before the job starts, so that a task that Spark runs again reads the
+same splits.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ R = TypeVar("R")
 
 
 class Boundedness(enum.Enum):
-    """Whether a source ends by itself."""
+    """Whether a source has an end."""
 
     BOUNDED = "bounded"
     CONTINUOUS_UNBOUNDED = "unbounded"
 
 
 class Split(Protocol):
-    """A part of a source, with the position in it. Picklable; equal ids mean the same part."""
+    """A part of a source's input, with a position in it. It is picklable; equal ids mean the same part."""
 
     @property
     def split_id(self) -> str:
-        """Unique within the source, the same at every position inside the split."""
+        """Id of the split, unique within the source and the same at every position."""
 
 
 class Records(msgspec.Struct, frozen=True, gc=False):
-    """A chunk of records of one split, in order. `timestamps` (ms) is parallel to `values`, or None if it has none.
+    """A chunk of records of one split, in order. `timestamps` (ms) is parallel to `values`, or None.
 
-    `split_finished`, also without values: the split is read to its end and no longer holds back the watermark.
+    `split_finished`: the split is read to its end and no longer holds back the watermark. `values` may be empty then.
     """
 
     split_id: str
@@ -57,16 +57,16 @@ class Records(msgspec.Struct, frozen=True, gc=False):
 
 
 class Nothing(msgspec.Struct, frozen=True, gc=False):
-    """No record is available now. Ask again at `retry_at_ms` (processing time).
+    """No record is available now. The task polls again at `retry_at_ms` (ms of processing time).
 
-    None: when splits have been added, or when `ReaderContext.notify_available` is called.
+    If that is None, it polls again after splits are added or `ReaderContext.notify_available` is called.
     """
 
     retry_at_ms: int | None = None
 
 
 class EndOfInput(enum.Enum):
-    """What `SourceReader.poll` returns when its last split is read and no more will be assigned."""
+    """The result of `SourceReader.poll` after the last split: all are read, and no further ones will be assigned."""
 
     END_OF_INPUT = "end of input"
 
@@ -75,7 +75,7 @@ END_OF_INPUT = EndOfInput.END_OF_INPUT
 
 
 class ReaderContext(Protocol):
-    """What a reader may ask of its subtask."""
+    """The reader's view of its subtask."""
 
     @property
     def subtask(self) -> int:
@@ -87,85 +87,85 @@ class ReaderContext(Protocol):
 
     @property
     def checkpointing(self) -> bool:
-        """Whether the job takes checkpoints: whether the reader is notified of completed ones."""
+        """Whether the job takes checkpoints and so notifies the reader of completed ones."""
 
     @property
     def batched(self) -> bool:
-        """Whether the job runs in batched mode: a reader that reads its splits again must do so in the same order."""
+        """Whether the job runs in batched mode. A reader that reads its splits again must then keep their order."""
 
     def now_ms(self) -> int:
-        """Processing time in milliseconds."""
+        """Return the processing time, in milliseconds since the epoch."""
 
     def request_split(self) -> None:
-        """Ask the enumerator for a split; it answers later, by `add_splits` or `no_more_splits`."""
+        """Request a split from the enumerator. It answers later: the task calls `add_splits` or `no_more_splits`."""
 
     def notify_available(self) -> None:
-        """Have the reader polled soon, though it has returned `Nothing`. Any thread may call it, at any time."""
+        """Let the task poll the reader soon, even after `Nothing`. Any thread may call it at any time."""
 
     @property
     def metric_group(self) -> MetricGroup:
-        """Where the reader may register metrics; they are reported with those of the source's operator."""
+        """Group for the reader's metrics, which are reported with those of the source's operator."""
 
 
 class SourceReader(ABC, Generic[T]):
-    """Reads the splits that are assigned to its subtask. All methods are called from one thread and must not block.
+    """Reads the splits assigned to its subtask. All methods are called from one thread and must not block.
 
     A restored subtask receives its splits by `add_splits` before `start`.
     """
 
     interleaved: bool = True
-    """Whether splits are read side by side. Then each holds back the watermark as soon as it is assigned; where they
-    are read one after the other, only from its first record on."""
+    """Whether the reader alternates between splits. If so, a split holds back the watermark as soon as it is assigned;
+    if splits are read one after the other, it does from its first record on."""
 
     def start(self) -> None:
-        """Called once, before the first poll. Request a first split here."""
+        """Request a first split. Called once, before the first poll."""
 
     @abstractmethod
     def poll(self, max_records: int) -> Records | Nothing | EndOfInput:
-        """At most `max_records` records of one split, or `Nothing` if there are none now, or END_OF_INPUT.
+        """Return at most `max_records` records of one split, or `Nothing` if none are available now, or END_OF_INPUT.
 
-        Bounded work only: return what is available, or `Nothing` with the time of the next poll. The records are handed
-        over: the reader must not change them afterwards.
+        Do a bounded amount of work: return available records, or `Nothing` with the time of the next poll. The reader
+        must not change the returned lists afterwards.
         """
 
     @abstractmethod
     def add_splits(self, splits: Sequence[Any]) -> None:
-        """Splits assigned to this subtask, new ones or, after a restart, ones with a position."""
+        """Take over assigned splits: new ones, or, after a restart, ones with a position."""
 
     def interleaves(self, split: Any) -> bool:
-        """Whether this split, which has just been added, holds back the watermark from now on: `interleaved`."""
+        """Return whether this split, just added, holds back the watermark from now on. Default: `interleaved`."""
         return self.interleaved
 
     @abstractmethod
     def no_more_splits(self) -> None:
-        """The enumerator has nothing left for this subtask."""
+        """Act on the end of assignment: the enumerator has no further split for this subtask."""
 
     def prepare_snapshot(self, checkpoint_id: int) -> None:
-        """The next `snapshot_state` belongs to this checkpoint. For readers that act on its completion."""
+        """Note that the next `snapshot_state` belongs to this checkpoint, for readers that act on its completion."""
 
     @abstractmethod
     def snapshot_state(self) -> list[Any]:
-        """The splits still to be read, each at its present position."""
+        """Return the splits still to be read, each with its current position."""
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """Checkpoint `checkpoint_id` is complete: what was read before it is not read again."""
+        """Act on a completed checkpoint: records before it are not read again."""
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
-        """Checkpoint `checkpoint_id` failed: the next one that completes covers what it would have."""
+        """Act on an aborted checkpoint: the next completed one covers its records."""
 
     def close(self) -> None:
-        """Release what is open. Called once, also after a failure."""
+        """Release open resources. Called once, also after a failure."""
 
 
 class EnumeratorContext(Protocol):
-    """What an enumerator may ask of the job that it belongs to."""
+    """The enumerator's view of its job."""
 
     @property
     def parallelism(self) -> int:
         """Number of subtasks of the source."""
 
     def now_ms(self) -> int:
-        """Processing time in milliseconds."""
+        """Return the processing time, in milliseconds since the epoch."""
 
     def assign_split(self, split: Any, subtask: int) -> None:
         """Assign a split to a subtask."""
@@ -174,81 +174,81 @@ class EnumeratorContext(Protocol):
         """Notify a subtask that no further split will be assigned. A bounded source must do so for each subtask."""
 
     def call_async(self, call: Callable[[], R], handler: Callable[[R | None, Exception | None], None]) -> None:
-        """Make a call that may take long on another thread, then the handler with its result, or with its error.
+        """Run `call` on another thread, then `handler` with its result and None, or with None and its exception.
 
-        The handler runs where the enumerator's methods do, `call` does not: it must not touch the enumerator's state.
-        An error that the handler raises fails the job. Source: Flink, SplitEnumeratorContext.callAsync.
+        `handler` runs on the enumerator's thread. `call` does not, so it must not touch the enumerator's state. An
+        exception in `handler` fails the job. Source: Flink, SplitEnumeratorContext.callAsync.
         """
 
 
 class SplitEnumerator(ABC):
-    """Finds splits and assigns them. Runs in the driver.
+    """Finds splits and assigns them. It runs in the driver.
 
-    All methods are called from the thread that also takes the heartbeats and triggers the checkpoints of the job, so
-    none may block: what waits for a network or a disk goes through `EnumeratorContext.call_async`.
+    All methods are called from the JobMaster's thread, which also receives heartbeats and triggers checkpoints. They
+    must not block: use `EnumeratorContext.call_async` to access a network or a disk.
     """
 
     def start(self) -> None:
-        """Called once, before any request, also on a restored enumerator.
+        """Start. Called once, before any request, also on a restored enumerator.
 
-        Tasks are deployed when all that `start` calls by `call_async` has ended. Raises SourceError, or its handlers
-        do, if there is nothing to read.
+        Tasks are deployed after all calls that `start` makes by `call_async` have ended. `start` or their handlers
+        raise SourceError if there is nothing to read.
         """
 
     @abstractmethod
     def handle_split_request(self, subtask: int) -> None:
-        """A subtask asks for a split: assign one, or signal that there are no more, or keep the request for later."""
+        """Answer a subtask's request: assign a split, signal the end of assignment, or answer later."""
 
     @abstractmethod
     def add_splits_back(self, splits: Sequence[Any], subtask: int) -> None:
-        """A subtask failed before a checkpoint held these splits: assign them again."""
+        """Take back splits of a subtask that failed before a checkpoint contained them: assign them again."""
 
     def discover(self) -> int | None:
-        """Look for new splits. Returns when it is to be called again (ms of processing time), or None for never.
+        """Look for new splits. Return the time of the next call (ms of processing time), or None for never.
 
-        First called after `start`, when all that `start` called by `call_async` has ended.
+        First called after `start` and all calls that it makes by `call_async`.
         """
         return None
 
     @abstractmethod
     def snapshot_state(self) -> Any:
-        """What is needed to continue: splits not yet assigned, names already seen. Picklable."""
+        """Return the state needed to continue, such as unassigned splits and names already seen. It is picklable."""
 
     def close(self) -> None:
-        """Release what is open."""
+        """Release open resources."""
 
 
 class Source(ABC, Generic[T]):
-    """Describes what is read. Built by the user, pickled to the workers: holds settings, nothing open."""
+    """Describes what is read. It is pickled to the workers: it holds settings, and no open resources."""
 
     @abstractmethod
     def get_boundedness(self) -> Boundedness:
-        """BOUNDED if it ends by itself. Decides which mode AUTOMATIC chooses, and whether BATCH is allowed."""
+        """Return whether the source has an end. It decides what AUTOMATIC chooses and whether BATCH is allowed."""
 
     @abstractmethod
     def create_enumerator(self, context: EnumeratorContext) -> SplitEnumerator:
-        """A new enumerator, for a job that starts without state."""
+        """Return a new enumerator, for a job that starts without state."""
 
     def restore_enumerator(self, context: EnumeratorContext, state: Any) -> SplitEnumerator:
-        """An enumerator that continues from what `SplitEnumerator.snapshot_state` returned."""
+        """Return an enumerator that continues from what `SplitEnumerator.snapshot_state` returned."""
         raise NotImplementedError(
             f"{type(self).__name__} cannot be restored from a snapshot: implement restore_enumerator"
         )
 
     @abstractmethod
     def create_reader(self, context: ReaderContext) -> SourceReader[T]:
-        """A reader for one subtask."""
+        """Return a reader for one subtask."""
 
     def validate(self) -> None:
-        """Raise errors that can be known before anything runs: a missing path, a wrong format.
+        """Raise errors that can be detected before the job runs, such as a missing path or a wrong format.
 
-        Called at submission, where the job is controlled: of a job for a cluster, in the cluster.
+        Called at submission, in the job's driver; for a job on a cluster that is in the cluster.
         """
 
     def describe(self) -> str:
-        """What is read, a path for example, in one line for `penstock explain`; empty: its name says it all."""
+        """Return the input, such as a path, in one line for `penstock explain`; empty if the name is enough."""
         return ""
 
     def get_produced_type(self) -> Any:
-        """TypeInformation of the records where it is known, else None."""
+        """Return the TypeInformation of the records, or None if it is unknown."""
         return None

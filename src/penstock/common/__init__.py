@@ -59,4 +59,4 @@ __all__ = [
     "WatermarkStrategy",
 ]
 
-pyflink_names.answer(__name__)
+pyflink_names.resolve_missing_names(__name__)

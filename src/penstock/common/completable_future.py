@@ -7,9 +7,9 @@ from concurrent.futures import CancelledError, Future
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
-WAKES_S = 0.5
-"""How often a wait for a job wakes up: a Ctrl-C that the kernel gives to another thread does not wake the main one,
-where Python handles it."""
+WAKE_INTERVAL_S = 0.5
+"""Interval at which a wait wakes up: the kernel may deliver Ctrl-C to another thread, which does not wake the main
+thread, where Python handles it."""
 
 
 class CompletableFuture(Generic[T]):
@@ -23,11 +23,11 @@ class CompletableFuture(Generic[T]):
         return self._future.cancel()
 
     def cancelled(self) -> bool:
-        """Whether the future was cancelled before it completed."""
+        """Return whether the future was canceled before it completed."""
         return self._future.cancelled()
 
     def done(self) -> bool:
-        """Whether the future has completed with a result or an error, or was cancelled."""
+        """Return whether the future has completed with a result or an error, or was canceled."""
         return self._future.done()
 
     def result(self, timeout: float | None = None) -> T:
@@ -37,18 +37,20 @@ class CompletableFuture(Generic[T]):
         """
         deadline_s = None if timeout is None else time.monotonic() + timeout
         while True:
-            left_s = WAKES_S if deadline_s is None else min(WAKES_S, max(0.0, deadline_s - time.monotonic()))
+            left_s = WAKE_INTERVAL_S
+            if deadline_s is not None:
+                left_s = min(left_s, max(0.0, deadline_s - time.monotonic()))
             try:
                 return self._future.result(left_s)
             except TimeoutError:
-                # The call itself may have raised it.
+                # The call itself may have raised TimeoutError.
                 if self._future.done():
                     return self._future.result()
                 if deadline_s is not None and time.monotonic() >= deadline_s:
                     raise
 
     def exception(self) -> BaseException | None:
-        """Return the error; None if there is none, or not yet. Does not wait."""
+        """Return the error without waiting, or None if there is no error, or no outcome yet."""
         if not self._future.done():
             return None
         try:

@@ -1,4 +1,4 @@
-"""Configuration options: a key, a type, a default."""
+"""Configuration options: a key, the type of its value and a default. Source: PyFlink's `ConfigOptions`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ConfigOption(Generic[T]):
     default: T
     description: str = ""
     fallback_keys: tuple[str, ...] = ()
-    """Further keys that are looked up, in this order, if the option's own key is not set."""
+    """Further keys to look up, in this order, if the option's own key is not set."""
 
     def with_description(self, description: str) -> ConfigOption[T]:
         """Return a copy of the option with a description."""
@@ -59,7 +59,10 @@ def option(
 def option(
     key: str, value_type: ValueType[Any], default: Any, *, fallback_keys: tuple[str, ...] = ()
 ) -> ConfigOption[Any]:
-    """Declare an option of penstock. The docstring below the constant describes it: the reference reads it there."""
+    """Declare an option of penstock.
+
+    The docstring below the constant describes it; the reference page is built from it.
+    """
     return ConfigOption(key, value_type, default, fallback_keys=fallback_keys)
 
 
@@ -74,68 +77,71 @@ class ConfigOptions:
         return ConfigOptions.OptionBuilder(key)
 
     class OptionBuilder:
-        """Has a key, needs a type."""
+        """An option with a key, to which a type is added next."""
 
         def __init__(self, key: str) -> None:
             self._key = key
 
         def boolean_type(self) -> ConfigOptions.TypedConfigOptionBuilder[bool]:
-            """True or false."""
+            """Let the value be true or false."""
             return ConfigOptions.TypedConfigOptionBuilder(self._key, BooleanType())
 
         def int_type(self, least: int | None = None) -> ConfigOptions.TypedConfigOptionBuilder[int]:
-            """An int of 32 bits, not below `least`."""
+            """Let the value be a 32-bit integer of `least` or more."""
             return ConfigOptions.TypedConfigOptionBuilder(self._key, IntegerType(least=least))
 
         def long_type(self) -> ConfigOptions.TypedConfigOptionBuilder[int]:
-            """An int of 64 bits."""
+            """Let the value be a 64-bit integer."""
             return ConfigOptions.TypedConfigOptionBuilder(self._key, IntegerType(64))
 
         def float_type(self) -> ConfigOptions.TypedConfigOptionBuilder[float]:
-            """A float. Python has one float type only."""
+            """Let the value be a float. It is the same as `double_type`, as Python has only one float type."""
             return ConfigOptions.TypedConfigOptionBuilder(self._key, FloatType())
 
         def double_type(
             self, least: float | None = None, most: float | None = None
         ) -> ConfigOptions.TypedConfigOptionBuilder[float]:
-            """A float, not below `least` and not above `most`."""
+            """Let the value be a float from `least` to `most`."""
             return ConfigOptions.TypedConfigOptionBuilder(self._key, FloatType(least, most))
 
         def string_type(self) -> ConfigOptions.TypedConfigOptionBuilder[str]:
-            """Any text."""
+            """Let the value be any text."""
             return ConfigOptions.TypedConfigOptionBuilder(self._key, TextType())
 
         def duration_type(self, least_ms: int = 0) -> ConfigOptions.TypedConfigOptionBuilder[int]:
-            """A length of time, written `5 s`, not below `least_ms`; its value is an int of milliseconds."""
+            """Let the value be a duration of `least_ms` or more, written `5 s`.
+
+            It is read as an int of milliseconds.
+            """
             return ConfigOptions.TypedConfigOptionBuilder(self._key, DurationType(least_ms))
 
         def memory_type(self) -> ConfigOptions.TypedConfigOptionBuilder[int]:
-            """A size, written `64 mb`; its value is an int of bytes."""
+            """Let the value be a size, written `64 mb`. It is read as an int of bytes."""
             return ConfigOptions.TypedConfigOptionBuilder(self._key, MemorySizeType())
 
         def list_type(self) -> ConfigOptions.TypedConfigOptionBuilder[list[str]]:
-            """Several texts, written `a;b`."""
+            """Let the value be a list of texts, written `a;b`."""
             return ConfigOptions.TypedConfigOptionBuilder(self._key, ListType())
 
         def map_type(self) -> ConfigOptions.TypedConfigOptionBuilder[dict[str, str]]:
-            """Names and texts, written `a:1,b:2`."""
+            """Let the value be a map from names to texts, written `a:1,b:2`."""
             return ConfigOptions.TypedConfigOptionBuilder(self._key, MapType())
 
         def enum_type(self, enum_class: type[E]) -> ConfigOptions.TypedConfigOptionBuilder[E]:
-            """A member of that enum, by its name."""
+            """Let the value be a member of an enum, given by name."""
             return ConfigOptions.TypedConfigOptionBuilder(self._key, EnumType(enum_class))
 
     class TypedConfigOptionBuilder(Generic[T]):
-        """Has a key and a type, needs a default."""
+        """An option with a key and a type, to which a default is added next."""
 
         def __init__(self, key: str, value_type: ValueType[T]) -> None:
             self._key = key
             self._value_type = value_type
 
         def default_value(self, value: T) -> ConfigOption[T]:
-            """Set the default."""
+            """Return the option with this default."""
             return ConfigOption(self._key, self._value_type, value)
 
         def no_default_value(self) -> ConfigOption[T | None]:
-            """The default is None."""
+            """Return the option with the default None."""
             return ConfigOption(self._key, self._value_type, None)

@@ -1,7 +1,7 @@
-"""Text form of configuration values and its parsing: `5 s`, `64 mb`, `true`, `fixed-delay`, `a;b`.
+"""Configuration values as text, and their parsing: `5 s`, `64 mb`, `true`, `fixed-delay`, `a;b`.
 
-A configuration holds text only, so that it is the same in a file, in a program and when it is sent to a worker.
-Source: Flink docs, "Configuration"; units as Flink accepts them.
+A configuration holds text only, so it is the same in a file, in a program and on a worker. Source: Flink docs,
+"Configuration"; the units are Flink's.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def parse_duration(text: str) -> int:
     per_unit = _MILLIS_PER_UNIT.get(unit or "ms")
     if per_unit is None:
         raise ValueError(f"{text!r} has no known unit of time; known units: d, h, min, s, ms, us and ns")
-    return _of_64_bits(text, int(number * per_unit))
+    return _checked_64_bits(text, int(number * per_unit))
 
 
 def parse_memory_size(text: str) -> int:
@@ -66,12 +66,12 @@ def parse_memory_size(text: str) -> int:
     per_unit = _BYTES_PER_UNIT.get(unit or "b")
     if per_unit is None:
         raise ValueError(f"{text!r} has no known unit of size; known units: b, kb, mb, gb and tb")
-    return _of_64_bits(text, number * per_unit)
+    return _checked_64_bits(text, number * per_unit)
 
 
-def _of_64_bits(text: str, number: int) -> int:
+def _checked_64_bits(text: str, number: int) -> int:
     if number > _LIMIT:
-        raise ValueError(f"{text!r} is more than 64 bits hold")
+        raise ValueError(f"{text!r} does not fit into 64 bits")
     return number
 
 
@@ -135,7 +135,7 @@ class ValueType(ABC, Generic[T_co]):
 
 
 class TextType(ValueType[str]):
-    """Any text."""
+    """Accepts any text."""
 
     name = "text"
 
@@ -158,7 +158,7 @@ class BooleanType(ValueType[bool]):
 
 
 class IntegerType(ValueType[int]):
-    """A signed integer of at most `bits` bits. `least`: the smallest one that is allowed; None: any."""
+    """A signed integer of at most `bits` bits. `least`: the smallest allowed integer, or None for no limit."""
 
     def __init__(self, bits: int = 32, least: int | None = None) -> None:
         self.name = "a whole number" if least is None else f"a whole number of {least} or more"
@@ -177,7 +177,7 @@ class IntegerType(ValueType[int]):
 
 
 class FloatType(ValueType[float]):
-    """A number. `least` and `most`: the smallest and the largest one that are allowed; None: any."""
+    """A number. `least` and `most`: the smallest and the largest allowed number, or None for no limit."""
 
     def __init__(self, least: float | None = None, most: float | None = None) -> None:
         self.name = "a number"
@@ -192,7 +192,7 @@ class FloatType(ValueType[float]):
             number = float(text)
         except ValueError:
             raise ValueError(f"{text!r} is not a number") from None
-        # Not `<`: what is not a number is not the least one or more.
+        # `not >=` instead of `<`, to refuse NaN as well.
         if self._least is not None and not number >= self._least:
             raise ValueError(f"{text!r} is not {self._least:g} or more")
         if self._most is not None and number > self._most:
@@ -201,7 +201,7 @@ class FloatType(ValueType[float]):
 
 
 class DurationType(ValueType[int]):
-    """A duration in whole milliseconds. `least_ms`: the shortest one that is allowed; -1: also -1, for no end."""
+    """A duration in whole milliseconds. `least_ms`: the shortest allowed duration; -1 allows -1 ms for no end."""
 
     def __init__(self, least_ms: int = 0) -> None:
         lengths = f"a duration of {least_ms} ms or more" if least_ms else "a duration"
@@ -253,9 +253,14 @@ class MapType(ValueType[dict[str, str]]):
         if not (text.startswith("{") and text.endswith("}")):
             return self._parse_pairs(text)
         try:
-            return {key: to_text(value) for key, value in json.loads(text).items()}
+            parsed = json.loads(text)
         except json.JSONDecodeError:
             return {_unquoted(name): _unquoted(value) for name, value in self._parse_pairs(text[1:-1]).items()}
+        try:
+            return {name: to_text(value) for name, value in parsed.items()}
+        except TypeError as error:
+            # A null of JSON.
+            raise ValueError(f"{text!r:.200}: {error}") from None
 
     def _parse_pairs(self, text: str) -> dict[str, str]:
         pairs = [part.partition(":") for part in text.split(",") if part.strip()]
@@ -281,4 +286,4 @@ class EnumType(ValueType[E]):
         try:
             return self._enum_class[text.strip().upper().replace("-", "_")]
         except KeyError:
-            raise ValueError(f"{text!r} is none of these") from None
+            raise ValueError(f"got {text!r}") from None

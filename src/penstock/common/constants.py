@@ -7,4 +7,4 @@ MAX_TIMESTAMP: Final = 2**63 - 1
 
 MAX_LONG_VALUE: Final = MAX_TIMESTAMP
 MIN_LONG_VALUE: Final = MIN_TIMESTAMP
-"""PyFlink's names of both."""
+"""PyFlink's names for both."""

@@ -15,8 +15,8 @@ _KEY_GROUPS_MAX = 2**15
 class ExecutionConfig:
     """Execution settings. Setters write to the configuration passed to the constructor.
 
-    PyFlink's settings of serializers and closures in Java (Kryo, Avro, POJOs) are accepted, and reported when a job
-    starts: they have no effect here.
+    PyFlink's settings for Java's serializers and closures (Kryo, Avro, POJOs) are accepted and reported when a job
+    starts. They have no effect.
     """
 
     PARALLELISM_DEFAULT = -1
@@ -27,7 +27,7 @@ class ExecutionConfig:
         self._configuration = Configuration() if configuration is None else configuration
 
     def get_parallelism(self) -> int:
-        """Return the number of subtasks of operators without a parallelism of their own."""
+        """Return the default parallelism, for operators that do not set theirs."""
         return self._configuration.get(options.PARALLELISM)
 
     def set_parallelism(self, parallelism: int) -> ExecutionConfig:
@@ -64,11 +64,11 @@ class ExecutionConfig:
         return self
 
     def get_latency_tracking_interval(self) -> int:
-        """Return the interval in milliseconds between latency markers of a source; 0: none are sent."""
+        """Return the interval in milliseconds between latency markers of a source; 0: sources send no markers."""
         return self._configuration.get(options.LATENCY_INTERVAL)
 
     def set_latency_tracking_interval(self, interval: TimeLength) -> ExecutionConfig:
-        """Set the interval of latency markers. 0 or less: none are sent."""
+        """Set the interval of latency markers. 0 or less: sources send no markers."""
         self._configuration.set(options.LATENCY_INTERVAL, max(0, to_milliseconds(interval)))
         return self
 
@@ -93,17 +93,17 @@ class ExecutionConfig:
         return self
 
     def enable_generic_types(self) -> ExecutionConfig:
-        """Values without a declared type are pickled. The default."""
+        """Pickle values without a declared type. The default."""
         self._configuration.set(options.GENERIC_TYPES, True)
         return self
 
     def disable_generic_types(self) -> ExecutionConfig:
-        """Accepted for compatibility, with a warning when the job starts: all values are pickled between tasks."""
+        """Log a warning when the job starts, and change nothing: all values between tasks are pickled."""
         self._configuration.set(options.GENERIC_TYPES, False)
         return self
 
     def has_generic_types_disabled(self) -> bool:
-        """Return the value set; it has no effect."""
+        """Return the value that was set. It has no effect."""
         return not self._configuration.get(options.GENERIC_TYPES)
 
     def enable_auto_generated_uids(self) -> ExecutionConfig:
@@ -112,37 +112,37 @@ class ExecutionConfig:
         return self
 
     def disable_auto_generated_uids(self) -> ExecutionConfig:
-        """Refuse a job with an operator without a uid: its state might not be found after a change of the program.
+        """Refuse jobs with an operator without a uid, whose state might not be found after a change of the program.
 
-        The job's start raises ProgramError. Source: Flink docs, `pipeline.auto-generate-uids`.
+        The start of such a job raises ProgramError. Source: Flink docs, `pipeline.auto-generate-uids`.
         """
         self._configuration.set(options.AUTO_GENERATE_UIDS, False)
         return self
 
     def has_auto_generated_uids_enabled(self) -> bool:
-        """Return whether operators without a uid are assigned one."""
+        """Return whether operators without a uid get a derived one."""
         return self._configuration.get(options.AUTO_GENERATE_UIDS)
 
     def enable_object_reuse(self) -> ExecutionConfig:
-        """Pass values between chained operators as they are, without copies of what can be changed.
+        """Pass mutable values between chained operators without copies.
 
-        A function must then neither change nor keep a value that it was given or has emitted. Source: Flink docs,
+        A function must then neither change nor keep its input or the values that it has emitted. Source: Flink docs,
         "Execution Configuration".
         """
         self._configuration.set(options.OBJECT_REUSE, True)
         return self
 
     def disable_object_reuse(self) -> ExecutionConfig:
-        """Copy values that can be changed when they are emitted. The default."""
+        """Copy mutable values when they are emitted. The default."""
         self._configuration.set(options.OBJECT_REUSE, False)
         return self
 
     def is_object_reuse_enabled(self) -> bool:
-        """Return whether chained operators pass values on without copies."""
+        """Return whether values pass between chained operators without copies."""
         return self._configuration.get(options.OBJECT_REUSE)
 
     def get_global_job_parameters(self) -> dict[str, str]:
-        """Return the parameters readable by all functions."""
+        """Return the parameters that functions can read."""
         parameters = self._configuration.get(options.GLOBAL_JOB_PARAMETERS)
         return parameters.copy()
 
@@ -152,68 +152,68 @@ class ExecutionConfig:
         return self
 
     def is_use_snapshot_compression(self) -> bool:
-        """Return the value set; it has no effect."""
+        """Return the value that was set. It has no effect."""
         return self._configuration.get(options.SNAPSHOT_COMPRESSION)
 
     def set_use_snapshot_compression(self, use_snapshot_compression: bool) -> ExecutionConfig:
-        """Accepted for compatibility, with a warning when the job starts: snapshots are not compressed."""
+        """Log a warning when the job starts, and change nothing: snapshots are not compressed."""
         self._configuration.set(options.SNAPSHOT_COMPRESSION, use_snapshot_compression)
         return self
 
-    # Of Java alone. Source: PyFlink's methods of these names.
+    # Settings for functions and serializers in Java. Source: PyFlink's methods of these names.
 
     def enable_closure_cleaner(self) -> ExecutionConfig:
-        """Accepted for compatibility: a function travels with what it uses, and nothing else."""
+        """Change nothing: a function is always sent only with the objects that it uses."""
         self._configuration.set(options.CLOSURE_CLEANER_LEVEL, ClosureCleanerLevel.RECURSIVE)
         return self
 
     def disable_closure_cleaner(self) -> ExecutionConfig:
-        """Accepted for compatibility, with a warning when the job starts: there is no cleaner that could be off."""
+        """Log a warning when the job starts, and change nothing: there is no cleaner to turn off."""
         self._configuration.set(options.CLOSURE_CLEANER_LEVEL, ClosureCleanerLevel.NONE)
         return self
 
     def is_closure_cleaner_enabled(self) -> bool:
-        """Return the value set; it has no effect."""
+        """Return the value that was set. It has no effect."""
         return self._configuration.get(options.CLOSURE_CLEANER_LEVEL) is not ClosureCleanerLevel.NONE
 
     def enable_force_kryo(self) -> ExecutionConfig:
-        """Accepted for compatibility, with a warning when the job starts: values are pickled."""
+        """Log a warning when the job starts, and change nothing: values are pickled."""
         self._configuration.set(options.FORCE_KRYO, True)
         return self
 
     def disable_force_kryo(self) -> ExecutionConfig:
-        """The default: see `enable_force_kryo`."""
+        """Restore the default of `enable_force_kryo`."""
         self._configuration.set(options.FORCE_KRYO, False)
         return self
 
     def is_force_kryo_enabled(self) -> bool:
-        """Return the value set; it has no effect."""
+        """Return the value that was set. It has no effect."""
         return self._configuration.get(options.FORCE_KRYO)
 
     def enable_force_avro(self) -> ExecutionConfig:
-        """Accepted for compatibility, with a warning when the job starts: values are pickled."""
+        """Log a warning when the job starts, and change nothing: values are pickled."""
         self._configuration.set(options.FORCE_AVRO, True)
         return self
 
     def disable_force_avro(self) -> ExecutionConfig:
-        """The default: see `enable_force_avro`."""
+        """Restore the default of `enable_force_avro`."""
         self._configuration.set(options.FORCE_AVRO, False)
         return self
 
     def is_force_avro_enabled(self) -> bool:
-        """Return the value set; it has no effect."""
+        """Return the value that was set. It has no effect."""
         return self._configuration.get(options.FORCE_AVRO)
 
     def get_default_kryo_serializer_classes(self) -> dict[str, str]:
-        """Return an empty dict: nothing is serialized by Kryo, so no serializer of it can be registered."""
+        """Return an empty dict: Kryo serializes nothing, so serializers can't be registered."""
         return {}
 
     def get_registered_kryo_types(self) -> list[str]:
-        """Return an empty list: no type of Java can be registered."""
+        """Return an empty list: Java types can't be registered."""
         return []
 
     def get_registered_pojo_types(self) -> list[str]:
-        """Return an empty list: no type of Java can be registered."""
+        """Return an empty list: Java types can't be registered."""
         return []
 
     def __eq__(self, other: object) -> bool:

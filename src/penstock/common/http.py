@@ -1,8 +1,7 @@
-"""Requests by HTTP, for connectors and for clients of clusters, on Python's own `http.client`.
+"""HTTP requests of connectors and of clients of clusters, with Python's `http.client`.
 
-Each command of `penstock` asks a cluster, and has to start fast: the import of httpx takes 0.2 s of CPU, that of
-`http.client` 0.05 s.
-No proxy of the environment is used: requests have tokens and passwords.
+Commands of `penstock` send a request to a cluster and must start fast: importing httpx takes 0.2 s of CPU,
+`http.client` 0.05 s. Proxies set in the environment are not used, because requests contain tokens and passwords.
 """
 
 from __future__ import annotations
@@ -15,15 +14,15 @@ from typing import IO, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 TRANSIENT_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
-"""Another try may succeed: too slow, too early, too many, or a server in trouble."""
-NO_ANSWER = (OSError, http.client.HTTPException)
-"""The errors of a connection that gets no answer."""
+"""Statuses after which another attempt may succeed."""
+CONNECTION_ERRORS = (OSError, http.client.HTTPException)
+"""Errors of a connection without an answer."""
 
 
 class NoAnswerError(OSError):
-    """No answer has come. Its text is that of `cause`, which the connection has raised.
+    """There is no answer. `cause` is the error of the connection, with the same text.
 
-    `was_connected`: the server may have read the request, and carry it out.
+    `was_connected`: the server may have received the request and may execute it.
     """
 
     def __init__(self, cause: Exception, was_connected: bool) -> None:
@@ -40,7 +39,7 @@ class Answer(NamedTuple):
 
 
 def connection_to(url: str, timeout_s: float | None, tls: ssl.SSLContext | None) -> http.client.HTTPConnection:
-    """Return a connection to the host of an address, which its first request opens. `tls`: for https only."""
+    """Return a connection to the host of a URL. Its first request opens it. `tls`: for https only."""
     parts = urlsplit(url)
     host = parts.hostname or ""
     if parts.scheme != "https":
@@ -48,7 +47,7 @@ def connection_to(url: str, timeout_s: float | None, tls: ssl.SSLContext | None)
     return http.client.HTTPSConnection(host, parts.port, timeout=timeout_s, context=tls)
 
 
-def ask(
+def send_request(
     connection: http.client.HTTPConnection,
     method: str,
     target: str,
@@ -57,9 +56,9 @@ def ask(
     headers: Mapping[str, str] | None = None,
     bytes_max: int | None = None,
 ) -> Answer:
-    """Send one request over a new connection, and close it. `bytes_max`: the part of the answer that is read.
+    """Send one request over a new connection and close it. At most `bytes_max` bytes of the answer are read.
 
-    Raise NoAnswerError.
+    Raises NoAnswerError.
     """
     was_connected = False
     try:
@@ -68,14 +67,14 @@ def ask(
         connection.request(method, target, body, dict(headers or {}))
         response = connection.getresponse()
         return Answer(response.status, response.read(bytes_max))
-    except NO_ANSWER as error:
+    except CONNECTION_ERRORS as error:
         raise NoAnswerError(error, was_connected) from error
     finally:
         connection.close()
 
 
 def user_info_of(url: str) -> str | None:
-    """Return `user:password` of an address, decoded; None if it names no user."""
+    """Return the decoded `user:password` of a URL, or None if it has no user."""
     parts = urlsplit(url)
     if "@" not in parts.netloc:
         return None
@@ -88,7 +87,10 @@ def basic_authorization(user_info: str) -> str:
 
 
 def shown_address(url: str) -> str:
-    """Return an address without user, password, query and fragment, which may be secrets. Raise ValueError."""
+    """Return a URL without user, password, query and fragment, which may be secrets.
+
+    Raises ValueError if the port is not a number.
+    """
     parts = urlsplit(url)
     if not parts.hostname:
         return parts.path

@@ -1,4 +1,4 @@
-"""Start condition of batch tasks."""
+"""PyFlink's start condition of batch tasks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import enum
 
 
 class InputDependencyConstraint(enum.Enum):
-    """Which inputs must be available before a task starts. Ignored, because Spark decides: kept for compatibility."""
+    """Which inputs must be available before a task starts. It has no effect, because Spark decides."""
 
     ANY = 0
     ALL = 1

@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class JobRun(Protocol):
-    """What a JobClient requires of a running job."""
+    """The operations of a running job that a JobClient uses."""
 
     @property
     def status(self) -> JobStatus:
@@ -27,15 +27,15 @@ class JobRun(Protocol):
 
     @property
     def metrics(self) -> Any:
-        """Return its JobMetrics."""
+        """Return the JobMetrics."""
 
     @property
     def checkpoints(self) -> list[Any]:
-        """Return its CheckpointReports, oldest first, those of failed checkpoints included."""
+        """Return the CheckpointReports, oldest first, failed checkpoints included."""
 
     @property
     def restarts(self) -> int:
-        """Return how often it was started again."""
+        """Return how often the job was restarted."""
 
     def cancel(self) -> None:
         """Request cancellation."""
@@ -47,7 +47,7 @@ class JobRun(Protocol):
         """Stop the job with a savepoint; the future completes with its path."""
 
     def scale(self, parallelism: int | None, operators: Mapping[str, int]) -> Future[str]:
-        """Run on with other numbers of subtasks; the future completes with what was done."""
+        """Rescale operators; the future completes with a description of the result."""
 
     def wait(self) -> BaseException | None:
         """Wait for the end of the job; return the error that ended it, if any."""
@@ -62,8 +62,8 @@ class JobClient:
         self._began = time.monotonic()
         self._ending = threading.Lock()
         self._on_end: Callable[[], object] | None = None
-        self.results_taken = False
-        """Whether its program has closed its results, and so ended it, by a limit for example."""
+        self.results_closed = False
+        """Whether the program has ended the job by closing its results, for example after a limit."""
 
     def get_job_id(self) -> JobID:
         """Return the job's id."""
@@ -74,20 +74,20 @@ class JobClient:
         return _later(lambda: self._run.status)
 
     def cancel(self) -> CompletableFuture[None]:
-        """Cancel the job; completes when it has stopped. A finished job is unchanged."""
+        """Cancel the job. The future completes when it has stopped. A finished job does not change."""
         self._run.cancel()
         return _later(self._ended)
 
     def close_results(self) -> None:
-        """Cancel the job since its program wants no more of its results, and wait for its end."""
-        self.results_taken = True
+        """Cancel the job because the program needs no further results, and wait for its end."""
+        self.results_closed = True
         self.cancel().result()
 
     def cancel_for(self, interrupt: BaseException) -> None:
         """Cancel the job because of an interrupt, and wait for its end.
 
-        What its error would add, as that its checkpoints are deleted, becomes a note of the interrupt: the error itself
-        is not shown to anyone.
+        Notes of the job's error, such as that its checkpoints are deleted, are added to the interrupt, because the
+        error itself is not shown.
         """
         try:
             self._run.cancel()
@@ -98,7 +98,7 @@ class JobClient:
             interrupt.add_note(note)
 
     def trigger_savepoint(self, savepoint_directory: str | None = None) -> CompletableFuture[str]:
-        """Take a savepoint in a directory, or in `execution.checkpointing.savepoint-dir`. The result is its path.
+        """Take a savepoint in the directory, or in `execution.checkpointing.savepoint-dir`. The result is its path.
 
         The job continues. The future raises CheckpointError if the savepoint fails, JobError if the job is not running.
         """
@@ -107,30 +107,33 @@ class JobClient:
     def stop_with_savepoint(
         self, advance_to_end_of_event_time: bool, savepoint_directory: str | None = None
     ) -> CompletableFuture[str]:
-        """Stop the job with a savepoint. The result is its path. Sources stop emitting, earlier output is committed.
+        """Stop the job with a savepoint, whose path is the result. Sources stop, and earlier output is committed.
 
         `advance_to_end_of_event_time`: fire all windows and event-time timers first, for a job that will not be
-        resumed.
+        resumed. Source: Flink docs, "Savepoints", Stopping a Job with Savepoint.
         """
         return CompletableFuture(self._run.stop(savepoint_directory, advance_to_end_of_event_time))
 
     def rescale(
         self, parallelism: int | None = None, operators: Mapping[str, int] | None = None
     ) -> CompletableFuture[str]:
-        """Give the running job another parallelism. The result says what runs; it is there when all subtasks run.
+        """Change the parallelism of the running job. When all subtasks run, the result describes the new parallelism.
 
-        `parallelism`: of all operators that have none of their own in the program; `operators`: of some, by name or
-        uid. The job takes a checkpoint, and goes on from it. The future raises JobError or NotEnoughSlotsError if the
-        job keeps the parallelism that it has. Source: Flink docs, "Elastic Scaling".
+        `parallelism` applies to all operators that do not set theirs in the program, `operators` to some, by name or
+        uid. The job takes a checkpoint and continues from it. The future raises JobError or NotEnoughSlotsError if the
+        parallelism does not change. Source: Flink docs, "Elastic Scaling".
         """
         return CompletableFuture(self._run.scale(parallelism, operators or {}))
 
     def get_job_execution_result(self) -> CompletableFuture[JobExecutionResult]:
-        """Return the result when the job has finished; raises JobError or JobCancelledError if it did not succeed."""
+        """Return the result of the finished job.
+
+        The future raises JobError or JobCancelledError if it did not succeed.
+        """
         return _later(self._result)
 
     def get_metrics(self) -> dict[str, dict[str, int | float]]:
-        """Return counters by operator name: numRecordsIn, numRecordsOut, numLateRecordsDropped, user-defined ones."""
+        """Return metrics by operator name: numRecordsIn, numRecordsOut, numLateRecordsDropped and user-defined ones."""
         metrics: dict[str, dict[str, int | float]] = self._run.metrics.as_dict()
         return metrics
 
@@ -143,26 +146,26 @@ class JobClient:
         """Return the latest completed checkpoints (up to 100), oldest first.
 
         Each has duration, alignment, synchronous and asynchronous time (ms, of the slowest subtask), bytes written and
-        total bytes; `subtasks` has the same per subtask: of a job in a cluster only for the newest.
+        total bytes. `subtasks` has the same per subtask; for a job in a cluster, only the newest checkpoint has it.
         """
         return self._run.checkpoints
 
     def get_num_restarts(self) -> int:
-        """Return how often the job was started again after a failure: Flink's metric `numRestarts`."""
+        """Return how often the job was restarted after a failure: Flink's metric `numRestarts`."""
         return self._run.restarts
 
     def get_num_rescales(self) -> int:
-        """Return how often the job has gone on with another parallelism."""
+        """Return how often the job was rescaled while it ran."""
         rescales: int = self._run.metrics.rescales
         return rescales
 
     def get_num_updates(self) -> int:
-        """Return how often the job has gone on with other functions."""
+        """Return how often the job was updated with other functions while it ran."""
         updates: int = self._run.metrics.updates
         return updates
 
     def when_ended(self, call: Callable[[], object]) -> None:
-        """Call this once when the job has ended, before anybody who waits for the end is given the outcome."""
+        """Make this call once when the job has ended, before waiting callers receive the outcome."""
         self._on_end = call
         _later(self._wait)
 
@@ -180,7 +183,7 @@ class JobClient:
 
     def _wait(self) -> BaseException | None:
         error = self._run.wait()
-        # The first thread makes the call, all others wait for it.
+        # The first thread makes the call, and all others wait for it.
         with self._ending:
             call, self._on_end = self._on_end, None
             if call is not None:
@@ -198,12 +201,12 @@ class JobClient:
 
 
 def _later(call: Callable[[], T]) -> CompletableFuture[T]:
-    """Run the call on its own thread: callers may wait with a timeout, or not at all."""
+    """Make the call on its own thread, so that callers can wait with a timeout or not at all."""
     return CompletableFuture(in_a_thread(call))
 
 
 def in_a_thread(call: Callable[[], T]) -> Future[T]:
-    """Make a call on a thread of its own. The future has what it returns, or raises."""
+    """Make a call on a thread of its own. The future has its result or error."""
     future: Future[T] = Future()
 
     def run() -> None:

@@ -17,15 +17,15 @@ class JobExecutionResult:
         self._accumulators = dict(accumulators or {})
 
     def get_job_id(self) -> JobID:
-        """The job's id."""
+        """Return the job's id."""
         return self._job_id
 
     def get_net_runtime(self) -> int:
-        """Milliseconds from the start to the end of the tasks."""
+        """Return the milliseconds from the start to the end of the tasks."""
         return self._net_runtime
 
     def get_accumulator_result(self, accumulator_name: str) -> Any:
-        """Return the value of an accumulator, or None if there is none of that name."""
+        """Return the value of an accumulator, or None if the name is unknown."""
         return self._accumulators.get(accumulator_name)
 
     def get_all_accumulator_results(self) -> dict[str, Any]:
@@ -36,5 +36,5 @@ class JobExecutionResult:
         return f"Job {self._job_id} ran {self._net_runtime} ms"
 
     def __repr__(self) -> str:
-        # What a notebook shows below the cell.
+        # Notebooks show it below the cell.
         return f"<{self}>"

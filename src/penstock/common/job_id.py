@@ -15,7 +15,7 @@ class JobID:
 
     def __init__(self, hex_digits: str) -> None:
         if not _HEX.fullmatch(hex_digits):
-            raise ValueError(f"a job id has 32 hexadecimal digits in lower case, got {hex_digits!r}")
+            raise ValueError(f"a job id must have 32 hexadecimal digits in lower case, got {hex_digits!r}")
         self._hex = hex_digits
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""JobListener: told when a program's jobs are submitted and when they have ended."""
+"""JobListener: receives notifications when a program's jobs are submitted and when they have ended."""
 
 from __future__ import annotations
 
@@ -13,45 +13,46 @@ _log = logging.getLogger(__name__)
 
 
 class JobListener(ABC):
-    """Register it with `StreamExecutionEnvironment.register_job_listener`. Source: Flink's Java API, JobListener.
+    """Receives notifications. Register it with `StreamExecutionEnvironment.register_job_listener`.
 
-    Of each pair of arguments one is None. What a listener raises is logged, and changes nothing.
+    In each call one of the two arguments is None. An exception of a listener is logged and has no other effect. Source:
+    Flink's Java API, JobListener.
     """
 
     @abstractmethod
     def on_job_submitted(self, job_client: JobClient | None, throwable: BaseException | None) -> None:
-        """A job was submitted, or could not be."""
+        """Act on a submission: `job_client` if it succeeded, else `throwable`."""
 
     @abstractmethod
     def on_job_executed(self, job_execution_result: JobExecutionResult | None, throwable: BaseException | None) -> None:
-        """`execute` has waited for the end of a job, which succeeded or failed. Not called after `execute_async`."""
+        """Act on the end of a job for which `execute` has waited: its result, or the error. Not for `execute_async`."""
 
 
 class JobListeners:
-    """Those of one environment, told in the order of their registration."""
+    """The listeners of one environment, notified in the order of registration."""
 
     def __init__(self) -> None:
         self._listeners: list[JobListener] = []
 
     def add(self, listener: JobListener) -> None:
-        """Add a listener. Raises TypeError if it is none."""
+        """Add a listener. Raises TypeError if it is not a JobListener."""
         if not isinstance(listener, JobListener):
             raise TypeError(f"expected a JobListener, got {listener!r}")
         self._listeners.append(listener)
 
     def clear(self) -> None:
-        """Forget all."""
+        """Remove all listeners."""
         self._listeners.clear()
 
     def submitted(self, client: JobClient | None, error: BaseException | None = None) -> None:
-        """Tell them of a submission."""
-        self._tell(lambda listener: listener.on_job_submitted(client, error))
+        """Notify the listeners of a submission."""
+        self._notify(lambda listener: listener.on_job_submitted(client, error))
 
     def executed(self, result: JobExecutionResult | None, error: BaseException | None = None) -> None:
-        """Tell them of the end of a job."""
-        self._tell(lambda listener: listener.on_job_executed(result, error))
+        """Notify the listeners of the end of a job."""
+        self._notify(lambda listener: listener.on_job_executed(result, error))
 
-    def _tell(self, call: Callable[[JobListener], None]) -> None:
+    def _notify(self, call: Callable[[JobListener], None]) -> None:
         for listener in self._listeners:
             try:
                 call(listener)

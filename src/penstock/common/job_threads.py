@@ -1,4 +1,4 @@
-"""Threads that a job can't do without: one that ended without a word would leave the job waiting for ever."""
+"""Threads that a job needs. Their errors are reported: if such a thread ended silently, the job would wait forever."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from penstock.common.functions.user_calls import RAISED
 
 _log = logging.getLogger(__name__)
 
-Failed = Callable[[BaseException], object]
-"""Called by the thread with what should not have been raised there. It does not raise."""
+OnError = Callable[[BaseException], object]
+"""Receives an unexpected error on the thread where it was raised. It must not raise."""
 
 
-def start_thread(name: str, run: Callable[[], object], failed: Failed) -> threading.Thread:
-    """Start a daemon thread. If it ends by an error, that is logged, and `failed` is called with it."""
+def start_thread(name: str, run: Callable[[], object], on_error: OnError) -> threading.Thread:
+    """Start a daemon thread. An error that ends it is logged and passed to `on_error`."""
 
     def guarded() -> None:
         try:
             run()
         except RAISED as error:
-            _log.exception("the thread %s has ended", name)
-            failed(error)
+            _log.exception("the thread %s ended with an error", name)
+            on_error(error)
 
     thread = threading.Thread(target=guarded, name=name, daemon=True)
     thread.start()
     return thread
 
 
-def serve(name: str, turn: Callable[[], bool], failed: Failed) -> threading.Thread:
-    """Start a daemon thread that calls `turn` until that returns False. `failed` is called with what a turn raises.
+def start_loop(name: str, turn: Callable[[], bool], on_error: OnError) -> threading.Thread:
+    """Start a daemon thread that calls `turn` until it returns False. An error of a turn is passed to `on_error`.
 
-    The thread goes on then: what waits for its next turns would wait forever.
+    The thread then continues, because others wait for its next turns.
     """
 
     def run() -> None:
@@ -41,7 +41,7 @@ def serve(name: str, turn: Callable[[], bool], failed: Failed) -> threading.Thre
                 if not turn():
                     return
             except RAISED as error:
-                _log.exception("a turn of the thread %s has failed", name)
-                failed(error)
+                _log.exception("a turn of the thread %s failed", name)
+                on_error(error)
 
-    return start_thread(name, run, failed)
+    return start_thread(name, run, on_error)

@@ -1,12 +1,18 @@
-"""The metrics that each operator has, whatever its function registers."""
+"""The built-in metrics of operators."""
 
 from typing import Final
 
 OPERATOR_METRICS: Final = {
     "numRecordsIn": ("records_in", "Records received by the operator."),
-    "numRecordsOut": ("records_out", "Records that it has emitted, side outputs included."),
-    "numLateRecordsDropped": ("late_records_dropped", "Records that were late for all of their windows, and dropped."),
-    "currentInputWatermark": ("watermark", "The lowest watermark of its subtasks (ms); before the first one -2**63."),
-    "currentOutputWatermark": ("output_watermark", "The same of those that they have emitted."),
+    "numRecordsOut": ("records_out", "Records emitted by the operator, side outputs included."),
+    "numLateRecordsDropped": (
+        "late_records_dropped",
+        "Records that were dropped as late for all of their windows.",
+    ),
+    "currentInputWatermark": (
+        "watermark",
+        "The lowest watermark received by its subtasks (ms); at first -2**63.",
+    ),
+    "currentOutputWatermark": ("output_watermark", "The lowest watermark emitted by its subtasks (ms)."),
 }
-"""By Flink's name: the field of the job master's OperatorMetrics, and what it says. Users' own come in addition."""
+"""Flink's name -> field of the JobMaster's OperatorMetrics, and description. Functions may register further ones."""

@@ -30,7 +30,7 @@ class RestartStrategies:
 
     @dataclass(frozen=True)
     class NoRestartStrategyConfiguration(RestartStrategyConfiguration):
-        """The first failure ends the job."""
+        """Ends the job at its first failure."""
 
         def get_description(self) -> str:
             """Return a one-sentence description."""
@@ -42,7 +42,7 @@ class RestartStrategies:
 
     @dataclass(frozen=True)
     class FallbackRestartStrategyConfiguration(RestartStrategyConfiguration):
-        """Use the strategy of the configuration, or its default."""
+        """Uses the strategy of the configuration, or its default."""
 
         def get_description(self) -> str:
             """Return a one-sentence description."""
@@ -53,7 +53,7 @@ class RestartStrategies:
 
     @dataclass(frozen=True)
     class FixedDelayRestartStrategyConfiguration(RestartStrategyConfiguration):
-        """A fixed number of restarts after a fixed delay. Raises ValueError if an argument is negative."""
+        """Restarts a number of times, after a fixed delay. Raises ValueError if an argument is negative."""
 
         restart_attempts: int
         delay_ms: int
@@ -121,19 +121,19 @@ class RestartStrategies:
 
     @staticmethod
     def no_restart() -> RestartStrategyConfiguration:
-        """Never restart."""
+        """Return a strategy that never restarts."""
         return RestartStrategies.NoRestartStrategyConfiguration()
 
     @staticmethod
     def fall_back_restart() -> RestartStrategyConfiguration:
-        """Use the strategy of the configuration."""
+        """Return the strategy of the configuration."""
         return RestartStrategies.FallbackRestartStrategyConfiguration()
 
     @staticmethod
     def fixed_delay_restart(
         restart_attempts: int, delay_between_attempts: TimeLength
     ) -> RestartStrategies.FixedDelayRestartStrategyConfiguration:
-        """Restart up to `restart_attempts` times, each `delay_between_attempts` after the failure."""
+        """Return a strategy with up to `restart_attempts` restarts, each `delay_between_attempts` after the failure."""
         return RestartStrategies.FixedDelayRestartStrategyConfiguration(
             restart_attempts, to_milliseconds(delay_between_attempts)
         )
@@ -142,7 +142,7 @@ class RestartStrategies:
     def failure_rate_restart(
         failure_rate: int, failure_interval: TimeLength, delay_interval: TimeLength
     ) -> RestartStrategies.FailureRateRestartStrategyConfiguration:
-        """Restart until there are more than `failure_rate` failures within `failure_interval`."""
+        """Return a strategy that restarts unless there are more than `failure_rate` failures in `failure_interval`."""
         return RestartStrategies.FailureRateRestartStrategyConfiguration(
             failure_rate, to_milliseconds(failure_interval), to_milliseconds(delay_interval)
         )

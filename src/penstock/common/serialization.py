@@ -1,4 +1,4 @@
-"""Conversion of values to and from bytes, for message queues and files."""
+"""Conversion of values to and from bytes, for message queues and files, with PyFlink's names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from functools import cached_property, lru_cache
-from typing import IO, Any
+from typing import IO, Any, Generic
 
 import msgspec
 
@@ -19,6 +19,7 @@ from penstock.common.typeinfo import TypeInformation, Types
 from penstock.common.types import Row
 from penstock.common.types.declared_text import text_in_files
 from penstock.common.types.record_fields import fields_of
+from penstock.common.types.type_variables import Record
 
 
 class SerializationSchema(ABC):
@@ -26,18 +27,18 @@ class SerializationSchema(ABC):
 
     @abstractmethod
     def serialize(self, element: Any) -> bytes | None:
-        """Return the bytes of `element`; None for a message without content."""
+        """Return the bytes of `element`, or None for a message without content."""
 
 
-class DeserializationSchema(ABC):
-    """Converts the bytes of a message to a value."""
+class DeserializationSchema(ABC, Generic[Record]):
+    """Converts the bytes of a message to a value. `DeserializationSchema[Click]` tells type checkers which."""
 
     @abstractmethod
-    def deserialize(self, message: bytes) -> Any:
-        """Return the value of `message`. None: the message is skipped."""
+    def deserialize(self, message: bytes) -> Record | None:
+        """Return the value of `message`, or None to skip the message."""
 
     def deserialize_batch(self, messages: Sequence[bytes]) -> list[Any]:
-        """Return the values of messages, in order, None where one is skipped. Override it where a loop is too slow."""
+        """Return the values of messages in order, with None for skipped ones. Override it if a loop is too slow."""
         return [self.deserialize(message) for message in messages]
 
     def is_end_of_stream(self, element: Any) -> bool:
@@ -49,8 +50,8 @@ class DeserializationSchema(ABC):
         return Types.PICKLED_BYTE_ARRAY()
 
 
-class SimpleStringSchema(SerializationSchema, DeserializationSchema):
-    """Strings in a character set. Raises ValueError if Python does not know it."""
+class SimpleStringSchema(SerializationSchema, DeserializationSchema[str]):
+    """Converts strings in a character set. Raises ValueError if Python does not know the character set."""
 
     def __init__(self, charset: str = "UTF-8") -> None:
         self._charset = _known_charset(charset)
@@ -58,7 +59,7 @@ class SimpleStringSchema(SerializationSchema, DeserializationSchema):
     def serialize(self, element: Any) -> bytes:
         """Encode a string. Raises TypeError if `element` is not a str."""
         if not isinstance(element, str):
-            raise TypeError(f"SimpleStringSchema writes str, got {element!r} of type {type(element).__name__}")
+            raise TypeError(f"SimpleStringSchema needs a str, got {element!r} of type {type(element).__name__}")
         return element.encode(self._charset)
 
     def deserialize(self, message: bytes) -> str:
@@ -66,22 +67,22 @@ class SimpleStringSchema(SerializationSchema, DeserializationSchema):
         return message.decode(self._charset)
 
     def deserialize_batch(self, messages: Sequence[bytes]) -> list[Any]:
-        """Decode strings."""
+        """Decode the messages. Raises UnicodeDecodeError if the bytes are invalid."""
         charset = self._charset
         return [message.decode(charset) for message in messages]
 
     def get_produced_type(self) -> TypeInformation:
-        """STRING."""
+        """Return STRING."""
         return Types.STRING()
 
 
-class ByteArraySchema(SerializationSchema, DeserializationSchema):
-    """Bytes, unchanged."""
+class ByteArraySchema(SerializationSchema, DeserializationSchema[bytes]):
+    """Passes bytes unchanged."""
 
     def serialize(self, element: Any) -> bytes:
         """Return the bytes. Raises TypeError if `element` is not bytes-like."""
         if not isinstance(element, (bytes, bytearray, memoryview)):
-            raise TypeError(f"ByteArraySchema writes bytes, got {element!r} of type {type(element).__name__}")
+            raise TypeError(f"ByteArraySchema needs bytes, got {element!r} of type {type(element).__name__}")
         return bytes(element)
 
     def deserialize(self, message: bytes) -> bytes:
@@ -93,12 +94,12 @@ class ByteArraySchema(SerializationSchema, DeserializationSchema):
         return list(messages)
 
     def get_produced_type(self) -> TypeInformation:
-        """An array of BYTE, the type of bytes."""
+        """Return a primitive array of BYTE, the type of bytes."""
         return Types.PRIMITIVE_ARRAY(Types.BYTE())
 
 
 class RowFieldExtractorSchema(SerializationSchema):
-    """One field of a Row or tuple, which must contain bytes. Raises ValueError if `field_index` is negative."""
+    """Writes one field of a Row or tuple, which must be bytes. Raises ValueError if `field_index` is negative."""
 
     def __init__(self, field_index: int) -> None:
         if field_index < 0:
@@ -118,15 +119,15 @@ class Encoder(ABC):
 
     @abstractmethod
     def encode(self, value: Any) -> bytes:
-        """Return the bytes appended to the file for `value`, including its line ending, if any."""
+        """Return the bytes to append to the file, including a line ending if the format has one."""
 
     def for_type(self, type_info: TypeInformation) -> Encoder:
-        """Return the encoder for values of a known type."""
+        """Return the encoder for values of this declared type."""
         return self
 
     @staticmethod
     def simple_string_encoder(charset_name: str = "UTF-8") -> Encoder:
-        """One text per line: `str(value)`, or Java's where a type is declared for the stream, `(a,1)`.
+        """Return an encoder of one text per line: `str(value)`, or Java's text if the stream has a declared type.
 
         Raises ValueError if Python does not know the character set.
         """
@@ -134,7 +135,10 @@ class Encoder(ABC):
 
     @staticmethod
     def json_encoder() -> Encoder:
-        """One JSON value per line. Rows become objects by name, or arrays; dates and decimals become strings."""
+        """Return an encoder of one JSON value per line.
+
+        Rows with names become objects, other Rows arrays; dates and decimals become strings.
+        """
         return _JsonEncoder()
 
     @staticmethod
@@ -147,26 +151,26 @@ class Encoder(ABC):
         null_value: str = "",
         charset_name: str = "UTF-8",
     ) -> Encoder:
-        """CSV records without a header. Records are dicts, Rows, tuples, or objects with attributes.
+        """Return an encoder of CSV without a header. Records are dicts, Rows, tuples, or objects with attributes.
 
         `columns`: names of the fields to write, in order; if None, records must be Rows, tuples or lists, and all
-        fields are written. Values are quoted where necessary. `quote_char` None disables quoting: a value that needs it
-        raises an error, unless there is an `escape_char`. True is `true`, dates are ISO 8601, lists and dicts JSON,
-        bytes base64.
-        `null_value`: text that stands for None. Raises TypeError or ValueError for invalid names or characters.
+        fields are written. Values are quoted if necessary. If `quote_char` is None, a value that needs quotes raises
+        ValueError, unless there is an `escape_char`. `null_value` is the text for None. True is written as `true`,
+        dates as ISO 8601, lists and dicts as JSON, bytes as base64. Raises TypeError or ValueError for invalid names or
+        characters.
         """
         return _CsvEncoder(columns, (delimiter, quote_char, escape_char), null_value, charset_name)
 
 
 class BulkWriter(ABC):
-    """Writes one file of a format that can't append single records: columns, footers."""
+    """Writes one file of a format with columns or a footer, to which single records can't be appended."""
 
     @abstractmethod
     def add_element(self, element: Any) -> None:
         """Add one value, which may be buffered."""
 
     def add_elements(self, elements: Sequence[Any]) -> None:
-        """Add several values, in order. Override it where that is cheaper than adding one by one."""
+        """Add several values, in order. Override it if that is cheaper than adding them one by one."""
         for element in elements:
             self.add_element(element)
 
@@ -176,18 +180,18 @@ class BulkWriter(ABC):
 
     @abstractmethod
     def finish(self) -> None:
-        """Write all remaining data, including the footer. The stream is closed by its owner."""
+        """Write all remaining data, including the footer. Leave the stream open: its owner closes it."""
 
     def discard(self) -> None:
-        """Called instead of `finish` if the file is discarded: release resources. The stream is still open."""
+        """Release resources. Called instead of `finish` if the file is discarded; the stream is still open."""
 
 
 class BulkWriterFactory(ABC):
-    """Creates a BulkWriter for each file. Pickled to the workers, so it holds settings only and nothing open."""
+    """Creates a BulkWriter for each file. It is pickled to the workers: it holds settings, and no open resources."""
 
     @abstractmethod
     def create(self, stream: IO[bytes]) -> BulkWriter:
-        """Create a writer to an empty file."""
+        """Return a writer to an empty file."""
 
 
 class _StringEncoder(Encoder):
@@ -206,7 +210,7 @@ class _StringEncoder(Encoder):
         return text_in_files(self._type_info)
 
     def __getstate__(self) -> dict[str, Any]:
-        # What makes the text of a type is not pickled: it is made again.
+        # The function that formats values is created again in each process.
         return {name: value for name, value in vars(self).items() if name != "_text_of"}
 
 
@@ -217,23 +221,23 @@ class _JsonEncoder(Encoder):
 
 
 def json_bytes(value: Any) -> bytes:
-    """`value` in JSON. Floats that are no numbers are texts; Rows are objects by name, or arrays. Raises TypeError."""
+    """Return `value` in JSON. NaN and infinities become texts, Rows objects or arrays. Raises TypeError."""
     found = _JSON.encode(value)
-    # So msgspec writes such floats, too.
+    # msgspec writes NaN and infinities as null, too.
     if b"null" not in found or _has_nones(value, found.count(b"null")):
         return found
     return _JSON.encode(_with_number_texts(msgspec.to_builtins(value, enc_hook=json_form)))
 
 
 def _has_nones(value: Any, count: int) -> bool:
-    """Whether there are that many right in it, not deeper: what is written as null is None then."""
+    """Return whether the top level has `count` Nones: then each null in the JSON stands for None."""
     if isinstance(value, dict):
         return list(value.values()).count(None) == count
     return isinstance(value, (list, tuple, Row)) and list(value).count(None) == count
 
 
 def number_text(value: float) -> str:
-    """The text of a float that is no number, as Java has it: NaN, Infinity or -Infinity."""
+    """Return the text of NaN or an infinity, as Java writes it: NaN, Infinity or -Infinity."""
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
@@ -248,7 +252,7 @@ def _with_number_texts(value: Any) -> Any:
 
 
 def json_form(value: Any) -> Any:
-    """What msgspec is to write for a Row: an object by name, or an array. Raises TypeError for what is none."""
+    """Return a dict or list for a Row, as msgspec's `enc_hook`. Raises TypeError for other values."""
     if isinstance(value, Row):
         return list(value) if value._fields is None else value.as_dict()
     raise TypeError(f"{value!r} of type {type(value).__name__} can't be written as JSON")
@@ -259,8 +263,8 @@ _JSON = msgspec.json.Encoder(enc_hook=json_form, decimal_format="string")
 
 
 _CsvCharacters = tuple[str, str | None, str | None]
-"""Delimiter, quote, escape."""
-_CSV_AS_IT_IS = frozenset({str, int, float, Decimal})
+"""Delimiter, quote character, escape character."""
+_CSV_UNCHANGED = frozenset({str, int, float, Decimal})
 
 
 class _CsvEncoder(Encoder):
@@ -286,14 +290,14 @@ class _CsvEncoder(Encoder):
             )
         null = self._null_value
         texts = [
-            null if field is None else field if type(field) in _CSV_AS_IT_IS else csv_form(field) for field in fields
+            null if field is None else field if type(field) in _CSV_UNCHANGED else csv_form(field) for field in fields
         ]
         try:
             line = _csv_line(self._characters)(texts)
             if "nan" in line or "inf" in line:
-                # Seldom, and so looked for in the line: to look at each float costs more.
+                # NaN and infinities are rare. To search the line for them costs less than to check each float.
                 line = _csv_line(self._characters)([_with_number_texts(text) for text in texts])
-            return line.encode(self._charset)
+            return (line if line[0] != "\ufeff" else quoted_mark(line, *self._characters)).encode(self._charset)
         except csv.Error as error:
             raise ValueError(f"{value!r} can't be written as CSV: {error}") from error
 
@@ -308,11 +312,20 @@ def _csv_line(characters: _CsvCharacters) -> Callable[[Sequence[Any]], str]:
         quotechar=quote_char,
         escapechar=escape_char,
         quoting=csv.QUOTE_NONE if quote_char is None else csv.QUOTE_MINIMAL,
-        # Of both characters, since what is in it is what is quoted.
+        # Both characters, because the writer quotes fields that contain a character of the line terminator.
         lineterminator="\r\n",
     )
-    write = writer.writerow  # Returns the result of the file's `write`.
+    write = writer.writerow  # It returns the result of the file's `write`.
     return lambda fields: write(fields)[:-2] + "\n"
+
+
+def quoted_mark(line: str, delimiter: str, quote_char: str | None, escape_char: str | None) -> str:
+    """Quote or escape the first field, which begins with U+FEFF: at the start of a file it would be a mark."""
+    if quote_char is None:
+        return (escape_char or "") + line
+    # A field that contains a delimiter or a line end already begins with a quote.
+    field = line.partition(delimiter)[0].rstrip("\r\n")
+    return f"{quote_char}{field}{quote_char}{line[len(field) :]}"
 
 
 class _Echo:
@@ -323,7 +336,7 @@ class _Echo:
 
 
 def csv_form(value: Any) -> str:
-    """The text of a field that is not None."""
+    """Return the CSV text of a field that is not None."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (datetime.datetime, datetime.date, datetime.time)):
@@ -336,7 +349,7 @@ def csv_form(value: Any) -> str:
 
 
 def _charset_of_records(name: str) -> str:
-    """Raises ValueError for one that puts a mark before each record: it would be a part of the second one's text."""
+    """Return the character set. Raises ValueError if it writes a byte order mark, which would precede each record."""
     charset = _known_charset(name)
     if "".encode(charset):
         raise ValueError(f"{name} writes a byte order mark before each record: name UTF-8, UTF-16LE or UTF-16BE")
@@ -350,4 +363,4 @@ def _known_charset(name: str) -> str:
         raise ValueError(f"unknown character set {name!r}") from None
 
 
-pyflink_names.answer(__name__)
+pyflink_names.resolve_missing_names(__name__)

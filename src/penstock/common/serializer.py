@@ -1,4 +1,4 @@
-"""Serializers: write values to a stream and read them back."""
+"""Serializers: write values to a stream and read them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 class TypeSerializer(ABC, Generic[T]):
-    """Writes values of one type to a stream and reads them back. Equal if class and attributes are equal."""
+    """Writes values of one type to a stream and reads them. Serializers with equal class and attributes are equal."""
 
     @abstractmethod
     def serialize(self, element: T, stream: BinaryIO) -> None:
@@ -30,11 +30,11 @@ class TypeSerializer(ABC, Generic[T]):
 
 
 class VoidNamespaceSerializer(TypeSerializer[bytes]):
-    """For state without a namespace: occupies no bytes."""
+    """The serializer of state without a namespace. It writes nothing."""
 
     def serialize(self, element: bytes, stream: BinaryIO) -> None:
         """Write nothing."""
 
     def deserialize(self, stream: BinaryIO) -> bytes:
-        """Read nothing; return empty bytes as the namespace."""
+        """Return empty bytes as the namespace, without reading."""
         return b""

@@ -1,10 +1,9 @@
-"""Names under which values of penstock's own are stored, so that no module path of ours is in a snapshot.
+"""Names under which penstock's values are stored, so that snapshots do not contain its module paths.
 
-A value of a type that is declared with `stored_as` is pickled as a call of `value(name, version, *fields)`. The name,
-the version and the fields are the format, wherever the class is defined and whatever it is called. The only path of
-penstock in such a pickle is `penstock.common.stored.value`, which therefore must not move. docs/internals/formats.md
-lists the names and states how a format may be changed. Values of users' own classes are pickled by the path of their
-class.
+A value whose class is declared with `stored_as` is pickled as a call of `value(name, version, *fields)`. Name, version
+and fields are the format, independent of the name and module of the class. The only path of penstock in such a pickle
+is `penstock.common.stored.value`, which therefore must not move. docs/internals/formats.md lists the names and says how
+a format may change. Values of users' classes are pickled by the path of their class.
 """
 
 from __future__ import annotations
@@ -71,7 +70,7 @@ MODULES = {
     "watermark": "penstock.engine.runtime.network.buffer",
     "watermark-status": "penstock.engine.runtime.network.buffer",
 }
-"""name -> the module that declares it at present. The one place that knows; importing the module fills `_TYPES`."""
+"""Name -> the module that declares it now. Importing the module fills `_TYPES`."""
 
 
 class _StoredType(msgspec.Struct, frozen=True):
@@ -90,12 +89,12 @@ def stored_as(
     fields: Callable[[Any], tuple[Any, ...]] | None = None,
     restored_by: Callable[..., Any] | None = None,
 ) -> Callable[[type[T]], type[T]]:
-    """Declares a class whose instances are stored as `name`, `version` and fields, by which the class is called again.
+    """Declare a class whose instances are stored as `name`, `version` and fields, and restored by calling the class.
 
-    `fields` gives them; of a msgspec struct they are its own, in order. A field with a default may be added at the end.
-    For any other change, raise `version` and give the class a static method `of_version(version, *fields)`, which makes
-    an instance from the fields of an earlier one. Instances of subclasses are pickled as usual. `restored_by` is called
-    in place of the class.
+    `fields` returns the fields; default: those of a msgspec struct, in order. A field with a default may be added at
+    the end. For any other change, increase `version` and give the class a static method `of_version(version, *fields)`,
+    which returns an instance from the fields of an earlier version. `restored_by` is called instead of the class.
+    Instances of subclasses are pickled as usual.
     """
 
     def declare(kind: type[T]) -> type[T]:
@@ -114,7 +113,7 @@ def stored_as(
 
 
 def value(name: str, version: int, *fields: Any) -> Any:
-    """The value that was stored. Raises CheckpointError if a newer penstock has stored it."""
+    """Return the stored value. Raises CheckpointError if a newer version of penstock has stored it."""
     stored = _TYPES.get(name) or _declared(name)
     if version == stored.version:
         return stored.restore(*fields)
@@ -127,12 +126,12 @@ def value(name: str, version: int, *fields: Any) -> Any:
 
 
 def stored_name_of(kind: type) -> str | None:
-    """The name under which values of this class are stored, if it has been declared."""
+    """Return the name under which values of this class are stored, or None if it is not declared."""
     return _NAMES.get(kind)
 
 
 def type_stored_as(name: str) -> type[Any]:
-    """The class whose values are stored under this name. Raises CheckpointError if there is none."""
+    """Return the class whose values are stored under this name. Raises CheckpointError if the name is unknown."""
     return (_TYPES.get(name) or _declared(name)).kind
 
 

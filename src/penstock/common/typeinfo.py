@@ -1,4 +1,4 @@
-"""`Types`: the declared types of records and state, with PyFlink's names.
+"""`Types`: types that programs declare for records and state, with PyFlink's names.
 
 Source: Flink docs, "Data Types & Serialization" and, for Python, "Data Types".
 """
@@ -58,131 +58,138 @@ __all__ = [
 
 
 class Types:
-    """One method per type.
+    """Creates types, with one method per type.
 
-    What is declared applies: what `from_collection` is given, and what a function emits, becomes Rows where the type
-    has rows; where values leave a chain of functions, integers wrap to their bits, a FLOAT is rounded to 32 bits, and a
-    list becomes a TUPLE. `print` shows Java's text of such values. Types of hints only describe.
+    A declared type is applied to values. Elements of `from_collection` and results of a function become Rows if the
+    type has rows. Where values leave a chain of functions, integers are checked against their bits, a FLOAT is rounded
+    to 32 bits, and a list becomes a TUPLE. `print` shows Java's text of such values. Types from type hints are not
+    applied.
     """
 
     @staticmethod
     def STRING() -> TypeInformation:
-        """A str."""
+        """Return the type of str."""
         return BasicTypeInfo.STRING_TYPE_INFO()
 
     @staticmethod
     def BYTE() -> TypeInformation:
-        """An int of 8 bits."""
+        """Return the type of 8-bit ints."""
         return BasicTypeInfo.BYTE_TYPE_INFO()
 
     @staticmethod
     def BOOLEAN() -> TypeInformation:
-        """A bool."""
+        """Return the type of bool."""
         return BasicTypeInfo.BOOLEAN_TYPE_INFO()
 
     @staticmethod
     def SHORT() -> TypeInformation:
-        """An int of 16 bits."""
+        """Return the type of 16-bit ints."""
         return BasicTypeInfo.SHORT_TYPE_INFO()
 
     @staticmethod
     def INT() -> TypeInformation:
-        """An int of 32 bits."""
+        """Return the type of 32-bit ints."""
         return BasicTypeInfo.INT_TYPE_INFO()
 
     @staticmethod
     def LONG() -> TypeInformation:
-        """An int of 64 bits."""
+        """Return the type of 64-bit ints."""
         return BasicTypeInfo.LONG_TYPE_INFO()
 
     @staticmethod
     def FLOAT() -> TypeInformation:
-        """A float of 32 bits."""
+        """Return the type of floats that are rounded to 32 bits."""
         return BasicTypeInfo.FLOAT_TYPE_INFO()
 
     @staticmethod
     def DOUBLE() -> TypeInformation:
-        """A float of 64 bits, as Python's float."""
+        """Return the type of 64-bit floats: Python's float."""
         return BasicTypeInfo.DOUBLE_TYPE_INFO()
 
     @staticmethod
     def CHAR() -> TypeInformation:
-        """A str of one character."""
+        """Return the type of str with one character."""
         return BasicTypeInfo.CHAR_TYPE_INFO()
 
     @staticmethod
     def BIG_INT() -> TypeInformation:
-        """An int of any size."""
+        """Return the type of ints of any size."""
         return BasicTypeInfo.BIG_INT_TYPE_INFO()
 
     @staticmethod
     def BIG_DEC() -> TypeInformation:
-        """A decimal.Decimal."""
+        """Return the type of decimal.Decimal."""
         return BasicTypeInfo.BIG_DEC_TYPE_INFO()
 
     @staticmethod
     def INSTANT() -> TypeInformation:
-        """An Instant."""
+        """Return the type of Instant."""
         return BasicTypeInfo.INSTANT_TYPE_INFO()
 
     @staticmethod
     def SQL_DATE() -> TypeInformation:
-        """A datetime.date."""
+        """Return the type of datetime.date."""
         return SqlTimeTypeInfo.DATE()
 
     @staticmethod
     def SQL_TIME() -> TypeInformation:
-        """A datetime.time."""
+        """Return the type of datetime.time."""
         return SqlTimeTypeInfo.TIME()
 
     @staticmethod
     def SQL_TIMESTAMP() -> TypeInformation:
-        """A datetime.datetime."""
+        """Return the type of datetime.datetime."""
         return SqlTimeTypeInfo.TIMESTAMP()
 
     @staticmethod
     def PICKLED_BYTE_ARRAY() -> TypeInformation:
-        """Any picklable value: the type used if none is declared."""
+        """Return the type of any picklable value. It is the default if no type is declared."""
         return PickledBytesTypeInfo()
 
     @staticmethod
     def ROW(field_types: Sequence[TypeInformation]) -> RowTypeInfo:
-        """A Row with the field names f0, f1 … as in PyFlink."""
+        """Return the type of Rows with the field names f0, f1 … as in PyFlink."""
         return RowTypeInfo(field_types)
 
     @staticmethod
     def ROW_NAMED(field_names: Sequence[str], field_types: Sequence[TypeInformation]) -> RowTypeInfo:
-        """A Row with field names. Raises ValueError if the numbers of names and types differ."""
+        """Return the type of Rows with field names. Raises ValueError if the numbers of names and types differ."""
         return RowTypeInfo(field_types, field_names)
 
     @staticmethod
     def TUPLE(field_types: Sequence[TypeInformation]) -> TupleTypeInfo:
-        """A tuple of a fixed length."""
+        """Return the type of tuples of a fixed length."""
         return TupleTypeInfo(field_types)
 
     @staticmethod
     def PRIMITIVE_ARRAY(element_type: TypeInformation) -> TypeInformation:
-        """Numbers or booleans, without None; of BYTE: bytes. Raises TypeError for other elements."""
+        """Return the type of lists of numbers or booleans without None; for BYTE, the type of bytes.
+
+        Raises TypeError for other elements.
+        """
         return PrimitiveArrayTypeInfo(element_type)
 
     @staticmethod
     def BASIC_ARRAY(element_type: TypeInformation) -> TypeInformation:
-        """Numbers, booleans or strings, possibly None. Raises TypeError for other elements."""
+        """Return the type of lists of numbers, booleans or strings, possibly None.
+
+        Raises TypeError for other elements.
+        """
         return BasicArrayTypeInfo(element_type)
 
     @staticmethod
     def OBJECT_ARRAY(element_type: TypeInformation) -> TypeInformation:
-        """An array of anything."""
+        """Return the type of lists of any elements."""
         return ObjectArrayTypeInfo(element_type)
 
     @staticmethod
     def MAP(key_type_info: TypeInformation, value_type_info: TypeInformation) -> TypeInformation:
-        """A dict."""
+        """Return the type of dicts."""
         return MapTypeInfo(key_type_info, value_type_info)
 
     @staticmethod
     def LIST(element_type_info: TypeInformation) -> TypeInformation:
-        """A list."""
+        """Return the type of lists."""
         return ListTypeInfo(element_type_info)
 
 

@@ -1,4 +1,4 @@
-"""Timestamps and watermarks at the source: assignment of timestamps, generation of watermarks.
+"""Assignment of timestamps and generation of watermarks.
 
 A watermark t declares that no more records with a timestamp of t or less are expected. Source: Flink docs, "Generating
 Watermarks" and "Builtin Watermark Generators".
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from penstock.common.constants import MIN_TIMESTAMP
 from penstock.common.doors import pyflink_names
-from penstock.common.functions.arity import takes
+from penstock.common.functions.arity import accepts_arguments
 from penstock.common.functions.result_kinds import check_method_kinds, check_result_kind
 from penstock.common.time import TimeLength, to_milliseconds
 
@@ -26,31 +26,31 @@ class TimestampAssigner(ABC):
     def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
         """Return the timestamp of `value`, in milliseconds since the epoch.
 
-        `record_timestamp` is its current timestamp, or -2**63 if it has none.
+        `record_timestamp` is the record's current timestamp, or -2**63 if it has no timestamp.
         """
 
 
 class HasTimestamp(Protocol):
-    """A watermark object, which has a time in milliseconds."""
+    """A watermark object."""
 
     @property
     def timestamp(self) -> int:
-        """Milliseconds of event time."""
+        """Event time in milliseconds."""
 
 
 class WatermarkOutput(ABC):
-    """Receives the watermarks of a generator. Provided by the runtime."""
+    """Receives the watermarks of a generator."""
 
     @abstractmethod
     def emit_watermark(self, timestamp: int | HasTimestamp) -> None:
-        """Declare that no record with this timestamp (ms) or an earlier one follows. Ignored if lower.
+        """Declare that no record with this timestamp (ms) or an earlier one follows. This also ends idleness.
 
-        Ends idleness.
+        A watermark lower than the previous one is ignored.
         """
 
     @abstractmethod
     def mark_idle(self) -> None:
-        """Exclude this output from event time downstream until it is marked active, or emits a watermark."""
+        """Exclude this output from event time downstream until it is marked active or emits a watermark."""
 
     @abstractmethod
     def mark_active(self) -> None:
@@ -58,39 +58,42 @@ class WatermarkOutput(ABC):
 
 
 def timestamp_of(watermark: Any) -> Any:
-    """Return the milliseconds of a watermark, given as an int or as an object with a `timestamp`."""
+    """Return the milliseconds of a watermark: an int, or an object with a `timestamp`."""
     timestamp = watermark if isinstance(watermark, int) else getattr(watermark, "timestamp", watermark)
-    # That of a datetime is a method, of seconds.
+    # The `timestamp` of a datetime is a method, and returns seconds.
     return watermark if callable(timestamp) else timestamp
 
 
 class WatermarkGenerator(ABC):
     """Observes the records of one source split and generates its watermarks.
 
-    `punctuated`: whether `on_event` may emit. It is then called record by record, and a watermark is
-    placed between two records. If it is False (a class attribute suffices), watermarks come from `on_periodic_emit`
-    only, and records are passed chunk by chunk, which is much faster.
+    `punctuated`: whether `on_event` may emit a watermark, which is then placed between two records. Set it to False (a
+    class attribute suffices) if only `on_periodic_emit` emits: records are then passed chunk by chunk, which is much
+    faster.
     """
 
     punctuated: bool = True
 
     @abstractmethod
     def on_event(self, value: Any, timestamp: int, output: WatermarkOutput) -> None:
-        """Called for each record with its timestamp (ms). Update the generator, or emit a watermark."""
+        """Update the generator from a record and its timestamp (ms), or emit a watermark."""
 
     @abstractmethod
     def on_periodic_emit(self, output: WatermarkOutput) -> None:
-        """Called every `pipeline.auto-watermark-interval`, and when the split ends; not while an idle timeout lasts."""
+        """Emit a watermark.
+
+        Called every `pipeline.auto-watermark-interval` and at the split's end, but not while idle.
+        """
 
     def on_chunk(self, values: Sequence[Any], timestamps: Sequence[int], output: WatermarkOutput) -> None:
-        """Called for a chunk of records, in order; equivalent to `on_event` for each of them."""
+        """Update the generator from a chunk of records. It must be equivalent to `on_event` for each, in order."""
         on_event = self.on_event
         for value, timestamp in zip(values, timestamps, strict=True):
             on_event(value, timestamp, output)
 
 
 class BoundedOutOfOrdernessWatermarks(WatermarkGenerator):
-    """Emits the highest timestamp so far, minus the bound, minus 1 ms: equal timestamps may still follow."""
+    """Emits the highest timestamp so far, minus the bound, minus 1 ms (equal timestamps may still follow)."""
 
     punctuated = False
 
@@ -109,7 +112,7 @@ class BoundedOutOfOrdernessWatermarks(WatermarkGenerator):
             self._max_timestamp = max(self._max_timestamp, max(timestamps))
 
     def on_periodic_emit(self, output: WatermarkOutput) -> None:
-        """Emit the watermark of the records so far; before the first record, the lowest watermark."""
+        """Emit the watermark of the records so far. Before the first record it is the lowest watermark."""
         output.emit_watermark(self._max_timestamp - self._delay_ms)
 
 
@@ -132,7 +135,7 @@ AssignerFunction: TypeAlias = Callable[[Any, int], int]
 
 
 class WatermarkAlignment(NamedTuple):
-    """Sources of a group are paused while their watermark is more than `max_drift_ms` ahead of the slowest source."""
+    """Pauses sources of a group while their watermark is more than `max_drift_ms` ahead of the slowest source."""
 
     group: str
     max_drift_ms: int
@@ -141,27 +144,35 @@ class WatermarkAlignment(NamedTuple):
 
 @dataclass(eq=False, slots=True)
 class WatermarkStrategy:
-    """Defines timestamps and watermarks of a source. A stream keeps the strategy as it was when it was created.
+    """Defines timestamps and watermarks of a source. Later changes of it do not affect streams created with it.
 
-    As in PyFlink, `with_timestamp_assigner` changes the strategy itself, whether or not its result is used; the other
-    `with_…` methods return a new one. Source: Flink docs, "Generating Watermarks".
+    As in PyFlink, `with_timestamp_assigner` changes the strategy itself and returns it. The other `with_…` methods
+    return a new strategy. Source: Flink docs, "Generating Watermarks".
     """
 
     _generator_supplier: Callable[[], WatermarkGenerator]
     timestamp_assigner: AssignerFunction | None = None
-    """(value, record timestamp or -2**63) -> timestamp, in ms. None: records keep their timestamps."""
+    """(value, record timestamp or -2**63) -> timestamp, in ms. If None, records keep their timestamps."""
     idle_timeout_ms: int | None = None
-    """Time in ms without records after which a split becomes idle. None: never."""
+    """Time in ms without records after which a split becomes idle. If None, splits do not become idle."""
     alignment: WatermarkAlignment | None = None
+
+    @property
+    def has_watermarks(self) -> bool:
+        """Whether event time advances: not by `no_watermarks()`."""
+        return self._generator_supplier is not NoWatermarks
 
     @staticmethod
     def for_monotonous_timestamps() -> WatermarkStrategy:
-        """For timestamps that never decrease within a split: the watermark is the last timestamp minus 1 ms."""
+        """Return a strategy for timestamps that never decrease in a split: watermarks are 1 ms behind the last one."""
         return WatermarkStrategy(partial(BoundedOutOfOrdernessWatermarks, 0))
 
     @staticmethod
     def for_bounded_out_of_orderness(max_out_of_orderness: TimeLength) -> WatermarkStrategy:
-        """For records at most `max_out_of_orderness` behind the highest timestamp. Raises ValueError if negative."""
+        """Return a strategy for records up to `max_out_of_orderness` behind the highest timestamp of their split.
+
+        Raises ValueError if it is negative.
+        """
         bound_ms = to_milliseconds(max_out_of_orderness)
         if bound_ms < 0:
             raise ValueError(f"the bound of out-of-orderness must be 0 ms or more, got {bound_ms} ms")
@@ -169,12 +180,15 @@ class WatermarkStrategy:
 
     @staticmethod
     def no_watermarks() -> WatermarkStrategy:
-        """No watermarks, for programs in processing time."""
+        """Return a strategy without watermarks, for programs in processing time."""
         return WatermarkStrategy(NoWatermarks)
 
     @staticmethod
     def for_generator(generator_supplier: Callable[[], WatermarkGenerator]) -> WatermarkStrategy:
-        """Use a custom generator: `generator_supplier` is its class or a factory, called once per split."""
+        """Return a strategy with a custom generator.
+
+        `generator_supplier`, its class or a factory, is called per split.
+        """
         if not callable(generator_supplier):
             raise TypeError(
                 f"expected a generator class or a factory function, got {generator_supplier!r}: "
@@ -193,10 +207,10 @@ class WatermarkStrategy:
             return self
         if not callable(timestamp_assigner):
             raise TypeError(f"expected a TimestampAssigner or a function, got {timestamp_assigner!r}")
-        if not takes(timestamp_assigner, 2):
+        if not accepts_arguments(timestamp_assigner, 2):
             raise TypeError(
-                f"a timestamp assigner takes two arguments, the value and its current timestamp; "
-                f"{timestamp_assigner!r} can't be called with these"
+                f"a timestamp assigner must accept two arguments, the value and its current timestamp, got "
+                f"{timestamp_assigner!r}"
             )
         check_result_kind(timestamp_assigner, "the timestamp assigner")
         self.timestamp_assigner = timestamp_assigner
@@ -215,9 +229,10 @@ class WatermarkStrategy:
         max_allowed_watermark_drift: TimeLength,
         update_interval: TimeLength | None = None,
     ) -> WatermarkStrategy:
-        """Return one that pauses sources of `watermark_group` more than the maximum drift ahead of its slowest source.
+        """Return a strategy that pauses a source too far ahead of the slowest source of its `watermark_group`.
 
-        `update_interval`: how often watermarks are compared, 1 s by default. Raises ValueError unless both are above 0.
+        `update_interval`: the interval at which watermarks are compared, 1 s by default. Raises ValueError unless the
+        drift and the interval are above 0. Source: Flink docs, "Generating Watermarks", Watermark Alignment.
         """
         drift_ms = _positive_ms("the drift allowed", max_allowed_watermark_drift)
         interval_ms = 1000 if update_interval is None else _positive_ms("the update interval", update_interval)
@@ -242,4 +257,4 @@ def _positive_ms(what: str, length: TimeLength) -> int:
     return length_ms
 
 
-pyflink_names.answer(__name__)
+pyflink_names.resolve_missing_names(__name__)

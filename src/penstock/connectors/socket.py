@@ -32,11 +32,11 @@ from penstock.connectors.base.split_enumerator import FixedSplitEnumerator
 # A non-blocking TCP client connection.
 
 _READ_BYTES = 64 * 1024
-_UNDER_WAY = (0, errno.EINPROGRESS, errno.EWOULDBLOCK)
+_IN_PROGRESS = (0, errno.EINPROGRESS, errno.EWOULDBLOCK)
 
 
 class Connection:
-    """Starts to connect when constructed, trying the addresses of `host` in order. Raises OSError."""
+    """Start to connect when constructed, trying the addresses of `host` in order. Raise OSError."""
 
     def __init__(self, host: str, port: int) -> None:
         self._addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
@@ -46,7 +46,7 @@ class Connection:
     def read(self) -> bytes | None:
         """Return received bytes, b"" if there are none, or None if the peer closed the connection.
 
-        Raises OSError if the connection failed or was lost.
+        Raise OSError if the connection failed or was lost.
         """
         if not self.connected and not self._connect():
             return b""
@@ -65,7 +65,7 @@ class Connection:
         connecting = socket.socket(family, kind, protocol)
         connecting.setblocking(False)
         code = connecting.connect_ex(address)
-        if code in _UNDER_WAY:
+        if code in _IN_PROGRESS:
             return connecting
         connecting.close()
         return self._next(code)
@@ -95,25 +95,25 @@ _SHOWN_BYTES = 200
 
 
 class BadTextError(Exception):
-    """A text that is not UTF-8. Says which text of its connection it is, from 1, why, and the bytes."""
+    """A text that is not UTF-8. The message has its number in the connection (from 1), the reason and the bytes."""
 
 
 class DelimitedText:
-    """Decodes UTF-8. If the delimiter is LF, a CR before it is part of the delimiter."""
+    """Decode UTF-8. If the delimiter is LF, a CR before it is part of the delimiter."""
 
     def __init__(self, delimiter: str) -> None:
         self._delimiter = delimiter.encode()
         self._rest = b""
         self._before = 0
-        """Texts that were decoded."""
+        """The number of decoded texts."""
 
     def feed(self, data: bytes) -> list[str]:
-        """Return the texts that end within `data`. Raises BadTextError."""
+        """Return the texts that end within `data`. Raise BadTextError."""
         *whole, self._rest = (self._rest + data).split(self._delimiter)
         return self._decoded(whole)
 
     def end(self) -> list[str]:
-        """End the stream: return the remaining text, if there is any. Raises BadTextError."""
+        """End the stream: return the remaining text, if there is any. Raise BadTextError."""
         rest, self._rest = self._rest, b""
         texts = self._decoded([rest] if rest else [])
         self._before = 0
@@ -127,7 +127,7 @@ class DelimitedText:
             except UnicodeDecodeError as error:
                 number = self._before + len(texts) + 1
                 shown = f"{data[:_SHOWN_BYTES]!r}{' …' * (len(data) > _SHOWN_BYTES)}"
-                raise BadTextError(f"line {number}: this is not UTF-8 text: {error.reason}\n  {shown}") from error
+                raise BadTextError(f"line {number} is not UTF-8 text: {error.reason}\n  {shown}") from error
         self._before += len(texts)
         return texts
 
@@ -137,7 +137,7 @@ class DelimitedText:
         return data.decode()
 
 
-# A log for sources that can't replay: records are emitted only once a checkpoint contains them.
+# A log for sources that cannot replay: records are emitted only once a checkpoint contains them.
 #
 #     add, add, add      mark n            complete n: records added before the mark may be taken
 #     ───────────────────┼──────────────▶
@@ -148,7 +148,7 @@ class DelimitedText:
 
 
 class WriteAheadLog:
-    """An ordered log. The initial `records` come from a checkpoint, so they may be taken at once."""
+    """An ordered log. The initial `records` come from a checkpoint, so they may be taken immediately."""
 
     def __init__(self, records: Iterable[str] = ()) -> None:
         self._records = deque(records)
@@ -196,12 +196,10 @@ class WriteAheadLog:
         return tuple(self._records)
 
 
-# Reads one socket, and emits records once a checkpoint contains them.
-
 POLL_MS = 10
 RETRY_MS = 500
 LOG_CHARACTERS_MAX = 64 * 1024 * 1024
-"""If the log is larger than this, nothing is read: TCP back pressure makes the server wait for a checkpoint."""
+"""If the log is larger than this, reading stops: TCP back pressure makes the server wait for a checkpoint."""
 
 
 class Address(msgspec.Struct, frozen=True):
@@ -233,7 +231,7 @@ class SocketSplit(msgspec.Struct, frozen=True):
 
 
 class SocketTextReader(SourceReader[str]):
-    """Connects once its split is assigned."""
+    """Read one socket, and emit records once a checkpoint contains them. Connect once the split is assigned."""
 
     def __init__(self, context: ReaderContext, address: Address) -> None:
         self._context = context
@@ -305,24 +303,24 @@ class SocketTextReader(SourceReader[str]):
             data = self._connection.read()
             self._connected = self._connected or self._connection.connected
         except OSError as error:
-            self._lost(now_ms, error)
+            self._on_connection_lost(now_ms, error)
             return
         if data is None:
-            self._lost(now_ms, None)
+            self._on_connection_lost(now_ms, None)
         elif data:
             self._add(lambda: self._text.feed(data))
 
-    def _lost(self, now_ms: int, error: OSError | None) -> None:
+    def _on_connection_lost(self, now_ms: int, error: OSError | None) -> None:
         """Handle a lost or failed connection: retry, end, or fail."""
-        was_there = self._connection is not None and self._connection.connected
+        was_connected = self._connection is not None and self._connection.connected
         self.close()
         self._add(self._text.end)
         self._failures += 1
         if 0 <= self._address.max_retry < self._failures:
             # If the last connection broke, data is missing: fail. If the server only refuses to reconnect after a
             # regular close, the stream has ended.
-            if error is not None and (was_there or not self._connected):
-                raise SourceError(f"the socket {self._address} can't be read: {error}") from error
+            if error is not None and (was_connected or not self._connected):
+                raise SourceError(f"cannot read the socket {self._address}: {error}") from error
             self._ended = True
         else:
             self._retry_at_ms = now_ms + RETRY_MS
@@ -332,7 +330,7 @@ class SocketTextReader(SourceReader[str]):
             self._log.add(texts())
         except BadTextError as error:
             raise SourceError(
-                f"the socket {self._address}, {error}\n  Have the server send UTF-8; lines are counted from the "
+                f"cannot read the socket {self._address}: {error}\n  The server must send UTF-8. Lines count from the "
                 "beginning of its connection"
             ) from error
         if not self._context.checkpointing:
@@ -340,16 +338,16 @@ class SocketTextReader(SourceReader[str]):
 
 
 class SocketTextSource(Source[str]):
-    """Connects to a server and emits the text before each `delimiter` as a str. One subtask reads.
+    """Connect to a server and emit the text before each `delimiter` as a str. One subtask reads.
 
     The source ends when the server has closed the connection and `max_retry` (-1: no limit) further attempts, 500 ms
-    apart, are exhausted; text after the last delimiter is emitted as a record. Raises SourceError if no connection ever
+    apart, have failed; text after the last delimiter is emitted as a record. Raise SourceError if no connection ever
     succeeded, if the last one was lost, or for text that is not UTF-8 (Flink replaces such bytes).
 
     With checkpoints, records stay in a log until a checkpoint that contains them completes, and are emitted then. After
-    a failure they are replayed from the log: exactly once. Data that a killed process had received since its last
-    checkpoint is lost, because a socket can't be read again. Without checkpoints, records are emitted immediately.
-    Raises TypeError or ValueError for invalid arguments. Source: Flink, `socketTextStream`.
+    a failure they are replayed from the log: exactly once. Data that a killed process received since its last
+    checkpoint is lost, because a socket cannot be read again. Without checkpoints, records are emitted immediately.
+    Raise TypeError or ValueError for invalid arguments. Source: Flink, `socketTextStream`.
     """
 
     def __init__(self, host: str, port: int, delimiter: str = "\n", max_retry: int = 0) -> None:
@@ -363,17 +361,17 @@ class SocketTextSource(Source[str]):
             if not isinstance(value, kind):
                 raise TypeError(f"{what} must be of type {kind.__name__}, got {value!r}")
         if not host:
-            raise ValueError("host is empty; it must be a name or an address")
+            raise ValueError("host must be a name or an address, got an empty str")
         if not 0 < port < 65536:
             raise ValueError(f"port must be from 1 to 65535, got {port}")
         if not delimiter:
-            raise ValueError("delimiter is empty; it must be one or more characters")
+            raise ValueError("delimiter must have at least one character, got an empty str")
         if max_retry < -1:
             raise ValueError(f"max_retry must be 0 or more, or -1 for no limit, got {max_retry}")
         self._address = Address(host, port, delimiter, max_retry)
 
     def get_boundedness(self) -> Boundedness:
-        """CONTINUOUS_UNBOUNDED: the server decides when the stream ends."""
+        """Return CONTINUOUS_UNBOUNDED: the server decides when the stream ends."""
         return Boundedness.CONTINUOUS_UNBOUNDED
 
     def create_enumerator(self, context: EnumeratorContext) -> FixedSplitEnumerator:

@@ -1,7 +1,6 @@
 """The DataStream API, with PyFlink's names."""
 
-# metrics, state and window are imported because they publish classes: the paths in pickles must not depend on what a
-# program imports.
+# The imports of metrics, state and window publish classes: paths in pickles must not depend on what a program imports.
 from penstock import metrics as metrics
 from penstock.common.doors import pyflink_names
 from penstock.common.job_client import JobClient
@@ -33,6 +32,7 @@ from penstock.datastream.functions import (
     CoGroupFunction,
     CoMapFunction,
     CoProcessFunction,
+    FailedRecord,
     FilterFunction,
     FlatJoinFunction,
     FlatMapFunction,
@@ -42,6 +42,7 @@ from penstock.datastream.functions import (
     KeyedCoProcessFunction,
     KeyedProcessFunction,
     KeySelector,
+    MapBatchesFunction,
     MapFunction,
     Partitioner,
     ProcessAllWindowFunction,
@@ -101,6 +102,7 @@ __all__ = [
     "DataStream",
     "DataStreamSink",
     "ExternalizedCheckpointRetention",
+    "FailedRecord",
     "FilterFunction",
     "FlatJoinFunction",
     "FlatMapFunction",
@@ -117,6 +119,7 @@ __all__ = [
     "KeyedCoProcessFunction",
     "KeyedProcessFunction",
     "KeyedStream",
+    "MapBatchesFunction",
     "MapFunction",
     "MemorySize",
     "MergingWindowAssigner",
@@ -144,4 +147,4 @@ __all__ = [
     "WindowedStream",
 ]
 
-pyflink_names.answer(__name__)
+pyflink_names.resolve_missing_names(__name__)

@@ -1,4 +1,4 @@
-"""Validation and normalisation of arguments: functions, key selectors, partitioners."""
+"""Validation and normalization of arguments: functions, key selectors, partitioners."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from copy import copy
 from typing import Any
 
 from penstock.api.functions.basic import KeySelector, Partitioner
+from penstock.api.functions.failed_record import OnError
 from penstock.api.functions.process import KeyedProcessFunction
 from penstock.api.output_tag import OutputTag
-from penstock.common.functions.arity import takes
+from penstock.common.functions.arity import accepts_arguments
+from penstock.common.functions.field_key import FieldKey
 from penstock.common.functions.result_kinds import check_declared_kind
 from penstock.common.typeinfo import (
     BasicTypeInfo,
@@ -58,24 +60,33 @@ def as_two_functions(func: Any, methods: tuple[str, str], interface: type) -> tu
     return functions
 
 
+def checked_on_error(on_error: Any) -> OnError:
+    """Return the argument of this name. Raises TypeError or ValueError if it is neither a policy nor an OutputTag."""
+    if isinstance(on_error, str) and on_error not in ("fail", "skip"):
+        raise ValueError(f"on_error must be 'fail', 'skip' or an OutputTag, got {on_error!r}")
+    if not isinstance(on_error, str | OutputTag):
+        raise TypeError(f"on_error must be 'fail', 'skip' or an OutputTag, got {on_error!r}")
+    return on_error  # type: ignore[return-value]  # checked above
+
+
 def class_given(kind: type) -> TypeError:
-    """The error for a class where one of its objects is expected."""
+    """Return the error for a class in place of an instance."""
     return TypeError(f"expected an instance, got the class {kind.__name__}: create one with {kind.__name__}()")
 
 
 def check_needs_no_key(func: Any) -> None:
-    """Raise TypeError for a KeyedProcessFunction: the stream that it is given to has no key."""
+    """Raise TypeError for a KeyedProcessFunction on a stream without a key."""
     if isinstance(func, KeyedProcessFunction):
         raise TypeError(
             f"{type(func).__name__} is a KeyedProcessFunction, and this stream has no key: call key_by before process. "
-            "What needs neither state nor timers of a key is a ProcessFunction"
+            "A function without keyed state and timers can be a ProcessFunction"
         )
 
 
 def check_methods(func: Any, interface: type) -> None:
-    """Raise TypeError if a method of a user's Function class has other parameters than that of its `interface`.
+    """Raise TypeError if a method of a user's Function class has other parameters than its `interface`.
 
-    Some are called late: `on_timer` when the first timer fires, `merge` when two windows become one.
+    Otherwise some errors would appear late: for `on_timer` when the first timer fires, for `merge` when windows merge.
     """
     if isinstance(func, interface):
         for method, declared in inspect.getmembers(interface, inspect.isfunction):
@@ -84,17 +95,17 @@ def check_methods(func: Any, interface: type) -> None:
 
 
 def check_parameters(call: Any, declared: Callable[..., Any], name: str) -> None:
-    """Raise TypeError if `call`, named so in the error, does not take the arguments of a method of an interface.
+    """Raise TypeError if `call` does not accept the arguments of a method of an interface, or returns another kind.
 
-    The same if it is async or a generator function where the method is not.
+    The kind differs if it is an async or a generator function, and the method is not. The error calls it `name`.
     """
     check_declared_kind(call, declared, name)
     _, *parameters = inspect.signature(declared).parameters
-    if takes(call, len(parameters)):
+    if accepts_arguments(call, len(parameters)):
         return
     given = "1 argument" if len(parameters) == 1 else f"{len(parameters)} arguments"
     own = inspect.signature(call, follow_wrapped=False)
-    yielded = ". Results are yielded: there is no Collector" if list(own.parameters)[-1:] == ["out"] else ""
+    yielded = ". Yield results: there is no Collector" if list(own.parameters)[-1:] == ["out"] else ""
     call_name = current_api_call().name
     raise TypeError(f"{call_name}: {name} is called with {given} ({', '.join(parameters)}), and takes {own}{yielded}")
 
@@ -102,7 +113,7 @@ def check_parameters(call: Any, declared: Callable[..., Any], name: str) -> None
 def common_output_type(
     func: Any, methods: tuple[str, str], declared: TypeInformation | None, elements: bool = False
 ) -> TypeInformation | None:
-    """Return the declared type, else the type from the hints of both methods if it is the same."""
+    """Return the declared type, else the type from the hints of both methods if they agree, else None."""
     first, second = (output_type_of(func, method, declared, elements) for method in methods)
     return first if first == second else None
 
@@ -110,9 +121,9 @@ def common_output_type(
 def output_type_of(
     func: Any, method: str, declared: TypeInformation | None, elements: bool = False
 ) -> TypeInformation | None:
-    """Return the declared type, else the type from type hints; None if neither exists.
+    """Return the declared type, else the type from type hints, else None.
 
-    `elements`: what the function returns are records, each element one.
+    `elements`: each element of the function's result is a record.
     """
     if declared is not None:
         if not isinstance(declared, TypeInformation):
@@ -123,7 +134,7 @@ def output_type_of(
 
 
 def described(type_info: TypeInformation | None) -> TypeInformation | None:
-    """`type_info` as one that is known and not declared: values stay what they are, and print as Python does."""
+    """Return `type_info` as a known type that is not declared: it does not convert values or change their text."""
     if type_info is None or not type_info.applies:
         return type_info
     known = copy(type_info)
@@ -132,17 +143,17 @@ def described(type_info: TypeInformation | None) -> TypeInformation | None:
 
 
 def projected_type(declared: TypeInformation, positions: Sequence[int]) -> TypeInformation | None:
-    """Return the type of some fields of a tuple or row; None if it is not known.
+    """Return the type of some fields of a tuple or row, or None if it is unknown.
 
     Raises TypeError if `declared` has no fields, ValueError if it has no field at one of `positions`.
     """
     if isinstance(declared, PickledBytesTypeInfo):
         return None
     if not isinstance(declared, (TupleTypeInfo, RowTypeInfo)):
-        raise TypeError(f"project is for streams of tuples or rows, and the type of this one is {declared}")
+        raise TypeError(f"project is for streams of tuples or rows, but the type of this stream is {declared}")
     types = declared.get_field_types()
     if max(positions) >= len(types):
-        raise ValueError(f"{declared} has {len(types)} fields, there is none at position {max(positions)}")
+        raise ValueError(f"{declared} has {len(types)} fields, but not one at position {max(positions)}")
     if isinstance(declared, TupleTypeInfo):
         return TupleTypeInfo([types[position] for position in positions])
     return None
@@ -151,7 +162,7 @@ def projected_type(declared: TypeInformation, positions: Sequence[int]) -> TypeI
 def field_of(position: Any, declared: TypeInformation | None) -> int | str:
     """Return the position or name of a field. Raises TypeError for anything else, ValueError if `declared` lacks it.
 
-    A type that is known and not declared refuses nothing: values stay what they are.
+    A known type that is not declared refuses nothing, because it does not convert values.
     """
     field = position if isinstance(position, str) else as_int(position)
     if field is None:
@@ -161,7 +172,7 @@ def field_of(position: Any, declared: TypeInformation | None) -> int | str:
 
 def _found_in(declared: TypeInformation | None, position: int | str) -> int | str:
     if isinstance(position, int) and position < 0:
-        raise ValueError(f"positions of fields start at 0, got {position}")
+        raise ValueError(f"the position of a field must be 0 or more, got {position}")
     if declared is None or not declared.applies:
         return position
     names: Sequence[str] = declared.get_field_names() if isinstance(declared, RowTypeInfo) else ()
@@ -179,19 +190,42 @@ def _found_in(declared: TypeInformation | None, position: int | str) -> int | st
 def key_selector_of(
     selector: Any, key_type: TypeInformation | None
 ) -> tuple[Callable[[Any], Any], TypeInformation | None]:
-    """Return a callable that extracts the key, and the key's type if known."""
+    """Return a callable that extracts the key, and the key's type or None. A str names a field of the records."""
+    if isinstance(selector, str):
+        return FieldKey((selector,)), key_type
     if isinstance(selector, type) and hasattr(selector, "get_key"):
         raise class_given(selector)
     select = getattr(selector, "get_key", selector)
     if not callable(select):
-        raise TypeError(f"a key selector must be a callable, e.g. lambda value: value[0], got {selector!r}")
+        raise TypeError(
+            f"a key selector must be a callable, e.g. lambda value: value[0], or the name of a field, got {selector!r}"
+        )
     check_parameters(select, KeySelector.get_key, "the key selector")
     key_type = key_type or from_function(select)
     return captured_call(select), key_type
 
 
+def key_of(
+    selector: Any, more: Sequence[Any], *, key_type: TypeInformation | None, record_type: TypeInformation | None
+) -> tuple[Callable[[Any], Any], TypeInformation | None]:
+    """Return what `key_selector_of` returns, for the arguments of `key_by`: a selector and its type, or fields."""
+    if not isinstance(selector, str):
+        if len(more) > 1:
+            raise TypeError("key_by takes a key selector and a type, or names of fields")
+        return key_selector_of(selector, more[0] if more else key_type)
+    if more and isinstance(more[-1], TypeInformation):
+        *more, key_type = more
+    for field in more:
+        if not isinstance(field, str):
+            raise TypeError(f"expected names of fields after {selector!r}, got {field!r}")
+    select = FieldKey((selector, *more))
+    for field in select.fields:
+        field_of(field, record_type)
+    return select, key_type or select.key_type(record_type)
+
+
 def common_key_type(first: TypeInformation | None, second: TypeInformation | None) -> TypeInformation | None:
-    """Return the type of the keys of both streams, if known. Raises ValueError if two are declared."""
+    """Return the type of the keys of both streams, or None. Raises ValueError if two different ones are declared."""
     if first is not None and second is not None and first != second:
         raise ValueError(f"both streams must have keys of one type, got {first} and {second}")
     return first or second
@@ -206,7 +240,7 @@ def checked_count(what: str, value: object, least: int) -> int:
 
 
 def check_output_tag(output_tag: Any) -> None:
-    """Raise TypeError if it is no OutputTag."""
+    """Raise TypeError if it is not an OutputTag."""
     if not isinstance(output_tag, OutputTag):
         raise TypeError(f"expected an OutputTag such as OutputTag('late'), got {output_tag!r}")
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any, TypeVar
 
-from penstock.api.functions.asynchronous import AsyncFunction
-from penstock.api.functions.retry_strategies import NO_RETRY_STRATEGY, AsyncRetryStrategy
+from penstock.api.functions.asynchronous import NO_RETRY_STRATEGY, AsyncFunction, AsyncRetryStrategy
 from penstock.common.doors import pyflink_names
 from penstock.common.time import TimeLength, to_milliseconds
 from penstock.common.typeinfo import TypeInformation
@@ -20,13 +19,13 @@ OUT = TypeVar("OUT")
 
 
 class AsyncDataStream:
-    """Calls an AsyncFunction for each record of a stream, many at a time, and emits what the calls return.
+    """Calls an AsyncFunction for each record of a stream, many at the same time, and emits the results.
 
-    For all methods: `timeout` (milliseconds, or a length of time; 0: no limit) is for each record, over all retries;
-    when it is over, `AsyncFunction.timeout` says what becomes of the record. At most `capacity` records are in flight
-    in each subtask: with more, the stream waits. What is in flight is part of each checkpoint, and is called for again
-    after a restore. Raise TypeError for what is no stream or AsyncFunction, ValueError for a capacity below 1 or a
-    negative timeout.
+    For all methods: `timeout` (milliseconds, or a duration; 0: no limit) applies to each record, including retries.
+    After it, the result of `AsyncFunction.timeout` is emitted. At most `capacity` records are in flight in each
+    subtask; then the stream waits. Records in flight are part of checkpoints, and called again after a restore. The
+    methods raise TypeError if the arguments are not a stream and an AsyncFunction, ValueError for a capacity below 1 or
+    a negative timeout.
     """
 
     @staticmethod
@@ -37,8 +36,16 @@ class AsyncDataStream:
         capacity: int = 100,
         output_type: TypeInformation | None = None,
     ) -> DataStream[OUT]:
-        """Emit results as they come. They overtake no watermark, and no watermark overtakes them."""
-        return _waited(data_stream, async_function, timeout, NO_RETRY_STRATEGY, capacity, output_type, ordered=False)
+        """Emit results as they arrive. They do not overtake watermarks, and watermarks do not overtake them."""
+        return _waited(
+            stream=data_stream,
+            function=async_function,
+            timeout=timeout,
+            retries=NO_RETRY_STRATEGY,
+            capacity=capacity,
+            output_type=output_type,
+            ordered=False,
+        )
 
     @staticmethod
     def unordered_wait_with_retry(
@@ -49,8 +56,16 @@ class AsyncDataStream:
         capacity: int = 100,
         output_type: TypeInformation | None = None,
     ) -> DataStream[OUT]:
-        """Emit results as they come, and call again when the strategy says so."""
-        return _waited(data_stream, async_function, timeout, async_retry_strategy, capacity, output_type, ordered=False)
+        """Emit results as they arrive, and repeat calls as the strategy decides."""
+        return _waited(
+            stream=data_stream,
+            function=async_function,
+            timeout=timeout,
+            retries=async_retry_strategy,
+            capacity=capacity,
+            output_type=output_type,
+            ordered=False,
+        )
 
     @staticmethod
     def ordered_wait(
@@ -61,7 +76,15 @@ class AsyncDataStream:
         output_type: TypeInformation | None = None,
     ) -> DataStream[OUT]:
         """Emit results in the order of the records."""
-        return _waited(data_stream, async_function, timeout, NO_RETRY_STRATEGY, capacity, output_type, ordered=True)
+        return _waited(
+            stream=data_stream,
+            function=async_function,
+            timeout=timeout,
+            retries=NO_RETRY_STRATEGY,
+            capacity=capacity,
+            output_type=output_type,
+            ordered=True,
+        )
 
     @staticmethod
     def ordered_wait_with_retry(
@@ -72,8 +95,16 @@ class AsyncDataStream:
         capacity: int = 100,
         output_type: TypeInformation | None = None,
     ) -> DataStream[OUT]:
-        """Emit results in the order of the records, and call again when the strategy says so."""
-        return _waited(data_stream, async_function, timeout, async_retry_strategy, capacity, output_type, ordered=True)
+        """Emit results in the order of the records, and repeat calls as the strategy decides."""
+        return _waited(
+            stream=data_stream,
+            function=async_function,
+            timeout=timeout,
+            retries=async_retry_strategy,
+            capacity=capacity,
+            output_type=output_type,
+            ordered=True,
+        )
 
 
 def _waited(
@@ -98,13 +129,15 @@ def _waited(
         raise TypeError(f"expected a strategy such as AsyncRetryStrategy.fixed_delay(3, 100), got {retries!r}")
     timeout_ms = to_milliseconds(timeout)
     if timeout_ms < 0:
-        raise ValueError(f"a timeout can't be negative, got {timeout_ms} ms")
+        raise ValueError(f"the timeout must be 0 ms or more, got {timeout_ms} ms")
     capacity = checked_count("the capacity", capacity, 1)
     called = UserFunction.of_object(function, "async_invoke")
     name = "Async Wait"
-    operator = AsyncWaitOperator(name, called, timeout_ms, capacity, ordered, retries)
+    operator = AsyncWaitOperator(
+        name=name, function=called, timeout_ms=timeout_ms, capacity=capacity, ordered=ordered, retries=retries
+    )
     declared = output_type_of(function, "async_invoke", output_type, elements=True)
     return stream._operator(name, operator, declared)
 
 
-pyflink_names.answer(__name__)
+pyflink_names.resolve_missing_names(__name__)

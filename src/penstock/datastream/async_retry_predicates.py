@@ -1,4 +1,4 @@
-"""When an asynchronous call is tried again, at PyFlink's module path: for the builders of retry strategies."""
+"""Predicates for strategies that retry asynchronous calls, at PyFlink's module path."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ __all__ = ["empty_result_predicate", "exception_type_predicate", "has_exception_
 
 
 def empty_result_predicate(result: Sized | None) -> bool:
-    """Whether a call has no results."""
+    """Return whether a call has no results."""
     return result is None or len(result) == 0
 
 
 def has_exception_predicate(error: BaseException | None) -> bool:
-    """Whether a call has raised."""
+    """Return whether a call has raised."""
     return error is not None
 
 
 def exception_type_predicate(error: BaseException | None, expected_error_type: type[BaseException]) -> bool:
-    """Whether a call has raised an `expected_error_type`."""
+    """Return whether a call has raised an `expected_error_type`."""
     return isinstance(error, expected_error_type)

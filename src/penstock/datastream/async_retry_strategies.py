@@ -1,6 +1,6 @@
-"""When an asynchronous call is tried again, under PyFlink's module path."""
+"""Strategies that retry asynchronous calls, at PyFlink's module path."""
 
-from penstock.api.functions.retry_strategies import (
+from penstock.api.functions.asynchronous import (
     NO_RETRY_STRATEGY,
     ExponentialBackoffDelayRetryStrategy,
     FixedDelayRetryStrategy,

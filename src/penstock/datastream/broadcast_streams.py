@@ -1,4 +1,4 @@
-"""BroadcastStream: a stream that every subtask gets, with the states that it fills, and what it can be connected to.
+"""BroadcastStream: a stream that every subtask receives, with broadcast states, and its connection to other streams.
 
 Source: Flink docs, "The Broadcast State Pattern".
 """
@@ -30,7 +30,7 @@ _METHODS = ("process_element", "process_broadcast_element")
 
 
 class BroadcastStream(Unfinished, Generic[T2]):
-    """A stream every record of which goes to every subtask, and its broadcast states. Created by `broadcast`."""
+    """A stream whose records go to all subtasks, and its broadcast states. Created by `broadcast`."""
 
     next_call = "other_stream.connect(this).process(function)"
 
@@ -38,10 +38,10 @@ class BroadcastStream(Unfinished, Generic[T2]):
         self.input_stream = input_stream
         self.broadcast_state_descriptors = list(broadcast_state_descriptors)
         self.captured = captured_parts(broadcast_state_descriptors)
-        """The descriptors as they are in this call."""
+        """The descriptors as they were at the call: later changes have no effect."""
         names = [descriptor.get_name() for descriptor in broadcast_state_descriptors]
         if len(set(names)) < len(names):
-            raise ValueError(f"broadcast states need names of their own, got {names}")
+            raise ValueError(f"broadcast states need different names, got {names}")
 
 
 class BroadcastConnectedStream(Unfinished, Generic[T1, T2]):
@@ -62,9 +62,9 @@ class BroadcastConnectedStream(Unfinished, Generic[T1, T2]):
     ) -> DataStream[R]:
         """Apply a function to both streams: any number of results, and side outputs with `yield tag, value`.
 
-        A keyed stream takes a KeyedBroadcastProcessFunction, any other a BroadcastProcessFunction; TypeError is raised
-        if it is the other one. In batched mode all that is broadcast is processed first. Event time is the minimum over
-        both streams: a broadcast stream without watermarks holds it back.
+        A keyed stream needs a KeyedBroadcastProcessFunction, other streams a BroadcastProcessFunction. In batched mode
+        all broadcast records are processed first. Event time is the minimum over both streams: a broadcast stream
+        without watermarks holds it back. Raises TypeError for the wrong kind of function.
         """
         stream = self.non_broadcast_stream
         keyed = isinstance(stream, KeyedStream)
@@ -76,7 +76,7 @@ class BroadcastConnectedStream(Unfinished, Generic[T1, T2]):
         function, second = as_two_functions(func, _METHODS, interface)
         if isinstance(func, other):
             raise TypeError(
-                f"the stream has {'a' if keyed else 'no'} key, so process takes a {interface.__name__}; "
+                f"the stream has {'a' if keyed else 'no'} key, so process needs a {interface.__name__}; "
                 f"{type(func).__name__} is a {other.__name__}"
             )
         declared = common_output_type(func, _METHODS, output_type, elements=True)
@@ -84,9 +84,17 @@ class BroadcastConnectedStream(Unfinished, Generic[T1, T2]):
         operator: Operator
         if isinstance(stream, KeyedStream):
             name = "Co-Process-Broadcast-Keyed"
-            operator = KeyedBroadcastProcessOperator(name, stream.key_selector, descriptors, function, second)
+            operator = KeyedBroadcastProcessOperator(
+                name=name, key_selector=stream.key_selector, descriptors=descriptors, function=function, second=second
+            )
         else:
             name = "Co-Process-Broadcast"
             operator = BroadcastProcessOperator(name, descriptors, function, second)
         operator.captured = captured(operator, self.broadcast_stream.captured)
-        return two_input_stream(name, stream, self.broadcast_stream.input_stream, operator, declared)
+        return two_input_stream(
+            name=name,
+            stream1=stream,
+            stream2=self.broadcast_stream.input_stream,
+            operator=operator,
+            output_type=declared,
+        )

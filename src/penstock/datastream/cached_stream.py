@@ -1,4 +1,4 @@
-"""CachedDataStream: a stream whose records are kept between jobs. Created by `DataStream.cache`.
+"""CachedDataStream: a stream whose records later jobs reuse. Created by `DataStream.cache`.
 
 Source: Flink docs, "Operators", Cache; FLIP-205.
 """
@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from penstock.common.errors import ProgramError
 from penstock.common.watermark_strategy import WatermarkStrategy
-from penstock.connectors.base.kept_records import KeptRecordsSource
+from penstock.connectors.base.cached_records import CachedRecordsSource
 from penstock.datastream.data_stream import DataStream
 from penstock.engine.jobmaster.results.result_sinks import ResultSink
 from penstock.engine.plan.transformations import CacheTransformation, OperatorTransformation, SourceTransformation
@@ -20,11 +20,11 @@ T = TypeVar("T")
 
 
 class CachedDataStream(DataStream[T]):
-    """A stream that is computed once: the first job of the environment that needs it keeps its records for later ones.
+    """A stream that is computed once: the first job of the environment that needs it stores its records for later jobs.
 
-    Only in BATCH mode, as in Flink: a job in STREAMING mode may read what a job in BATCH mode has kept. The records are
-    kept with their timestamps in the program's own process, and go to the workers with each job that reads them, so
-    cache what fits into its memory. A job that fails keeps nothing.
+    As in Flink, only a job in BATCH mode fills the cache; jobs in STREAMING mode may read it. The records are stored
+    with their timestamps in the memory of the program's process and are sent to the workers with each job that reads
+    them. A failed job stores nothing.
     """
 
     def __init__(self, stream: DataStream[T]) -> None:
@@ -40,11 +40,11 @@ class CachedDataStream(DataStream[T]):
 def filling(
     cache: CacheTransformation, next_id: Callable[[], int], batched: bool
 ) -> tuple[OperatorTransformation, ResultSink]:
-    """The sink that fills a cache, and what receives its records in the program. Raises ProgramError in STREAMING."""
+    """Return the sink that fills a cache, and its receiver in the program. Raises ProgramError in STREAMING mode."""
     if not batched:
         raise ProgramError(
-            f"cache() keeps the result of '{cache.inputs[0].name}' only in BATCH mode: run the job that computes it "
-            "with execution.runtime-mode: BATCH, or leave cache() out"
+            f"cache() stores the result of '{cache.inputs[0].name}' only in BATCH mode: run the job that computes it "
+            "with execution.runtime-mode: BATCH, or remove cache()"
         )
     id = next_id()
     sink = OperatorTransformation(id, "Cache", [cache], CacheOperator("Cache", id), is_sink=True)
@@ -54,7 +54,7 @@ def filling(
 
 
 class _FillingResults(ResultSink):
-    """Keeps records until the job has succeeded."""
+    """Collects records, and fills the cache when the job has succeeded."""
 
     exactly_once = True
 
@@ -63,7 +63,7 @@ class _FillingResults(ResultSink):
         self._next_id = next_id
         self._parts: dict[int, list[tuple[Any, int | None]]] = {}
 
-    def take(self, subtask: int, values: list[Any]) -> None:
+    def accept(self, subtask: int, values: list[Any]) -> None:
         self._parts.setdefault(subtask, []).extend(values)
 
     def restarted(self) -> None:
@@ -72,12 +72,12 @@ class _FillingResults(ResultSink):
     def succeeded(self) -> None:
         parts = [self._parts[subtask] for subtask in sorted(self._parts)]
         source = SourceTransformation(
-            self._next_id(),
-            "Cached Source",
-            KeptRecordsSource(parts),
-            WatermarkStrategy.no_watermarks(),
-            self._cache.output_type,
-            self._cache.inputs[0].parallelism,
+            id=self._next_id(),
+            name="Cached Source",
+            source=CachedRecordsSource(parts),
+            strategy=WatermarkStrategy.no_watermarks(),
+            output_type=self._cache.output_type,
+            parallelism=self._cache.inputs[0].parallelism,
         )
         source.is_nameless = True
         self._cache.fill(source)

@@ -14,10 +14,10 @@ _INTERVAL_MS_MIN = 10
 
 
 class CheckpointConfig:
-    """How checkpoints are taken and retained. Setters write to the configuration passed to the constructor.
+    """Settings of checkpoints. Setters write to the configuration passed to the constructor.
 
-    Durations are given as Duration, Time, timedelta or int milliseconds, and returned as int milliseconds.
-    Source: Flink docs, "Checkpointing".
+    Setters accept durations as Duration, Time, timedelta or int milliseconds; getters return int milliseconds. Source:
+    Flink docs, "Checkpointing".
     """
 
     if not TYPE_CHECKING:
@@ -29,11 +29,11 @@ class CheckpointConfig:
         self._configuration = Configuration() if configuration is None else configuration
 
     def is_checkpointing_enabled(self) -> bool:
-        """Return whether checkpoints are enabled, that is, an interval is set."""
+        """Return whether checkpoints are enabled: an interval is set."""
         return self.get_checkpoint_interval() > 0
 
     def get_checkpointing_mode(self) -> CheckpointingMode:
-        """Return the consistency mode; as in Flink, AT_LEAST_ONCE as long as there are no checkpoints."""
+        """Return the consistency mode. As in Flink it is AT_LEAST_ONCE while checkpoints are disabled."""
         if not self.is_checkpointing_enabled():
             return CheckpointingMode.AT_LEAST_ONCE
         return self._configuration.get(options.CHECKPOINTING_MODE)
@@ -44,7 +44,7 @@ class CheckpointConfig:
         return self
 
     def get_checkpoint_interval(self) -> int:
-        """Return the milliseconds from the start of one checkpoint to the start of the next; -1: disabled."""
+        """Return the milliseconds from the start of one checkpoint to the start of the next, or -1 if disabled."""
         interval_ms = self._configuration.get(options.CHECKPOINT_INTERVAL)
         return -1 if interval_ms is None else interval_ms
 
@@ -65,7 +65,7 @@ class CheckpointConfig:
         return self._configuration.get(options.CHECKPOINT_MIN_PAUSE)
 
     def set_min_pause_between_checkpoints(self, min_pause_between_checkpoints: TimeLength) -> CheckpointConfig:
-        """Set the minimum pause between checkpoints, which then never overlap. Raises ValueError if negative."""
+        """Set the minimum pause between checkpoints. Above 0 they never overlap. Raises ValueError if negative."""
         return self._set_ms(options.CHECKPOINT_MIN_PAUSE.key, min_pause_between_checkpoints, 0)
 
     def get_max_concurrent_checkpoints(self) -> int:
@@ -101,55 +101,58 @@ class CheckpointConfig:
     def set_externalized_checkpoint_retention(
         self, retention_mode: ExternalizedCheckpointRetention
     ) -> CheckpointConfig:
-        """Set whether the latest checkpoints are retained when the job is cancelled."""
+        """Set whether the latest checkpoints are retained when the job is canceled."""
         self._configuration.set(options.CHECKPOINT_RETENTION, retention_mode)
         return self
 
     def is_externalized_checkpoints_enabled(self) -> bool:
-        """Return whether checkpoints are retained after the job fails."""
+        """Return whether the latest checkpoints are retained when the job is canceled."""
         retention = self.get_externalized_checkpoint_retention()
         return retention is not ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS
 
     def get_externalized_checkpoint_retention(self) -> ExternalizedCheckpointRetention:
-        """Return whether the latest checkpoints are retained when the job is cancelled."""
+        """Return the retention of checkpoints when the job is canceled."""
         return self._configuration.get(options.CHECKPOINT_RETENTION)
 
     def is_unaligned_checkpoints_enabled(self) -> bool:
-        """Return whether barriers may overtake records. Those of AT_LEAST_ONCE are not aligned, and overtake none."""
+        """Return whether barriers may overtake records.
+
+        It is False for AT_LEAST_ONCE, whose barriers are not aligned.
+        """
         is_exactly_once = self.get_checkpointing_mode() is CheckpointingMode.EXACTLY_ONCE
         return is_exactly_once and self._configuration.get(options.UNALIGNED_CHECKPOINTS)
 
     def enable_unaligned_checkpoints(self, enabled: bool = True) -> CheckpointConfig:
-        """Let barriers overtake records, which are stored with the checkpoint, instead of waiting for them.
+        """Let barriers overtake records instead of waiting for them. Overtaken records are stored with the checkpoint.
 
-        Savepoints, loops and inputs that are broadcast stay aligned. Source: Flink docs, "Checkpointing under
-        backpressure".
+        Savepoints, loops and broadcast inputs stay aligned. Source: Flink docs, "State Backends & Checkpointing",
+        unaligned checkpoints.
         """
         self._configuration.set(options.UNALIGNED_CHECKPOINTS, enabled)
         return self
 
     def disable_unaligned_checkpoints(self) -> CheckpointConfig:
-        """Barriers wait for each other, which is the default."""
+        """Let tasks align barriers. The default."""
         return self.enable_unaligned_checkpoints(False)
 
     def set_aligned_checkpoint_timeout(self, alignment_timeout: TimeLength) -> CheckpointConfig:
-        """Set the age at which a checkpoint becomes unaligned where its barriers still wait, if that is enabled."""
+        """Set the age at which a checkpoint becomes unaligned, if unaligned checkpoints are enabled."""
         return self._set_ms(options.ALIGNED_CHECKPOINT_TIMEOUT.key, alignment_timeout, 0)
 
     def get_aligned_checkpoint_timeout(self) -> Duration:
-        """Return the time after which an aligned checkpoint becomes unaligned."""
+        """Return the age at which an aligned checkpoint becomes unaligned."""
         return Duration.of_millis(self._configuration.get(options.ALIGNED_CHECKPOINT_TIMEOUT))
 
     def set_alignment_timeout(self, alignment_timeout: TimeLength) -> CheckpointConfig:
-        """Alias of `set_aligned_checkpoint_timeout`, which Flink prefers."""
+        """Call `set_aligned_checkpoint_timeout`, the name that Flink prefers."""
         return self.set_aligned_checkpoint_timeout(alignment_timeout)
 
     def get_alignment_timeout(self) -> Duration:
-        """Alias of `get_aligned_checkpoint_timeout`, which Flink prefers."""
+        """Call `get_aligned_checkpoint_timeout`, the name that Flink prefers."""
         return self.get_aligned_checkpoint_timeout()
 
     def set_force_unaligned_checkpoints(self, force_unaligned_checkpoints: bool = True) -> CheckpointConfig:
-        """Request unaligned checkpoints even for programs with cycles or custom partitioners."""
+        """Let barriers overtake records even for programs with cycles or custom partitioners."""
         self._configuration.set(options.FORCE_UNALIGNED_CHECKPOINTS, force_unaligned_checkpoints)
         return self
 
@@ -165,4 +168,4 @@ class CheckpointConfig:
         return self
 
 
-pyflink_names.answer(__name__)
+pyflink_names.resolve_missing_names(__name__)

@@ -1,4 +1,4 @@
-"""Functions that keep operator state or are notified of checkpoints, by Flink's Java names."""
+"""Functions with operator state or notifications of checkpoints, with Flink's Java names."""
 
 from penstock.api.functions.checkpointed import (
     CheckpointedFunction,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -13,10 +13,10 @@ T = TypeVar("T")
 
 
 class CloseableIterator(Generic[T]):
-    """Iterates over the values; closing it cancels a running job. Raises the job's failure during iteration."""
+    """Iterates over the values. Closing it cancels a running job. The iteration raises the job's error."""
 
-    def __init__(self, results: CollectedResults, client: Any) -> None:
-        self._values: Iterator[T] = iter(results)
+    def __init__(self, results: CollectedResults, client: Any, convert: Callable[[Any], T] | None = None) -> None:
+        self._values: Iterator[T] = iter(results) if convert is None else map(convert, results)
         self._client = client
         self._exhausted = False
 
@@ -29,7 +29,7 @@ class CloseableIterator(Generic[T]):
         except StopIteration:
             if not self._exhausted:
                 self._exhausted = True
-                # Its last value comes before its end: what the job stored is deleted then, and its slots are free.
+                # The last value arrives before the job's end. Wait until its files are deleted and its slots are free.
                 self._client.get_job_execution_result().result()
             raise
         except KeyboardInterrupt as interrupt:
@@ -50,7 +50,7 @@ class CloseableIterator(Generic[T]):
         return self._client
 
     def close(self) -> None:
-        """Stop iterating; cancel the job if it is still running."""
+        """Stop iterating, and cancel the job if it is still running."""
         if not self._exhausted:
             self._exhausted = True
             self._client.close_results()

@@ -1,14 +1,16 @@
-"""DataStream: the fluent API of programs. Each method validates its arguments and adds a transformation."""
+"""DataStream: the API of programs. Each method validates its arguments and adds a transformation."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_args, overload
 
+from penstock.api.functions.failed_record import OnError
 from penstock.api.output_tag import OutputTag
 from penstock.api.sink import Sink
 from penstock.api.state.descriptors import MapStateDescriptor
 from penstock.common.doors import pyflink_names
+from penstock.common.doors.extras import POLARS, package_of
 from penstock.common.errors import ProgramError
 from penstock.common.execution_config import ExecutionConfig
 from penstock.common.time import TimeLength
@@ -21,12 +23,23 @@ from penstock.datastream.arguments import (
     check_needs_no_key,
     check_output_tag,
     checked_count,
+    checked_on_error,
+    described,
+    key_of,
     key_selector_of,
     output_type_of,
     partitioner_of,
     projected_type,
 )
-from penstock.datastream.functions import FilterFunction, FlatMapFunction, KeySelector, MapFunction, ProcessFunction
+from penstock.datastream.column_types import BatchFormatName, columns_of, given_columns, row_type_of
+from penstock.datastream.functions import (
+    FilterFunction,
+    FlatMapFunction,
+    KeySelector,
+    MapBatchesFunction,
+    MapFunction,
+    ProcessFunction,
+)
 from penstock.datastream.next_call import missing_method
 from penstock.datastream.operator_settings import OperatorSettings, buffer_timeout
 from penstock.datastream.program_ends import collected, printed, written
@@ -50,13 +63,18 @@ from penstock.engine.runtime.network.partitioners import (
     RescalePartitioner,
     ShufflePartitioner,
 )
+from penstock.engine.runtime.operators.function import UserFunction
+from penstock.engine.runtime.operators.function_adapters import FilterAdapter, FlatMapAdapter, MapAdapter
+from penstock.engine.runtime.operators.guarded import guarded
 from penstock.engine.runtime.operators.process import ProcessOperator
 from penstock.engine.runtime.operators.stateless import FilterOperator, FlatMapOperator, MapOperator, Projection
 from penstock.engine.runtime.operators.timestamps import TimestampsAndWatermarksOperator
 
 if TYPE_CHECKING:
+    import pyarrow
     from pyspark.sql import DataFrame
 
+    from penstock.common.types.composite_types import RowTypeInfo
     from penstock.datastream.broadcast_streams import BroadcastConnectedStream, BroadcastStream
     from penstock.datastream.cached_stream import CachedDataStream
     from penstock.datastream.collected import CloseableIterator
@@ -90,7 +108,7 @@ class DataStream(OperatorSettings, Generic[T]):
             raise missing_method(type(self), name, KeyedStream)
 
     def get_type(self) -> TypeInformation:
-        """Return the type of the values: declared or from type hints, else pickled."""
+        """Return the type of the values: declared, else from type hints, else PICKLED_BYTE_ARRAY."""
         return self._transformation.output_type or Types.PICKLED_BYTE_ARRAY()
 
     def get_execution_environment(self) -> StreamExecutionEnvironment:
@@ -109,65 +127,96 @@ class DataStream(OperatorSettings, Generic[T]):
         return self
 
     def set_buffer_timeout(self, timeout_millis: TimeLength) -> DataStream[T]:
-        """Flush incomplete buffers after this time (ms): 0 after each step, -1 after that of the environment.
+        """Flush incomplete buffers after this time (ms). 0: after each step. -1: after the environment's timeout.
 
-        The time in which the task has work and waits for a core does not count, up to ten times this time.
-        Source: PyFlink, DataStream.set_buffer_timeout. For the environment -1 means "only when full".
+        Time during which the task has work and waits for a core does not count, up to ten times the timeout. (For the
+        environment, -1 means "only when full".) Source: PyFlink, DataStream.set_buffer_timeout.
         """
         timeout_ms = buffer_timeout(timeout_millis)
         self._operator_for("set_buffer_timeout").buffer_timeout_ms = None if timeout_ms == -1 else timeout_ms
         return self
 
     def start_new_chain(self) -> DataStream[T]:
-        """Do not chain the operator to its predecessors."""
+        """Don't chain the operator to its predecessors."""
         self._operator_for("start_new_chain").chaining = Chaining.HEAD
         return self
 
     # Transformations of single records.
 
     @overload
-    def map(self, func: MapFunction[T, R], output_type: TypeInformation | None = None) -> DataStream[R]: ...
+    def map(
+        self, func: MapFunction[T, R], output_type: TypeInformation | None = None, *, on_error: OnError = "fail"
+    ) -> DataStream[R]: ...
     @overload
-    def map(self, func: Callable[[T], R], output_type: TypeInformation | None = None) -> DataStream[R]: ...
-    def map(self, func: Any, output_type: TypeInformation | None = None) -> DataStream[Any]:
-        """Emit one result per record: `func` is a callable or a MapFunction."""
-        function = as_function(func, "map", MapFunction)
-        return self._operator("Map", MapOperator("Map", function), output_type_of(func, "map", output_type))
+    def map(
+        self, func: Callable[[T], R], output_type: TypeInformation | None = None, *, on_error: OnError = "fail"
+    ) -> DataStream[R]: ...
+    def map(
+        self, func: Any, output_type: TypeInformation | None = None, *, on_error: OnError = "fail"
+    ) -> DataStream[Any]:
+        """Emit one result per record. `func` is a callable or a MapFunction.
 
-    @overload
-    def flat_map(self, func: FlatMapFunction[T, R], output_type: TypeInformation | None = None) -> DataStream[R]: ...
+        `on_error`: what happens to a record on which `func` fails. "fail": the job fails. "skip": the record is
+        skipped and counted. An OutputTag: the same, and its side output gets a FailedRecord. This argument, here and in
+        `flat_map`, `filter` and `process`, is penstock's own.
+        """
+        function = as_function(func, "map", MapFunction)
+        declared = output_type_of(func, "map", output_type)
+        if checked_on_error(on_error) == "fail":
+            return self._operator("Map", MapOperator("Map", function), declared)
+        return self._process("Map", MapAdapter.adapted_function(function), on_error, declared)
+
     @overload
     def flat_map(
-        self, func: Callable[[T], Iterable[R] | None], output_type: TypeInformation | None = None
+        self, func: FlatMapFunction[T, R], output_type: TypeInformation | None = None, *, on_error: OnError = "fail"
     ) -> DataStream[R]: ...
-    def flat_map(self, func: Any, output_type: TypeInformation | None = None) -> DataStream[Any]:
-        """Emit any number of results per record: `func` returns an iterable, is a generator, or returns None."""
+    @overload
+    def flat_map(
+        self,
+        func: Callable[[T], Iterable[R] | None],
+        output_type: TypeInformation | None = None,
+        *,
+        on_error: OnError = "fail",
+    ) -> DataStream[R]: ...
+    def flat_map(
+        self, func: Any, output_type: TypeInformation | None = None, *, on_error: OnError = "fail"
+    ) -> DataStream[Any]:
+        """Emit any number of results per record. `func` is a generator, or returns an iterable or None.
+
+        `on_error`: see `map`. Results that were emitted before the error stay.
+        """
         function = as_function(func, "flat_map", FlatMapFunction)
-        return self._operator(
-            "Flat Map",
-            FlatMapOperator("Flat Map", function),
-            output_type_of(func, "flat_map", output_type, elements=True),
-        )
+        declared = output_type_of(func, "flat_map", output_type, elements=True)
+        if checked_on_error(on_error) == "fail":
+            return self._operator("Flat Map", FlatMapOperator("Flat Map", function), declared)
+        return self._process("Flat Map", FlatMapAdapter.adapted_function(function), on_error, declared)
 
-    def filter(self, func: FilterFunction[T] | Callable[[T], Any]) -> DataStream[T]:
-        """Keep the records for which `func` returns true."""
+    def filter(self, func: FilterFunction[T] | Callable[[T], Any], *, on_error: OnError = "fail") -> DataStream[T]:
+        """Keep the records for which `func` returns true. `on_error`: see `map`."""
         function = as_function(func, "filter", FilterFunction)
-        return self._operator("Filter", FilterOperator("Filter", function), self._transformation.output_type)
+        same_type = self._transformation.output_type
+        if checked_on_error(on_error) == "fail":
+            return self._operator("Filter", FilterOperator("Filter", function), same_type)
+        return self._process("Filter", FilterAdapter.adapted_function(function), on_error, same_type)
 
-    def process(self, func: ProcessFunction[T, R], output_type: TypeInformation | None = None) -> DataStream[R]:
-        """Apply a ProcessFunction: any number of results, side outputs with `yield tag, value`.
+    def process(
+        self, func: ProcessFunction[T, R], output_type: TypeInformation | None = None, *, on_error: OnError = "fail"
+    ) -> DataStream[R]:
+        """Apply a ProcessFunction: any number of results, and side outputs with `yield tag, value`.
+
+        `on_error`: see `map`. What was emitted or written to state before the error stays.
 
         Raises TypeError for a KeyedProcessFunction: this stream has no key.
         """
         check_needs_no_key(func)
         function = as_function(func, "process_element", ProcessFunction)
         declared = output_type_of(func, "process_element", output_type, elements=True)
-        return self._operator("Process", ProcessOperator("Process", function), declared)
+        return self._process("Process", function, on_error, declared)
 
     def project(self, *field_indexes: int) -> DataStream[Any]:
         """Select fields of tuples or rows by position, in the given order.
 
-        Raises TypeError if another type is declared for the stream, ValueError for a position that can't be.
+        Raises TypeError if the stream has a declared type without fields, ValueError for an invalid position.
         """
         field_indexes = tuple(checked_count("a position of project", index, 0) for index in field_indexes or (None,))
         declared = self._transformation.output_type
@@ -176,9 +225,9 @@ class DataStream(OperatorSettings, Generic[T]):
         return self._operator("Projection", MapOperator("Projection", function), projected)
 
     def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> DataStream[T]:
-        """Assign timestamps and generate watermarks from here on, replacing those from upstream.
+        """Assign timestamps and generate watermarks, which replace those from upstream.
 
-        Raises ValueError for a strategy with watermark alignment: only a source can wait for others.
+        Raises ValueError for a strategy with watermark alignment, because only a source can wait for others.
         """
         if not isinstance(watermark_strategy, WatermarkStrategy):
             raise TypeError(f"expected a WatermarkStrategy, got {watermark_strategy!r}")
@@ -195,7 +244,7 @@ class DataStream(OperatorSettings, Generic[T]):
         if not isinstance(self._transformation, OperatorTransformation):
             raise ValueError(
                 f"only an operator has side outputs: call it on the stream returned by process() for "
-                f"'{output_tag.tag_id}', not on one that is partitioned, a union or a side output itself"
+                f"'{output_tag.tag_id}', not on a partitioned stream, a union or a side output"
             )
         return DataStream(
             self.environment,
@@ -205,10 +254,10 @@ class DataStream(OperatorSettings, Generic[T]):
     # Transformations of several streams.
 
     def union(self, *streams: DataStream[T]) -> DataStream[T]:
-        """Merge this stream with others of the same type, without an order between them."""
+        """Merge this stream with others of the same type. The order between them is not defined."""
         for stream in streams:
             if not isinstance(stream, DataStream):
-                raise TypeError(f"union takes streams, got {stream!r}")
+                raise TypeError(f"expected streams for union, got {stream!r}")
             check_one_environment("union", self, stream)
         inputs = [self._transformation, *(stream._transformation for stream in streams)]
         return DataStream(self.environment, UnionTransformation(self.environment.next_id(), inputs))
@@ -221,7 +270,7 @@ class DataStream(OperatorSettings, Generic[T]):
         """Let one function read this stream and `ds`, which may be of another type, with shared state.
 
         With a BroadcastStream (`broadcast` with descriptors) the function has broadcast state. Raises TypeError if `ds`
-        is no stream.
+        is not a stream.
         """
         from penstock.datastream.broadcast_streams import BroadcastConnectedStream, BroadcastStream
         from penstock.datastream.connected_streams import ConnectedStreams
@@ -230,7 +279,7 @@ class DataStream(OperatorSettings, Generic[T]):
             return BroadcastConnectedStream(self, ds)
         if isinstance(ds, DataStream):
             return ConnectedStreams(self, ds)
-        raise TypeError(f"connect takes a stream, got {ds!r}")
+        raise TypeError(f"expected a stream for connect, got {ds!r}")
 
     def join(self, other_stream: DataStream[U]) -> JoinedStreams[T, U]:
         """Join with another stream by key and window: `join(other).where(f).equal_to(g).window(w).apply(function)`."""
@@ -239,26 +288,26 @@ class DataStream(OperatorSettings, Generic[T]):
         return JoinedStreams(self, other_stream)
 
     def co_group(self, other_stream: DataStream[U]) -> CoGroupedStreams[T, U]:
-        """Group with another stream by key and window: as `join`, but the function gets all records at once."""
+        """Group with another stream by key and window: like `join`, but a call receives all records of both."""
         from penstock.datastream.joined_streams import CoGroupedStreams
 
         return CoGroupedStreams(self, other_stream)
 
     def iterate(self, max_wait_time: TimeLength = 0) -> IterativeStream[T]:
-        """Begin an iteration: a stream of these records and of what `close_with` feeds back to it.
+        """Begin an iteration: a stream of these records and of the records that `close_with` feeds back.
 
-        The loop ends when its inputs have ended and nothing is in flight in it; with `max_wait_time` (ms, or a length
-        of time) also when its inputs have ended and nothing has come back for so long. In STREAMING mode only. Raises
-        ValueError if `max_wait_time` is negative. Source: Flink, DataStream.iterate.
+        The loop ends when its inputs have ended and no record is in flight in it; with `max_wait_time` (ms, or a
+        duration) also when no record has come back for that time since. It needs STREAMING mode. Raises ValueError if
+        `max_wait_time` is negative. Source: Flink, DataStream.iterate.
         """
         from penstock.datastream.iterative_stream import IterativeStream
 
         return IterativeStream(self, max_wait_time)
 
     def cache(self) -> CachedDataStream[T]:
-        """The same stream, whose records the first job that reads it keeps for the jobs of this environment after it.
+        """Return the same stream with a cache: the first job that reads it stores its records for later jobs.
 
-        In BATCH mode only: see CachedDataStream. Source: Flink docs, "Operators", Cache.
+        It needs BATCH mode: see CachedDataStream. Source: Flink docs, "Operators", Cache.
         """
         from penstock.datastream.cached_stream import CachedDataStream
 
@@ -266,18 +315,87 @@ class DataStream(OperatorSettings, Generic[T]):
 
     # Partitioning.
 
+    @overload
     def key_by(
         self, key_selector: KeySelector[T, K] | Callable[[T], K], key_type: TypeInformation | None = None
-    ) -> KeyedStream[T, K]:
-        """Partition the stream by key: equal keys go to the same subtask. `key_selector` is a callable or KeySelector.
+    ) -> KeyedStream[T, K]: ...
+    @overload
+    def key_by(
+        self, key_selector: str, *fields: str, key_type: TypeInformation | None = None
+    ) -> KeyedStream[T, Any]: ...
+    def key_by(self, key_selector: Any, *fields: Any, key_type: TypeInformation | None = None) -> KeyedStream[T, Any]:
+        """Partition the stream by key: records with equal keys go to the same subtask.
 
-        A key that is a list or dict is copied, and can't be changed.
+        `key_selector` is a callable or a KeySelector, or the name of a field: `key_by("airport")`. Several names make a
+        tuple the key: `key_by("airport", "day")`. Fields are those of a dict, of a Row with field names, or attributes.
+        A list or dict as a key is copied and can't be changed. Raises ValueError if the declared type of the stream
+        lacks a field. Source: Flink docs, "Operators", KeyBy.
         """
         from penstock.datastream.keyed_stream import KeyedStream
 
-        select, key_type = key_selector_of(key_selector, key_type)
-        partitioned = self._partition(HashPartitioner(select))
-        return KeyedStream(self.environment, partitioned._transformation, self._transformation, select, key_type)
+        before = self._without_key
+        select, key_type = key_of(key_selector, fields, key_type=key_type, record_type=before.output_type)
+        return KeyedStream(
+            environment=self.environment,
+            transformation=PartitionTransformation(self.environment.next_id(), before, HashPartitioner(select)),
+            before=before,
+            key_selector=select,
+            key_type=key_type,
+        )
+
+    def as_columns(self, record_type: RowTypeInfo | pyarrow.Schema | type[Any] | None = None) -> DataStream[T]:
+        """Convert the records to columns: batches of Arrow, which `map_batches` passes to functions.
+
+        `record_type`: a Types.ROW_NAMED, a dataclass or NamedTuple with type hints, or a pyarrow.Schema; the stream's
+        declared type by default. Records are dicts, Rows, tuples or objects with these fields. Operators that need
+        records get them: Rows, objects of the class, or dicts for a schema. Raises TypeError without columns; a record
+        that does not fit fails the job. This is not in PyFlink.
+        """
+        from penstock.engine.runtime.columns.operators import TO_COLUMNS, ToColumnsOperator
+
+        columns = columns_of(record_type if record_type is not None else self._transformation.output_type)
+        return self._operator(TO_COLUMNS, ToColumnsOperator(columns), row_type_of(columns))
+
+    def as_rows(self) -> DataStream[T]:
+        """Convert columns to records here, and not where an operator needs them; a stream of records stays as it is."""
+        from penstock.engine.runtime.columns.operators import TO_ROWS, ToRowsOperator
+
+        columns = given_columns(self._transformation)
+        if columns is None:
+            return self
+        return self._operator(TO_ROWS, ToRowsOperator(columns), described(row_type_of(columns)))
+
+    def map_batches(
+        self,
+        func: MapBatchesFunction | Callable[[Any], Any],
+        batch_format: BatchFormatName = "arrow",
+        *,
+        output_type: RowTypeInfo | pyarrow.Schema | type[Any] | None = None,
+    ) -> DataStream[Any]:
+        """Call `func` with the columns of several records at a time, and emit the columns that it returns.
+
+        `batch_format`: what `func` receives and returns. "arrow": a pyarrow.RecordBatch (it may return a Table);
+        "pandas": a DataFrame; "numpy": a dict from name to array; "polars": a DataFrame (`penstock-streams[polars]`).
+        `output_type`: the columns that it returns, as in `as_columns`; by default those that it receives. A stream of
+        records is converted by its declared type, see `as_columns`.
+
+        A batch is a chunk: a few records at a low rate, thousands at a high one. In a stream with timestamps `func`
+        must return a row for each row, in order, and the row keeps its timestamp. This is not in PyFlink.
+        """
+        from penstock.engine.runtime.columns.operators import MapBatchesOperator
+
+        if batch_format not in get_args(BatchFormatName):
+            formats = ", ".join(map(repr, get_args(BatchFormatName)))
+            raise ValueError(f"batch_format must be one of {formats}, got {batch_format!r}")
+        if batch_format == "polars":
+            package_of(POLARS, "batch_format='polars' needs Polars", "polars")
+        function = as_function(func, "map_batches", MapBatchesFunction)
+        columns = given_columns(self._transformation)
+        if columns is None:
+            return self.as_columns().map_batches(func, batch_format, output_type=output_type)
+        returned = columns if output_type is None else columns_of(output_type)
+        operator = MapBatchesOperator("Map Batches", function, batch_format, returned)
+        return self._operator("Map Batches", operator, row_type_of(returned))
 
     def shuffle(self) -> DataStream[T]:
         """Send each record to a random subtask."""
@@ -308,8 +426,8 @@ class DataStream(OperatorSettings, Generic[T]):
     ) -> DataStream[T] | BroadcastStream[T]:
         """Send every record to every subtask.
 
-        With descriptors, return a BroadcastStream: the function that another stream connects to it with has these
-        states. Raises TypeError if one is no MapStateDescriptor, ValueError if two have one name.
+        With descriptors, return a BroadcastStream: a function that reads it and a connected stream has these broadcast
+        states. Raises TypeError if one is not a MapStateDescriptor, ValueError if two have the same name.
         """
         partitioned = self._partition(BroadcastPartitioner())
         if broadcast_state_descriptor is None:
@@ -319,7 +437,7 @@ class DataStream(OperatorSettings, Generic[T]):
         descriptors = (broadcast_state_descriptor, *other_broadcast_state_descriptors)
         for descriptor in descriptors:
             if not isinstance(descriptor, MapStateDescriptor):
-                raise TypeError(f"broadcast takes descriptors of map state, got {descriptor!r}")
+                raise TypeError(f"expected a MapStateDescriptor for broadcast, got {descriptor!r}")
         return BroadcastStream(partitioned, descriptors)
 
     def global_(self) -> DataStream[T]:
@@ -342,17 +460,17 @@ class DataStream(OperatorSettings, Generic[T]):
     # Sinks.
 
     def print(self, sink_identifier: str | None = None) -> DataStreamSink:
-        """Print the values to the driver's standard output: `identifier:subtask> value`."""
+        """Print the values to the standard output of the program's process: `identifier:subtask> value`."""
         return DataStreamSink(printed(self.environment, self._transformation, sink_identifier))
 
     def sink_to(self, sink: Sink[T]) -> DataStreamSink:
         """Write the values to a Sink."""
         if not isinstance(sink, Sink):
-            raise TypeError(f"sink_to takes a Sink, got {sink!r}; use add_sink for a function")
+            raise TypeError(f"expected a Sink for sink_to, got {sink!r}. Use add_sink for a function")
         return DataStreamSink(written(self.environment, self._transformation, sink))
 
     def add_sink(self, sink_func: Any) -> DataStreamSink:
-        """Call `sink_func` for each value: a callable, or a SinkFunction. A Sink is taken as by `sink_to`."""
+        """Call `sink_func`, a callable or a SinkFunction, for each value. A Sink is passed to `sink_to`."""
         if isinstance(sink_func, Sink):
             return self.sink_to(sink_func)
         return DataStreamSink(written(self.environment, self._transformation, FunctionSink(sink_func)))
@@ -368,9 +486,9 @@ class DataStream(OperatorSettings, Generic[T]):
     ) -> CloseableIterator[T] | list[T]:
         """Run the job and iterate over its values on the driver; with `limit`, return a list of at most `limit` values.
 
-        In pipelined mode values arrive while the job runs, in batched mode after it has succeeded. Close the iterator,
-        or use it in a `with` statement, to end an unbounded job. A job that has more values than are taken, by `limit`
-        or before the iterator is closed, ends as CANCELED (Flink: `executeAndCollect`).
+        In pipelined mode values arrive while the job runs, in batched mode after it has succeeded. To end an unbounded
+        job, close the iterator or use it in a `with` statement. A job with more values than the program reads, by
+        `limit` or by closing the iterator, ends as CANCELED. Source: Flink, DataStream.executeAndCollect.
         """
         if limit is not None:
             limit = checked_count("limit", limit, 0)
@@ -381,21 +499,20 @@ class DataStream(OperatorSettings, Generic[T]):
             return [value for value, _ in zip(values, range(limit), strict=False)]
 
     def to_data_frame(self, job_execution_name: str | None = None, *, directory: str | None = None) -> DataFrame:
-        """Run the job to its end and return its values as a DataFrame of Spark, with the columns of the stream's type.
+        """Run the job to its end and return its values as a Spark DataFrame, with the columns of the stream's type.
 
-        A stream of Rows, tuples, NamedTuples or dataclasses has their fields as columns, any other one a column `f0`.
-        Tasks write the values to Parquet files, once each, and the frame reads those that were committed: below
-        `directory`, which stays, or in a temporary folder, which goes with the process. Raises ProgramError for an
-        unbounded stream, for one without a type, and if there is something in `directory`; what `execute` raises.
-        PyFlink has `to_data_stream`, the other way round.
+        The fields of Rows, tuples, NamedTuples and dataclasses become columns; other values become a column `f0`. Tasks
+        write each value once to Parquet files, and the DataFrame reads the committed files. They are in `directory`, or
+        in a temporary folder, which is removed with the process. Raises ProgramError if the stream is unbounded or has
+        no type, or `directory` is not empty, and the errors of `execute`. Not in PyFlink.
         """
         from penstock.hosts.spark.frames.written_frame import WrittenFrame, record_of
 
         unbounded = unbounded_source_of(self._transformation)
         if unbounded is not None:
             raise ProgramError(
-                f"to_data_frame: the source '{unbounded}' is unbounded, so the frame would never be complete. Write a "
-                "table, as with FileSink, and read that while the job runs"
+                f"to_data_frame: the source '{unbounded}' is unbounded, so the DataFrame would never be complete. "
+                "Write a table, for example with FileSink, and read it while the job runs"
             )
         environment = self.environment
         frame = WrittenFrame(self.get_type(), directory, environment._configuration, environment._spark)
@@ -407,12 +524,28 @@ class DataStream(OperatorSettings, Generic[T]):
 
     # Internal to the package.
 
+    def _process(
+        self, name: str, function: UserFunction, on_error: OnError, output_type: TypeInformation | None
+    ) -> DataStream[Any]:
+        """Add the operator of a process function."""
+        operator = ProcessOperator(name, guarded(function, checked_on_error(on_error)))
+        return self._operator(name, operator, output_type)
+
     def _operator(self, name: str, operator: Operator, output_type: TypeInformation | None) -> DataStream[Any]:
         """Add an operator and return its output stream."""
         transformation = OperatorTransformation(
-            self.environment.next_id(), name, [self._transformation], operator, output_type
+            id=self.environment.next_id(),
+            name=name,
+            inputs=[self._transformation],
+            operator=operator,
+            output_type=output_type,
         )
         return DataStream(self.environment, transformation)
+
+    @property
+    def _without_key(self) -> Transformation:
+        """The stream before a partitioning by key, which another key replaces."""
+        return self._transformation
 
     def _partition(self, partitioner: Partitioner) -> DataStream[T]:
         return DataStream(
@@ -428,12 +561,12 @@ class DataStreamSink(OperatorSettings):
 
 
 def check_one_environment(method: str, first: DataStream[Any], second: DataStream[Any]) -> None:
-    """Raise ValueError if two streams to be brought together by `method` belong to different programs."""
+    """Raise ValueError if the two streams of `method` belong to different environments."""
     if first.environment is not second.environment:
         raise ValueError(
-            f"{method} takes streams of one StreamExecutionEnvironment, and these have two: each is a program of its "
-            "own. Create both streams with the same one"
+            f"{method} needs streams of one StreamExecutionEnvironment, but these have two. Create both streams with "
+            "the same environment"
         )
 
 
-pyflink_names.answer(__name__)
+pyflink_names.resolve_missing_names(__name__)

@@ -1,12 +1,17 @@
-"""The interfaces of functions that users implement, under PyFlink's module path.
+"""The interfaces of functions that users implement, at PyFlink's module path.
 
-A plain callable or generator is accepted as well, wherever no `open`, `close` or `on_timer` is needed. Functions that
-may give several results return an iterable, usually by `yield`. A result `tag, value` with an OutputTag goes to that
-side output, from all functions but filters and those that reduce or aggregate. Source: Flink docs, "User-Defined
+A plain callable or generator is accepted as well if `open`, `close` and `on_timer` are not needed. Functions with any
+number of results return an iterable, usually by `yield`. A result `tag, value` with an OutputTag goes to that side
+output; filters and functions that reduce or aggregate have no side outputs. Source: Flink docs, "User-Defined
 Functions" and "Process Function".
 """
 
-from penstock.api.functions.asynchronous import AsyncFunction, AsyncFunctionDescriptor
+from penstock.api.functions.asynchronous import (
+    AsyncFunction,
+    AsyncFunctionDescriptor,
+    AsyncRetryPredicate,
+    AsyncRetryStrategy,
+)
 from penstock.api.functions.basic import IN as IN
 from penstock.api.functions.basic import IN1 as IN1
 from penstock.api.functions.basic import IN2 as IN2
@@ -19,6 +24,7 @@ from penstock.api.functions.basic import (
     FilterFunction,
     FlatMapFunction,
     KeySelector,
+    MapBatchesFunction,
     MapFunction,
     NullByteKeySelector,
     Partitioner,
@@ -32,6 +38,7 @@ from penstock.api.functions.broadcast import (
     KeyedBroadcastProcessFunction,
     KeyedStateFunction,
 )
+from penstock.api.functions.failed_record import FailedRecord
 from penstock.api.functions.function import Function
 from penstock.api.functions.join import CoGroupFunction, FlatJoinFunction, JoinFunction, ProcessJoinFunction
 from penstock.api.functions.process import (
@@ -40,7 +47,6 @@ from penstock.api.functions.process import (
     KeyedProcessFunction,
     ProcessFunction,
 )
-from penstock.api.functions.retry_strategies import AsyncRetryPredicate, AsyncRetryStrategy
 from penstock.api.functions.window import (
     AllWindowFunction,
     PassThroughAllWindowFunction,
@@ -69,6 +75,7 @@ __all__ = [
     "CoGroupFunction",
     "CoMapFunction",
     "CoProcessFunction",
+    "FailedRecord",
     "FilterFunction",
     "FlatJoinFunction",
     "FlatMapFunction",
@@ -80,6 +87,7 @@ __all__ = [
     "KeyedProcessFunction",
     "KeyedStateFunction",
     "KeyedStateStore",
+    "MapBatchesFunction",
     "MapFunction",
     "NullByteKeySelector",
     "Partitioner",

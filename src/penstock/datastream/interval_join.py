@@ -1,6 +1,6 @@
-"""The interval join of two streams with keys: `left.interval_join(right).between(lower, upper).process(function)`.
+"""The interval join of two keyed streams: `left.interval_join(right).between(lower, upper).process(function)`.
 
-Flink's Java API has it, PyFlink lacks it. Source: Flink docs, "Joining", Interval Join.
+Flink's Java API has it; PyFlink does not. Source: Flink docs, "Joining", Interval Join.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ R = TypeVar("R")
 
 
 class IntervalJoin(Unfinished, Generic[T1, T2]):
-    """Two streams to be joined, without their interval. Created by `KeyedStream.interval_join`."""
+    """Two streams to join, still without an interval. Created by `KeyedStream.interval_join`."""
 
     next_call = "between(lower_bound, upper_bound)"
 
     def __init__(self, stream1: KeyedStream[T1, Any], stream2: KeyedStream[T2, Any]) -> None:
         if not isinstance(stream2, KeyedStream):
-            raise TypeError(f"interval_join takes a stream with a key, from key_by, got {stream2!r}")
+            raise TypeError(f"expected a keyed stream (of key_by) for interval_join, got {stream2!r}")
         check_one_environment("interval_join", stream1, stream2)
         common_key_type(stream1._key_type, stream2._key_type)
         self.stream1 = stream1
         self.stream2 = stream2
 
     def between(self, lower_bound: TimeLength, upper_bound: TimeLength) -> IntervalJoined[T1, T2]:
-        """Pair records with left time + `lower_bound` <= right time <= left time + `upper_bound` (ms, or a length).
+        """Pair records with left time + `lower_bound` <= right time <= left time + `upper_bound` (ms, or durations).
 
-        Either bound may be negative. Raises ValueError if `lower_bound` is above `upper_bound`.
+        Both bounds may be negative. Raises ValueError if `lower_bound` is above `upper_bound`.
         """
         lower_ms, upper_ms = to_milliseconds(lower_bound), to_milliseconds(upper_bound)
         if lower_ms > upper_ms:
@@ -49,7 +49,7 @@ class IntervalJoin(Unfinished, Generic[T1, T2]):
 
 
 class IntervalJoined(Unfinished, Generic[T1, T2]):
-    """Two streams to be joined, and their interval. Bounds are inclusive unless said otherwise."""
+    """Two streams to join, with their interval. Bounds are inclusive by default."""
 
     next_call = "process(function)"
 
@@ -65,17 +65,17 @@ class IntervalJoined(Unfinished, Generic[T1, T2]):
         self._right_late: OutputTag[T2] | None = None
 
     def lower_bound_exclusive(self) -> IntervalJoined[T1, T2]:
-        """Exclude pairs exactly at the lower bound."""
+        """Exclude pairs whose distance is the lower bound."""
         self._lower_is_inclusive = False
         return self
 
     def upper_bound_exclusive(self) -> IntervalJoined[T1, T2]:
-        """Exclude pairs exactly at the upper bound."""
+        """Exclude pairs whose distance is the upper bound."""
         self._upper_is_inclusive = False
         return self
 
     def side_output_left_late_data(self, output_tag: OutputTag[T1]) -> IntervalJoined[T1, T2]:
-        """Send records of the left stream that are behind the watermark to a side output instead of dropping them.
+        """Send late records of the left stream (behind the watermark) to a side output instead of dropping them.
 
         Read it with `get_side_output(output_tag)` of the result. Raises TypeError if it is not an OutputTag.
         """
@@ -84,7 +84,7 @@ class IntervalJoined(Unfinished, Generic[T1, T2]):
         return self
 
     def side_output_right_late_data(self, output_tag: OutputTag[T2]) -> IntervalJoined[T1, T2]:
-        """The same for records of the right stream."""
+        """Send late records of the right stream to a side output, like `side_output_left_late_data`."""
         check_output_tag(output_tag)
         self._right_late = output_tag
         return self
@@ -95,11 +95,11 @@ class IntervalJoined(Unfinished, Generic[T1, T2]):
         | Callable[[T1, T2, ProcessJoinFunction.Context], Iterable[R] | None],
         output_type: TypeInformation | None = None,
     ) -> DataStream[R]:
-        """Call a function with each pair: a ProcessJoinFunction, or a callable (left, right, context) -> results.
+        """Call a function for each pair: a ProcessJoinFunction, or a callable (left, right, context) -> results.
 
-        Results have the later timestamp of the pair. State holds each record until event time has passed all that its
-        partners may have. A record behind the watermark is in no pair. Raises TypeError if it is not a function,
-        ValueError if no time is between the bounds.
+        Results have the later timestamp of the pair. State holds each record until event time has passed all possible
+        partners. Records behind the watermark are not paired. Raises TypeError if it is not a function, ValueError if
+        there is no time between the bounds.
         """
         function = as_function(process_join_function, "process_element", ProcessJoinFunction)
         declared = output_type_of(process_join_function, "process_element", output_type, elements=True)
@@ -107,10 +107,19 @@ class IntervalJoined(Unfinished, Generic[T1, T2]):
         upper_ms = self._upper_ms - (not self._upper_is_inclusive)
         if lower_ms > upper_ms:
             raise ValueError(
-                f"no time is between {self._lower_ms} ms and {self._upper_ms} ms with bounds that are exclusive"
+                f"there is no time between {self._lower_ms} ms and {self._upper_ms} ms with exclusive bounds"
             )
         stream1, stream2 = self._streams
         selectors = stream1.key_selector, stream2.key_selector
         late_tags = self._left_late, self._right_late
-        operator = IntervalJoinOperator("Interval Join", selectors, lower_ms, upper_ms, function, late_tags)
-        return two_input_stream(operator.name, stream1, stream2, operator, declared)
+        operator = IntervalJoinOperator(
+            name="Interval Join",
+            key_selectors=selectors,
+            lower=lower_ms,
+            upper=upper_ms,
+            function=function,
+            late_tags=late_tags,
+        )
+        return two_input_stream(
+            name=operator.name, stream1=stream1, stream2=stream2, operator=operator, output_type=declared
+        )

@@ -1,4 +1,4 @@
-"""Two streams joined, or grouped, by key and window. Flink's Java API has these, PyFlink lacks them.
+"""Two streams joined or grouped by key and window. Flink's Java API has these; PyFlink does not.
 
     first.join(second).where(f).equal_to(g).window(assigner).apply(function)
 
@@ -34,7 +34,7 @@ R = TypeVar("R")
 
 
 class _TwoStreams(Unfinished, Generic[T1, T2]):
-    """Two streams to be brought together, without keys and windows."""
+    """Two streams to join or group, still without keys and windows."""
 
     next_call = "where(key_selector)"
 
@@ -42,13 +42,13 @@ class _TwoStreams(Unfinished, Generic[T1, T2]):
 
     def __init__(self, stream1: DataStream[T1], stream2: DataStream[T2]) -> None:
         if not isinstance(stream2, DataStream):
-            raise TypeError(f"{self._kind} takes a stream, got {stream2!r}")
+            raise TypeError(f"expected a stream for {self._kind}, got {stream2!r}")
         check_one_environment(self._kind, stream1, stream2)
         self.stream1 = stream1
         self.stream2 = stream2
 
     def _keyed_by(self, first: Any, second: Any, key_type: TypeInformation | None) -> Any:
-        """Both streams as one with tagged records, and with the key of each by the selector of its stream."""
+        """Return a keyed stream with the tagged records of both, each with the key selector of its stream."""
         tagged = []
         for stream, tag in ((self.stream1, tag_first), (self.stream2, tag_second)):
             one: DataStream[Any] = DataStream(stream.environment, stream._transformation).map(tag)
@@ -59,7 +59,7 @@ class _TwoStreams(Unfinished, Generic[T1, T2]):
 
 
 class _Where(Unfinished, Generic[T1, T2, K]):
-    """Two streams, and the key of the first."""
+    """Two streams, with the key of the first."""
 
     next_call = "equal_to(key_selector)"
 
@@ -76,9 +76,9 @@ class _Where(Unfinished, Generic[T1, T2, K]):
 
 
 class _WithWindow(Unfinished):
-    """Two streams with keys and windows: the settings of a WindowedStream.
+    """Two streams with keys and windows, with the settings of a WindowedStream.
 
-    What assigners, triggers and evictors see of a record is a pair: 0 or 1 for its stream, and the record.
+    Assigners, triggers and evictors receive pairs: 0 or 1 for the stream, and the record.
     """
 
     next_call = "apply(function)"
@@ -89,17 +89,17 @@ class _WithWindow(Unfinished):
         self._windowed: WindowedStream[Any, Any] = WindowedStream(keyed_stream, window_assigner)
 
     def trigger(self, trigger: Trigger[Any, Any]) -> Self:
-        """Set the trigger, as `WindowedStream.trigger`."""
+        """Set the trigger, like `WindowedStream.trigger`."""
         self._windowed.trigger(trigger)
         return self
 
     def evictor(self, evictor: Evictor[Any, Any]) -> Self:
-        """Set the evictor, as `WindowedStream.evictor`."""
+        """Set the evictor, like `WindowedStream.evictor`."""
         self._windowed.evictor(evictor)
         return self
 
     def allowed_lateness(self, time_ms: TimeLength) -> Self:
-        """Set the allowed lateness, as `WindowedStream.allowed_lateness`."""
+        """Set the allowed lateness, like `WindowedStream.allowed_lateness`."""
         self._windowed.allowed_lateness(time_ms)
         return self
 
@@ -108,29 +108,29 @@ class _WithWindow(Unfinished):
 
 
 class JoinedStreams(_TwoStreams[T1, T2]):
-    """Two streams to be joined by key and window. Created by `join`."""
+    """Two streams to join by key and window. Created by `join`."""
 
     _kind = "join"
 
     def where(
-        self, key_selector: KeySelector[T1, K] | Callable[[T1], K], key_type: TypeInformation | None = None
+        self, key_selector: KeySelector[T1, K] | Callable[[T1], K] | str, key_type: TypeInformation | None = None
     ) -> JoinWhere[T1, T2, K]:
         """Set the key of the first stream. Raises ValueError if `key_type` can't be a key (a list or map)."""
         return JoinWhere(self, *key_selector_of(key_selector, key_type))
 
 
 class JoinWhere(_Where[T1, T2, K]):
-    """Two streams to be joined, and the key of the first."""
+    """Two streams to join, with the key of the first."""
 
     def equal_to(
-        self, key_selector: KeySelector[T2, K] | Callable[[T2], K], key_type: TypeInformation | None = None
+        self, key_selector: KeySelector[T2, K] | Callable[[T2], K] | str, key_type: TypeInformation | None = None
     ) -> JoinEqualTo[T1, T2]:
         """Set the key of the second stream. Raises ValueError if it is declared with another type than the first."""
         return JoinEqualTo(self._equal_to(key_selector, key_type))
 
 
 class JoinEqualTo(Unfinished, Generic[T1, T2]):
-    """Two streams to be joined, and their keys."""
+    """Two streams to join, with their keys."""
 
     next_call = "window(assigner)"
 
@@ -143,7 +143,7 @@ class JoinEqualTo(Unfinished, Generic[T1, T2]):
 
 
 class JoinWithWindow(_WithWindow, Generic[T1, T2]):
-    """Two streams to be joined, their keys and windows."""
+    """Two streams to join, with their keys and windows."""
 
     _kind = "Window Join"
 
@@ -152,7 +152,7 @@ class JoinWithWindow(_WithWindow, Generic[T1, T2]):
         function: JoinFunction[T1, T2, R] | FlatJoinFunction[T1, T2, R] | Callable[[T1, T2], R],
         output_type: TypeInformation | None = None,
     ) -> DataStream[R]:
-        """Call `function` for each pair of records with one key in one window, when it fires: an inner join.
+        """Call `function` for each pair of records with the same key in the same window, when it fires: an inner join.
 
         A JoinFunction or a callable returns one result, a FlatJoinFunction any number. Results have the last timestamp
         of the window. State holds every record until its window ends. Raises TypeError if it is not a function.
@@ -164,29 +164,29 @@ class JoinWithWindow(_WithWindow, Generic[T1, T2]):
 
 
 class CoGroupedStreams(_TwoStreams[T1, T2]):
-    """Two streams to be grouped by key and window. Created by `co_group`."""
+    """Two streams to group by key and window. Created by `co_group`."""
 
     _kind = "co_group"
 
     def where(
-        self, key_selector: KeySelector[T1, K] | Callable[[T1], K], key_type: TypeInformation | None = None
+        self, key_selector: KeySelector[T1, K] | Callable[[T1], K] | str, key_type: TypeInformation | None = None
     ) -> CoGroupWhere[T1, T2, K]:
         """Set the key of the first stream. Raises ValueError if `key_type` can't be a key (a list or map)."""
         return CoGroupWhere(self, *key_selector_of(key_selector, key_type))
 
 
 class CoGroupWhere(_Where[T1, T2, K]):
-    """Two streams to be grouped, and the key of the first."""
+    """Two streams to group, with the key of the first."""
 
     def equal_to(
-        self, key_selector: KeySelector[T2, K] | Callable[[T2], K], key_type: TypeInformation | None = None
+        self, key_selector: KeySelector[T2, K] | Callable[[T2], K] | str, key_type: TypeInformation | None = None
     ) -> CoGroupEqualTo[T1, T2]:
         """Set the key of the second stream. Raises ValueError if it is declared with another type than the first."""
         return CoGroupEqualTo(self._equal_to(key_selector, key_type))
 
 
 class CoGroupEqualTo(Unfinished, Generic[T1, T2]):
-    """Two streams to be grouped, and their keys."""
+    """Two streams to group, with their keys."""
 
     next_call = "window(assigner)"
 
@@ -199,7 +199,7 @@ class CoGroupEqualTo(Unfinished, Generic[T1, T2]):
 
 
 class CoGroupWithWindow(_WithWindow, Generic[T1, T2]):
-    """Two streams to be grouped, their keys and windows."""
+    """Two streams to group, with their keys and windows."""
 
     _kind = "Window Co-Group"
 
@@ -208,10 +208,10 @@ class CoGroupWithWindow(_WithWindow, Generic[T1, T2]):
         function: CoGroupFunction[T1, T2, R] | Callable[[Iterable[T1], Iterable[T2]], Iterable[R] | None],
         output_type: TypeInformation | None = None,
     ) -> DataStream[R]:
-        """Call `function` with the records of each stream with one key in one window, when it fires; one may be empty.
+        """Call `function` with both streams' records of a key in a window, when it fires. One side may be empty.
 
-        A CoGroupFunction, or a callable that returns an iterable. Results have the last timestamp of the window. State
-        holds every record until its window ends. Raises TypeError if it is not a function.
+        It is a CoGroupFunction, or a callable that returns an iterable. Results have the last timestamp of the window.
+        State holds every record until its window ends. Raises TypeError if it is not a function.
         """
         user = as_function(function, "co_group", CoGroupFunction)
         declared = output_type_of(function, "co_group", output_type, elements=True)

@@ -1,4 +1,4 @@
-"""KeyedStream: all records of a key are processed by one subtask, which holds its state and timers."""
+"""KeyedStream: one subtask processes all records of a key, and holds its state and timers."""
 
 from __future__ import annotations
 
@@ -6,24 +6,25 @@ import operator as operators
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, overload
 
+from penstock.api.functions.failed_record import OnError
 from penstock.common.typeinfo import TypeInformation, Types
-from penstock.datastream.arguments import as_function, field_of, output_type_of
+from penstock.datastream.arguments import as_function, checked_on_error, field_of, output_type_of
 from penstock.datastream.data_stream import DataStream
 from penstock.datastream.functions import (
     FilterFunction,
     FlatMapFunction,
     KeyedProcessFunction,
-    KeySelector,
     MapFunction,
     ReduceFunction,
 )
 from penstock.engine.plan.transformations import OperatorTransformation, Transformation
 from penstock.engine.runtime.network.partitioners import Partitioner
 from penstock.engine.runtime.operators.function import UserFunction
+from penstock.engine.runtime.operators.function_adapters import FilterAdapter, FlatMapAdapter, MapAdapter
+from penstock.engine.runtime.operators.guarded import guarded
 from penstock.engine.runtime.operators.keyed import KeyedOperator
 from penstock.engine.runtime.operators.process import KeyedProcessOperator
 from penstock.engine.runtime.operators.reduce import BestReduce, FieldReduce, ReduceOperator, SumReduce
-from penstock.engine.runtime.operators.stand_in import InKeyContext, KeyedFilter, KeyedFlatMap, KeyedMap
 
 if TYPE_CHECKING:
     from penstock.datastream.interval_join import IntervalJoin
@@ -56,84 +57,108 @@ class KeyedStream(DataStream[T], Generic[T, K]):
         self._key_type = key_type
 
     def get_key_type(self) -> TypeInformation:
-        """Return the type of the keys: declared or from type hints, else pickled."""
+        """Return the type of the keys: declared, else from type hints, else PICKLED_BYTE_ARRAY."""
         return self._key_type or Types.PICKLED_BYTE_ARRAY()
 
     @overload
-    def map(self, func: MapFunction[T, R], output_type: TypeInformation | None = None) -> DataStream[R]: ...
+    def map(
+        self, func: MapFunction[T, R], output_type: TypeInformation | None = None, *, on_error: OnError = "fail"
+    ) -> DataStream[R]: ...
     @overload
-    def map(self, func: Callable[[T], R], output_type: TypeInformation | None = None) -> DataStream[R]: ...
-    def map(self, func: Any, output_type: TypeInformation | None = None) -> DataStream[Any]:
-        """Emit one result per record. A MapFunction may use keyed state."""
+    def map(
+        self, func: Callable[[T], R], output_type: TypeInformation | None = None, *, on_error: OnError = "fail"
+    ) -> DataStream[R]: ...
+    def map(
+        self, func: Any, output_type: TypeInformation | None = None, *, on_error: OnError = "fail"
+    ) -> DataStream[Any]:
+        """Emit one result per record. A MapFunction may use keyed state. `on_error`: see `DataStream.map`."""
         if not isinstance(func, MapFunction):
-            return super().map(func, output_type)
-        return self._in_key_context("Map", func, MapFunction, KeyedMap, output_type_of(func, "map", output_type))
+            return super().map(func, output_type, on_error=on_error)
+        declared = output_type_of(func, "map", output_type)
+        function = MapAdapter.adapted_function(as_function(func, "map", MapFunction))
+        return self._keyed_process("Map", function, on_error, declared)
 
-    @overload
-    def flat_map(self, func: FlatMapFunction[T, R], output_type: TypeInformation | None = None) -> DataStream[R]: ...
     @overload
     def flat_map(
-        self, func: Callable[[T], Iterable[R] | None], output_type: TypeInformation | None = None
+        self, func: FlatMapFunction[T, R], output_type: TypeInformation | None = None, *, on_error: OnError = "fail"
     ) -> DataStream[R]: ...
-    def flat_map(self, func: Any, output_type: TypeInformation | None = None) -> DataStream[Any]:
+    @overload
+    def flat_map(
+        self,
+        func: Callable[[T], Iterable[R] | None],
+        output_type: TypeInformation | None = None,
+        *,
+        on_error: OnError = "fail",
+    ) -> DataStream[R]: ...
+    def flat_map(
+        self, func: Any, output_type: TypeInformation | None = None, *, on_error: OnError = "fail"
+    ) -> DataStream[Any]:
         """Emit any number of results per record. A FlatMapFunction may use keyed state."""
         if not isinstance(func, FlatMapFunction):
-            return super().flat_map(func, output_type)
+            return super().flat_map(func, output_type, on_error=on_error)
         declared = output_type_of(func, "flat_map", output_type, elements=True)
-        return self._in_key_context("Flat Map", func, FlatMapFunction, KeyedFlatMap, declared)
+        function = FlatMapAdapter.adapted_function(as_function(func, "flat_map", FlatMapFunction))
+        return self._keyed_process("Flat Map", function, on_error, declared)
 
     def cache(self) -> NoReturn:
-        """Refused, as in PyFlink. Raises ValueError."""
+        """Raise ValueError, as in PyFlink: a keyed stream can't be cached."""
         raise ValueError("a keyed stream can't be cached: call cache() before key_by()")
 
-    def filter(self, func: FilterFunction[T] | Callable[[T], Any]) -> DataStream[T]:
-        """Keep the records that match. A FilterFunction may use keyed state."""
+    def filter(self, func: FilterFunction[T] | Callable[[T], Any], *, on_error: OnError = "fail") -> DataStream[T]:
+        """Keep the records for which `func` returns true. A FilterFunction may use keyed state."""
         if not isinstance(func, FilterFunction):
-            return super().filter(func)
-        same_type = self._transformation.output_type
-        return self._in_key_context("Filter", func, FilterFunction, KeyedFilter, same_type)
+            return super().filter(func, on_error=on_error)
+        function = FilterAdapter.adapted_function(as_function(func, "filter", FilterFunction))
+        return self._keyed_process("Filter", function, on_error, self._transformation.output_type)
 
     def reduce(self, func: ReduceFunction[T] | Callable[[T, T], T]) -> DataStream[T]:
         """Combine each value with the previous result of its key, and emit the new result.
 
-        In BATCH only the last result of each key is emitted, with the timestamp of its last record. Source: Flink
+        In BATCH mode only the last result of each key is emitted, with the timestamp of its last record. Source: Flink
         docs, "Operators", Reduce.
         """
         return self._reduce("Reduce", as_function(func, "reduce", ReduceFunction))
 
     def sum(self, position_to_sum: int | str = 0) -> DataStream[T]:
-        """Running sum of a field, by position or name; of the values themselves if they have no fields.
+        """Emit the running sum of a field, by position or name, or of the values if they have no fields.
 
-        Raises TypeError or ValueError if the stream's declared type has no such field. Without a declared type the job
-        fails with its first record.
+        Raises TypeError or ValueError if the declared type of the stream has no such field. Without a declared type,
+        the first record fails the job.
         """
         return self._rolling("Sum", SumReduce(self._field(position_to_sum)))
 
     def min(self, position_to_min: int | str = 0) -> DataStream[T]:
-        """Running minimum of a field; the other fields are those of the key's first value."""
+        """Emit the running minimum of a field, with the other fields of the key's first value."""
         return self._best("Min", position_to_min, operators.lt, whole=False)
 
     def max(self, position_to_max: int | str = 0) -> DataStream[T]:
-        """Running maximum of a field; the other fields are those of the key's first value."""
+        """Emit the running maximum of a field, with the other fields of the key's first value."""
         return self._best("Max", position_to_max, operators.gt, whole=False)
 
     def min_by(self, position_to_min_by: int | str = 0) -> DataStream[T]:
-        """Emit the value with the lowest field so far; the first one on ties."""
+        """Emit the value with the lowest field so far; on ties the first one."""
         return self._best("Min By", position_to_min_by, operators.lt, whole=True)
 
     def max_by(self, position_to_max_by: int | str = 0) -> DataStream[T]:
-        """Emit the value with the highest field so far; the first one on ties."""
+        """Emit the value with the highest field so far; on ties the first one."""
         return self._best("Max By", position_to_max_by, operators.gt, whole=True)
 
-    # Narrower than DataStream.process, as in Flink: a function of a keyed stream is a KeyedProcessFunction.
+    # The type is narrower than in DataStream.process, as in Flink: keyed streams need a KeyedProcessFunction.
     def process(  # type: ignore[override]
-        self, func: KeyedProcessFunction[K, T, R], output_type: TypeInformation | None = None
+        self,
+        func: KeyedProcessFunction[K, T, R],
+        output_type: TypeInformation | None = None,
+        *,
+        on_error: OnError = "fail",
     ) -> DataStream[R]:
-        """Apply a KeyedProcessFunction: keyed state, timers, and any number of results."""
+        """Apply a KeyedProcessFunction: keyed state, timers, and any number of results.
+
+        `on_error`: see `DataStream.map`; it also applies to timers. What was emitted or written to state before the
+        error stays.
+        """
         function = as_function(func, "process_element", KeyedProcessFunction)
         declared = output_type_of(func, "process_element", output_type, elements=True)
-        operator = KeyedProcessOperator("KeyedProcess", self.key_selector, function)
-        return self._keyed_operator("KeyedProcess", operator, declared)
+        return self._keyed_process("KeyedProcess", function, on_error, declared)
 
     def window(self, window_assigner: Any) -> WindowedStream[T, K]:
         """Group the records of each key into windows. Source: Flink docs, "Windows"."""
@@ -142,7 +167,7 @@ class KeyedStream(DataStream[T], Generic[T, K]):
         return WindowedStream(self, window_assigner)
 
     def count_window(self, size: int, slide: int = 0) -> WindowedStream[T, K]:
-        """Windows of `size` records of a key, one every `slide` records (0: tumbling)."""
+        """Group records of each key into windows of `size` records that start every `slide` records (0: tumbling)."""
         from penstock.datastream.window import CountSlidingWindowAssigner, CountTumblingWindowAssigner
 
         if slide:
@@ -154,11 +179,11 @@ class KeyedStream(DataStream[T], Generic[T, K]):
         queryable_state_name: str,
         state_descriptor: ValueStateDescriptor | ReducingStateDescriptor | None = None,
     ) -> QueryableStateStream:
-        """Let the newest value of each key be asked for from outside by this name, unique in the job.
+        """Make the newest value of each key queryable from outside, by a name that is unique in the job.
 
-        With a ReducingStateDescriptor it is all values, reduced. What is answered is of the last completed checkpoint.
-        The state's uid is the name. Raises TypeError for another descriptor, ValueError if the name is empty or the
-        descriptor has one. Source: Flink docs, "Queryable State".
+        With a ReducingStateDescriptor it is the reduced value of all. Answers come from the last completed checkpoint.
+        The name is also the uid of the operator. Raises TypeError for another descriptor, ValueError if the name is
+        empty or the descriptor already has one. Source: Flink docs, "Queryable State".
         """
         from penstock.datastream.queryable_state_stream import QueryableStateStream, QueryableUpdate
         from penstock.datastream.state import ReducingStateDescriptor, ValueStateDescriptor
@@ -173,39 +198,29 @@ class KeyedStream(DataStream[T], Generic[T, K]):
         return QueryableStateStream(queryable_state_name, descriptor)
 
     def interval_join(self, other_stream: KeyedStream[U, K]) -> IntervalJoin[T, U]:
-        """Join with the records of another stream that have the same key and an event time near that of this one's.
+        """Join with records of another stream with the same key and a close event time. Continue with `between`.
 
-        Continue with `between`. Raises TypeError if `other_stream` has no key. Source: Flink docs, "Joining".
+        Raises TypeError if `other_stream` has no key. Source: Flink docs, "Joining", Interval Join.
         """
         from penstock.datastream.interval_join import IntervalJoin
 
         return IntervalJoin(self, other_stream)
 
-    def key_by(
-        self, key_selector: KeySelector[T, K2] | Callable[[T], K2], key_type: TypeInformation | None = None
-    ) -> KeyedStream[T, K2]:
-        """Partition the stream by another key."""
-        return DataStream[T](self.environment, self._before).key_by(key_selector, key_type)
+    @property
+    def _without_key(self) -> Transformation:
+        return self._before
 
     def _partition(self, partitioner: Partitioner) -> DataStream[T]:
         raise ValueError(
-            f"a keyed stream is partitioned by its key: {partitioner.ship_strategy.lower()} would override that. "
+            f"a keyed stream is partitioned by its key, which {partitioner.ship_strategy.lower()} would override. "
             "Partition the stream before key_by, or the result of the operator after it"
         )
 
-    def _in_key_context(
-        self,
-        name: str,
-        func: Any,
-        interface: type,
-        stand_in: type[InKeyContext],
-        output_type: TypeInformation | None,
+    def _keyed_process(
+        self, name: str, function: UserFunction, on_error: OnError, output_type: TypeInformation | None
     ) -> DataStream[Any]:
-        """Run a function that may request keyed state in `open`; plain callables can't, and use the faster operator."""
-        function = as_function(func, stand_in.method, interface)
-        in_key_context = UserFunction(stand_in(function), "process_element")
-        in_key_context.method = function.method
-        operator = KeyedProcessOperator(stand_in.method, self.key_selector, in_key_context)
+        """Add the operator of a process function with keyed state."""
+        operator = KeyedProcessOperator(name, self.key_selector, guarded(function, checked_on_error(on_error)))
         return self._keyed_operator(name, operator, output_type)
 
     def _reduce(self, name: str, function: UserFunction) -> DataStream[T]:
@@ -229,6 +244,10 @@ class KeyedStream(DataStream[T], Generic[T, K]):
     ) -> DataStream[Any]:
         """Add a keyed operator and return its output stream."""
         transformation = OperatorTransformation(
-            self.environment.next_id(), name, [self._transformation], operator, output_type
+            id=self.environment.next_id(),
+            name=name,
+            inputs=[self._transformation],
+            operator=operator,
+            output_type=output_type,
         )
         return DataStream(self.environment, transformation)

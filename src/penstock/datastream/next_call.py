@@ -1,4 +1,4 @@
-"""What to call next: the errors for methods that a stream does not have, or not yet."""
+"""Errors for methods that a stream does not have, with the next call to make."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from penstock.common.doors import pyflink_names
 
 
 class Unfinished:
-    """Base of what becomes a stream by one more call, `next_call`."""
+    """Base class of objects that become a stream by a further call, `next_call`."""
 
     next_call: ClassVar[str]
 
@@ -19,7 +19,7 @@ class Unfinished:
 
 
 def missing_method(owner: type, name: str, keyed: type) -> AttributeError:
-    """The error for a method that a DataStream does not have: `keyed`, one with a key, may have it, or PyFlink's."""
+    """Return the error for a missing method of a DataStream, with advice if `keyed` or PyFlink's class has it."""
     if not name.startswith("_") and hasattr(keyed, name):
         return AttributeError(f"a stream without a key has no {name!r}: call key_by first")
     return pyflink_names.missing_method(owner, name)

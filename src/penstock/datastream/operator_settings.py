@@ -1,7 +1,7 @@
-"""Settings of the operator that produces a stream or ends in a sink, and the streams that have no operator.
+"""Settings of the operator that produces a stream, or of a sink.
 
-Partitionings, unions and side outputs are edges of the job, so a setting has nothing there to apply to. Source:
-PyFlink, KeyedStream ("… for KeyedStream is not supported").
+Partitionings, unions and side outputs are edges of the job, without an operator for the settings. Source: PyFlink,
+KeyedStream ("… for KeyedStream is not supported").
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from penstock.engine.plan.transformations import Chaining, Transformation
 
 
 class OperatorSettings(DriverOnly):
-    """Settings of the operator that produces a stream or ends in a sink.
+    """Settings of the operator that produces a stream, or of a sink.
 
-    All but `set_description` raise ValueError on a stream without an operator: a keyed or otherwise partitioned stream,
-    a union, a side output.
+    All methods except `set_description` raise ValueError on a stream without an operator: a keyed or otherwise
+    partitioned stream, a union, a side output.
     """
 
     _transformation: Transformation
@@ -31,21 +31,21 @@ class OperatorSettings(DriverOnly):
         return self
 
     def get_name(self) -> str:
-        """Name of the operator."""
+        """Return the name of the operator."""
         return self._operator_for("get_name").name
 
     def uid(self: S, uid: str) -> S:
-        """Set the id by which a changed program finds the operator's state. Must be unique within the program."""
+        """Set the id, unique in the program, by which a changed program finds the operator's state."""
         if not uid:
-            raise ValueError("a uid can't be empty")
+            raise ValueError("a uid must not be empty")
         check_writable(uid, "a uid")
         self._operator_for("uid").uid = uid
         return self
 
     def set_uid_hash(self: S, uid_hash: str) -> S:
-        """Accepted for compatibility: the 32 hexadecimal digits by which a Flink savepoint identifies an operator."""
+        """Accept the 32 hexadecimal digits by which a Flink savepoint identifies an operator. They have no effect."""
         if len(uid_hash) != 32 or not all(digit in "0123456789abcdefABCDEF" for digit in uid_hash):
-            raise ValueError(f"a uid hash has 32 hexadecimal digits, not {uid_hash!r}")
+            raise ValueError(f"a uid hash must have 32 hexadecimal digits, got {uid_hash!r}")
         self._operator_for("set_uid_hash").uid_hash = uid_hash
         return self
 
@@ -74,24 +74,24 @@ class OperatorSettings(DriverOnly):
         return self
 
     def disable_chaining(self: S) -> S:
-        """Never chain the operator to its neighbours."""
+        """Don't chain the operator to its neighbors."""
         self._operator_for("disable_chaining").chaining = Chaining.NEVER
         return self
 
     def slot_sharing_group(self: S, slot_sharing_group: Any) -> S:
-        """Operators of different groups are not chained; the assignment of slots is otherwise left to Spark."""
+        """Set the group: operators of different groups are not chained. Apart from that, Spark assigns slots."""
         group = slot_sharing_group
         operator = self._operator_for("slot_sharing_group")
         operator.slot_sharing_group = group if isinstance(group, str) else group.get_name()
         return self
 
     def _operator_for(self, method: str) -> Transformation:
-        """The operator that `method` is to change. Raises ValueError if the stream has none."""
+        """Return the operator that `method` changes. Raises ValueError if the stream has no operator."""
         stream = self._transformation.edge_kind
         if stream is not None:
             raise ValueError(
-                f"{method} is for operators, and {stream} has none of its own: call it on the stream before, or on "
-                "the result of the operator after it"
+                f"{method} is for operators, but {stream} does not have one: call it on the stream before, or on the "
+                "result of the operator after it"
             )
         return self._transformation
 

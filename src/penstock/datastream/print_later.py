@@ -1,4 +1,4 @@
-"""The results of `print`, with the prefix that depends on the parallelism."""
+"""The receiver of printed results."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ class PrintLater(PrintResults):
         super().__init__(identifier, parallel=True, text_of=text_of)
         self._parallelism = parallelism
 
-    def take(self, subtask: int, values: list[Any]) -> None:
-        """See `ResultSink.take`."""
+    def accept(self, subtask: int, values: list[Any]) -> None:
+        """Print the values: see `ResultSink.accept`."""
         self._parallel = self._parallelism() > 1
-        super().take(subtask, values)
+        super().accept(subtask, values)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """In another process it is known: the program has been submitted."""
+        """Pickle with the parallelism, which is known after submission."""
         return PrintResults, (self._identifier, self._parallelism() > 1, self._text_of)

@@ -1,4 +1,4 @@
-"""Where the streams of a program end: results that are printed, written by sinks, or collected."""
+"""The ends of streams: results that are printed, written by sinks, or collected."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any, Protocol
 from penstock.api.sink import Sink
 from penstock.common.job_client import JobClient
 from penstock.common.types.declared_text import text_in_print
+from penstock.common.types.declared_values import collected_converter
 from penstock.datastream.collected import CloseableIterator
 from penstock.datastream.print_later import PrintLater
 from penstock.engine.jobmaster.results.result_sinks import CollectedResults, CommittedResults, ResultSink
@@ -15,23 +16,23 @@ from penstock.engine.runtime.operators.sink import CollectOperator, SinkOperator
 
 
 class Program(Protocol):
-    """What its streams belong to: the program."""
+    """The program to which streams belong."""
 
     def next_id(self) -> int:
-        """The id of a new transformation."""
+        """Return the id of a new transformation."""
 
     def get_parallelism(self) -> int:
-        """The default number of subtasks of operators."""
+        """Return the default number of subtasks of operators."""
 
     def add_end(self, transformation: Transformation, results: ResultSink | None = None) -> None:
-        """A stream ends here. `results`: what takes what it sends to the program's own process."""
+        """Add the end of a stream. `results` receives the values that it sends to the program's process."""
 
     def execute_async(self, job_name: str | None = None) -> JobClient:
         """Start the job."""
 
 
 def printed(program: Program, input: Transformation, identifier: str | None) -> Transformation:
-    """Print the values of `input` in the program's own process."""
+    """Print the values of `input` in the program's process."""
     id = program.next_id()
     transformation = OperatorTransformation(
         id, "Print to Std. Out", [input], CollectOperator("Print to Std. Out", id), is_sink=True
@@ -46,7 +47,7 @@ def printed(program: Program, input: Transformation, identifier: str | None) -> 
 
 
 def written(program: Program, input: Transformation, sink: Sink[Any]) -> Transformation:
-    """Write the values of `input` to a sink, whose commits are made in the program's own process."""
+    """Write the values of `input` to a sink, whose committer runs in the program's process."""
     id = program.next_id()
     name = type(sink).__name__
     if input.output_type is not None:
@@ -66,4 +67,5 @@ def collected(program: Program, input: Transformation, job_name: str | None) -> 
     transformation.is_nameless = True
     results = CollectedResults()
     program.add_end(transformation, results)
-    return CloseableIterator(results, program.execute_async(job_name))
+    convert = collected_converter(input.output_type)
+    return CloseableIterator(results, program.execute_async(job_name), convert)

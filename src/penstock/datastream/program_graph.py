@@ -1,4 +1,4 @@
-"""The graph of a program: of its sinks, with the settings of its environment."""
+"""The graph of a program, from its sinks and the settings of its environment."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock.engine.plan.transformations import SourceTransformation, Transform
 
 
 def stream_graph_of(sinks: list[Transformation], configuration: Configuration, buffer_timeout_ms: int) -> StreamGraph:
-    """The graph that ends in these sinks. Raises ProgramError if there are none."""
+    """Return the graph that ends in these sinks. Raises ProgramError if there are no sinks."""
     if not sinks:
         raise ProgramError("nothing to execute: no stream of this environment ends in print() or sink_to()")
     config = ExecutionConfig(configuration)
@@ -30,7 +30,10 @@ def stream_graph_of(sinks: list[Transformation], configuration: Configuration, b
 
 
 def is_batched(graph: StreamGraph, configuration: Configuration) -> bool:
-    """Whether it runs in batched mode. Raises ProgramError if it is to, and a source is unbounded."""
+    """Return whether the program runs in batched mode.
+
+    Raises ProgramError if BATCH is set and a source is unbounded.
+    """
     mode = configuration.get(options.RUNTIME_MODE)
     unbounded = [s.name for s in graph.sources if s.source.get_boundedness() is not Boundedness.BOUNDED]
     if mode is RuntimeExecutionMode.BATCH and unbounded:
@@ -41,7 +44,7 @@ def is_batched(graph: StreamGraph, configuration: Configuration) -> bool:
 
 
 def unbounded_source_of(stream: Transformation) -> str | None:
-    """The name of a source that a stream comes from and that does not end by itself; None: there is none."""
+    """Return the name of an unbounded source of a stream, or None if all are bounded."""
     waiting, seen = [stream], {stream.id}
     while waiting:
         one = waiting.pop()

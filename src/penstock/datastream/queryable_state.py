@@ -1,4 +1,4 @@
-"""State of a running job, asked for from outside. Source: Flink docs, "Queryable State"."""
+"""Queries for the state of running jobs. Source: Flink docs, "Queryable State"."""
 
 from penstock.common.doors.door import publish
 from penstock.datastream.queryable_state_stream import QueryableStateStream

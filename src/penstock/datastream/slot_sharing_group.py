@@ -1,4 +1,4 @@
-"""Slot sharing groups: accepted from programs and shown in plans. Spark schedules the tasks."""
+"""Slot sharing groups. Plans show them; Spark schedules the tasks. Source: PyFlink's module of this name."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class MemorySize:
 
 @dataclass(frozen=True)
 class SlotSharingGroup:
-    """Name of a group of operators, with its requested resources."""
+    """The name of a group of operators and the resources that it requests."""
 
     _name: str
     _cpu_cores: float | None = None
@@ -72,32 +72,32 @@ class SlotSharingGroup:
     _external_resources: dict[str, float] = field(default_factory=dict, hash=False)
 
     def get_name(self) -> str:
-        """Its name."""
+        """Return the name."""
         return self._name
 
     def get_managed_memory(self) -> MemorySize | None:
-        """Memory of state backends, or None if not set."""
+        """Return the memory of state backends, or None if it is not set."""
         return self._managed_memory
 
     def get_task_heap_memory(self) -> MemorySize | None:
-        """Task memory, or None if not set."""
+        """Return the task memory, or None if it is not set."""
         return self._task_heap_memory
 
     def get_task_off_heap_memory(self) -> MemorySize | None:
-        """Off-heap task memory, or None if not set."""
+        """Return the off-heap task memory, or None if it is not set."""
         return self._task_off_heap_memory
 
     def get_cpu_cores(self) -> float | None:
-        """CPU cores, or None if not set."""
+        """Return the number of CPU cores, or None if it is not set."""
         return self._cpu_cores
 
     def get_external_resources(self) -> dict[str, float]:
-        """Other resources by name."""
+        """Return the other resources by name."""
         return dict(self._external_resources)
 
     @staticmethod
     def builder(name: str) -> SlotSharingGroup.Builder:
-        """Start with the name. Raises ValueError if it is empty."""
+        """Return a builder with the name. Raises ValueError if it is empty."""
         if not name:
             raise ValueError("the name of a slot sharing group must not be empty")
         return SlotSharingGroup.Builder(name)
@@ -153,12 +153,12 @@ class SlotSharingGroup:
             return self
 
         def build(self) -> SlotSharingGroup:
-            """The group."""
+            """Return the group."""
             return SlotSharingGroup(
-                self._name,
-                self._cpu_cores,
-                self._task_heap_memory,
-                self._task_off_heap_memory,
-                self._managed_memory,
-                dict(self._external_resources),
+                _name=self._name,
+                _cpu_cores=self._cpu_cores,
+                _task_heap_memory=self._task_heap_memory,
+                _task_off_heap_memory=self._task_off_heap_memory,
+                _managed_memory=self._managed_memory,
+                _external_resources=dict(self._external_resources),
             )

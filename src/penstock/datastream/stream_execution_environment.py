@@ -1,4 +1,4 @@
-"""StreamExecutionEnvironment: creates the sources of a program, holds its configuration, and runs it."""
+"""StreamExecutionEnvironment: holds a program's configuration, creates its sources, and runs it."""
 
 from __future__ import annotations
 
@@ -58,8 +58,7 @@ class StreamExecutionEnvironment(DriverOnly):
 
     Settings come from `$PENSTOCK_CONF_DIR/config.yaml`, then from the command line (`penstock run -D key=value`), then
     from `configuration`, then from the methods of this class; later ones take precedence. Keys are Flink's; keys that
-    begin with `spark.` are passed to Spark.
-    Jobs are run by `executor`, by default by the one that `execution.target` names.
+    begin with `spark.` are passed to Spark. `executor` runs the jobs; by default it is selected by `execution.target`.
     """
 
     def __init__(
@@ -89,13 +88,13 @@ class StreamExecutionEnvironment(DriverOnly):
     def get_execution_environment(
         configuration: Configuration | None = None, spark: Any = None
     ) -> StreamExecutionEnvironment:
-        """Create an environment. `spark`: a running SparkSession; None: a session is started when a job runs."""
+        """Return a new environment. `spark`: a running SparkSession, or None to start one when a job runs."""
         return StreamExecutionEnvironment(configuration, spark)
 
     # Settings.
 
     def configure(self, configuration: Configuration | Mapping[str, Any]) -> None:
-        """Add all settings of `configuration`, which may be a dict. Raises ConfigurationError for a misspelt key."""
+        """Add all settings of `configuration`, which may be a dict. Raises ConfigurationError for a misspelled key."""
         if not isinstance(configuration, Configuration):
             configuration = Configuration.from_dict(configuration)
         option_checks.check_keys(configuration)
@@ -110,7 +109,7 @@ class StreamExecutionEnvironment(DriverOnly):
         return CheckpointConfig(self._configuration)
 
     def set_parallelism(self, parallelism: int) -> StreamExecutionEnvironment:
-        """Set the default number of subtasks of operators, as `ExecutionConfig.set_parallelism`."""
+        """Set the default number of subtasks of operators, like `ExecutionConfig.set_parallelism`."""
         self.get_config().set_parallelism(parallelism)
         return self
 
@@ -124,18 +123,18 @@ class StreamExecutionEnvironment(DriverOnly):
         return self
 
     def get_max_parallelism(self) -> int:
-        """Return the number of key groups, -1 if it is derived from the parallelism."""
+        """Return the number of key groups, or -1 if it is derived from the parallelism."""
         return self.get_config().get_max_parallelism()
 
     def set_runtime_mode(self, execution_mode: RuntimeExecutionMode) -> StreamExecutionEnvironment:
-        """Set STREAMING (pipelined), BATCH (batched, bounded sources only), or AUTOMATIC: BATCH if all are bounded."""
+        """Set STREAMING, BATCH (bounded sources only), or AUTOMATIC (BATCH if all sources are bounded)."""
         if not isinstance(execution_mode, RuntimeExecutionMode):
             raise TypeError(f"expected a RuntimeExecutionMode, got {execution_mode!r}")
         self._configuration.set(options.RUNTIME_MODE, execution_mode)
         return self
 
     def set_buffer_timeout(self, timeout_millis: TimeLength) -> StreamExecutionEnvironment:
-        """Flush incomplete buffers after this time (ms): 0 after each step, -1 only when full. Default: 5."""
+        """Flush incomplete buffers after this time (ms). 0: after each step. -1: only when full. Default: 5."""
         timeout_ms = buffer_timeout(timeout_millis)
         self._configuration.set(options.BUFFER_TIMEOUT_ENABLED, timeout_ms >= 0)
         if timeout_ms >= 0:
@@ -143,9 +142,13 @@ class StreamExecutionEnvironment(DriverOnly):
         return self
 
     def get_buffer_timeout(self) -> int:
-        """Return the buffer timeout in ms, -1 if buffers are only flushed when full."""
+        """Return the buffer timeout in ms, or -1 if buffers are flushed only when full."""
         enabled = self._configuration.get(options.BUFFER_TIMEOUT_ENABLED)
         return self._configuration.get(options.BUFFER_TIMEOUT) if enabled else -1
+
+    def is_chaining_of_operators_with_different_max_parallelism_enabled(self) -> bool:
+        """Return True: the maximum parallelism has no influence on chains."""
+        return True
 
     def disable_operator_chaining(self) -> StreamExecutionEnvironment:
         """Disable the chaining of operators."""
@@ -159,7 +162,7 @@ class StreamExecutionEnvironment(DriverOnly):
     def enable_checkpointing(
         self, interval: TimeLength, mode: CheckpointingMode | None = None
     ) -> StreamExecutionEnvironment:
-        """Take a checkpoint every `interval` ms. `mode` None: in the mode that is set, EXACTLY_ONCE by default."""
+        """Take a checkpoint every `interval` ms. `mode`: None keeps the configured mode (default: EXACTLY_ONCE)."""
         config = self.get_checkpoint_config()
         config.set_checkpoint_interval(interval)
         if mode is not None:
@@ -167,12 +170,24 @@ class StreamExecutionEnvironment(DriverOnly):
         return self
 
     def get_checkpoint_interval(self) -> int:
-        """Return the milliseconds between checkpoints, -1 if they are disabled."""
+        """Return the milliseconds from one checkpoint to the next, or -1 if they are disabled."""
         return self.get_checkpoint_config().get_checkpoint_interval()
 
     def get_checkpointing_mode(self) -> CheckpointingMode:
         """Return EXACTLY_ONCE or AT_LEAST_ONCE."""
         return self.get_checkpoint_config().get_checkpointing_mode()
+
+    def get_checkpointing_consistency_mode(self) -> CheckpointingMode:
+        """Return the same as `get_checkpointing_mode`."""
+        return self.get_checkpointing_mode()
+
+    def is_unaligned_checkpoints_enabled(self) -> bool:
+        """Return whether checkpoints may be unaligned, as `CheckpointConfig` says."""
+        return self.get_checkpoint_config().is_unaligned_checkpoints_enabled()
+
+    def is_force_unaligned_checkpoints(self) -> bool:
+        """Return whether unaligned checkpoints are forced, as `CheckpointConfig` says."""
+        return self.get_checkpoint_config().is_force_unaligned_checkpoints()
 
     def set_default_savepoint_directory(self, directory: str) -> StreamExecutionEnvironment:
         """Set the default directory of savepoints."""
@@ -184,47 +199,50 @@ class StreamExecutionEnvironment(DriverOnly):
         return self._configuration.get(options.SAVEPOINT_DIRECTORY)
 
     def register_slot_sharing_group(self, slot_sharing_group: Any) -> StreamExecutionEnvironment:
-        """Accepted and ignored: Spark assigns the slots."""
+        """Do nothing: Spark assigns the slots."""
         return self
 
     def add_python_file(self, file_path: str) -> None:
         """Send a module, a folder, or an archive or wheel of modules to the workers, which can import it.
 
-        A folder is itself on their import path, as in Flink; if it is a package, so is the folder around it. What is
-        sent comes before what is installed there. `python.files` in the configuration. Raises ValueError for a path
-        with a comma; the job is refused if there is no such file.
+        A folder is on their import path, as in Flink; if it is a package, its parent is as well. Sent modules take
+        precedence over installed ones. It adds to the option `python.files`. Raises ValueError for a path with a comma;
+        `execute` raises ConfigurationError if the file does not exist.
         """
         self._add_entry(options.PYTHON_FILES, file_path)
 
     def add_python_archive(self, archive_path: str, target_dir: str | None = None) -> None:
-        """Send a zip or tar file to the workers, extracted below their working directory to `target_dir`.
+        """Send a zip or tar file to the workers, which extract it in their working directory, to `target_dir`.
 
-        Without one, to a folder of the archive's own name. Functions open what is in it by relative paths:
-        `open("rules.zip/rules.csv")`. `python.archives` in the configuration. Raises ValueError for a path with a comma
-        or `#`; the job is refused if there is no such file. Source: PyFlink's method of this name.
+        Default: a folder with the archive's name. Functions open its files by relative paths:
+        `open("rules.zip/rules.csv")`. It adds to the option `python.archives`. Raises ValueError for a path with a
+        comma or `#`; `execute` raises ConfigurationError if the file does not exist. Source: PyFlink's method of this
+        name.
         """
         if "#" in archive_path:
-            raise ValueError(f"an archive's path can't contain '#', which comes before its target: {archive_path!r}")
+            raise ValueError(
+                f"an archive's path must not contain '#', which separates it from its target, got {archive_path!r}"
+            )
         target = "" if target_dir is None else f"#{target_dir}"
         self._add_entry(options.PYTHON_ARCHIVES, f"{archive_path}{target}")
 
     def set_python_requirements(self, requirements_file_path: str, requirements_cache_dir: str | None = None) -> None:
-        """Let pip install the requirements in a file on each executor, for this job alone.
+        """Let pip install the requirements in a file on each executor, only for this job.
 
-        `requirements_cache_dir`: a folder of packages, made by `pip download -d DIR -r FILE` for the platform and the
-        Python of the executors. It is sent along, and they install from it alone, without a network.
-        `python.requirements` in the configuration. Source: PyFlink's method of this name.
+        `requirements_cache_dir`: a folder of packages, created by `pip download -d DIR -r FILE` for the platform and
+        Python version of the executors. It is sent with the job, and pip installs only from it, without a network. It
+        sets the option `python.requirements`. Source: PyFlink's method of this name.
         """
         folder = "" if requirements_cache_dir is None else f"#{requirements_cache_dir}"
         self._configuration.set(options.PYTHON_REQUIREMENTS, f"{requirements_file_path}{folder}")
 
     def register_cached_file(self, file_path: str | os.PathLike[str], name: str, executable: bool = False) -> None:
-        """Send a file or folder to the workers: functions find it by `runtime_context.get_distributed_cache()`.
+        """Send a file or folder to the workers. Functions find it by `runtime_context.get_distributed_cache()`.
 
-        `executable`: whether they may run it as a program. `pipeline.cached-files` in the configuration. The job is
-        refused if there is no such file on this machine. Raises TypeError or ValueError for no name, no path, or the
-        name of another one. Source: PyFlink's method of this name, which gives functions in Python no way to find it;
-        Flink docs, "Distributed Cache".
+        `executable`: whether functions may run it as a program. It adds to the option `pipeline.cached-files`. Raises
+        TypeError if the name is not a str, ValueError if name or path is empty or the name is in use; `execute` raises
+        ConfigurationError if the file does not exist. In PyFlink, Python functions can't find the file. Source: Flink
+        docs, "Distributed Cache".
         """
         before = self._configuration.get(options.CACHED_FILES)
         self._configuration.set(
@@ -233,20 +251,51 @@ class StreamExecutionEnvironment(DriverOnly):
 
     def _add_entry(self, option: ConfigOption[str | None], entry: str) -> None:
         if "," in entry:
-            raise ValueError(f"a path can't contain a comma, which separates the entries of {option.key}: {entry!r}")
+            raise ValueError(
+                f"a path must not contain a comma, which separates the entries of {option.key}, got {entry!r}"
+            )
         before = self._configuration.get(option)
         self._configuration.set(option, f"{before},{entry}" if before else entry)
 
     def add_jars(self, *jars_path: str) -> None:
-        """Do nothing but log a warning: nothing of a job is Java here. Of PyFlink's, for its connectors in Java."""
+        """Log a warning and do nothing. PyFlink needs jars for its connectors; penstock's are Python."""
         _log.warning(
-            "add_jars: no part of a job runs in Java here, so jars have no effect: %s. penstock's connectors are "
-            "Python (penstock.datastream.connectors); jars for Spark itself go to the setting spark.jars",
+            "add_jars: jobs do not run Java code, so jars have no effect: %s. penstock's connectors are Python "
+            "(penstock.datastream.connectors). Add jars for Spark to the setting spark.jars",
             ", ".join(jars_path),
         )
 
+    def set_python_executable(self, python_exec: str) -> None:
+        """Log a warning and do nothing. All jobs of a Spark session have one Python: `spark.pyspark.python`."""
+        _log.warning(
+            "set_python_executable(%r) has no effect: Spark starts the workers, with one Python for all jobs of a "
+            "session. Set spark.pyspark.python in the environment's configuration, or PYSPARK_PYTHON",
+            python_exec,
+        )
+
+    def set_default_local_parallelism(self, parallelism: int) -> None:
+        """Log a warning and do nothing. The number of threads on one machine is Spark's: `spark.master: local[n]`."""
+        _log.warning(
+            "set_default_local_parallelism(%r) has no effect: set_parallelism sets the subtasks of operators, "
+            "spark.master (local[n]) the threads of a local session",
+            parallelism,
+        )
+
+    def enable_changelog_state_backend(self, enabled: bool) -> StreamExecutionEnvironment:
+        """Log a warning and do nothing. There is no changelog: checkpoints of both backends are incremental."""
+        if enabled:
+            _log.warning(
+                "enable_changelog_state_backend(True) has no effect: checkpoints of both state backends are "
+                "incremental, without a changelog"
+            )
+        return self
+
+    def is_changelog_state_backend_enabled(self) -> bool:
+        """Return False: there is no changelog."""
+        return False
+
     def add_classpaths(self, *classpaths: str) -> None:
-        """Do nothing but log a warning: see `add_jars`."""
+        """Log a warning and do nothing: see `add_jars`."""
         self.add_jars(*classpaths)
 
     # Sources.
@@ -258,7 +307,7 @@ class StreamExecutionEnvironment(DriverOnly):
         source_name: str,
         type_info: TypeInformation | None = None,
     ) -> DataStream[T]:
-        """Create a stream that reads `source`; `watermark_strategy` applies to each of its splits."""
+        """Create a stream that reads `source`. `watermark_strategy` applies to each of its splits."""
         if not isinstance(source, Source):
             raise TypeError(f"expected a Source, got {source!r}")
         if not isinstance(watermark_strategy, WatermarkStrategy):
@@ -266,7 +315,14 @@ class StreamExecutionEnvironment(DriverOnly):
         declared = type_info or described(source.get_produced_type())
         return DataStream(
             self,
-            SourceTransformation(self.next_id(), source_name, source, watermark_strategy, declared, None),
+            SourceTransformation(
+                id=self.next_id(),
+                name=source_name,
+                source=source,
+                strategy=watermark_strategy,
+                output_type=declared,
+                parallelism=None,
+            ),
         )
 
     def add_source(
@@ -276,15 +332,18 @@ class StreamExecutionEnvironment(DriverOnly):
         return self.from_source(source_func, WatermarkStrategy.no_watermarks(), source_name, type_info)
 
     def create_input(self, input_format: Source[T], type_info: TypeInformation | None = None) -> DataStream[T]:
-        """Create a stream of what an input format reads, such as AvroInputFormat, without event time."""
+        """Create a stream of the records of an input format, such as AvroInputFormat, without event time."""
         return self.add_source(input_format, "Input Format", type_info)
 
     def from_collection(self, collection: Iterable[T], type_info: TypeInformation | None = None) -> DataStream[T]:
         """Create a stream of the values of `collection`, in order, read by one subtask.
 
-        Values become ones of `type_info`: an INT has 32 bits, and wraps; tuples, lists, dicts and objects become Rows
-        where it has rows. Raises TypeError or ValueError if one does not fit.
+        Values are converted to `type_info`: for example, tuples, lists, dicts and objects become Rows if it has rows.
+        Raises TypeError or ValueError if a value does not fit. Logs a warning for a dict, a DataFrame or a text, whose
+        values are its keys, its columns' names or its characters, as in PyFlink.
         """
+        if warning := _unusual_values(collection):
+            _log.warning("%s", warning)
         values: Iterable[Any] = collection
         for convert in (row_converter(type_info), value_converter(type_info)):
             values = values if convert is None else map(convert, values)
@@ -292,9 +351,9 @@ class StreamExecutionEnvironment(DriverOnly):
         return _by_one_subtask(stream, "one subtask reads a collection, to keep its order")
 
     def from_sequence(self, start: int, end: int) -> DataStream[int]:
-        """Create a stream of the whole numbers from `start` to `end`, both included, in parallel.
+        """Create a stream of the integers from `start` to `end`, both included, read in parallel.
 
-        Raises TypeError or ValueError for bounds that are none. In Java: `fromSequence`.
+        Raises TypeError or ValueError for invalid bounds. In Java: `fromSequence`.
         """
         source = NumberSequenceSource(start, end)
         return self.from_source(source, WatermarkStrategy.no_watermarks(), "Sequence Source")
@@ -302,7 +361,7 @@ class StreamExecutionEnvironment(DriverOnly):
     def read_text_file(self, file_path: str, charset_name: str = "UTF-8") -> DataStream[str]:
         """Create a stream of the lines of a file, or of the files in a directory, each read once and in parallel.
 
-        Of PyFlink 1. A FileSource does the same, monitors for new files, and has more formats.
+        The method is from PyFlink 1. A FileSource can also monitor for new files and has more formats.
         """
         text = StreamFormat.text_line_format(charset_name)
         source = FileSource.for_record_stream_format(text, file_path).build()
@@ -311,21 +370,21 @@ class StreamExecutionEnvironment(DriverOnly):
     def socket_text_stream(self, host: str, port: int, delimiter: str = "\n", max_retry: int = 0) -> DataStream[str]:
         """Create a stream of the text that a server sends, split at `delimiter`, read by one subtask.
 
-        The stream ends when the server closes the connection. If a connection fails or is lost, up to `max_retry` more
-        attempts are made, 500 ms apart (-1: no limit). With checkpoints, text is emitted when a checkpoint that
-        contains it completes, and exactly once: see SocketTextSource. Raises TypeError or ValueError for invalid
-        arguments. In Java: `socketTextStream`.
+        The stream ends when the server closes the connection. If a connection fails, the source makes up to `max_retry`
+        further attempts, 500 ms apart (-1: no limit). With checkpoints, text is emitted exactly once, when a checkpoint
+        that contains it completes: see SocketTextSource. Raises TypeError or ValueError for invalid arguments. In Java:
+        `socketTextStream`.
         """
         source = SocketTextSource(host, port, delimiter, max_retry)
         stream = self.from_source(source, WatermarkStrategy.no_watermarks(), "Socket Stream")
         return _by_one_subtask(stream, "one subtask reads a socket")
 
     def get_spark_session(self, slots: int | None = None) -> SparkSession:
-        """Return Spark's session for DataFrames and jobs: the one that runs, else a new one with the settings of jobs.
+        """Return the running Spark session, or start one with the settings that jobs need. Not in Flink.
 
-        `slots`: how many the jobs to come need; default: those that there are, in a new session four times the
-        parallelism. Raises ConfigurationError if the one that runs was started without settings that jobs in STREAMING
-        mode need, NotEnoughSlotsError if it has fewer slots. Not in Flink.
+        `slots`: the number of slots that later jobs need; default: the slots of the running session, or four times the
+        parallelism in a new one. Raises ConfigurationError if the running session lacks settings that jobs in STREAMING
+        mode need, NotEnoughSlotsError if it has fewer slots.
         """
         from penstock.hosts.spark.frames.frame_session import session_for_frames
 
@@ -339,19 +398,19 @@ class StreamExecutionEnvironment(DriverOnly):
         *,
         directory: str | None = None,
     ) -> DataStream[Row]:
-        """Create a stream of the rows of a DataFrame of Spark, each once: Rows with its columns' names and types.
+        """Create a stream of the rows of a Spark DataFrame, each once, as Rows with its names and types.
 
-        A batch DataFrame is computed when the first job that reads it starts, and kept in files: see DataFrameSource. A
-        streaming one is computed while the job runs, and the stream is unbounded: see StreamingDataFrameSource.
-        `directory`: where; default: below `execution.checkpointing.dir`, if that is set and the mode is not BATCH, else
-        in a temporary folder. Jobs run in the frame's session, unless the environment was given one.
+        A batch DataFrame is computed when the first job that reads it starts, and stored in files: see DataFrameSource.
+        A streaming DataFrame is computed while the job runs, and the stream is unbounded: see StreamingDataFrameSource.
+        `directory` is the place of the files; default: below `execution.checkpointing.dir` if that is set and the mode
+        is not BATCH, else a temporary folder. Jobs run in the DataFrame's session unless the environment has one.
         """
         from penstock.datastream.connectors.data_frame import DataFrameSource, StreamingDataFrameSource
         from penstock.hosts.spark.frames.frame_session import users_session_of
-        from penstock.hosts.spark.frames.place import kept_below
+        from penstock.hosts.spark.frames.place import durable_directory
 
         source_of = StreamingDataFrameSource if getattr(frame, "isStreaming", False) else DataFrameSource
-        source = source_of(frame, directory or kept_below(self._configuration), source_name)
+        source = source_of(frame, directory or durable_directory(self._configuration), source_name)
         self._spark = self._spark or users_session_of(frame)
         return self.from_source(source, watermark_strategy or WatermarkStrategy.no_watermarks(), source_name)
 
@@ -360,7 +419,7 @@ class StreamExecutionEnvironment(DriverOnly):
     def execute(self, job_name: str | None = None) -> JobExecutionResult:
         """Run the program to its end. Ctrl-C cancels it.
 
-        Raises ProgramError, ConfigurationError or NotEnoughSlotsError before anything runs, JobError if the job fails.
+        Raises ProgramError, ConfigurationError or NotEnoughSlotsError before the job runs, JobError if the job fails.
         """
         client = self.execute_async(job_name)
         try:
@@ -370,7 +429,7 @@ class StreamExecutionEnvironment(DriverOnly):
                 client.cancel_for(error)
             self._listeners.executed(None, error)
             if isinstance(error, PenstockError):
-                # Omit the traceback through futures: the message of the error is complete.
+                # Without the frames of futures: the message of the error is complete.
                 raise error.with_traceback(None) from None
             raise
         self._listeners.executed(result)
@@ -390,14 +449,14 @@ class StreamExecutionEnvironment(DriverOnly):
         return client
 
     def register_job_listener(self, job_listener: JobListener) -> None:
-        """Tell `job_listener` of each job that this environment submits. Raises TypeError if it is none.
+        """Notify `job_listener` of each job of this environment. Raises TypeError if it is not a JobListener.
 
         In Java: `registerJobListener`.
         """
         self._listeners.add(job_listener)
 
     def clear_job_listeners(self) -> None:
-        """Forget all job listeners. In Java: `clearJobListeners`."""
+        """Remove all job listeners. In Java: `clearJobListeners`."""
         self._listeners.clear()
 
     def get_execution_plan(self) -> str:
@@ -405,7 +464,7 @@ class StreamExecutionEnvironment(DriverOnly):
         return json.dumps(self._stream_graph().as_plan(), indent=2)
 
     def close(self) -> None:
-        """Discard the program. A session started by penstock stays for the next job and ends with the process."""
+        """Discard the program. A Spark session that penstock has started stays until the process ends."""
         self._sinks.clear()
         self._result_sinks.clear()
 
@@ -417,7 +476,7 @@ class StreamExecutionEnvironment(DriverOnly):
         return self._ids
 
     def add_end(self, transformation: Transformation, results: ResultSink | None = None) -> None:
-        """A stream ends here. `results`: what takes what it sends to the program's own process."""
+        """Add the end of a stream. `results` receives the values that it sends to the program's process."""
         if results is not None:
             self._result_sinks[transformation.id] = results
         self._sinks.append(transformation)
@@ -438,10 +497,23 @@ class StreamExecutionEnvironment(DriverOnly):
         return JobGraph(name, graph, batched)
 
 
+def _unusual_values(collection: Iterable[Any]) -> str:
+    """Return a warning if iterating over this object yields what few programs want, otherwise an empty text."""
+    if isinstance(collection, (str, bytes)):
+        what, instead = "its characters" if isinstance(collection, str) else "its bytes", "[text]"
+    elif isinstance(collection, Mapping):
+        what, instead = "its keys", "[the_dict] for one record, or list(the_dict.items())"
+    elif hasattr(collection, "columns") and hasattr(collection, "to_dict"):
+        what, instead = "the names of its columns", 'frame.to_dict("records") for a dict per row'
+    else:
+        return ""
+    return f"from_collection emits {what}, since it got a {type(collection).__name__}: pass {instead}"
+
+
 def _by_one_subtask(stream: DataStream[T], reason: str) -> DataStream[T]:
     stream._transformation.parallelism = 1
     stream._transformation.parallelism_fixed = reason
     return stream
 
 
-pyflink_names.answer(__name__)
+pyflink_names.resolve_missing_names(__name__)

@@ -15,7 +15,6 @@ from penstock.api.windows.assigners import (
 )
 from penstock.api.windows.count_assigners import CountSlidingWindowAssigner, CountTumblingWindowAssigner
 from penstock.api.windows.delta_function import DeltaFunction
-from penstock.api.windows.delta_trigger import DeltaTrigger
 from penstock.api.windows.evictor import Evictor, TimestampedValue
 from penstock.api.windows.evictors import CountEvictor, DeltaEvictor, TimeEvictor
 from penstock.api.windows.serializers import (
@@ -35,6 +34,7 @@ from penstock.api.windows.triggers import (
     ContinuousEventTimeTrigger,
     ContinuousProcessingTimeTrigger,
     CountTrigger,
+    DeltaTrigger,
     EventTimeTrigger,
     NeverTrigger,
     ProcessingTimeTrigger,

@@ -1,4 +1,4 @@
-"""Windowed streams: of each key (WindowedStream), or of all records (AllWindowedStream).
+"""Windowed streams: windows for each key (WindowedStream) or for all records (AllWindowedStream).
 
 Source: Flink docs, "Windows".
 """
@@ -32,6 +32,7 @@ from penstock.engine.runtime.operators.function import UserFunction
 from penstock.engine.runtime.windows.choice import window_operator
 from penstock.engine.runtime.windows.contents import Aggregated, AllRecords, Contents, Reduced
 from penstock.engine.runtime.windows.evaluation import Apply, ApplyToAll, Evaluation, Process, ProcessAll
+from penstock.engine.runtime.windows.windowing import WindowSettings
 
 if TYPE_CHECKING:
     from typing import Self
@@ -45,7 +46,7 @@ R = TypeVar("R")
 
 
 class _Windows(Unfinished, Generic[T]):
-    """Base class of windowed streams: their settings, and the construction of the operator."""
+    """Base class of windowed streams: settings, and construction of the operator."""
 
     next_call = "reduce, aggregate, apply or process, and a function"
 
@@ -65,7 +66,7 @@ class _Windows(Unfinished, Generic[T]):
         self._late_tag: OutputTag[Any] | None = None
         self._evictor: Evictor[Any, Any] | None = None
         self._captured: CapturedParts = {}
-        """Assigner, trigger and evictor as they were in the calls that set them."""
+        """Assigner, trigger and evictor as they were at the calls that set them: later changes have no effect."""
         self._check_trigger(self._trigger)
         self._capture(window_assigner)
 
@@ -78,9 +79,9 @@ class _Windows(Unfinished, Generic[T]):
         return self._keyed_stream.get_type()
 
     def trigger(self, trigger: Trigger[Any, Any]) -> Self:
-        """Set the trigger, replacing the assigner's default.
+        """Set the trigger, which replaces the assigner's default.
 
-        Raises TypeError if it is not a Trigger, or can't merge although the windows do.
+        Raises TypeError if it is not a Trigger, or if windows merge and the trigger can't.
         """
         _require_instance(trigger, Trigger, "CountTrigger.of(10)")
         check_method_kinds(trigger, Trigger)
@@ -92,8 +93,8 @@ class _Windows(Unfinished, Generic[T]):
     def evictor(self, evictor: Evictor[Any, Any]) -> Self:
         """Let `evictor` remove records when the window fires, before or after its function is called.
 
-        State then holds every record of a window with its timestamp, with `reduce` and `aggregate`, too, which are
-        recomputed at each firing. Raises TypeError if it is not an Evictor. Source: Flink docs, "Windows", Evictors.
+        State then holds every record of a window with its timestamp, and `reduce` and `aggregate` are computed again at
+        each firing. Raises TypeError if it is not an Evictor. Source: Flink docs, "Windows", Evictors.
         """
         _require_instance(evictor, Evictor, "CountEvictor.of(100)")
         check_method_kinds(evictor, Evictor)
@@ -102,11 +103,12 @@ class _Windows(Unfinished, Generic[T]):
         return self
 
     def allowed_lateness(self, time_ms: TimeLength) -> Self:
-        """Retain windows for `time_ms` milliseconds of event time after their end, and update them with late records.
+        """Keep windows for `time_ms` milliseconds of event time after their end, and update them with late records.
 
-        A late record within that time fires its window again immediately (default trigger). A later record is sent to
-        `side_output_late_data` if set; otherwise it is dropped and counted as late. In processing time no record is
-        late. Default: 0. Raises ValueError if negative. Source: Flink docs, "Windows", Allowed Lateness.
+        A late record within that time fires its window again immediately (default trigger). A later record goes to
+        `side_output_late_data` if it is set; else it is dropped and counted in numLateRecordsDropped. Records are never
+        late in processing time. Default: 0. Raises ValueError if negative. Source: Flink docs, "Windows", Allowed
+        Lateness.
         """
         lateness_ms = to_milliseconds(time_ms)
         if lateness_ms < 0:
@@ -140,12 +142,12 @@ class _Windows(Unfinished, Generic[T]):
         window_function: Any = None,
         output_type: TypeInformation | None = None,
     ) -> DataStream[Any]:
-        """Reduce the records of a window incrementally; `window_function`, if given, receives the reduced value.
+        """Reduce the records of a window incrementally. `window_function`, if given, receives the reduced value.
 
-        State holds one value per window, not its records. The function is called with the records of a window in the
-        order of their arrival. A record of sliding windows is reduced into each of its windows; `aggregate`, with a
-        `merge`, shares partial results between them. Raises TypeError if an argument is not a function. Source: Flink
-        docs, "Windows", ReduceFunction.
+        State holds one value per window instead of its records. The function receives the records of a window in the
+        order of arrival. A record of sliding windows is reduced in each of its windows; `aggregate` can share partial
+        results between them. Raises TypeError if an argument is not a function. Source: Flink docs, "Windows",
+        ReduceFunction.
         """
         function = as_function(reduce_function, "reduce", ReduceFunction)
         input_type = self._keyed_stream._transformation.output_type
@@ -175,10 +177,11 @@ class _Windows(Unfinished, Generic[T]):
         accumulator_type: TypeInformation | list[TypeInformation] | None = None,
         output_type: TypeInformation | None = None,
     ) -> DataStream[Any]:
-        """Aggregate the records of a window incrementally; `window_function`, if given, receives the result.
+        """Aggregate the records of a window incrementally. `window_function`, if given, receives the result.
 
-        State holds one accumulator per window, not its records. Sliding windows share partial results if the function
-        has `merge`; session windows require it. Raises TypeError if it is not an AggregateFunction.
+        State holds one accumulator per window instead of its records. Sliding windows share partial results if the
+        function's `shares_slices` is True. Raises TypeError if it is not an AggregateFunction. Source: Flink docs,
+        "Windows", AggregateFunction.
         """
         self._check_aggregate(aggregate_function)
         function = UserFunction(aggregate_function, "add")
@@ -227,8 +230,8 @@ class _Windows(Unfinished, Generic[T]):
     def _check_trigger(self, trigger: Trigger[Any, Any]) -> None:
         if isinstance(self._assigner, MergingWindowAssigner) and not trigger.can_merge():
             raise TypeError(
-                f"{self._assigner!r} merges windows, which {trigger!r} does not support: its can_merge() must be true "
-                "and its on_merge() defined"
+                f"{self._assigner!r} merges windows, which {trigger!r} does not support: it must define on_merge(), "
+                "and can_merge() must return True"
             )
 
     def _check_aggregate(self, function: Any) -> None:
@@ -247,20 +250,21 @@ class _Windows(Unfinished, Generic[T]):
         self, contents: Contents, evaluation: Evaluation, function: str, output_type: TypeInformation | None
     ) -> DataStream[Any]:
         name = type(self._assigner).__name__
-        operator = window_operator(
-            name,
-            self._keyed_stream.key_selector,
-            self._assigner,
-            self._trigger,
-            contents,
-            evaluation,
-            self._allowed_lateness_ms,
-            self._late_tag,
-            self._evictor,
+        settings = WindowSettings(
+            assigner=self._assigner,
+            trigger=self._trigger,
+            contents=contents,
+            evaluation=evaluation,
+            allowed_lateness_ms=self._allowed_lateness_ms,
+            late_tag=self._late_tag,
+            evictor=self._evictor,
         )
+        operator = window_operator(name, self._keyed_stream.key_selector, settings)
         operator.captured = captured(operator, self._captured)
         functions = (
-            function if evaluation.passes_on or function == evaluation.method else f"{function}, {evaluation.method}"
+            function
+            if evaluation.emits_contents or function == evaluation.method
+            else f"{function}, {evaluation.method}"
         )
         result = self._keyed_stream._keyed_operator(name, operator, output_type)
         evictor = f", {self._evictor!r}" if self._evictor is not None else ""
@@ -268,10 +272,10 @@ class _Windows(Unfinished, Generic[T]):
 
 
 class WindowedStream(_Windows[T], Generic[T, K]):
-    """Windows per key, created by `KeyedStream.window`.
+    """Windows of each key, created by `KeyedStream.window`.
 
-    Window functions are `apply(key, window, inputs)` or `process(key, context, elements)`; a plain callable passed to
-    reduce or aggregate is called like the former.
+    Window functions are `apply(key, window, inputs)` or `process(key, context, elements)`. A plain callable passed to
+    reduce or aggregate has the parameters of `apply`.
     """
 
     def apply(
@@ -279,7 +283,7 @@ class WindowedStream(_Windows[T], Generic[T, K]):
         window_function: WindowFunction[T, R, K, Any] | Callable[[K, Any, Iterable[T]], Iterable[R]],
         output_type: TypeInformation | None = None,
     ) -> DataStream[R]:
-        """Call a function with all records of a window when it fires; it returns an iterable or is a generator.
+        """Call a function with all records of a window when it fires. It is a generator or returns an iterable.
 
         State holds every record until its window ends. Raises TypeError if it is not a function.
         """
@@ -288,7 +292,7 @@ class WindowedStream(_Windows[T], Generic[T, K]):
     def process(
         self, process_window_function: ProcessWindowFunction[T, R, K, Any], output_type: TypeInformation | None = None
     ) -> DataStream[R]:
-        """Like `apply`, with a context of window, times and state, and with side outputs: `yield tag, value`.
+        """Call a function like `apply`, with a context of window, times and state. It may have side outputs.
 
         State holds every record until its window ends. Raises TypeError if it is not a function.
         """
@@ -296,10 +300,10 @@ class WindowedStream(_Windows[T], Generic[T, K]):
 
 
 class AllWindowedStream(_Windows[T]):
-    """Windows over all records, computed by one subtask, created by `DataStream.window_all`.
+    """Windows of all records, computed by one subtask, created by `DataStream.window_all`.
 
-    Window functions are `apply(window, inputs)` or `process(context, elements)`; a plain callable passed to reduce or
-    aggregate is called like the former.
+    Window functions are `apply(window, inputs)` or `process(context, elements)`. A plain callable passed to reduce or
+    aggregate has the parameters of `apply`.
     """
 
     _kind = "AllWindow"
@@ -316,7 +320,7 @@ class AllWindowedStream(_Windows[T]):
         window_function: AllWindowFunction[T, R, Any] | Callable[[Any, Iterable[T]], Iterable[R]],
         output_type: TypeInformation | None = None,
     ) -> DataStream[R]:
-        """Call a function with all records of a window when it fires; it returns an iterable or is a generator.
+        """Call a function with all records of a window when it fires. It is a generator or returns an iterable.
 
         State holds every record until its window ends. Raises TypeError if it is not a function.
         """
@@ -325,7 +329,7 @@ class AllWindowedStream(_Windows[T]):
     def process(
         self, process_window_function: ProcessAllWindowFunction[T, R, Any], output_type: TypeInformation | None = None
     ) -> DataStream[R]:
-        """Like `apply`, with a context of window, times and state, and with side outputs: `yield tag, value`.
+        """Call a function like `apply`, with a context of window, times and state. It may have side outputs.
 
         State holds every record until its window ends. Raises TypeError if it is not a function.
         """

@@ -1,4 +1,4 @@
-"""Metrics that functions register, under PyFlink's module path."""
+"""Metrics that functions register, at PyFlink's module path."""
 
 from penstock.api.metrics import Counter, Distribution, Meter, Metric, MetricGroup
 from penstock.common.doors.door import publish

@@ -8,14 +8,14 @@ import msgspec
 
 from penstock.common.configuration import options
 from penstock.common.errors import ProgramError
-from penstock.common.errors.unreadable import UNREADABLE
-from penstock.common.values.decoding import from_json
+from penstock.common.values.decoding import DECODING_ERRORS, from_json
 from penstock.datastream.data_stream import DataStream
 from penstock.datastream.execution_mode import RuntimeExecutionMode
 from penstock.datastream.keyed_stream import KeyedStream
 from penstock.engine.checkpoint.manifest import OperatorPart, SubtaskPart
 from penstock.engine.checkpoint.storage import SavepointStorage
 from penstock.engine.runtime.checkpoint_options import CheckpointOptions
+from penstock.engine.runtime.chunks import Rows
 from penstock.engine.runtime.operators.function import UserFunction
 from penstock.engine.runtime.operators.operator import Operator
 from penstock.engine.runtime.operators.process import KeyedProcessOperator, ProcessOperator
@@ -40,7 +40,7 @@ def _write_state(operator: Operator, directory: str, prefix: str) -> bool:
     context = operator.context
     for function in context.functions:
         function.snapshot_state(context, _FIRST, context.now_ms())
-    snapshot = OperatorSnapshot(context.uid, operator, KeyedChain(), CheckpointOptions(savepoint=directory))
+    snapshot = OperatorSnapshot(context.uid, operator, KeyedChain(), options=CheckpointOptions(savepoint=directory))
     info = context.info
     written = finished(
         snapshot.write_savepoint(
@@ -48,7 +48,7 @@ def _write_state(operator: Operator, directory: str, prefix: str) -> bool:
         )
     )
     snapshot.release()
-    return operator.output.emit([msgspec.json.encode(SubtaskPart(info.subtask, written))], None)
+    return operator.output.emit(Rows([msgspec.json.encode(SubtaskPart(info.subtask, written))]))
 
 
 class KeyedBootstrapOperator(KeyedProcessOperator):
@@ -131,7 +131,7 @@ class Bootstrap:
             environment.set_runtime_mode(mode)
         try:
             subtasks = [from_json(record, SubtaskPart) for record in records]
-        except (TypeError, *UNREADABLE) as error:
+        except (TypeError, *DECODING_ERRORS) as error:
             raise ProgramError(f"a {type(self._function).__name__} fills state and emits nothing") from error
         subtasks.sort(key=lambda part: part.subtask)
         return OperatorPart(

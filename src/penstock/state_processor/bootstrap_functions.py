@@ -18,7 +18,7 @@ class _BootstrapContext(ABC):
 
     @abstractmethod
     def timestamp(self) -> int | None:
-        """Event timestamp (ms) of the record, or None."""
+        """Return the event timestamp (ms) of the record, or None."""
 
 
 class _KeyedBootstrapContext(_BootstrapContext):
@@ -26,11 +26,11 @@ class _KeyedBootstrapContext(_BootstrapContext):
 
     @abstractmethod
     def get_current_key(self) -> Any:
-        """Key of the record."""
+        """Return the key of the record."""
 
     @abstractmethod
     def timer_service(self) -> TimerService:
-        """Timer service of the key: timers do not fire here, they become part of the savepoint."""
+        """Return the timer service of the key. Timers do not fire here; they become part of the savepoint."""
 
 
 class KeyedStateBootstrapFunction(Function, Generic[K, IN]):

@@ -196,7 +196,7 @@ def _described(frame: DataFrame, fields: list[pa.Field]) -> DataFrame:
 
 
 def _field_of_frame(frame: DataFrame, name: str, declared: TypeInformation | None) -> pa.Field | None:
-    """Return the field for conversion of the column; None: keep the values of Arrow's to_pylist."""
+    """Return the field for the conversion of the column, or None to keep the values of Arrow's to_pylist."""
     metadata = frame.schema[name].metadata or {}
     if metadata.get(_PICKLED):
         return pa.field(name, pa.binary())

@@ -19,9 +19,9 @@ from penstock.engine.snapshots.snapshot_files import SnapshotFiles
 from penstock.engine.state.handles import KeyedFile, ListsFile, OperatorState, Redistribution
 from penstock.engine.state.key_groups import KeyGroups, key_group_range
 from penstock.engine.state.operator_state import NamedList
-from penstock.engine.state.schema import TableSchema, as_before
+from penstock.engine.state.schema import TableSchema, restored_schema
 from penstock.engine.state.snapshot.files import read_items, write_lists
-from penstock.engine.state.snapshot.storage import check_crc, read_part, whole_or_nothing
+from penstock.engine.state.snapshot.storage import check_crc, complete_or_abort, read_part
 from penstock.state_processor.new_tables import NewTable, changed, finished, write_entries
 
 _COPIED_BYTES = 8 << 20
@@ -89,7 +89,7 @@ class OperatorDraft:
         self._changes[name] = change
 
     def remove(self, name: str) -> None:
-        """Remove a state. Raises StateNotFoundError if there is none of that name."""
+        """Remove a state. Raises StateNotFoundError if the name is unknown."""
         self._check(name, name in self.states)
         self._tables.pop(name, None)
         self._changes.pop(name, None)
@@ -98,7 +98,7 @@ class OperatorDraft:
         self._lists.discard(name)
 
     def found(self, part: OperatorPart, storage: SnapshotFiles) -> None:
-        """Take over what a bootstrap job has written for the operator to the new savepoint itself."""
+        """Add the state that a bootstrap job has written for the operator to the new savepoint."""
         self.part = part
         self._origin = storage
         self._tables = {name: text for name, text in tables_of(part).items() if name not in self.new_tables}
@@ -150,7 +150,7 @@ class OperatorDraft:
             # Files of a checkpoint are increments, possibly of a database: merge them into one file of a savepoint.
             assert self._origin is not None
             rows: Iterable[Any] = KeyedTable(self._origin, part, name).rows_of_chain(chain, groups)
-            schema = as_before(text)
+            schema = restored_schema(text)
             if change is not None:
                 rows = changed(part.state_id, name, change.function, rows)
                 schema = change.schema or schema
@@ -178,7 +178,7 @@ class OperatorDraft:
                 assert before is not None
                 with classes_found(False):
                     found = read_items(self._origin, before.path, one)
-                items.append(NamedList(one.name, one.redistribution, found, as_before(one.schema)))
+                items.append(NamedList(one.name, one.redistribution, found, restored_schema(one.schema)))
         items += [
             NamedList(name, new.redistribution, new.of(subtask, self.part), new.schema)
             for name, new in self.new_lists.items()
@@ -202,7 +202,7 @@ class OperatorDraft:
         if self._origin is storage:
             return file.path
         crc = 0
-        with whole_or_nothing(storage.create(file_name, shared=False)) as writer:
+        with complete_or_abort(storage.create(file_name, shared=False)) as writer:
             for start in range(0, size, _COPIED_BYTES):
                 data = read_part(self._origin.read, file.path, start, min(_COPIED_BYTES, size - start))
                 crc = zlib.crc32(data, crc)

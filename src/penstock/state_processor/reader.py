@@ -51,17 +51,17 @@ class SavepointReader:
 
     @property
     def job_id(self) -> str:
-        """Id of the job that wrote it; "" if no job did."""
+        """Id of the job that wrote the snapshot; "" if a program without a job did."""
         return self._snapshot.manifest.job_id
 
     @property
     def job_name(self) -> str:
-        """Name of the job that wrote it; "" if no job did."""
+        """Name of the job that wrote the snapshot; "" if a program without a job did."""
         return self._snapshot.manifest.job_name
 
     @property
     def checkpoint_id(self) -> int:
-        """Its id among the checkpoints of the job."""
+        """Id of the snapshot among the checkpoints of the job."""
         return self._snapshot.manifest.checkpoint_id
 
     @property
@@ -75,7 +75,7 @@ class SavepointReader:
         return [info_of(snapshot.files, part) for part in snapshot.manifest.operators]
 
     def operator(self, uid: str) -> OperatorInfo:
-        """Return the operator of that uid. Raises StateNotFoundError if there is none."""
+        """Return the operator with this uid. Raises StateNotFoundError if the uid is unknown."""
         return info_of(self._snapshot.files, self._snapshot.part(uid))
 
     def keyed_states(self, uid: str) -> list[str]:
@@ -118,7 +118,7 @@ class SavepointReader:
     def read_broadcast_state(self, uid: str, state: str) -> Iterator[tuple[Any, Any]]:
         """Yield the (key, value) pairs of a broadcast state.
 
-        Raises StateNotFoundError if there is none of that name.
+        Raises StateNotFoundError if the name is unknown.
         """
         return self._items(uid, state, Redistribution.BROADCAST)
 
@@ -144,7 +144,10 @@ class SavepointReader:
         return data_frame_of_table(spark, self._snapshot.root, self._table(uid, state))
 
     def items(self, uid: str, state: str) -> Iterator[Any]:
-        """Yield the items of an operator state of any redistribution. Raises StateNotFoundError if there is none."""
+        """Yield the items of an operator state of any redistribution.
+
+        Raises StateNotFoundError if it does not exist.
+        """
         return self._items(uid, state, None)
 
     def _items(self, uid: str, state: str, required: Redistribution | None) -> Iterator[Any]:

@@ -36,11 +36,11 @@ class _ReaderContext(ABC):
 
     @abstractmethod
     def registered_event_time_timers(self) -> set[int]:
-        """The event-time timers (ms) of the key."""
+        """Return the event-time timers (ms) of the key."""
 
     @abstractmethod
     def registered_processing_time_timers(self) -> set[int]:
-        """The processing-time timers (ms) of the key."""
+        """Return the processing-time timers (ms) of the key."""
 
 
 class KeyedStateReaderFunction(Function, Generic[K, OUT]):
@@ -54,7 +54,7 @@ class KeyedStateReaderFunction(Function, Generic[K, OUT]):
 
     @abstractmethod
     def read_key(self, key: K, ctx: _ReaderContext) -> Iterable[OUT] | None:
-        """Return the results for a key; None means none."""
+        """Return the results for a key. None is the same as an empty iterable."""
 
 
 class KeyReading(_ReaderContext):
@@ -81,7 +81,7 @@ class KeyReading(_ReaderContext):
             max_parallelism=part.max_parallelism,
         )
         task = TaskContext(info, self._backend.now_ms, Budget(lambda: 0), KeyGroups(part.max_parallelism))
-        self._context = OperatorContext(task, part.name, part.state_id, OperatorCounters(part.name))
+        self._context = OperatorContext(task, part.name, uid=part.state_id, counters=OperatorCounters(part.name))
 
     def registered_event_time_timers(self) -> set[int]:
         return set(self._timers_of(EVENT_TIMERS_TABLE).get(self._backend.key, ()))

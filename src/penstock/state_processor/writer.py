@@ -39,8 +39,8 @@ _MAX_PARALLELISM = 128
 class SavepointWriter:
     """Created by `from_existing_savepoint` or `new_savepoint`; ends with `write`. All other methods return the writer.
 
-    Nothing is read or run before `write`, so iterables must not be consumed before it. Whatever is not mentioned is
-    retained: state, source positions, commits that sinks have pending.
+    Nothing is read or run before `write`, so iterables must not be consumed before it. State that is not changed,
+    source positions and pending commits of sinks are retained.
     """
 
     def __init__(self, origin: SnapshotOnDisk | None, max_parallelism: int | None) -> None:
@@ -73,7 +73,7 @@ class SavepointWriter:
         return SavepointWriter(SnapshotOnDisk(path), max_parallelism)
 
     def remove_operator(self, uid: str) -> SavepointWriter:
-        """Remove an operator with all its state. Raises StateNotFoundError if there is none of that uid."""
+        """Remove an operator with all its state. Raises StateNotFoundError if the uid is unknown."""
         self._existing(uid)
         del self._drafts[uid]
         self._removed.add(uid)
@@ -81,7 +81,7 @@ class SavepointWriter:
         return self
 
     def remove_state(self, uid: str, state: str) -> SavepointWriter:
-        """Remove one state of an operator. Raises StateNotFoundError if there is none of that name."""
+        """Remove one state of an operator. Raises StateNotFoundError if the name is unknown."""
         self._existing(uid).remove(state)
         return self
 
@@ -166,7 +166,7 @@ class SavepointWriter:
         return self
 
     def bootstrap(self, uid: str, stream: KeyedStream[Any, Any] | DataStream[Any], function: Any) -> SavepointWriter:
-        """Set the state of an operator to what `function` makes of the records of a bounded stream.
+        """Set the state of an operator by applying `function` to the records of a bounded stream.
 
         Use a KeyedStateBootstrapFunction for a keyed stream, a StateBootstrapFunction for lists, a
         BroadcastStateBootstrapFunction for broadcast state. `write` runs the stream's program as a batch job; workers

@@ -1,4 +1,4 @@
-"""PyFlink's module path of `DataTypes`, by which its formats of files are described. There is no Table API."""
+"""PyFlink's module path of `DataTypes`, which describe columns of file formats. There is no Table API."""
 
 from typing import Any
 

@@ -16,129 +16,129 @@ class Field(NamedTuple):
 
 
 class DataTypes:
-    """Types of columns, as PyFlink's formats of CSV, Parquet and ORC take them: each is one of `Types`.
+    """Types of columns for the formats CSV, Parquet and ORC, as in PyFlink. Each method returns one of `Types`.
 
-    Lengths, precision and whether a value may be missing are not checked: any column may hold None.
+    Lengths, precision and nullability are not checked: any column may contain None.
     """
 
     @staticmethod
     def BOOLEAN(nullable: bool = True) -> TypeInformation:  # noqa: N802
-        """True or false: `Types.BOOLEAN()`."""
+        """Return the type of booleans: `Types.BOOLEAN()`."""
         return Types.BOOLEAN()
 
     @staticmethod
     def TINYINT(nullable: bool = True) -> TypeInformation:  # noqa: N802
-        """Integers of 8 bits: `Types.BYTE()`."""
+        """Return the type of 8-bit integers: `Types.BYTE()`."""
         return Types.BYTE()
 
     @staticmethod
     def SMALLINT(nullable: bool = True) -> TypeInformation:  # noqa: N802
-        """Integers of 16 bits: `Types.SHORT()`."""
+        """Return the type of 16-bit integers: `Types.SHORT()`."""
         return Types.SHORT()
 
     @staticmethod
     def INT(nullable: bool = True) -> TypeInformation:  # noqa: N802
-        """Integers of 32 bits: `Types.INT()`."""
+        """Return the type of 32-bit integers: `Types.INT()`."""
         return Types.INT()
 
     @staticmethod
     def BIGINT(nullable: bool = True) -> TypeInformation:  # noqa: N802
-        """Integers of 64 bits: `Types.LONG()`."""
+        """Return the type of 64-bit integers: `Types.LONG()`."""
         return Types.LONG()
 
     @staticmethod
     def FLOAT(nullable: bool = True) -> TypeInformation:  # noqa: N802
-        """Numbers of 32 bits: `Types.FLOAT()`."""
+        """Return the type of 32-bit floats: `Types.FLOAT()`."""
         return Types.FLOAT()
 
     @staticmethod
     def DOUBLE(nullable: bool = True) -> TypeInformation:  # noqa: N802
-        """Numbers of 64 bits: `Types.DOUBLE()`."""
+        """Return the type of 64-bit floats: `Types.DOUBLE()`."""
         return Types.DOUBLE()
 
     @staticmethod
     def DECIMAL(precision: int, scale: int, nullable: bool = True) -> TypeInformation:  # noqa: N802
-        """Decimal numbers: `Types.BIG_DEC()`, which has no precision, so Parquet and ORC hold them as text."""
+        """Return the type of decimals: `Types.BIG_DEC()`. It has no precision, so Parquet and ORC store text."""
         return Types.BIG_DEC()
 
     @staticmethod
     def CHAR(length: int, nullable: bool = True) -> TypeInformation:  # noqa: N802
-        """Text: `Types.STRING()`."""
+        """Return the type of text: `Types.STRING()`."""
         return Types.STRING()
 
     @staticmethod
     def VARCHAR(length: int, nullable: bool = True) -> TypeInformation:  # noqa: N802
-        """Text: `Types.STRING()`."""
+        """Return the type of text: `Types.STRING()`."""
         return Types.STRING()
 
     @staticmethod
     def STRING(nullable: bool = True) -> TypeInformation:  # noqa: N802
-        """Text: `Types.STRING()`."""
+        """Return the type of text: `Types.STRING()`."""
         return Types.STRING()
 
     @staticmethod
     def BINARY(length: int, nullable: bool = True) -> TypeInformation:  # noqa: N802
-        """Bytes: `Types.PRIMITIVE_ARRAY(Types.BYTE())`."""
+        """Return the type of bytes: `Types.PRIMITIVE_ARRAY(Types.BYTE())`."""
         return Types.PRIMITIVE_ARRAY(Types.BYTE())
 
     @staticmethod
     def VARBINARY(length: int, nullable: bool = True) -> TypeInformation:  # noqa: N802
-        """Bytes: `Types.PRIMITIVE_ARRAY(Types.BYTE())`."""
+        """Return the type of bytes: `Types.PRIMITIVE_ARRAY(Types.BYTE())`."""
         return Types.PRIMITIVE_ARRAY(Types.BYTE())
 
     @staticmethod
     def BYTES(nullable: bool = True) -> TypeInformation:  # noqa: N802
-        """Bytes: `Types.PRIMITIVE_ARRAY(Types.BYTE())`."""
+        """Return the type of bytes: `Types.PRIMITIVE_ARRAY(Types.BYTE())`."""
         return Types.PRIMITIVE_ARRAY(Types.BYTE())
 
     @staticmethod
     def DATE(nullable: bool = True) -> TypeInformation:  # noqa: N802
-        """Dates: `Types.SQL_DATE()`."""
+        """Return the type of dates: `Types.SQL_DATE()`."""
         return Types.SQL_DATE()
 
     @staticmethod
     def TIME(precision: int = 0, nullable: bool = True) -> TypeInformation:  # noqa: N802
-        """Times of a day: `Types.SQL_TIME()`."""
+        """Return the type of times of day: `Types.SQL_TIME()`."""
         return Types.SQL_TIME()
 
     @staticmethod
     def TIMESTAMP(precision: int = 6, nullable: bool = True) -> TypeInformation:  # noqa: N802
-        """Times without a zone: `Types.SQL_TIMESTAMP()`."""
+        """Return the type of timestamps without a zone: `Types.SQL_TIMESTAMP()`."""
         return Types.SQL_TIMESTAMP()
 
     @staticmethod
     def TIMESTAMP_LTZ(precision: int = 6, nullable: bool = True) -> TypeInformation:  # noqa: N802
-        """Points in time: `Types.INSTANT()`."""
+        """Return the type of points in time: `Types.INSTANT()`."""
         return Types.INSTANT()
 
     @staticmethod
     def TIMESTAMP_WITH_LOCAL_TIME_ZONE(precision: int = 6, nullable: bool = True) -> TypeInformation:  # noqa: N802
-        """Points in time: `Types.INSTANT()`."""
+        """Return the type of points in time: `Types.INSTANT()`."""
         return Types.INSTANT()
 
     @staticmethod
     def ARRAY(element_type: TypeInformation, nullable: bool = True) -> TypeInformation:  # noqa: N802
-        """Lists: `Types.LIST(element_type)`."""
+        """Return the type of lists: `Types.LIST(element_type)`."""
         return Types.LIST(element_type)
 
     @staticmethod
     def MAP(  # noqa: N802
         key_type: TypeInformation, value_type: TypeInformation, nullable: bool = True
     ) -> TypeInformation:
-        """Dicts: `Types.MAP(key_type, value_type)`."""
+        """Return the type of dicts: `Types.MAP(key_type, value_type)`."""
         return Types.MAP(key_type, value_type)
 
     @staticmethod
     def ROW(row_fields: Sequence[Field] = (), nullable: bool = True) -> RowTypeInfo:  # noqa: N802
-        """Rows with these columns: `Types.ROW_NAMED`. Raises TypeError for what is no `FIELD`."""
+        """Return the type of Rows with these columns: `Types.ROW_NAMED`. Raises TypeError if one is not a `FIELD`."""
         for field in row_fields:
             if not isinstance(field, Field):
-                raise TypeError(f"a row has columns like DataTypes.FIELD('id', DataTypes.INT()), got {field!r}")
+                raise TypeError(f"a row needs columns such as DataTypes.FIELD('id', DataTypes.INT()), got {field!r}")
         row_type = Types.ROW_NAMED([field.name for field in row_fields], [field.type for field in row_fields])
         assert isinstance(row_type, RowTypeInfo)
         return row_type
 
     @staticmethod
     def FIELD(name: str, data_type: TypeInformation, description: str | None = None) -> Field:  # noqa: N802
-        """A column of a `ROW`."""
+        """Return a column of a `ROW`."""
         return Field(name, data_type)

@@ -26,9 +26,10 @@ from penstock.engine.plan.transformations import (
     SourceTransformation,
     Transformation,
 )
+from penstock.engine.runtime.chunks import Rows
 from penstock.engine.runtime.network.partitioners import Partitioner
 from penstock.engine.runtime.operators.keyed import KeyedOperator
-from penstock.engine.runtime.operators.operator import Operator, Timestamps, Values
+from penstock.engine.runtime.operators.operator import Operator
 from penstock.engine.runtime.task.async_calls import AsyncCalls, CallOutcome, Calls, ended_by
 from penstock.engine.runtime.task.budget import Budget
 from penstock.engine.runtime.task.context import OperatorContext, SubtaskInfo, TaskContext
@@ -97,7 +98,7 @@ class OperatorHarness:
         )
         groups, calls = KeyGroups(max_parallelism), self._async_calls
         task = TaskContext(info, lambda: self.now_ms, self._budget, groups, async_calls=calls)
-        context = OperatorContext(task, transformation.name, transformation.uid or "", self.counters)
+        context = OperatorContext(task, transformation.name, uid=transformation.uid or "", counters=self.counters)
         self._selecting = [_keyed_partitioner(input) for input in transformation.inputs]
         self.operator.setup(context, typed_output(self._recorder, context, transformation.output_type, ()))
         self.operator.open()
@@ -114,7 +115,7 @@ class OperatorHarness:
     def push(self, value: Any, timestamp: int | None = None) -> None:
         """Process a record with event time `timestamp` (ms) or without."""
         self._check_key(0, value)
-        self._do(lambda: self.operator.process([value], None if timestamp is None else [timestamp]))
+        self._do(lambda: self.operator.process(Rows([value], None if timestamp is None else [timestamp])))
 
     def watermark(self, timestamp: int) -> None:
         """Advance event time to `timestamp` (ms). Raises ValueError if it is lower than before."""
@@ -208,7 +209,7 @@ class OperatorHarness:
         return self.operator
 
     def _check_key(self, index: int, value: Any) -> None:
-        """As in a job, where the key finds the subtask before the operator is given the record."""
+        """Check the key, as a job does: there it selects the subtask before the operator receives the record."""
         partitioner = self._selecting[index]
         if partitioner is not None:
             try:
@@ -267,7 +268,7 @@ class KeyedOneInputHarness(OperatorHarness):
 
 
 class TwoInputHarness(OperatorHarness):
-    """Runs the single operator that `program` makes of two streams, as one subtask.
+    """Runs the single operator that `program` applies to two streams, as one subtask.
 
     `program` is written as in a job: `TwoInputHarness(lambda first, second: first.connect(second).process(function))`.
     Either stream may be broadcast. `push1` and `push2` push records; `watermark` is that of both streams. Otherwise
@@ -304,7 +305,7 @@ class TwoInputHarness(OperatorHarness):
     def _push(self, index: int, value: Any, timestamp: int | None) -> None:
         input = self.operator.inputs()[index]
         self._check_key(index, value)
-        self._do(lambda: input.process([value], None if timestamp is None else [timestamp]))
+        self._do(lambda: input.process(Rows([value], None if timestamp is None else [timestamp])))
 
 
 class KeyedTwoInputHarness(TwoInputHarness):
@@ -326,12 +327,12 @@ class _Recorder:
         self.sides: dict[str, list[tuple[Any, int | None]]] = {}
         self.watermarks: list[int] = []
 
-    def emit(self, values: Values, timestamps: Timestamps) -> bool:
-        _note(self.main, values, timestamps)
+    def emit(self, chunk: Rows) -> bool:
+        _note(self.main, chunk)
         return True
 
-    def emit_side(self, tag: OutputTag[Any], values: Values, timestamps: Timestamps) -> bool:
-        _note(self.sides.setdefault(tag.tag_id, []), values, timestamps)
+    def emit_side(self, tag: OutputTag[Any], chunk: Rows) -> bool:
+        _note(self.sides.setdefault(tag.tag_id, []), chunk)
         return True
 
     def watermark(self, timestamp: int) -> bool:
@@ -342,9 +343,9 @@ class _Recorder:
         return True  # the harness has a single input, which is never idle
 
 
-def _note(notes: list[tuple[Any, int | None]], values: Values, timestamps: Timestamps) -> None:
-    times: list[Any] = [None] * len(values) if timestamps is None else timestamps
-    notes.extend(zip(values, times, strict=True))
+def _note(notes: list[tuple[Any, int | None]], chunk: Rows) -> None:
+    times: list[Any] = [None] * len(chunk) if chunk.timestamps is None else chunk.timestamps
+    notes.extend(zip(chunk.values, times, strict=True))
 
 
 def _stream_method(function: Any) -> str:
@@ -400,7 +401,7 @@ class HarnessEventLoop:
         self._calls: dict[int, Coroutine[Any, Any, CallOutcome]] = {}
 
     def start(self, calls: Calls) -> None:
-        """Keep calls for the next `run`."""
+        """Store calls for the next `run`."""
         self._calls.update(calls)
 
     def cancel(self, ids: Iterable[int]) -> None:

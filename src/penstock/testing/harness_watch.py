@@ -13,10 +13,9 @@ from typing import Any
 from penstock.api.state.descriptors import StateDescriptor
 from penstock.api.state.state import ListState, MapState, ReducingState, ValueState
 from penstock.common.errors import PenstockError
+from penstock.common.values.copies import independent_copy
 from penstock.engine.runtime.task.context import shortened
 from penstock.engine.state.backends.hashmap.backend import HashMapKeyedStateBackend
-
-_IMMUTABLE = (type(None), bool, int, float, complex, str, bytes)
 
 
 class ChangedValueError(PenstockError):
@@ -33,19 +32,20 @@ class Watch:
     def see(self, entry_key: Hashable, value: Any, story: str) -> None:
         """Remember the current form of `value`.
 
-        `story` states where it was seen, and what to do instead of changing it.
+        `story` states where it was seen, and what to do instead of changing it. Immutable values, which need no copy,
+        are not watched: to compare each stored value after each step costs the square of their number.
         """
         self._seen.pop(entry_key, None)
-        looks = None if isinstance(value, _IMMUTABLE) else _pickled(value)
+        looks = None if independent_copy(value) is value else _pickled(value)
         if looks is not None:
             self._seen[entry_key] = (value, looks, story)
 
     def forget(self, entry_key: Hashable) -> None:
-        """The entry key was cleared or overwritten."""
+        """Drop a value whose entry key was cleared or overwritten."""
         self._seen.pop(entry_key, None)
 
     def forget_below(self, *prefix: Hashable) -> None:
-        """All entry keys with this prefix were cleared or overwritten."""
+        """Drop the values of all entry keys with this prefix, which were cleared or overwritten."""
         for entry_key in [p for p in self._seen if isinstance(p, tuple) and p[: len(prefix)] == prefix]:
             del self._seen[entry_key]
 
@@ -137,7 +137,7 @@ class _Watched:
         )
 
     def _see_read(self, value: Any, *inside: Hashable) -> None:
-        """Check first: the function may have changed the value, which would be remembered in its changed form."""
+        """Check before remembering: the function may have changed the value already."""
         self._backend.watch.check_entry(self._place(*inside))
         self._see(value, *inside)
 

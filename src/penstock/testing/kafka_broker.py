@@ -36,8 +36,8 @@ _POM = f"""\
   </dependencies>
 </project>
 """
-# As many replicas as brokers; a killed broker returns when its session has expired. Consumers do not wait for others of
-# their group. Expired transactions are looked for twice a second instead of every ten seconds.
+# There are as many replicas as brokers; a killed broker returns when its session has expired. Consumers do not wait for
+# others of their group. The broker checks for expired transactions twice a second instead of every ten seconds.
 _PROPERTIES = """\
 process.roles=broker,controller
 node.id={node}
@@ -90,7 +90,7 @@ class Secured(NamedTuple):
 
 
 class Node(NamedTuple):
-    """A broker of a cluster: its number, from 1 on, and the ports of all, by number."""
+    """A broker of a cluster: its number, from 1, and the ports of all brokers."""
 
     number: int
     ports: Sequence[int]

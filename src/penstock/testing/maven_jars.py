@@ -57,5 +57,5 @@ def _check(server: str, directory: Path, checksums: Mapping[str, str]) -> None:
     if found != checksums:
         other = sorted(name for name in found.keys() | checksums.keys() if found.get(name) != checksums.get(name))
         raise ConfigurationError(
-            f"{server}: what Maven has fetched is not what was checked when its version was chosen: {', '.join(other)}"
+            f"{server}: files fetched by Maven do not have the expected checksums: {', '.join(other)}"
         )

@@ -44,7 +44,7 @@ class PostgresServer(LoopbackServer):
     kill_signal = signal.SIGQUIT
 
     def __init__(self, prepared_transactions: int = 64, wal_level: str = "logical", fsync: bool = False) -> None:
-        """`prepared_transactions`: the most at a time; 0, the default of servers, forbids them.
+        """`prepared_transactions`: the largest number at a time; 0, the default of servers, forbids them.
 
         `wal_level`: `replica`, the default of servers, forbids logical replication. `fsync`: whether it waits for the
         disk.

@@ -42,8 +42,7 @@ class ServerProcess:
         self._name = name
         self._log = log
         with log.open("wb") as output:
-            # In a session of its own: a Ctrl-C at the terminal goes only to the program, which stops the server in
-            # order.
+            # A session of its own: Ctrl-C at the terminal reaches only the program, which stops the server in order.
             self._process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,

@@ -13,4 +13,4 @@ from penstock.testing.schema_registry_server import schema_registry
 from penstock.testing.server_process import serve
 
 if __name__ == "__main__":
-    serve(kafka(), postgres(), redis(), schema_registry(), s3())
+    serve(*(start() for start in (kafka, postgres, redis, schema_registry, s3)))

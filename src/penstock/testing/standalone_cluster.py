@@ -1,7 +1,7 @@
 """A standalone Spark cluster on this machine: a master and workers, each a process of its own, on the loopback.
 
-It lets you test a program on a cluster before you have one: executors that register late, that have another working
-directory and can't see the program's folder, that are lost and replaced.
+With it you can test a program on a cluster before you have one: executors register late, have another working
+directory, can't see the program's folder, and may be lost and replaced.
 
     python -m penstock.testing.standalone_cluster --workers 2 --cores 4
 
@@ -86,7 +86,7 @@ class StandaloneCluster:
         return self._start(name, "org.apache.spark.deploy.worker.Worker", *options, self.url)
 
     def state(self) -> dict[str, Any]:
-        """Return the master's state as its page has it: `workers`, `activeapps`, `cores`, `coresused` and more."""
+        """Return the master's state as its page shows it: `workers`, `activeapps`, `cores`, `coresused` and more."""
         with urllib.request.urlopen(f"http://{LOOPBACK}:{self.page_port}/json/") as answer:
             state: dict[str, Any] = json.load(answer)
         return state

@@ -102,7 +102,7 @@ class ZooKeeperServer(LoopbackServer):
 
     @property
     def mode(self) -> str:
-        """Return `leader` or `follower`; empty: it does not run, or has no quorum."""
+        """Return `leader` or `follower`, or an empty text if it does not run or has no quorum."""
         with contextlib.suppress(OSError), socket.create_connection((LOOPBACK, self.port), _ASK_S) as connection:
             connection.sendall(b"srvr")
             with connection.makefile("rb") as answer:

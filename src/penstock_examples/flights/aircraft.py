@@ -88,7 +88,14 @@ class FollowAircraft(KeyedProcessFunction[str | None, Report, "KnockOn | Aircraf
 
     def _log(self, tailnum: str, totals: Totals) -> AircraftLog:
         departures, delay_sum, brought_sum, _, longest_chain = totals
-        return AircraftLog(tailnum, departures, delay_sum, brought_sum, longest_chain, tuple(self._followed.get()))
+        return AircraftLog(
+            tailnum=tailnum,
+            departures=departures,
+            delay_sum=delay_sum,
+            brought_sum=brought_sum,
+            longest_chain=longest_chain,
+            followed=tuple(self._followed.get()),
+        )
 
     def _depart(self, report: Report, totals: Totals) -> tuple[Totals, KnockOn | None]:
         assert report.kind == DEPARTURE
@@ -100,16 +107,22 @@ class FollowAircraft(KeyedProcessFunction[str | None, Report, "KnockOn | Aircraf
             brought = max(0, min(report.delay, last.delay))
         chain = totals.chain + 1 if brought else 0
         totals = Totals(
-            totals.departures + 1,
-            totals.delay_sum + max(0, report.delay),
-            totals.brought_sum + brought,
-            chain,
-            max(chain, totals.longest_chain),
+            departures=totals.departures + 1,
+            delay_sum=totals.delay_sum + max(0, report.delay),
+            brought_sum=totals.brought_sum + brought,
+            chain=chain,
+            longest_chain=max(chain, totals.longest_chain),
         )
         if not brought:
             return totals, None
         return totals, KnockOn(
-            report.tailnum, report.flight, report.airport, report.scheduled_ms, report.delay, brought, chain
+            tailnum=report.tailnum,
+            flight=report.flight,
+            airport=report.airport,
+            scheduled_ms=report.scheduled_ms,
+            delay=report.delay,
+            brought=brought,
+            chain=chain,
         )
 
 

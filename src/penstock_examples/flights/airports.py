@@ -43,9 +43,21 @@ class DelayAggregate(AggregateFunction[Report, Delays, Delays]):
         delay, worst = value.delay, accumulator.worst
         ids = (*accumulator.ids, (value.scheduled_ms, value.id))
         if delay is None:
-            return Delays(accumulator.reports + 1, accumulator.delayed, accumulator.delay_sum, worst, ids)
+            return Delays(
+                reports=accumulator.reports + 1,
+                delayed=accumulator.delayed,
+                delay_sum=accumulator.delay_sum,
+                worst=worst,
+                ids=ids,
+            )
         worst = delay if worst is None else max(worst, delay)
-        return Delays(accumulator.reports + 1, accumulator.delayed + 1, accumulator.delay_sum + delay, worst, ids)
+        return Delays(
+            reports=accumulator.reports + 1,
+            delayed=accumulator.delayed + 1,
+            delay_sum=accumulator.delay_sum + delay,
+            worst=worst,
+            ids=ids,
+        )
 
     def get_result(self, accumulator: Delays) -> Delays:
         """Return the sums."""
@@ -55,11 +67,11 @@ class DelayAggregate(AggregateFunction[Report, Delays, Delays]):
         """Return the sums of both."""
         worsts = [worst for worst in (acc_a.worst, acc_b.worst) if worst is not None]
         return Delays(
-            acc_a.reports + acc_b.reports,
-            acc_a.delayed + acc_b.delayed,
-            acc_a.delay_sum + acc_b.delay_sum,
-            max(worsts, default=None),
-            acc_a.ids + acc_b.ids,
+            reports=acc_a.reports + acc_b.reports,
+            delayed=acc_a.delayed + acc_b.delayed,
+            delay_sum=acc_a.delay_sum + acc_b.delay_sum,
+            worst=max(worsts, default=None),
+            ids=acc_a.ids + acc_b.ids,
         )
 
 

@@ -29,7 +29,7 @@ def run_demo(
 ) -> None:
     """Run the flights once per entry of `batched`, and print the results.
 
-    In pipelined mode the job takes a checkpoint every second; with `kill`, one of its workers is killed part-way.
+    In STREAMING mode the job takes a checkpoint every second; with `kill`, one of its workers is killed part-way.
 
     `bound_minutes`: bound of out-of-orderness; None: large enough to admit all reports, in which case all runs must
     return the same results. `first`: number of reports, instead of the whole year. Raises AccountingError if a report
@@ -46,7 +46,7 @@ def run_demo(
     ]
     if len(ledgers) > 1 and _must_agree(spread, bound_ms):
         if any(ledger.rows() != ledgers[0].rows() for ledger in ledgers):
-            raise DifferentResultsError("pipelined and batched mode gave different results, though nothing was late")
+            raise DifferentResultsError("STREAMING and BATCH gave different results, although no report was late")
         console.print(f"Both modes gave the same {len(ledgers[0].rows()):,} results, row for row.")
 
 
@@ -57,9 +57,9 @@ def _must_agree(spread: Disorder, bound_ms: int) -> bool:
 def _run(console: Console, reports: Reports, settings: Settings, kills: bool) -> Ledger:
     ledger = Ledger(reports.columns["id"])
     began = time.monotonic()
-    mode = "batched" if settings.batched else "pipelined"
+    mode = "BATCH" if settings.batched else "STREAMING"
     kills = kills and not settings.batched
-    announced = " At a third of the reports one of its workers will be killed: kill -9." if kills else ""
+    announced = " After a third of the reports the demo kills one of its workers (kill -9)." if kills else ""
     console.print(f"\nStarting Spark and the job, {mode}.{announced}")
     with console.status("Starting …"):
         collected: Any = build(counts_by_feed(reports), settings).execute_and_collect("flights of 2013")

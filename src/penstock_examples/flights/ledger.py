@@ -27,7 +27,7 @@ class Balance(NamedTuple):
     """The totals of one book."""
 
     read: int
-    taken: int
+    processed: int
     late: int
     aside: int
     """Reports without an aircraft, which this book does not count."""
@@ -68,13 +68,13 @@ class Ledger:
 
     def windows_book(self) -> Balance:
         """Return the totals of the windows' book."""
-        taken = [id for window in (*self.windows.values(), *self.reopened) for id in window.first_slide]
-        return self._balance(taken, self._ids[LATE_FOR_WINDOWS], [])
+        processed = [id for window in (*self.windows.values(), *self.reopened) for id in window.first_slide]
+        return self._balance(processed, self._ids[LATE_FOR_WINDOWS], [])
 
     def aircraft_book(self) -> Balance:
         """Return the totals of the aircraft's book."""
-        taken = [id for log in self.logs for id in log.followed]
-        return self._balance(taken, self._ids[LATE_FOR_AIRCRAFT], self._ids[WITHOUT_AIRCRAFT])
+        processed = [id for log in self.logs for id in log.followed]
+        return self._balance(processed, self._ids[LATE_FOR_AIRCRAFT], self._ids[WITHOUT_AIRCRAFT])
 
     def rows(self) -> list[AirportWindow | KnockOn | AircraftLog]:
         """Return all results in a canonical order: equal runs have equal rows."""
@@ -92,12 +92,19 @@ class Ledger:
                 raise AccountingError(
                     f"the book of the {book} does not add up: {balance.lost} lost, {balance.doubled} doubled"
                 )
-            assert balance.read == balance.taken + balance.late + balance.aside
+            assert balance.read == balance.processed + balance.late + balance.aside
 
-    def _balance(self, taken: list[int], late: list[int], aside: list[int]) -> Balance:
-        entries = Counter(taken)
+    def _balance(self, processed: list[int], late: list[int], aside: list[int]) -> Balance:
+        entries = Counter(processed)
         entries.update(late)
         entries.update(aside)
         unknown = entries.keys() - self._read
         doubled = sum(count - 1 for count in entries.values()) + len(unknown)
-        return Balance(len(self._read), len(taken), len(late), len(aside), len(self._read - entries.keys()), doubled)
+        return Balance(
+            read=len(self._read),
+            processed=len(processed),
+            late=len(late),
+            aside=len(aside),
+            lost=len(self._read - entries.keys()),
+            doubled=doubled,
+        )

@@ -62,8 +62,9 @@ def progress(client: Any, total: int, console: Console) -> Iterator[None]:
 
 
 def announce(console: Console) -> Callable[[int], None]:
-    """Return what says that a worker is about to be killed."""
-    return lambda pid: console.print(f"Now worker {pid} is killed (kill -9). The job recovers by itself …")
+    """Return a function that announces which worker is about to be killed."""
+    then = "The job restarts from its newest checkpoint …"
+    return lambda pid: console.print(f"Killing worker {pid} (kill -9). {then}")
 
 
 class ReadSoFar:
@@ -115,8 +116,8 @@ def show_input(reports: Reports, disorder: Disorder, console: Console) -> None:
 def show_result(ledger: Ledger, settings: Settings, seconds: float, console: Console) -> None:
     """Print the books, the airports and the aircraft."""
     windows, aircraft = ledger.windows_book(), ledger.aircraft_book()
-    mode = "batched" if settings.batched else "pipelined"
-    waiting = "" if settings.batched else f", waiting {_span(settings.bound_ms // MINUTE_MS)} for what is out of order"
+    mode = "BATCH" if settings.batched else "STREAMING"
+    waiting = "" if settings.batched else f", out-of-orderness {_span(settings.bound_ms // MINUTE_MS)}"
     console.print(
         f"\n[bold]{mode}[/bold], parallelism {settings.parallelism}{waiting}:"
         f" {windows.read:,} reports in {seconds:.1f} s, {windows.read / seconds:,.0f} a second\n"
@@ -124,7 +125,7 @@ def show_result(ledger: Ledger, settings: Settings, seconds: float, console: Con
     for table in (_books(windows, aircraft), _airports(list(ledger.windows.values())), _aircraft(ledger)):
         console.print(table, "")
     again = ledger.firings - len(ledger.windows)
-    console.print(f"{len(ledger.windows):,} windows; {again:,} times one was corrected by a late report.")
+    console.print(f"{len(ledger.windows):,} windows; late reports corrected their results {again:,} times.")
 
 
 def show_kill(kill: Kill, ledger: Ledger, console: Console) -> None:
@@ -137,8 +138,8 @@ def show_kill(kill: Kill, ledger: Ledger, console: Console) -> None:
     console.print(
         f"[bold]Worker {kill.pid} was killed[/bold] (kill -9) when {kill.read:,} reports were read;"
         f" the job recovered from checkpoint {kill.checkpoint_id}."
-        f" Records flowed again after {_seconds(kill.flowing_s)},"
-        f" results were returned again after {_seconds(kill.results_s)}."
+        f" The first record was read again after {_seconds(kill.flowing_s)},"
+        f" the first result came after {_seconds(kill.results_s)}."
         f" Reports lost: {lost:,}, doubled: {doubled:,}."
     )
     if ledger.reopened:
@@ -146,8 +147,9 @@ def show_kill(kill: Kill, ledger: Ledger, console: Console) -> None:
 
 
 def _books(windows: Balance, aircraft: Balance) -> Table:
-    title = "Every report is in one place of each book"
-    table = _table(title, "book", "read", "taken", "late", "no aircraft", "lost", "doubled")
+    title = "Each report is counted once in each book"
+    columns = ("book", "read", "processed", "late", "no aircraft", "lost", "doubled")
+    table = _table(title, *columns)
     for name, balance in (("windows of airports", windows), ("following aircraft", aircraft)):
         table.add_row(name, *(f"{count:,}" for count in balance))
     return table
@@ -172,7 +174,7 @@ def _airports(windows: list[AirportWindow]) -> Table:
     for kind, word in ((DEPARTURE, "from"), (ARRIVAL, "to")):
         for key in sorted((key for key in worst if key[0] == kind), key=lambda key: (-reports[key], key))[:_SHOWN]:
             window = worst[key]
-            table.add_row(
+            cells = (
                 f"{word} {key[1]}",
                 f"{reports[key]:,}",
                 f"{delays[key] / max(1, delayed[key]):.1f}",
@@ -181,6 +183,7 @@ def _airports(windows: list[AirportWindow]) -> Table:
                 f"{window.delay_sum / max(1, window.delayed):.0f}",
                 f"{window.worst}",
             )
+            table.add_row(*cells)
     return table
 
 
@@ -191,16 +194,18 @@ def _aircraft(ledger: Ledger) -> Table:
     for log in ledger.logs:
         chains[log.longest_chain] += 1
     share = brought / max(1, late)
-    title = f"{len(ledger.logs):,} aircraft left {late // 60:,} hours late, {share:.0%} of that brought along"
-    table = _table(title, "aircraft", "departures", "hours late", "brought along", "most in a row")
+    title = f"{len(ledger.logs):,} aircraft left {late // 60:,} hours late, {share:.0%} of it by earlier flights"
+    columns = ("aircraft", "departures", "hours late", "by earlier flights", "most in a row")
+    table = _table(title, *columns)
     for log in sorted(ledger.logs, key=lambda log: (-log.brought_sum, log.tailnum))[:_SHOWN]:
-        table.add_row(
+        cells = (
             log.tailnum,
             f"{log.departures:,}",
             f"{log.delay_sum / 60:.1f}",
             f"{log.brought_sum / 60:.1f}",
             f"{log.longest_chain}",
         )
+        table.add_row(*cells)
     return table
 
 

@@ -54,7 +54,7 @@ def main() -> None:
             f"{arguments.seconds:.0f} s. A job counts them, exactly once, in its own process: penstock run."
         )
         with Driver(Path(folder), broker.bootstrap, database.url, str(total)) as driver, feed:
-            _Run(driver, broker, feed, total, console).go()
+            _Run(driver=driver, broker=broker, feed=feed, total=total, console=console).go()
         for where, counts in (
             ("topic", TopicReader(broker.bootstrap).read_all()),
             ("table", read_table(database.url)),
@@ -117,7 +117,7 @@ class _Run:
         while not (found := workers()):
             self._driver.has_ended()
             time.sleep(_POLL_S)
-        self._console.print(f"Now worker {found[-1]} is killed (kill -9); the job recovers by itself")
+        self._console.print(f"Now worker {found[-1]} is killed (kill -9); the job restarts from its newest checkpoint")
         os.kill(found[-1], signal.SIGKILL)
 
     def _kill_the_driver(self) -> None:

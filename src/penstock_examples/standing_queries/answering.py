@@ -101,7 +101,16 @@ class AnswerQueries(KeyedBroadcastProcessFunction[str, Report, "Query | Removal"
             window = Figures()
             for start in starts:
                 window = window.merged(self.panes.get((name, start)) or Figures())
-            yield Answer(name, ctx.get_current_key(), first, end, window.count, window.total, window.low, window.high)
+            yield Answer(
+                query=name,
+                airport=ctx.get_current_key(),
+                start_ms=first,
+                end_ms=end,
+                count=window.count,
+                total=window.total,
+                low=window.low,
+                high=window.high,
+            )
             # No later window includes it.
             self.panes.remove((name, first))
             if starts != [first]:

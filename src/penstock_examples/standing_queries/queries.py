@@ -128,6 +128,6 @@ def parsed(line: str) -> Query | Removal:
         raise QueryError('a query begins with "add" and its name, or "remove" and its name')
     if sent.remove is not None:
         return Removal(sent.remove)
-    query = Query(sent.add or "", sent.where, sent.value, sent.minutes, sent.every)
+    query = Query(name=sent.add or "", where=sent.where, value=sent.value, minutes=sent.minutes, every=sent.every)
     query.check()
     return query

@@ -16,7 +16,7 @@ from penstock.engine.checkpoint.manifest import Manifest
 from penstock.engine.checkpoint.storage import SavepointStorage, files_directory, read_manifest
 from penstock.engine.state.backends.rocksdb.store_files import contents_of
 from penstock.engine.state.handles import KeyedFile, OperatorState, store_files_of
-from penstock.engine.state.snapshot.footer import sections_of
+from penstock.engine.state.snapshot.storage import sections_of
 
 _STRINGS = {"SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8", "UNICODE"}
 _MEMOIZED = {"BINGET", "LONG_BINGET", "GET"}

@@ -80,7 +80,7 @@ class Running:
         states: dict[str, Any] = {}
         restored = {}
         if origin is not None:
-            restored = assign(origin, self._vertices, own=True, allow_non_restored=False)  # type: ignore[arg-type]
+            restored = assign(origin, self._vertices, owns_files=True, allow_non_restored=False)  # type: ignore[arg-type]
             states = {uid: unpacked(text) for uid, text in origin.enumerators.items()}
             self._commits = dict(origin.commits)
             self._commit()

@@ -1,7 +1,7 @@
 """Streams with keys: functions see the type of the values and of the key."""
 
 from collections.abc import Iterator
-from typing import assert_type
+from typing import Any, assert_type
 
 from penstock.datastream import (
     DataStream,
@@ -80,7 +80,8 @@ assert_type(by_customer, KeyedStream[tuple[str, int], str])
 assert_type(orders.key_by(Customer()), KeyedStream[tuple[str, int], str])
 assert_type(by_customer.key_by(lambda order: order[1]), KeyedStream[tuple[str, int], int])
 orders.key_by(lambda order: order[2])  # E: out of range
-orders.key_by("customer")  # E: Argument 1 to "key_by" of "DataStream" has incompatible type "str"
+assert_type(orders.key_by("customer", "day"), KeyedStream[tuple[str, int], Any])
+orders.key_by(7)  # E: No overload variant of "key_by" of "DataStream" matches argument type "int"
 
 assert_type(by_customer.process(Count()), DataStream[str])
 assert_type(by_customer.map(Price()), DataStream[int])

@@ -55,6 +55,14 @@ def test_lists_in_both_spellings() -> None:
     assert Configuration.parse_list_value("[a, b]") == Configuration.parse_list_value("a;b") == ["a", "b"]
 
 
+@pytest.mark.parametrize("text", ['{"a": null}', '{"a": {"b": null}}', '{"a": [1, null]}'])
+def test_a_null_in_a_map_names_the_setting(text: str) -> None:
+    """The error would not say which of fifty settings is wrong."""
+    configuration = Configuration().set_string("pipeline.global-job-parameters", text)
+    with pytest.raises(ConfigurationError, match=r"pipeline\.global-job-parameters.*null.*got None"):
+        configuration.get(options.GLOBAL_JOB_PARAMETERS)
+
+
 @pytest.mark.parametrize(
     "text", ["a:1,b:2", "{a: 1, b: 2}", "{'a': 1, b: \"2\"}", '{"a": "1", "b": 2}', " a: 1 , b :2"]
 )
@@ -100,7 +108,7 @@ def test_wrong_values_name_their_key() -> None:
     """A wrong line in a file would be hard to find."""
     with pytest.raises(ConfigurationError, match=r"'parallelism.default' must be a whole number"):
         Configuration.from_dict({"parallelism.default": "two"}).get(options.PARALLELISM)
-    with pytest.raises(ConfigurationError, match="one of STREAMING, BATCH, AUTOMATIC: 'FAST' is none of these"):
+    with pytest.raises(ConfigurationError, match="one of STREAMING, BATCH, AUTOMATIC: got 'FAST'"):
         Configuration().set(options.RUNTIME_MODE, "FAST")
     with pytest.raises(ConfigurationError, match=r"heartbeat\.timeout"):
         option_checks.check_values(Configuration.from_dict({"heartbeat.timeout": "soon"}))
@@ -291,7 +299,7 @@ def test_an_interval_of_nothing_is_none(interval: str | None, expected_ms: int |
     [
         ("restart-strategy.exponential-delay.jitter-factor", "1.5", "a number from 0 to 1: '1.5' is more than 1"),
         ("restart-strategy.exponential-delay.jitter-factor", "-0.1", "a number from 0 to 1: '-0.1' is not 0 or more"),
-        ("task.checkpoint.alignment.max-memory", "99999999999 gb", "a size: '99999999999 gb' is more than 64 bits"),
+        ("task.checkpoint.alignment.max-memory", "9999999999 gb", "a size: '9999999999 gb' does not fit into 64 bits"),
         ("parallelism.default", "two", "a whole number of 1 or more: 'two' is not a whole number"),
         ("restart-strategy.exponential-delay.jitter-factor", "some", "a number from 0 to 1: 'some' is not a number"),
     ],

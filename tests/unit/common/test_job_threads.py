@@ -9,7 +9,7 @@ from concurrent.futures import Future
 import pytest
 
 from penstock.common.completable_future import CompletableFuture
-from penstock.common.job_threads import serve, start_thread
+from penstock.common.job_threads import start_loop, start_thread
 
 
 def test_what_ends_a_thread_is_reported(caplog: pytest.LogCaptureFixture) -> None:
@@ -21,7 +21,7 @@ def test_what_ends_a_thread_is_reported(caplog: pytest.LogCaptureFixture) -> Non
 
     start_thread("penstock-test", fails, failures.append).join(60)
     assert [str(failure) for failure in failures] == ["a broken disk"]
-    assert "the thread penstock-test has ended" in caplog.text and "a broken disk" in caplog.text
+    assert "the thread penstock-test ended with an error" in caplog.text and "a broken disk" in caplog.text
 
 
 def test_a_thread_that_serves_goes_on_after_a_failure() -> None:
@@ -37,7 +37,7 @@ def test_a_thread_that_serves_goes_on_after_a_failure() -> None:
         done.append(order)
         return order != "end"
 
-    thread = serve("penstock-test", turn, failures.append)
+    thread = start_loop("penstock-test", turn, failures.append)
     for order in ("a", "broken", "b", "end", "never"):
         orders.put(order)
     thread.join(60)

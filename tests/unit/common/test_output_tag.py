@@ -20,7 +20,7 @@ def test_wrong_ids_and_types_are_refused() -> None:
     """Two unnamed side outputs would be mixed."""
     with pytest.raises(ValueError, match="must not be empty"):
         OutputTag("")
-    with pytest.raises(TypeError, match="is a str"):
+    with pytest.raises(TypeError, match="must be a str"):
         OutputTag(None)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="TypeInformation"):
         OutputTag("a", int)  # type: ignore[arg-type]

@@ -180,7 +180,7 @@ def test_a_field_that_is_not_there_has_no_index() -> None:
     """-1 is a position in Python: a slip of the pen would read the last field."""
     type_info = RowTypeInfo([Types.LONG(), Types.STRING()], ["id", "name"])
     assert type_info.get_field_index("name") == 1
-    with pytest.raises(ValueError, match="no field 'nam', there are id, name"):
+    with pytest.raises(ValueError, match="unknown field 'nam', the type has id, name"):
         type_info.get_field_index("nam")
     unnamed = RowTypeInfo([Types.LONG()])
     assert unnamed.get_field_index("f0") == 0 and unnamed.get_field_index("x") == -1, "as PyFlink answers"

@@ -109,7 +109,7 @@ def test_built_in_strategies_can_be_pickled() -> None:
 def test_wrong_arguments_are_refused_where_they_are_given() -> None:
     """A one-argument lambda as assigner would fail late, in a worker."""
     base = WatermarkStrategy.no_watermarks()
-    with pytest.raises(TypeError, match="takes two arguments"):
+    with pytest.raises(TypeError, match="must accept two arguments"):
         base.with_timestamp_assigner(lambda value: value[1])  # type: ignore[misc, arg-type]
     with pytest.raises(TypeError, match="TimestampAssigner or a function"):
         base.with_timestamp_assigner("ts")  # type: ignore[arg-type]

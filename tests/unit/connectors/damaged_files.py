@@ -126,7 +126,7 @@ def read(path: Path, file_format: FileFormat) -> list[Any]:
 
 
 def fault(path: Path, sample: Sample, whole_records: list[Any]) -> str:
-    """What is wrong with how a damaged file is read; empty: nothing."""
+    """Return the fault of reading a damaged file, or an empty text."""
     try:
         found = read(path, sample.format)
     except SourceError as error:

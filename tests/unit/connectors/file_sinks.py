@@ -27,18 +27,18 @@ def all_prepared(writer: SinkWriter[Any]) -> list[Any]:
 
 
 def checkpointed(writer: SinkWriter[Any], number: int = 1) -> tuple[list[Any], list[Any]]:
-    """What a checkpoint holds of a writer: committables, and its state."""
+    """Return the checkpoint of a writer: committables, and its state."""
     writer.flush(False)
     return writer.prepare_commit(), writer.snapshot_state(number)
 
 
 def visible_files(path: Path) -> list[Path]:
-    """What a reader of the directory finds."""
+    """Return the files that a reader of the directory finds."""
     return [Path(file.path) for file in list_files([str(path)])] if path.exists() else []
 
 
 def visible_lines(path: Path) -> list[str]:
-    """What a reader of the directory reads."""
+    """Return the content that a reader of the directory reads."""
     lines = []
     for file in visible_files(path):
         with reading(str(file)) as stream:
@@ -47,6 +47,6 @@ def visible_lines(path: Path) -> list[str]:
 
 
 def hidden_files(path: Path) -> list[Path]:
-    """What is there beside them."""
+    """Return the other files of the directory."""
     found = [file for file in path.rglob("*") if file.is_file()]
     return sorted(set(found) - set(visible_files(path)))

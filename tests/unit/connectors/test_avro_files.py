@@ -119,7 +119,7 @@ def test_a_schema_that_records_can_not_become_is_said_before_the_job_starts(tmp_
     """It would end a running job, by an error without the file's name."""
     (tmp_path / "a").write_bytes(written(FLIGHTS[:2], AvroBulkWriters.for_generic_record(SCHEMA)))
     newer = AvroSchema.parse_string(json.dumps({"type": "record", "name": "Flight", "fields": [field]}))
-    with pytest.raises(SourceError, match=r"/a: its records can't become those of .*(plane|string)"):
+    with pytest.raises(SourceError, match=r"cannot read the records of .*/a as .*(plane|string)"):
         FileSource.for_bulk_file_format(BulkFormat.avro_format(newer), tmp_path).build().validate()
 
 
@@ -135,15 +135,15 @@ def test_a_header_that_is_not_text_is_said_to_be_that(tmp_path) -> None:
     """A user would read that a file is not one of Avro, of which other readers take each record."""
     data = written(FLIGHTS[:5], AvroWriterFactory(SCHEMA))
     (tmp_path / "a").write_bytes(data.replace(b"avro.codec\x08null", b"avro.codec\x08\xff\xfell", 1))
-    with pytest.raises(SourceError, match=r"a: an entry of the header is not UTF-8: .*metadata in bytes"):
+    with pytest.raises(SourceError, match=r"a: an entry of the header is not UTF-8: .*binary metadata"):
         read_all(source(tmp_path / "a"), 1)
 
 
 def test_what_can_not_be_read_is_named(tmp_path) -> None:
-    """One damaged file among thousands could not be found."""
+    """A damaged file among thousands could not be found."""
     path = tmp_path / "a"
     path.write_text("no avro")
-    with pytest.raises(SourceError, match="a: this is not an Avro file"):
+    with pytest.raises(SourceError, match="a is not an Avro file"):
         source(tmp_path).validate()
     path.write_bytes(written(FLIGHTS[:100], AvroBulkWriters.for_generic_record(SCHEMA))[:-20])
     with pytest.raises(SourceError, match="a: damaged after"):
@@ -162,7 +162,7 @@ def test_a_flipped_bit_names_the_file_whatever_it_makes_of_the_bytes(tmp_path, c
         try:
             read_all(source(tmp_path / "a"), 1)
         except SourceError as error:
-            assert "a: " in str(error)
+            assert f"{tmp_path / 'a'}" in str(error)
             told += 1
     assert told > 50
 
@@ -232,7 +232,7 @@ def test_nested_rows_without_names_are_written_by_position(tmp_path) -> None:
     file.finish()
     (tmp_path / "trips").write_bytes(stream.getvalue())
     assert [record["next"] for record in read_all(source(tmp_path), 1)] == [NAMED_TRIP]
-    with pytest.raises(ValueError, match=r"has 2 values, and the record has 1: to"):
+    with pytest.raises(ValueError, match=r"has 2 values, expected 1: to"):
         write.serialize(Row(1, Row("JFK", "LAX"), [], None, None, None))
 
 
@@ -243,18 +243,18 @@ def test_messages_of_another_schema() -> None:
     assert write.serialize(Row(1, "a")) == b"\x02\x02a"
     # What a map with the type ROW([LONG(), STRING()]) emits, as PyFlink's example of Avro in Kafka does.
     assert write.serialize(Row(f0=1, f1="a")) == b"\x02\x02a"
-    with pytest.raises(ValueError, match=r"has 3 values, and .* 2"):
+    with pytest.raises(ValueError, match=r"has 3 values, expected 2"):
         write.serialize(Row(1, "a", 2))
     for message in (b"", b"\x02", b"\x02\x02", b"\x02\x02ab", b"\x02\x03a"):
-        with pytest.raises(ValueError, match="Avro of"):
+        with pytest.raises(ValueError, match=r"Avro (record )?of"):
             read.deserialize(message)
     with pytest.raises(ValueError, match="is not a record of"):
         write.serialize(Row("a", 1))
 
 
 def test_messages_need_a_schema_of_records() -> None:
-    """PyFlink's other argument would be ignored: it names a class in Java."""
-    with pytest.raises(TypeError, match="names a class in Java"):
+    """PyFlink's other argument would be ignored: it a Java class."""
+    with pytest.raises(TypeError, match="a Java class"):
         AvroRowSerializationSchema("org.example.Flight")
     with pytest.raises(TypeError, match="avro_schema_string is missing"):
         AvroRowDeserializationSchema()
@@ -277,5 +277,5 @@ def test_parquet_by_an_avro_schema(tmp_path) -> None:
 def test_columns_have_one_type() -> None:
     """The first record of the second type would fail."""
     union = '{"type": "record", "name": "a", "fields": [{"name": "n", "type": ["int", "string"]}]}'
-    with pytest.raises(ValueError, match="field 'n': a column has one type, the union has 2"):
+    with pytest.raises(ValueError, match="field 'n': expected one type in addition to null, got 2"):
         AvroParquetWriters.for_generic_record(AvroSchema.parse_string(union))

@@ -79,7 +79,7 @@ def test_a_file_that_was_cut_anywhere_is_refused(tmp_path, codec):
 @pytest.mark.parametrize(
     ("codec", "reason"),
     [
-        pytest.param("snappy", "the checksum of a block differs", marks=SNAPPY),
+        pytest.param("snappy", "the checksum of a block is wrong", marks=SNAPPY),
         ("xz", "Corrupt input data"),
         ("bzip2", "Invalid data stream"),
     ],
@@ -104,20 +104,20 @@ def test_bytes_that_are_no_records_are_refused(tmp_path):
     data = bytearray(path.read_bytes())
     data[block.offset] = 2 * 59
     path.write_bytes(data)
-    with pytest.raises(SourceError, match="2 bytes behind the records of a block are of none"):
+    with pytest.raises(SourceError, match="a block has 2 bytes after its records"):
         read(path)
     data[block.offset] = 1
     path.write_bytes(data)
     with pytest.raises(SourceError, match="a block has -1 records"):
         read(path)
     path.write_bytes(b"")
-    with pytest.raises(SourceError, match=r"rest\.avro: this is not an Avro file: it is empty"):
+    with pytest.raises(SourceError, match=r"rest\.avro is not an Avro file: it is empty"):
         read(path)
 
 
 @pytest.mark.skipif(find_spec("lz4") is not None, reason="the package of the codec is installed")
 def test_a_missing_package_is_no_damage(tmp_path):
-    """Who is told that a file is damaged looks for another copy, and not for a package."""
+    """A user who reads that a file is damaged looks for another copy, not for a package."""
     path = tmp_path / "a.avro"
     write(path)
     path.write_bytes(path.read_bytes().replace(b"\x08null", b"\x06lz4", 1))
@@ -265,7 +265,7 @@ def test_a_date_can_not_become_a_timestamp(tmp_path):
     """A number of days would be taken for one of milliseconds."""
     path = tmp_path / "old.avro"
     write(path, [{"x": date(1970, 1, 2)}], record({"name": "x", "type": DAY}))
-    with pytest.raises(SourceError, match=r"old\.avro: its records can't become those of .*date can't become one of"):
+    with pytest.raises(SourceError, match=r"cannot read the records of .*old\.avro as .*date cannot be read as"):
         read(path, record({"name": "x", "type": MILLIS}))
 
 

@@ -307,5 +307,5 @@ def test_columns_may_be_described_by_pyflinks_data_types(tmp_path):
     (first, second) = file.read().to_pylist()
     assert {**first, "c7": Decimal(first["c7"]), "c15": dict(first["c15"])} == values
     assert second == nulls
-    with pytest.raises(TypeError, match=r"like DataTypes\.FIELD"):
+    with pytest.raises(TypeError, match=r"such as DataTypes\.FIELD"):
         DataTypes.ROW([("a", DataTypes.INT())])

@@ -16,7 +16,7 @@ from penstock.connectors.files.formats.csv_format import CsvFormat
 from penstock.connectors.files.formats.line_format import LineParser
 from penstock.connectors.files.sink import FileSink
 from penstock.connectors.files.source import CsvReaderFormat, CsvSchema, FileSource, StreamFormat
-from penstock.datastream.formats.csv import CsvBulkWriters
+from penstock.datastream.formats.csv import CsvBulkWriters, CsvRowSerializationSchema
 from penstock.testing.conformance.sink import SimpleSinkContext
 from penstock.testing.conformance.source import check_source, read_all
 
@@ -86,7 +86,7 @@ def test_a_newline_in_a_value_is_refused_where_the_format_excludes_it(tmp_path):
 def test_a_stray_quote_takes_no_other_line_with_it(tmp_path, monkeypatch, lines, block, split_bytes, behind):
     """All lines up to the next quote would be skipped, and be counted as one; how many, would depend on the split."""
     monkeypatch.setattr("penstock.connectors.files.formats.line_format.BLOCK_BYTES", block)
-    monkeypatch.setattr("penstock.connectors.files.formats.line_format.BEHIND_BAD_BYTES", behind)
+    monkeypatch.setattr("penstock.connectors.files.formats.line_format.AFTER_BAD_RECORD_BYTES", behind)
     good = {"1,2": ["1", "2"], 'f,"g"': ["f", "g"]}
     path = write(tmp_path / "a.csv", "".join(f"{line}\n" for line in lines))
     source = csv_source(
@@ -151,18 +151,18 @@ def test_columns_are_picked_by_the_header_or_named_without_one(tmp_path):
     path = write(tmp_path / "a.csv", "a,b,c\n1,2,3\n")
     assert read_all(csv_source(path, ["c", "a"]), 1) == [{"c": "3", "a": "1"}]
     assert read_all(csv_source(path, ["x", "y", "z"], header=False), 1)[1] == {"x": "1", "y": "2", "z": "3"}
-    with pytest.raises(SourceError, match="no column d; its columns are a, b, c"):
+    with pytest.raises(SourceError, match="lacks the column d: its columns are a, b, c"):
         csv_source(path, ["a", "d"]).validate()
-    with pytest.raises(SourceError, match="the header must be c, a; it is a, b, c"):
+    with pytest.raises(SourceError, match="the header must be c, a, got a, b, c"):
         csv_source(path, ["c", "a"], strict_header=True).validate()
 
 
 @pytest.mark.parametrize(
     ("record", "words"),
     [
-        ("9", "this record has 1 fields, not 2"),
-        ("x,9", "field 1 is 'x', which can't be converted: invalid literal"),
-        ('9,"never', "a quoted value is never closed"),
+        ("9", "expected 2 fields in this record, got 1"),
+        ("x,9", "cannot convert field 1, 'x': invalid literal"),
+        ('9,"never', "a quoted value is not closed"),
         ('9,"a"b', "expected after"),
     ],
 )
@@ -173,6 +173,19 @@ def test_a_bad_record_is_named_or_skipped(tmp_path, record, words):
         read_all(csv_source(path, types={"n": int}), 1)
     kept = read_all(csv_source(path, types={"n": int}, on_error="skip"), 1)
     assert kept == [{"n": 1, "s": "a"}, {"n": 2, "s": "b\nb"}]
+
+
+def test_a_bad_record_is_emitted_whole(tmp_path):
+    """Users could repair only the first line of a record with several lines."""
+    path = write(tmp_path / "a.csv", 'n,s\n1,a\nx,"b\nb"\n2,c\n')
+    make = lambda: csv_source(path, types={"n": int}, on_error="emit")  # noqa: E731
+
+    first, bad, last = read_all(make(), 1)
+
+    assert (first, last) == ({"n": 1, "s": "a"}, {"n": 2, "s": "c"})
+    assert (bad.path, bad.byte, bad.line) == (str(path), 8, b'x,"b\nb"')
+    assert "'x'" in bad.error
+    check_source(make, max_records=1)
 
 
 def test_skipping_keeps_what_follows(tmp_path):
@@ -186,8 +199,8 @@ def test_skipping_keeps_what_follows(tmp_path):
 @pytest.mark.parametrize("first", ["2,x", "2", '"2"z,2'])
 @pytest.mark.parametrize("second", ["y,4", "4", '"4"z,4'])
 def test_two_bad_records_of_one_block_are_skipped(tmp_path, first, second):
-    """Columns are converted one after the other, and quotes are looked at before: the one that is told first need not
-    be the first one. The file could not be read at all, each time again."""
+    """Quotes are checked before values, and values column by column, so the error reported first may not be the first
+    in the file. Such a file could never be read, however often the job was restarted."""
     path = write(tmp_path / "a.csv", f"a,b\n1,1\n{first}\n3,3\n{second}\n5,5\n")
     kept = read_all(csv_source(path, types={"a": int, "b": int}, on_error="skip"), 1)
     assert kept == [{"a": number, "b": number} for number in (1, 3, 5)]
@@ -197,7 +210,7 @@ def test_two_bad_records_of_one_block_are_skipped(tmp_path, first, second):
     "record", ['bad,"x\n7,seven"', '3,"x\n7,seven",more', 'bad,"x\n\n7,seven\n8,eight"', '3,"x\n7,seven"z']
 )
 def test_a_bad_record_of_several_lines_is_skipped_as_a_whole(tmp_path, record):
-    """What is within its quotes would be read as records that nobody has written."""
+    """The content of its quotes would be read as records that do not exist."""
     path = write(tmp_path / "a.csv", f"n,s\n1,one\n{record}\n2,two\n")
     kept = read_all(csv_source(path, types={"n": int}, on_error="skip"), 1)
     assert kept == [{"n": 1, "s": "one"}, {"n": 2, "s": "two"}]
@@ -231,7 +244,7 @@ def test_separators_of_arrays_and_surplus_fields_are_those_of_pyflinks_schema(tm
     """A PyFlink program with such a schema would stop with an AttributeError, or take a text for one element."""
     builder = CsvSchema.builder().add_array_column("a").add_array_column("b", "|").add_string_column("c")
     builder.add_array_column("d", "").set_array_element_separator("+").remove_array_element_separator(0)
-    with pytest.raises(IndexError, match="4 columns so far, so there is none at 4"):
+    with pytest.raises(IndexError, match="must be from 0 to 3, got 4"):
         builder.remove_array_element_separator(4)
     path = write(tmp_path / "a.csv", "1+2;,3|4+,x,5+6\n1,2,y,3\n")
 
@@ -243,10 +256,10 @@ def test_separators_of_arrays_and_surplus_fields_are_those_of_pyflinks_schema(tm
     schema = builder.disable_array_element_separator().build()
     assert rows(schema) == [Row(a=["1+2;"], b=["3", "4+"], c="x", d=["5+6"]), rest]
     write(tmp_path / "a.csv", "1,2,y,3,4,5\n1,2,y,3\n")
-    with pytest.raises(SourceError, match="this record has 6 fields, not 4"):
+    with pytest.raises(SourceError, match="expected 4 fields in this record, got 6"):
         rows(schema)
     assert rows(builder.set_any_property_name("more").build()) == [rest, rest]
-    with pytest.raises(ValueError, match="'c' is a column of the CsvSchema"):
+    with pytest.raises(ValueError, match="'c' is the name of a column of the CsvSchema"):
         builder.set_any_property_name("c").build()
 
 
@@ -288,6 +301,30 @@ def test_what_csv_bulk_writers_write_is_read_back(tmp_path, header):
     assert read_all(source, 1) == [Row(**(r if isinstance(r, dict) else r.as_dict())) for r in records]
     (path,) = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert path.read_text().startswith("name;delay;late;stops\n") == header
+
+
+@pytest.mark.parametrize("quote", ['"', None])
+def test_a_first_value_that_begins_like_a_byte_order_mark_comes_back(tmp_path, quote):
+    """A file without a header would lose the first character: readers take it for a mark, as Jackson and Python do."""
+    rows = [("\ufeffa;b" if quote else "\ufeffa", "1"), ("\ufeff", "2")]
+    escape = None if quote else "\\"
+    encoder = Encoder.csv_encoder(quote_char=quote, escape_char=escape)
+    schema = CsvRowSerializationSchema.Builder(Types.ROW([Types.STRING(), Types.STRING()]))
+    schema = schema.disable_quote_character().set_escape_character("\\") if quote is None else schema
+    lines = list(map(encoder.encode, rows))
+    assert lines == [schema.build().serialize(Row(*row)) for row in rows]
+    (tmp_path / "a.csv").write_bytes(b"".join(lines))
+    read = read_all(csv_source(tmp_path, ["x", "y"], header=False, quote_char=quote, escape_char=escape), 1)
+    assert read == [{"x": x, "y": y} for x, y in rows]
+    assert list(csv.reader(io.StringIO(b"".join(lines).decode("utf-8-sig")))) == list(map(list, rows)) or not quote
+
+
+def test_the_byte_order_mark_of_a_file_without_a_header_is_not_in_its_first_value(tmp_path):
+    """The first value would differ from all others like it, in every file that a spreadsheet has written."""
+    (tmp_path / "a.csv").write_bytes("a,1\n".encode("utf-8-sig"))
+    (tmp_path / "b.csv").write_bytes("\ufeffb,1\n".encode("utf-8-sig"))
+    read = read_all(csv_source(tmp_path, ["x", "y"], header=False), 1)
+    assert sorted(row["x"] for row in read) == ["a", "\ufeffb"], "one mark, as with utf-8-sig"
 
 
 def test_csv_bulk_writers_need_columns():
@@ -341,7 +378,7 @@ def test_any_text_that_is_written_is_read_back(tmp_path, texts, quotes, escape, 
 
 
 def test_arrays_of_csv_are_written_as_they_are_read(tmp_path):
-    """None in an array would become the text None, and the elements of one without a separator one number."""
+    """Otherwise, a None in an array is read back as the text "None", and an array without a separator as one number."""
     builder = CsvSchema.builder().add_array_column("a", element_type=int).add_array_column("b", element_type=bool)
     schema = builder.set_null_value("-").build()
     rows = [Row(a=[1, None, 2], b=[True, False]), Row(a=None, b=[None])]
@@ -350,16 +387,16 @@ def test_arrays_of_csv_are_written_as_they_are_read(tmp_path):
     source = FileSource.for_record_stream_format(CsvReaderFormat.for_schema(schema), path).build()
     assert read_all(source, 1) == [rows[0], Row(a=None, b=None)]
     whole = CsvSchema.builder().disable_array_element_separator().add_array_column("a", "", int).build()
-    with pytest.raises(ValueError, match=r"without an element separator has one element at most, got \[1, 2\]"):
+    with pytest.raises(ValueError, match=r"at most one element in an array without a separator, got \[1, 2\]"):
         written(whole, [Row(a=[1, 2])])
 
 
 @pytest.mark.parametrize(
     ("setting", "character", "reason"),
     [
-        ("set_column_separator", "||", "the delimiter character of CSV must be one character"),
-        ("set_quote_char", "", "the quote character of CSV must be one character"),
-        ("set_escape_char", "\n", "and no line break"),
+        ("set_column_separator", "||", "the delimiter of CSV must be one character"),
+        ("set_quote_char", "", "the quote of CSV must be one character"),
+        ("set_escape_char", "\n", "other than a line break"),
         ("set_quote_char", ",", "must differ from each other"),
     ],
 )

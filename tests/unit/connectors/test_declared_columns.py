@@ -77,7 +77,7 @@ def test_what_can_not_be_reconciled_is_said_before_the_job_starts(
         source = FileSource.for_bulk_file_format(make_format(Types.ROW_NAMED([name], [kind])), tmp_path).build()
         with pytest.raises(SourceError, match=rf"/a: the column {name} has the type {stored}, whose values .* {kind}"):
             source.validate()
-    with pytest.raises(SourceError, match=r"no column gate; its columns are n, fare\. Of a Types.ROW_NAMED"):
+    with pytest.raises(SourceError, match=r"lacks the column gate: its columns are n, fare\. Pass a Types.ROW_NAMED"):
         FileSource.for_bulk_file_format(make_format(["gate"]), tmp_path).build().validate()
 
 
@@ -93,16 +93,16 @@ def test_pyflinks_format_reads_its_row_type(tmp_path: Path) -> None:
 def test_a_text_that_only_python_takes_for_a_number_is_named(
     tmp_path: Path, text: str, declared: TypeInformation
 ) -> None:
-    """Texts would become other numbers than in all other programs, or Decimals that are no numbers."""
+    """Texts would become other numbers than in all other programs, or Decimals that are not numbers."""
     pq.write_table(pa.table({"amount": ["12", text]}), tmp_path / "a")
-    with pytest.raises(SourceError, match=r"row 2, column 'amount' .*the declared type does not have this value"):
+    with pytest.raises(SourceError, match=r"row 2, column 'amount' .*the value does not fit the declared type"):
         read(tmp_path, BulkFormat.parquet_format(Types.ROW_NAMED(["amount"], [declared])))
 
 
 def test_a_value_that_its_type_has_not_is_named(tmp_path: Path) -> None:
     """It would be an error of Python's without a column."""
     pq.write_table(pa.table({"amount": ["12", "much"]}), tmp_path / "a")
-    with pytest.raises(SourceError, match=r"column 'amount' .*the declared type does not have this value.*much"):
+    with pytest.raises(SourceError, match=r"column 'amount' .*the value does not fit the declared type.*much"):
         read(tmp_path, BulkFormat.parquet_format(Types.ROW_NAMED(["amount"], [Types.BIG_INT()])))
 
 
@@ -180,6 +180,6 @@ REFUSED: list[tuple[pa.DataType, TypeInformation]] = [
 
 @pytest.mark.parametrize(("stored", "declared"), REFUSED, ids=str)
 def test_types_that_do_not(stored: pa.DataType, declared: TypeInformation) -> None:
-    """A value would be cut off without a word."""
-    with pytest.raises(ValueError, match=r"the column v\S* .*has the type .* does not hold"):
+    """A value would be cut silently."""
+    with pytest.raises(ValueError, match=r"the column v\S* .*has the type .* do not fit the declared type"):
         conversion_of(stored, declared, "v", as_row=True)

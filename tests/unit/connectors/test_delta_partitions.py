@@ -1,4 +1,4 @@
-"""Folders of a table of Delta Lake: whoever reads it takes their names for values of the columns' types."""
+"""Folders of a Delta Lake table: readers parse their names as values of the columns' types."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def folder(record: Any) -> str:
 
 @pytest.mark.parametrize("record", [FINE, Row(**FINE), {**FINE, "id": 7.0}, {**FINE, "id": np.int64(7)}])
 def test_values_become_ones_of_the_columns(record: Any) -> None:
-    """A folder `id=7.0` would be a table that nobody can read any more."""
+    """With a folder `id=7.0` the table would be unreadable."""
     assert folder(record) == FOLDER
 
 
@@ -42,7 +42,7 @@ def test_values_become_ones_of_the_columns(record: Any) -> None:
     ],
 )  # fmt: skip
 def test_a_value_of_another_type_is_refused_before_the_table_has_it(column: str, value: Any) -> None:
-    """The table would be broken for everybody, and the job could not go on."""
+    """The table would be broken for all users, and the job could not continue."""
     with pytest.raises(TypeError, match=f"column '{column}'"):
         folder({**FINE, column: value})
 

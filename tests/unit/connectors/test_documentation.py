@@ -21,7 +21,7 @@ PAGES = [Path(__file__).parents[3] / "docs" / "how-to" / name for name in ("own-
 
 
 class Planned(PlanExecutor):
-    """Jobs are not run, but their sinks are asked, which make what they need."""
+    """Validate the sinks, which create their targets, without running the jobs."""
 
     def execute(self, submission: Submission) -> JobClient:
         check_connectors(submission.graph)
@@ -30,7 +30,10 @@ class Planned(PlanExecutor):
 
 @pytest.fixture
 def examples(monkeypatch, tmp_path):
-    """What the programs define. Their jobs are planned here, and run in tests/spark/test_snippets.py."""
+    """Return the names that the programs define.
+
+    Their jobs are planned here, and run in tests/spark/test_snippets.py.
+    """
     (tmp_path / "programs").mkdir()
     monkeypatch.chdir(tmp_path / "programs")
     module = types.ModuleType("connectors_examples")

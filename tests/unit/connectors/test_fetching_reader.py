@@ -31,7 +31,7 @@ class Fetched(msgspec.Struct, frozen=True):
 
 
 class Fetcher:
-    """Fetches three numbers of each split at a time, when it is told to."""
+    """Fetch three numbers of each split at a time, on request."""
 
     def __init__(self) -> None:
         self.assigned: list[Numbers] = []
@@ -87,13 +87,13 @@ class Reader(FetchingReader[Fetcher]):
     def key_of(self, split: Numbers) -> str:
         return split.split_id
 
-    def hand_on(self, fetched: Fetched, max_records: int) -> Records | None:
-        self.take_next()
+    def next_records(self, fetched: Fetched, max_records: int) -> Records | None:
+        self.drop_fetched()
         if fetched.split_id == "stale":
             return None
         (split,) = [one for one in self.snapshot_state() if one.split_id == fetched.split_id]
         moved = Numbers(split.split_id, fetched.last, split.stop)
-        self.moved(moved, fetched.last)
+        self.advance(moved, fetched.last)
         if moved.is_finished:
             self.finish(moved)
         return Records(split.split_id, list(range(fetched.first, fetched.last)), None, moved.is_finished)
@@ -103,7 +103,7 @@ class Reader(FetchingReader[Fetcher]):
 
 
 def test_splits_are_read_side_by_side() -> None:
-    """One split would starve the others; what was handed on would be read again after a restart."""
+    """A split would starve the others, or emitted records be read again after a restart."""
     reader = Reader()
     reader.start()
     assert reader.context.requests == 1 and isinstance(reader.poll(10), Nothing)

@@ -16,13 +16,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.api.source import END_OF_INPUT
 from penstock.common.errors import SourceError
 from penstock.common.types import Row
 from penstock.connectors.files.formats.avro_format import AvroFormat
 from penstock.connectors.files.formats.compression import CODECS
 from penstock.connectors.files.formats.orc_format import OrcFormat
-from penstock.connectors.files.source import BulkFormat, FileSource, StreamFormat
+from penstock.connectors.files.source import BulkFormat, FileSource, StreamFormat, UnreadableLine
 from penstock.connectors.files.split import FileSplit
+from penstock.engine.runtime.task.metrics import OperatorCounters, OperatorMetricGroup
 from penstock.testing.conformance.source import check_source, read_all
 
 TEXT = StreamFormat.text_line_format()
@@ -35,6 +37,17 @@ quick = settings(max_examples=25)
 class Flight:
     origin: str
     delay: int | None = None
+
+
+class Subtask:
+    """The context of a reader."""
+
+    def __init__(self) -> None:
+        self.counters = OperatorCounters("source")
+        self.metric_group = OperatorMetricGroup(self.counters)
+
+    def request_split(self) -> None:
+        pass
 
 
 def text_source(path, split_bytes=64, text_format=TEXT):
@@ -135,7 +148,7 @@ def test_a_damaged_archive_is_named(tmp_path, suffix, compress):
 
 
 def test_streams_of_xz(tmp_path):
-    """A bit that is wrong in the head of the second one would end the file there, without a word."""
+    """A wrong bit in the header of the second stream would silently end the file there."""
     path = tmp_path / "two.xz"
     one, two = (lzma.compress("".join(f"{n}{at}\n" for n in range(30_000)).encode()) for at in "ab")
     for padding in (b"", bytes(4), bytes(128 * 1024)):
@@ -186,7 +199,7 @@ def test_json_lines(tmp_path):
 
 @pytest.mark.parametrize(
     ("line", "words"),
-    [(b'{"n": 3', "truncated"), (b"1 2", "trailing"), (b'"\xff"', "can't decode byte 0xff"), (b"NaN", "malformed")],
+    [(b'{"n": 3', "truncated"), (b"1 2", "trailing"), (b'"\xff"', "(?i:utf-8)"), (b"NaN", "malformed")],
 )
 def test_a_line_that_is_not_json_is_named(tmp_path, line, words):
     """The bad line among a million could not be found."""
@@ -198,18 +211,35 @@ def test_a_line_that_is_not_json_is_named(tmp_path, line, words):
 
 
 def test_lines_that_are_not_json_may_be_skipped(tmp_path):
-    """One damaged line would stop the job, or skipping it would lose neighbours or a position."""
+    """A damaged line would stop the job, or skipping it would lose adjacent lines or a position."""
     path = tmp_path / "bad.json"
     path.write_bytes(b"1\n{\n2\n}\n\n3\n4 5\n6\n")
     lenient = StreamFormat.json_lines_format(on_error="skip")
     assert read_all(text_source(path, 1000, lenient), 1) == [1, 2, 3, 6]
     check_source(lambda: text_source(path, 4, lenient), max_records=1)
-    reader = text_source(path, 1000, lenient).create_reader(None)
-    counted = []
-    from penstock.connectors.files.split import FileSplit
 
-    list(reader._format.read(FileSplit(str(path), 0, None, 0), counted.append))
-    assert sum(counted) == 3
+    subtask = Subtask()
+    reader = text_source(path, 1000, lenient).create_reader(subtask)
+    reader.add_splits([FileSplit(str(path), 0, None, 0)])
+    reader.no_more_splits()
+    while reader.poll(10) is not END_OF_INPUT:
+        pass
+    subtask.metric_group.collect()
+    assert subtask.counters.user["numRecordsInErrors"] == 3
+
+
+def test_lines_that_are_not_json_may_be_emitted(tmp_path):
+    """Users could not repair skipped lines and read them later, or emitting them would move a position."""
+    path = tmp_path / "bad.json"
+    path.write_bytes(b"1\n{\n2\n\n4 5\n6\n")
+    emitting = StreamFormat.json_lines_format(on_error="emit")
+
+    first, bad, *others = read_all(text_source(path, 1000, emitting), 1)
+
+    assert (first, type(bad), bad.path, bad.byte, bad.line) == (1, UnreadableLine, str(path), 2, b"{")
+    assert bad.error.startswith("this is not JSON")
+    assert [other.line if isinstance(other, UnreadableLine) else other for other in others] == [2, b"4 5", 6]
+    check_source(lambda: text_source(path, 4, emitting), max_records=1)
 
 
 def test_json_lines_of_a_type(tmp_path):
@@ -264,7 +294,7 @@ def test_parquet_columns(tmp_path):
     write_parquet(tmp_path / "a.parquet", rows=2)
     assert read_all(parquet_source(tmp_path, columns=["s", "n"]), 1) == [{"s": None, "n": 0}, {"s": "sé1", "n": 1}]
     assert read_all(parquet_source(tmp_path, columns=["n"], as_row=True), 1) == [Row(n=0), Row(n=1)]
-    with pytest.raises(SourceError, match="no column m; its columns are n, maybe"):
+    with pytest.raises(SourceError, match="lacks the column m: its columns are n, maybe"):
         parquet_source(tmp_path, columns=["n", "m"]).validate()
 
 
@@ -281,7 +311,7 @@ def test_a_day_that_python_does_not_have_is_named(tmp_path):
     """The message would be of pyarrow's lines, and not of the column whose values are to be looked at."""
     path = tmp_path / "days.parquet"
     pq.write_table(pa.table({"good": [1], "day": pa.array([2_932_897], pa.date32())}), path)
-    with pytest.raises(SourceError, match=r"column .day. .*Python has no such value"):
+    with pytest.raises(SourceError, match=r"column .day. .*Python cannot represent the value"):
         read_all(parquet_source(path), 1)
 
 
@@ -295,7 +325,7 @@ def test_moments_from_the_first_to_the_last(tmp_path, unit):
         assert [row["at"] for row in read_all(parquet_source(path), 1)] == moments
     for days in (-719_163, 2_932_897):
         pq.write_table(pa.table({"day": pa.array([0, days], pa.int32()).cast(pa.date32())}), path)
-        with pytest.raises(SourceError, match=r"column .day. .*Python has no such value"):
+        with pytest.raises(SourceError, match=r"column .day. .*Python cannot represent the value"):
             read_all(parquet_source(path), 1)
 
 
@@ -316,7 +346,7 @@ def test_columns_that_numpy_names(tmp_path):
 def test_what_is_no_parquet_is_refused_before_it_runs(tmp_path):
     """The job would start, and fail in every task."""
     (tmp_path / "a.parquet").write_text("PAR? no, text")
-    with pytest.raises(SourceError, match=r"a\.parquet: this is not a Parquet file"):
+    with pytest.raises(SourceError, match=r"a\.parquet is not a Parquet file"):
         parquet_source(tmp_path).validate()
 
 
@@ -324,12 +354,10 @@ def test_a_file_that_vanishes_is_named(tmp_path):
     """A file removed between listing and reading would look like an empty one."""
     (tmp_path / "a.txt").write_text("a\n")
     source = text_source(tmp_path)
-    reader = source.create_reader(None)
-    from penstock.connectors.files.split import FileSplit
-
+    reader = source.create_reader(Subtask())
     reader.no_more_splits()
     reader.add_splits([FileSplit(str(tmp_path / "b.txt"), 0, None, 0)])
-    with pytest.raises(SourceError, match=r"b\.txt: the file has been deleted"):
+    with pytest.raises(SourceError, match=r"b\.txt was deleted"):
         reader.poll(10)
 
 
@@ -347,14 +375,14 @@ def test_wrong_formats_are_refused():
 
 @pytest.mark.parametrize("suffix", ["", ".gz"])
 def test_a_file_that_was_cut_before_the_position_of_a_checkpoint_is_an_error(tmp_path, suffix):
-    """What was behind it would be missing, and the job seem to have read all."""
+    """The records after it would be missing, although the job seems to have read all."""
     path = tmp_path / f"lines.txt{suffix}"
     packed = gzip.compress if suffix else bytes
     path.write_bytes(packed(b"line\n" * 10))
     read = StreamFormat.text_line_format().read
     assert [value for chunk in read(FileSplit(str(path), 0, None, 50), int) for value in chunk.values] == []
     path.write_bytes(packed(b"line\n" * 5))
-    with pytest.raises(SourceError, match=r"has 25 bytes, and not 49: it was cut or replaced"):
+    with pytest.raises(SourceError, match=r"has 25 bytes, expected at least 49: it was truncated or replaced"):
         list(read(FileSplit(str(path), 0, None, 50), int))
 
 
@@ -363,9 +391,9 @@ def test_a_file_of_lines_that_lacks_records_that_were_read_of_it_is_an_error(tmp
     path = tmp_path / "lines.txt"
     path.write_bytes(b"line\n" * 5)
     read = StreamFormat.text_line_format().read
-    with pytest.raises(SourceError, match=r"has 3 records fewer than were read of it: it was cut"):
+    with pytest.raises(SourceError, match=r"has 3 records fewer than were read from it before: it was truncated"):
         list(read(FileSplit(str(path), 0, None, 0, skip=8), int))
-    with pytest.raises(SourceError, match=r"has 25 bytes, and not 50: it was cut"):
+    with pytest.raises(SourceError, match=r"has 25 bytes, expected at least 50: it was truncated"):
         list(read(FileSplit(str(path), 0, 50, 0), int))
     whole = [value for chunk in read(FileSplit(str(path), 0, 25, 0, skip=5), int) for value in chunk.values]
     assert whole == []
@@ -373,7 +401,7 @@ def test_a_file_of_lines_that_lacks_records_that_were_read_of_it_is_an_error(tmp
 
 @pytest.mark.parametrize("kind", ["parquet", "orc", "avro"])
 def test_a_file_of_columns_that_lacks_records_that_were_read_of_it_is_an_error(tmp_path, kind):
-    """A source that goes on in a file that was replaced would end without a word, and without its records."""
+    """A source that continues in a replaced file would end silently, without its records."""
     path = tmp_path / f"rows.{kind}"
     table = pa.table({"a": [1, 2, 3]})
     if kind == "avro":
@@ -385,7 +413,7 @@ def test_a_file_of_columns_that_lacks_records_that_were_read_of_it_is_an_error(t
     made = {"parquet": BulkFormat.parquet_format, "orc": OrcFormat, "avro": AvroFormat}[kind]()
     split = FileSplit(str(path), 0, None if kind == "avro" else path.stat().st_size, 0)
     assert [row["a"] for chunk in made.read(split.skipping(2), int) for row in chunk.values] == [3]
-    with pytest.raises(SourceError, match=r"has 2 records fewer than were read of it: it was cut"):
+    with pytest.raises(SourceError, match=r"has 2 records fewer than were read from it before: it was truncated"):
         list(made.read(split.skipping(5), int))
 
 
@@ -393,5 +421,5 @@ def test_a_file_of_columns_of_which_two_have_one_name(tmp_path):
     """A bare KeyError says neither in which file nor why."""
     path = tmp_path / "two.parquet"
     pq.write_table(pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"]), path)
-    with pytest.raises(SourceError, match=rf"{path}: two columns have one name: a"):
+    with pytest.raises(SourceError, match=rf"{path} has duplicate columns: a"):
         read_all(parquet_source(path), 1)

@@ -93,7 +93,7 @@ def test_patterns_end_in_circles_of_links(tmp_path, pattern, expected):
 
 
 def test_a_file_keeps_its_path_when_links_come(tmp_path):
-    """A link such as `current`, which is made anew each day, would have all files read again."""
+    """A link such as `current`, which is created again each day, would cause all files to be read again."""
     written(tmp_path, "in/2024/a.txt", "outside/b.txt")
     (tmp_path / "in/linked").symlink_to(tmp_path / "outside")
     run = SourceRun(watching(tmp_path / "in"), 2)
@@ -113,9 +113,9 @@ def test_a_name_that_is_not_utf8_is_refused_before_the_job_starts(tmp_path):
     """The job would end with a UnicodeDecodeError that names nothing, or leave out a file."""
     needs_any_name(tmp_path)
     source = FileSource.for_record_stream_format(StreamFormat.text_line_format(), tmp_path).build()
-    with pytest.raises(SourceError, match=r"caf\\xe9\.txt: the name is not UTF-8"):
+    with pytest.raises(SourceError, match=r"caf\\xe9\.txt: its name is not UTF-8"):
         source.validate()
-    with pytest.raises(SourceError, match=r"good\.tx: there is no such file.*good\.txt"):
+    with pytest.raises(SourceError, match=r"good\.tx does not exist.*good\.txt"):
         list_files([str(tmp_path / "good.tx")])
     os.rename(os.fsencode(tmp_path) + b"/" + BAD_NAME, tmp_path / "_hidden")  # noqa: PTH104 - pathlib takes no bytes
 
@@ -123,7 +123,7 @@ def test_a_name_that_is_not_utf8_is_refused_before_the_job_starts(tmp_path):
 
 
 def test_a_name_that_is_not_utf8_does_not_end_a_job_that_watches(tmp_path, caplog):
-    """Who unpacks an old archive into the folder would end the job, and each of its restarts."""
+    """Unpacking an old archive into the folder would end the job, and each of its restarts."""
     written(tmp_path, "first.txt")
     run = SourceRun(watching(tmp_path), 2)
     run.start()
@@ -138,7 +138,7 @@ def test_a_name_that_is_not_utf8_does_not_end_a_job_that_watches(tmp_path, caplo
         run.discover()
 
     assert polled(run) == ["later.txt"]
-    assert message == f"{tmp_path}/caf\\xe9.txt is left out: its name is not UTF-8. Rename it, and it is read"
+    assert message == f"skipped {tmp_path}/caf\\xe9.txt: its name is not UTF-8. Rename it to have it read"
     assert not caplog.messages, "said once"
     watching(tmp_path).validate()
 

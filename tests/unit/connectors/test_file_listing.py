@@ -63,11 +63,12 @@ def test_urls_name_the_same_files(tree):
 @pytest.mark.parametrize(
     ("path", "words"),
     [
-        ("a.text", "no such file or directory. Did you mean a.txt in"),
+        ("a.text", "does not exist. Did you mean a.txt in"),
         ("sup/c.txt", "Did you mean sub in"),
-        ("zzzzzzz", "there is: .git, .hidden, _SUCCESS, a.txt, b.csv and 3 more"),
-        ("*.json", "no file matches. In .* there is: a.txt"),
-        ("nowhere/*.txt", "nowhere: there is no such file"),
+        ("zzzzzzz", "contains .git, .hidden, _SUCCESS, a.txt, b.csv and 3 more"),
+        ("*.json", "matches no file. .* contains a.txt"),
+        ("nowhere/*.txt", "nowhere does not exist"),
+        ("[z-a].txt", r"'\[z-a\]\.txt' in the path is not a valid pattern: bad character range z-a"),
     ],
 )
 def test_a_missing_path_is_told_with_what_is_there(tree, path, words):
@@ -143,7 +144,7 @@ def test_a_pattern_that_matches_nothing_yet_is_told(tmp_path, caplog):
     with caplog.at_level(logging.WARNING):
         run.start()
         run.discover()
-    assert caplog.messages == [f"no file matches yet, and is looked for every 10000 ms: {tmp_path}/*.txt"]
+    assert caplog.messages == [f"no file matches yet, the source checks again every 10000 ms: {tmp_path}/*.txt"]
     (tmp_path / "a.txt").write_text("a\n")
     run.discover()
     assert polled(run) == ["a"]
@@ -152,7 +153,7 @@ def test_a_pattern_that_matches_nothing_yet_is_told(tmp_path, caplog):
 def test_watching_may_begin_with_nothing(tmp_path):
     """A directory that is empty at the start could not be monitored."""
     watching(tmp_path).validate()
-    with pytest.raises(SourceError, match="no such file or directory"):
+    with pytest.raises(SourceError, match="does not exist"):
         watching(tmp_path / "missing").validate()
 
 

@@ -39,7 +39,7 @@ def test_conformance_of_the_sink(base: str) -> None:
 
 @pytest.mark.parametrize("compression", ["gzip", "snappy"])
 def test_files_are_closed_with_each_checkpoint(base: str, compression: str) -> None:
-    """There a file that is open can't be gone on with: what it held at a checkpoint would be lost."""
+    """An open file cannot be continued there: its content at a checkpoint would be lost."""
     sink = lines_below(base).with_compression(compression).build()
     writer = sink.create_writer(SimpleSinkContext())
     for number in range(2):

@@ -1,4 +1,4 @@
-"""FileSink: files that go on over checkpoints, restarts, and other jobs."""
+"""FileSink: files that continue across checkpoints, restarts, and jobs."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_policy_may_close_files_with_each_checkpoint(tmp_path: Path) -> None:
 
 
 def test_without_checkpoints_and_for_savepoints_all_is_handed_over(tmp_path: Path) -> None:
-    """A savepoint would name a file with which only one of its jobs can go on, or a last commit would lack records."""
+    """A savepoint would name a file that only one of its jobs can continue, or a last commit would lack records."""
     writer = lines_below(tmp_path).build().create_writer(SimpleSinkContext(checkpointing=False))
     writer.write("a", None)
     assert len(checkpointed(writer)[0]) == 1
@@ -177,7 +177,7 @@ def test_a_file_whose_share_is_away_is_not_lost(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("damage", "told"), [("truncate", "has 1 bytes, but had 2"), ("remove", "it is missing")])
 def test_a_file_that_is_not_what_it_was_is_told(tmp_path: Path, damage: str, told: str) -> None:
-    """Records would be missing from the output without a word."""
+    """Records would silently be missing from the output."""
     sink = lines_below(tmp_path).build()
     writer = sink.create_writer(SimpleSinkContext())
     writer.write("a", None)
@@ -217,7 +217,7 @@ def test_a_program_that_now_closes_files_with_each_checkpoint_finishes_those_of_
 def test_a_savepoint_stays_whole_when_its_job_goes_back_behind_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: bool
 ) -> None:
-    """The file was removed as a former one when its successor was committed: records were missing without a word."""
+    """The commit of its successor removed the file as an obsolete one: records were silently missing."""
 
     def no_links(source: str, target: str) -> None:
         raise OSError("not supported")

@@ -24,7 +24,7 @@ def test_each_has_one_writer_after_a_restore(earlier: int, at_checkpoint: int, n
 
 @pytest.mark.parametrize("earlier", [1, 2, 5])
 def test_each_has_one_writer_when_a_job_starts_from_its_beginning(earlier: int) -> None:
-    """What an attempt prepared that died before the first checkpoint would stay open."""
+    """Transactions of an attempt that died before the first checkpoint would stay open."""
     writers = [FormerSubtasks.of(SimpleSinkContext(subtask=subtask, parallelism=2), []) for subtask in range(2)]
     for former in range(earlier):
         assert sum(writer.include(former) for writer in writers) == 1

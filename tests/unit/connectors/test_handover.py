@@ -1,4 +1,4 @@
-"""What is handed from the thread that fetches to the one that reads, and orders the other way."""
+"""Elements go from the fetching thread to the reading one, and calls in the other direction."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ def test_the_bell_is_heard_once_and_never_missed(handover: Handover[str]) -> Non
     """The thread would wait for ever although there is room, an order, or the end; or it would never rest."""
     handover.wait(timeout_s=0)
     handover.put("a", 10)
-    for ring in (handover.take, lambda: handover.order(lambda: None), handover.close):
+    for ring in (handover.take, lambda: handover.submit(lambda: None), handover.close):
         # Before the thread waits: it would not come back from a wait without a limit.
         ring()
         assert not handover.wait()
     assert handover.is_closing and not handover.is_done
-    handover.carry_out_orders()
+    handover.run_submitted()
     assert handover.is_done
 
-    reader = Thread(target=handover.order, args=(lambda: None,))
+    reader = Thread(target=handover.submit, args=(lambda: None,))
     reader.start()
     handover.wait()
     reader.join()
@@ -79,7 +79,7 @@ def test_a_server_ends_the_wait_as_well(handover: Handover[str]) -> None:
         assert not handover.wait(client, 0)
         server.send(b"answer")
         assert handover.wait(client)
-        handover.order(lambda: None)
+        handover.submit(lambda: None)
         assert handover.wait(client), "both have happened"
         assert client.recv(10) == b"answer"
         assert not handover.wait(client, 0)
@@ -100,7 +100,7 @@ def test_sockets_of_a_process_with_many_files_can_be_waited_for(notified: list[N
 
 
 def test_an_order_that_failed_is_the_first_again(handover: Handover[str]) -> None:
-    """What was to be told to a server would be forgotten with a connection that was lost, or come out of order."""
+    """Calls to a server would be lost with a connection, or be made out of order."""
     told: list[str] = []
     lost = [ConnectionError("lost"), None]
 
@@ -109,12 +109,12 @@ def test_an_order_that_failed_is_the_first_again(handover: Handover[str]) -> Non
             raise error
         told.append("first")
 
-    handover.order(tell_first)
-    handover.order(lambda: told.append("second"))
+    handover.submit(tell_first)
+    handover.submit(lambda: told.append("second"))
     with pytest.raises(ConnectionError):
-        handover.carry_out_orders()
+        handover.run_submitted()
     assert told == []
-    handover.carry_out_orders()
+    handover.run_submitted()
     assert told == ["first", "second"]
 
 
@@ -133,13 +133,13 @@ def test_what_comes_behind_the_end_does_no_harm(notified: list[None]) -> None:
     handover: Handover[str] = Handover(1, lambda: None)
     handover.put("a")
     handover.end()
-    handover.order(lambda: None)
+    handover.submit(lambda: None)
     handover.close()
     assert handover.take() == "a"
 
 
 def test_a_pause_ends_with_the_close(handover: Handover[str]) -> None:
-    """A job would be cancelled only when the next try is due."""
-    handover.order(lambda: None)
+    """A job would be canceled only when the next try is due."""
+    handover.submit(lambda: None)
     handover.close()
     handover.pause(3600)

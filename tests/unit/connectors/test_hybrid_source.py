@@ -26,7 +26,7 @@ def three():
 
 
 class Continue(SourceFactory):
-    """Goes on where the numbers before have ended."""
+    """Continue where the previous numbers ended."""
 
     def create(self, context):
         assert context.get_previous_enumerator().snapshot_state() == []
@@ -98,7 +98,7 @@ def test_no_subtask_is_ahead_of_another():
 
 
 def test_the_last_source_may_never_end():
-    """A job that goes on with live data would be refused, or end."""
+    """A job that continues with live data would be refused, or end."""
     source = HybridSource.builder(NumberSequenceSource(1, 2)).add_source(DataGeneratorSource(str, None)).build()
     assert source.get_boundedness() is Boundedness.CONTINUOUS_UNBOUNDED
     run = SourceRun(source, 2)
@@ -109,7 +109,7 @@ def test_the_last_source_may_never_end():
 
 
 class Pushed(NumberSequenceSource):
-    """Assigns its ranges without being asked, as sources with partitions do, and then ends."""
+    """Assign its ranges without a request, as sources with partitions do, and then end."""
 
     def create_enumerator(self, context):
         return PushingEnumerator(context, super().create_enumerator(context).snapshot_state())
@@ -203,9 +203,9 @@ class Context:
 
 
 def test_what_never_ends_has_no_successor():
-    """A source would be added that is never read, without a word."""
+    """A source that is never read would be added silently."""
     builder = HybridSource.builder(DataGeneratorSource(str, None))
-    with pytest.raises(ValueError, match="must be bounded; source 1 never ends"):
+    with pytest.raises(ValueError, match="must be bounded; source 1 is unbounded"):
         builder.add_source(NumberSequenceSource(1, 2))
 
 

@@ -1,4 +1,4 @@
-"""What a deserializer of Kafka's messages may return."""
+"""The values that a deserializer of Kafka messages may return."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class Brokers:
 
 
 class Context:
-    """Of one subtask, which asks at once."""
+    """The context of one subtask, whose calls end immediately."""
 
     parallelism = 1
 
@@ -76,8 +76,8 @@ def enumerator(
 
 
 def test_partitions_that_were_added_are_read_after_a_restore_without_discovery_too() -> None:
-    """A topic that grew while the job was down was read in part, for ever, and nobody was told. Source: Flink,
-    KafkaSourceEnumerator.start: one discovery, whatever the interval."""
+    """The new partitions of a topic that grew while the job was down were never read, without an error. Source:
+    Flink, KafkaSourceEnumerator.start: one discovery, whatever the interval."""
     for bounded in (False, True):
         context = Context()
         state = enumerator(context, Brokers(a=1), bounded=bounded).snapshot_state()

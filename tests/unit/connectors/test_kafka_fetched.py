@@ -1,4 +1,4 @@
-"""What was fetched of a partition, and how far it is read."""
+"""The fetched messages of a partition, and how far they are read."""
 
 from __future__ import annotations
 

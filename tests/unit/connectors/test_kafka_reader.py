@@ -12,7 +12,7 @@ from penstock.connectors.kafka.topic_partition import KafkaPartitionSplit, Kafka
 
 
 class Reader(KafkaReader):
-    """Of a fetcher that only notes what is committed."""
+    """A fetcher that only records commits."""
 
     def __init__(self, commits_offsets: bool) -> None:
         self.committed: list[dict[KafkaTopicPartition, int]] = []
@@ -26,8 +26,8 @@ class Reader(KafkaReader):
 
 
 def test_partitions_without_messages_are_committed_with_each_checkpoint() -> None:
-    """Brokers forget an offset that nobody has committed for some days: a job that starts from the group's would begin
-    the partition anew, or fail."""
+    """Brokers delete an offset that has not been committed for some days: a job that starts from the group's offsets
+    would read the partition again from its beginning, or fail."""
     reader = Reader(commits_offsets=True)
     reader.add_splits([KafkaPartitionSplit("a", 0, 500), KafkaPartitionSplit("a", 1, 0)])
     for checkpoint in (1, 2):
@@ -37,7 +37,7 @@ def test_partitions_without_messages_are_committed_with_each_checkpoint() -> Non
 
 
 def test_without_a_group_nothing_is_committed() -> None:
-    """Each restart would leave a group behind that nobody knows."""
+    """Each restart would leave an unused group behind."""
     reader = Reader(commits_offsets=False)
     reader.add_splits([KafkaPartitionSplit("a", 0, 500)])
     reader.prepare_snapshot(1)

@@ -10,11 +10,15 @@ import pytest
 
 from penstock.common.errors import SourceError
 from penstock.common.serialization import ByteArraySchema, SimpleStringSchema
-from penstock.connectors.kafka.client import Seldom
-from penstock.connectors.kafka.java_properties import as_of_librdkafka
+from penstock.connectors.kafka.client import RepeatedTextFilter
+from penstock.connectors.kafka.java_properties import to_librdkafka
 from penstock.connectors.kafka.protocol.connection import addresses_of, check_security
 from penstock.connectors.kafka.protocol.partitions import id_of_each_partition, partition_of
-from penstock.connectors.kafka.protocol.transactions import Described, timeout_of_fence, timeout_of_producer
+from penstock.connectors.kafka.protocol.transactions import (
+    TransactionDescription,
+    timeout_of_fence,
+    timeout_of_producer,
+)
 from penstock.connectors.kafka.protocol.wire import Request, Response
 from penstock.connectors.kafka.sink.transactions import KafkaTransaction, TransactionalIds, is_committed
 from penstock.connectors.kafka.source.offsets import Offsets
@@ -38,25 +42,25 @@ A0, A1 = KafkaTopicPartition("a", 0), KafkaTopicPartition("a", 1)
 @pytest.mark.parametrize(
     ("now", "expected"),
     [
-        (Described("Ongoing", 7, 3), None),
-        (Described("PrepareCommit", 7, 3), True),
-        (Described("CompleteCommit", 7, 3), True),
-        (Described("CompleteAbort", 7, 3), False),
-        (Described("CompleteAbort", 7, 4), False),
-        (Described("PrepareEpochFence", 7, 4), False),
-        (Described("Empty", 7, 4), True),
-        (Described("Ongoing", 7, 4), True),
-        (Described("CompleteAbort", 7, 5), True),
-        (Described("Empty", 8, 0), True),
-        (Described("Empty", 7, 5, timeout_of_fence(3)), False),
-        (Described("Empty", 7, 9, timeout_of_fence(3)), False),
-        (Described("Empty", 7, 6, timeout_of_fence(4)), True),
-        (Described("Empty", 7, 4, 60_000), True),
-        (Described("Empty", 7, 4, 2), True),
+        (TransactionDescription("Ongoing", 7, 3), None),
+        (TransactionDescription("PrepareCommit", 7, 3), True),
+        (TransactionDescription("CompleteCommit", 7, 3), True),
+        (TransactionDescription("CompleteAbort", 7, 3), False),
+        (TransactionDescription("CompleteAbort", 7, 4), False),
+        (TransactionDescription("PrepareEpochFence", 7, 4), False),
+        (TransactionDescription("Empty", 7, 4), True),
+        (TransactionDescription("Ongoing", 7, 4), True),
+        (TransactionDescription("CompleteAbort", 7, 5), True),
+        (TransactionDescription("Empty", 8, 0), True),
+        (TransactionDescription("Empty", 7, 5, timeout_of_fence(3)), False),
+        (TransactionDescription("Empty", 7, 9, timeout_of_fence(3)), False),
+        (TransactionDescription("Empty", 7, 6, timeout_of_fence(4)), True),
+        (TransactionDescription("Empty", 7, 4, 60_000), True),
+        (TransactionDescription("Empty", 7, 4, 2), True),
         (None, None),
     ],
 )
-def test_what_has_become_of_a_transaction(now: Described | None, expected: bool | None) -> None:
+def test_what_has_become_of_a_transaction(now: TransactionDescription | None, expected: bool | None) -> None:
     """Output that was lost would go unnoticed, or a job that lost nothing would not start."""
     assert is_committed(TRANSACTION, now) is expected
 
@@ -66,11 +70,13 @@ def test_transactional_ids() -> None:
     ids = TransactionalIds("penstock-job-sink", 1, "job-2-3-400")
 
     assert ids.slot(0) == "penstock-job-sink/1/job-2-3-400/0"
-    assert ids.is_of_former("penstock-job-sink/4/job-2-2-400/1")
-    assert ids.is_of_former("penstock-job-sink/4/job-1-3-400/1")
-    assert not ids.is_of_former("penstock-job-sink/4/job-2-3-511/1")
+    assert ids.is_of_earlier_attempt("penstock-job-sink/4/job-2-2-400/1")
+    assert ids.is_of_earlier_attempt("penstock-job-sink/4/job-1-3-400/1")
+    assert not ids.is_of_earlier_attempt("penstock-job-sink/4/job-2-3-511/1")
     for later in ("job-2-4-400", "job-3-0-400", "job-2-10-400"):
-        assert not ids.is_of_former(f"penstock-job-sink/4/{later}/0"), "a run that was stopped would undo its successor"
+        assert not ids.is_of_earlier_attempt(f"penstock-job-sink/4/{later}/0"), (
+            "a run that was stopped would undo its successor"
+        )
 
 
 def test_a_producers_timeout_is_never_read_as_a_fence() -> None:
@@ -95,7 +101,7 @@ def test_each_partition_of_the_log_is_asked_by_an_id_of_its_own() -> None:
 
 
 def test_partitions_are_spread() -> None:
-    """One subtask would read all of a topic, or another one than in Flink."""
+    """A subtask would read all of a topic, or another one than in Flink."""
     owners = [owner_of(KafkaTopicPartition("flights", number), 3) for number in range(6)]
 
     assert sorted(owners) == [0, 0, 1, 1, 2, 2]
@@ -107,9 +113,9 @@ def test_what_is_subscribed() -> None:
     topics = {"orders-1": 2, "orders-2": 1, "of-orders-1": 1}
     assert len(Subscription(pattern="orders-.").partitions_of(topics)) == 3
     assert Subscription(topics=("orders-2",)).partitions_of(topics) == [KafkaTopicPartition("orders-2", 0)]
-    with pytest.raises(SourceError, match="there is no topic 'flights'"):
+    with pytest.raises(SourceError, match="the topic 'flights' is missing"):
         Subscription(topics=("flights",)).partitions_of(topics)
-    with pytest.raises(SourceError, match="has no partition 5: it has 2"):
+    with pytest.raises(SourceError, match="has no partition 5: its number of partitions is 2"):
         Subscription(partitions=(KafkaTopicPartition("orders-1", 5),)).partitions_of(topics)
 
 
@@ -165,21 +171,21 @@ def test_a_source_says_what_it_lacks() -> None:
     builder.set_topics("a")
     with pytest.raises(ValueError, match="set_value_only_deserializer"):
         builder.build()
-    with pytest.raises(ValueError, match="was set already, to a"):
+    with pytest.raises(ValueError, match="were set before, to a"):
         builder.set_topic_pattern("b")
     with pytest.raises(ValueError, match="'fail', 'skip' or 'emit'"):
         builder.set_on_error("ignore")
     assert builder.set_value_only_deserializer(SimpleStringSchema()).build().describe() == "a"
-    with pytest.raises(ValueError, match=r"commit\.offsets\.on\.checkpoint is set, and there is no group"):
+    with pytest.raises(ValueError, match=r"commit\.offsets\.on\.checkpoint is true, but there is no group"):
         builder.set_property("commit.offsets.on.checkpoint", "true").build()
     builder.set_property("commit.offsets.on.checkpoint", "false")
-    with pytest.raises(ValueError, match=r"interval\.ms is a number of milliseconds, got .5 min."):
+    with pytest.raises(ValueError, match=r"interval\.ms must be a number of milliseconds, got .5 min."):
         builder.set_property("partition.discovery.interval.ms", "5 min").build()
     builder.set_property("partition.discovery.interval.ms", "5")
     for given in ({A0: 3}, {}):
         builder.set_starting_offsets(KafkaOffsetsInitializer.offsets(given)).build()
     asks = builder.set_starting_offsets(KafkaOffsetsInitializer.committed_offsets(KafkaOffsetResetStrategy.EARLIEST))
-    with pytest.raises(ValueError, match="needs one: set_group_id"):
+    with pytest.raises(ValueError, match=r"needs a group .*set_group_id"):
         asks.build()
     asks.set_group_id("g").build()
 
@@ -198,7 +204,7 @@ def test_security_as_it_is_written_for_java() -> None:
         "linger.ms": "5",
     }
 
-    assert as_of_librdkafka(java) == {
+    assert to_librdkafka(java) == {
         "sasl.username": 'al"ice',
         "sasl.password": "se cret",
         "ssl.ca.location": "/ca.pem",
@@ -208,11 +214,11 @@ def test_security_as_it_is_written_for_java() -> None:
         "linger.ms": "5",
     }
     with pytest.raises(ValueError, match="LoginModule") as raised:
-        as_of_librdkafka({"sasl.jaas.config": "password=secret"})
+        to_librdkafka({"sasl.jaas.config": "password=secret"})
     assert "=secret" not in str(raised.value)
     with pytest.raises(ValueError, match=r"set ssl\.ca\.location"):
-        as_of_librdkafka({"ssl.truststore.location": "/trusted.jks"})
-    with pytest.raises(ValueError, match=r"does not take ssl\.keystore\.location"):
+        to_librdkafka({"ssl.truststore.location": "/trusted.jks"})
+    with pytest.raises(ValueError, match=r"does not support ssl\.keystore\.location"):
         check_security({"ssl.keystore.location": "/me.p12"})
 
 
@@ -223,14 +229,14 @@ def test_a_sink_says_what_it_lacks() -> None:
         builder.build()
     with pytest.raises(ValueError, match="set_transactional_id_prefix"):
         builder.set_property("transactional.id", "mine")
-    with pytest.raises(ValueError, match="not GSSAPI"):
+    with pytest.raises(ValueError, match="got GSSAPI"):
         check_security({"security.protocol": "SASL_SSL"})
     check_security({"security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-512"})
 
 
 def test_the_client_says_seldom_that_a_broker_is_away() -> None:
     """The log of a job would be full of it, and show nothing else."""
-    seldom = Seldom()
+    seldom = RepeatedTextFilter()
 
     def passes(text: str, at_s: float) -> bool:
         record = logging.LogRecord("kafka", logging.ERROR, "", 0, "FAIL %s", (text,), None)
@@ -279,11 +285,14 @@ def test_the_fields_of_the_protocol() -> None:
 @pytest.mark.parametrize(
     ("call", "told"),
     [
-        (lambda: KafkaSource.builder().set_topics(["a"]), r"each topic by itself: set_topics\(\*\['a'\]\)"),
+        (
+            lambda: KafkaSource.builder().set_topics(["a"]),
+            r"each topic as an argument of its own: set_topics\(\*\['a'\]\)",
+        ),
         (lambda: KafkaSource.builder().set_topics("a", 5), "a topic must be a str, got 5"),
         (lambda: KafkaSource.builder().set_topics("a", ""), "a topic must not be empty"),
         (lambda: KafkaSource.builder().set_topic_pattern(5), "topic_pattern must be a str, got 5"),
-        (lambda: KafkaSource.builder().set_properties("a"), "takes a dict from names to values, got 'a'"),
+        (lambda: KafkaSource.builder().set_properties("a"), "expects a dict from names to values, got 'a'"),
         (lambda: KafkaTopicPartition("a", "0"), "partition must be an int of at least 0, got '0'"),
         (lambda: KafkaTopicPartition(5, 0), "topic must be a str, got 5"),
         (lambda: KafkaOffsetsInitializer.timestamp("x"), r"timestamp \(ms\) must be an int of at least 0, got 'x'"),
@@ -307,15 +316,15 @@ def test_an_error_of_a_serializer_names_the_topic(part: str) -> None:
     builder.set_key_serialization_schema(good if part == "value" else bad)
     with pytest.raises((TypeError, ValueError)) as raised:
         builder.build().serialize("x", None)
-    assert raised.value.__notes__ == [f"as the {part} of a message to topic 'of-x'"]
+    assert raised.value.__notes__ == [f"in the {part} of a message to topic 'of-x'"]
 
 
 @pytest.mark.parametrize(
     ("key", "instead"), [("auto.offset.reset", "set_starting_offsets"), ("enable.auto.commit", "with checkpoints")]
 )
 def test_settings_that_mean_nothing_here_are_told(caplog: pytest.LogCaptureFixture, key: str, instead: str) -> None:
-    """Who has set `auto.offset.reset` to latest would wonder why the whole topic is read."""
+    """A user who set `auto.offset.reset` to latest would not learn why the whole topic is read."""
     source = KafkaSource.builder().set_bootstrap_servers("localhost:9").set_topics("a").set_property(key, "latest")
     with caplog.at_level(logging.WARNING):
         source.set_value_only_deserializer(SimpleStringSchema()).build()
-    assert f"the property {key} is not used: " in caplog.text and instead in caplog.text
+    assert f"KafkaSource ignores the property {key}: " in caplog.text and instead in caplog.text

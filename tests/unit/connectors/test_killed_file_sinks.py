@@ -129,7 +129,8 @@ def killed_at(line: int, run: Callable[[], None]) -> bool:
     return status == _KILLED
 
 
-@pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.soak)])
+@pytest.mark.thorough
+@pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("make_sink", [goes_on, rolls, compacts, compresses])
 def test_each_record_is_there_once_wherever_it_was_killed(
     tmp_path: Path, make_sink: Callable[[Path], FileSink], every: int

@@ -73,7 +73,7 @@ def test_a_cr_in_a_file_of_other_lines_is_no_end(tmp_path):
     path.write_bytes(b'a,b\n"1\r2",3\n')
     assert read(path) == [{"a": "1\r2", "b": "3"}]
     path.write_bytes(b"a,b\n1\r2,3\n")
-    with pytest.raises(SourceError, match=r"line 2 \(byte 4\): a CR is in a value without quotes"):
+    with pytest.raises(SourceError, match=r"line 2 \(byte 4\): an unquoted value contains a CR"):
         read(path)
 
 
@@ -81,7 +81,9 @@ def test_a_bad_line_of_a_file_with_cr_is_named(tmp_path):
     """All would be line 1."""
     path = tmp_path / "bad.csv"
     path.write_bytes(b"a,b\r1,2\r3\r")
-    with pytest.raises(SourceError, match=r"bad\.csv, line 3 \(byte 8\): this record has 1 fields, not 2\n  3$"):
+    with pytest.raises(
+        SourceError, match=r"bad\.csv, line 3 \(byte 8\): expected 2 fields in this record, got 1\n  3$"
+    ):
         read(path)
     schema = CsvSchema.builder().add_string_column("a").set_use_header().set_line_separator("\r").build()
     path.write_bytes(b"a\rx\r")

@@ -63,7 +63,7 @@ def test_times_are_those_of_python(tmp_path: Path, kind: pa.DataType, stored: An
 def test_nanoseconds_that_python_has_not_are_refused(
     tmp_path: Path, write: Callable[..., None], make_format: Callable[..., BatchFormat], columns: Any
 ) -> None:
-    """Digits would be lost without a word."""
+    """Digits would be lost silently."""
     write(pa.table({"x": pa.array([BROKEN], NS)}), tmp_path / "a")
     with pytest.raises(SourceError, match=r"column 'x' .* nanoseconds.* declare it as Types\.INSTANT\(\)"):
         values(tmp_path, make_format(columns))

@@ -73,12 +73,12 @@ def test_a_file_without_records(tmp_path) -> None:
 
 
 def test_what_can_not_be_read_is_named(tmp_path) -> None:
-    """One damaged file among thousands could not be found."""
+    """A damaged file among thousands could not be found."""
     (tmp_path / "text").write_text("no orc")
-    with pytest.raises(SourceError, match="text: this is not an ORC file"):
+    with pytest.raises(SourceError, match="text is not an ORC file"):
         source(tmp_path).validate()
     (tmp_path / "text").write_bytes(written(FLIGHTS[:3], OrcWriterFactory(FLIGHT)))
-    with pytest.raises(SourceError, match="no column gate; its columns are origin, delay"):
+    with pytest.raises(SourceError, match="lacks the column gate: its columns are origin, delay"):
         source(tmp_path, columns=["gate"]).validate()
 
 

@@ -26,10 +26,10 @@ def test_zeros_behind_members_of_gzip_are_padding(tmp_path, zeros):
 
 @pytest.mark.parametrize("behind", [b"garbage", bytes(8) + b"garbage", TWO[:-1], TWO[:1], bytes(70_000) + TWO[:5]])
 def test_other_bytes_behind_members_of_gzip_are_damage(tmp_path, behind):
-    """What is behind would be left out, in silence."""
+    """The data after it would silently be skipped."""
     path = tmp_path / "damaged.gz"
     path.write_bytes(ONE + behind)
-    with pytest.raises(SourceError, match=r"damaged\.gz: can't be read: (a stream of gzip|the file ends within)"):
+    with pytest.raises(SourceError, match=r"cannot read \S*/damaged\.gz: (a gzip stream|the file ends within)"):
         content(path)
 
 
@@ -53,8 +53,34 @@ def test_an_empty_archive_is_an_upload_that_failed(tmp_path, name):
     if name == "snappy":
         assert content(path) == b""
         return
-    with pytest.raises(SourceError, match=r"empty\.\w+: can't be read: the file "):
+    with pytest.raises(SourceError, match=r"cannot read \S*/empty\.\w+: the file "):
         content(path)
     if name in CODECS:
         path.write_bytes(CODECS[name].compress(b""))
         assert content(path) == b""
+
+
+@pytest.mark.parametrize("name", [name for name in CODECS if name != "snappy"])
+def test_members_may_be_empty(tmp_path, name):
+    """Logs of several days, joined to one archive, would be refused because nothing happened on one of them."""
+    codec = CODECS[name]
+    path = tmp_path / f"joined{codec.suffix}"
+    days = [b"", b"one\n", b"", b"", b"tw", b"o\n", b""]
+    path.write_bytes(b"".join(map(codec.compress, days)))
+    assert content(path) == b"one\ntwo\n"
+
+
+@pytest.mark.parametrize("name", ["bzip2", "xz"])
+def test_what_follows_a_stream_is_read(tmp_path, name):
+    """The data after a damaged place would silently be skipped."""
+    codec = CODECS[name]
+    path = tmp_path / f"damaged{codec.suffix}"
+    one, two = codec.compress(b"one\n" * 50_000), codec.compress(b"two\n")
+    path.write_bytes(one + two)
+    assert content(path) == b"one\n" * 50_000 + b"two\n"
+    for behind in (b"garbage", two[:-1], two[:1], b"x" + two):
+        path.write_bytes(one + behind)
+        with pytest.raises(
+            SourceError, match=rf"cannot read \S*/damaged\{codec.suffix}: (an? {name} stream|the file ends)"
+        ):
+            content(path)

@@ -40,7 +40,7 @@ def test_commands_of_records() -> None:
     ]
     append = StreamAppend("s", ("a", "b"), 10)
     assert append.of_all([(1.5, None)]) == [(b"XADD", b"s", b"MAXLEN", b"~", b"10", b"*", b"a", b"1.5")]
-    with pytest.raises(ValueError, match=r"all of \(None, None\) are None"):
+    with pytest.raises(ValueError, match=r"all fields of \(None, None\) are None"):
         append.of_all([(None, None)])
     several = UserCommands(lambda record: [("SET", "a", record), ("SET", "b", record)] if record else None)
     assert several.of_all([True, 0]) == [(b"SET", b"a", b"1"), (b"SET", b"b", b"1")]
@@ -49,9 +49,9 @@ def test_commands_of_records() -> None:
 @pytest.mark.parametrize(
     ("made", "said"),
     [
-        ("SET a 1", "makes a command of a record, a tuple such as"),
-        (["SET"], "a command is a tuple such as"),
-        (("SET", "a", None), "got None of type NoneType in a command for 'record': make a text of it"),
+        ("SET a 1", "must return a command, a tuple such as"),
+        (["SET"], "a command must be a tuple such as"),
+        (("SET", "a", None), "got None of type NoneType for 'record': convert it to a str"),
         (("SET", "a", {"b": 1}), "of type dict"),
         (("DEL", *["a"] * 7000), "at most 7000 arguments, got 7001"),
     ],
@@ -73,7 +73,7 @@ def test_ids_of_entries() -> None:
     assert order_of("10-0") > order_of("9-5") > order_of("9")
     assert id_after("9-5") == "9-6" and id_after(id_before(9)) == "9-0" and id_before(0) == "0-0"
     split = RedisStreamSplit(0, "s", stop="10-1")
-    assert not split.behind("9-5").is_finished and split.behind("10-1").is_finished
+    assert not split.after_entry("9-5").is_finished and split.after_entry("10-1").is_finished
     assert not RedisStreamSplit(0, "s", "10-1").is_finished
 
 
@@ -139,11 +139,11 @@ def test_the_password_is_not_shown() -> None:
 
 def test_what_is_missing_is_said_by_the_call() -> None:
     """A job would be submitted that has nowhere to go."""
-    with pytest.raises(ValueError, match=r"begins with redis://.* got one with http://"):
+    with pytest.raises(ValueError, match=r"must begin with redis://.* got one with http://"):
         checked_url("http://host")
     with pytest.raises(ValueError, match="either streams or stream_pattern, got both"):
         RedisStreamSource(url=URL, streams=["a"], stream_pattern="b*")
-    with pytest.raises(ValueError, match="go together, got only value_field"):
+    with pytest.raises(ValueError, match="must be given together, got only value_field"):
         RedisStreamSource(url=URL, streams=["a"], value_field="f")
     with pytest.raises(TypeError, match="streams must be a list of str, got 'a'"):
         RedisStreamSource(url=URL, streams="a")

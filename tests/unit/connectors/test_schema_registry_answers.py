@@ -1,4 +1,4 @@
-"""What a registry, or a proxy before it, answers: of what is not an answer of a registry no message is to blame."""
+"""Answers of a registry, or of a proxy before it. An invalid answer is not a fault of a message."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Answers(http.server.BaseHTTPRequestHandler):
     status, body = 200, b""
 
     first: tuple[tuple[int, bytes], ...] = ()
-    """What is answered before that."""
+    """Earlier answers."""
     asked = 0
 
     def do_GET(self) -> None:
@@ -75,7 +75,7 @@ NO_SCHEMA, NO_SUBJECT = (
 
 
 def answers(monkeypatch: pytest.MonkeyPatch, *each: tuple[int, bytes]) -> None:
-    """What the registry answers, in turn; the last one from then on."""
+    """The answers of the registry, in turn; the last one from then on."""
     monkeypatch.setattr(Answers, "first", each[:-1])
     monkeypatch.setattr(Answers, "status", each[-1][0])
     monkeypatch.setattr(Answers, "body", each[-1][1])

@@ -1,4 +1,4 @@
-"""What a registry's client is told of where the registry is, and who asks."""
+"""Addresses and credentials that a registry's client accepts."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ def test_where_it_is() -> None:
 @pytest.mark.parametrize(
     ("url", "configs", "told"),
     [
-        (f"registry:{SECRET}", {}, "is like http://"),
-        (f"http://me:{SECRET}@registry:port", {}, "can't be read"),
+        (f"registry:{SECRET}", {}, "must begin with http://"),
+        (f"http://me:{SECRET}@registry:port", {}, "cannot read the url"),
         (URL, {"basic.auth.user.info": SECRET}, "user:password"),
         (URL, {"basic.auth.credentials.source": "SASL_INHERIT"}, "must be USER_INFO or URL"),
         (URL, {"bearer.auth.credentials.source": "OAUTHBEARER", "bearer.auth.token": SECRET}, "STATIC_TOKEN"),
         (URL, {"auto.register.schemas": "no"}, "'true' or 'false'"),
         (URL, {"use.latest.version": SECRET}, "got use.latest.version"),
-        (URL, {"schema.registry.ssl.truststore.location": "a.jks"}, "clients in Java"),
+        (URL, {"schema.registry.ssl.truststore.location": "a.jks"}, "got a JKS file"),
     ],
 )
 def test_what_can_not_be_meant_is_refused_and_not_shown(url: str, configs: dict[str, str], told: str) -> None:
@@ -74,9 +74,9 @@ def test_arguments_are_checked() -> None:
     read, write = ConfluentRegistryAvroDeserializationSchema, ConfluentRegistryAvroSerializationSchema
     with pytest.raises(TypeError, match="expected an AvroSchema"):
         read.for_generic('"string"', URL)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="is a str, got a NoneType"):
+    with pytest.raises(TypeError, match="must be a str, got a NoneType"):
         read.for_row(schema, None)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match=r"of type str, got 'auto\.register\.schemas' and bool"):
+    with pytest.raises(TypeError, match=r"must be str, got 'auto\.register\.schemas' and bool"):
         write.for_generic("a-value", schema, URL, registry_configs={"auto.register.schemas": False})  # type: ignore[dict-item]
     with pytest.raises(ValueError, match="1 or more, got 0"):
         read.for_generic(schema, URL, 0)
@@ -88,5 +88,5 @@ def test_arguments_are_checked() -> None:
 def test_a_first_message_without_a_header_is_said_to_be_one(message: bytes) -> None:
     """An empty message would fail the job with an error of struct, which names neither the message nor a schema."""
     read = ConfluentRegistryAvroDeserializationSchema.for_generic(AvroSchema.parse_string('"string"'), URL)
-    with pytest.raises(ValueError, match=r"does not begin with a zero byte and the id of a schema"):
+    with pytest.raises(ValueError, match=r"does not begin with a zero byte and a schema id"):
         read.deserialize(message)

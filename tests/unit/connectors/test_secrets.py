@@ -14,7 +14,7 @@ import pytest
 
 from penstock.common import Encoder, WatermarkStrategy
 from penstock.common.errors import JobError, PenstockError, ProgramError, SourceError
-from penstock.common.text.secrets import has_password, without_passwords
+from penstock.common.text.secrets import has_secret, without_secrets
 from penstock.connectors.files.storage import resolve
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.datastream.connectors.file_system import FileSink, FileSource, StreamFormat
@@ -64,7 +64,7 @@ def _change_source() -> Any:
 
 
 def _kafka_properties() -> dict[str, str]:
-    # The client refuses the key, which is none, and so asks nobody.
+    # The client refuses the invalid key, and so sends no request.
     given = {name: KAFKA[name] for name in _OF_A_CLIENT}
     return {**given, "security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"}
 
@@ -103,7 +103,7 @@ EACH = [(kind, name) for kind, makers in (("source", SOURCES), ("sink", SINKS)) 
 
 
 def texts_of(value: Any, seen: set[int]) -> list[str]:
-    """What a value and all it holds call themselves, as a debugger and an error with `!r` show it."""
+    """Return the texts of a value and all its parts, as a debugger and an error with `!r` show them."""
     if id(value) in seen or isinstance(value, (str, bytes, type)) or callable(value):
         return []
     seen.add(id(value))
@@ -123,7 +123,7 @@ def test_nobody_is_told(
     made = (SOURCES if kind == "source" else SINKS)[name]()
     errors: list[BaseException] = []
     try:
-        # Nobody listens there; the HTTP server is not asked, since each request may have an effect.
+        # There is no listener; validation sends no HTTP request, because each may have an effect.
         made.validate()
     except (PenstockError, OSError) as error:
         errors.append(error)
@@ -145,12 +145,12 @@ def test_nobody_is_told(
 
 
 def test_urls_of_files_are_shown_without_passwords() -> None:
-    """One path in any error, answer or log would tell the key of the whole store."""
+    """A path in an error, answer or log would reveal the key of the whole store."""
     text = f"s3://key:{SECRET}@bucket/a and http://ada:{SECRET}@host:80/b@c, not http://host:80/a@b or a:b@c"
     expected = "s3://***@bucket/a and http://***@host:80/b@c, not http://host:80/a@b or a:b@c"
-    assert without_passwords(text) == expected and has_password(text) and not has_password(expected)
-    assert without_passwords(f"s3://key:pa/55/{SECRET}@bucket/a") == "s3://***@bucket/a"
-    assert without_passwords("s3://bucket/12:00@noon") == "s3://bucket/12:00@noon"
+    assert without_secrets(text) == expected and has_secret(text) and not has_secret(expected)
+    assert without_secrets(f"s3://key:pa/55/{SECRET}@bucket/a") == "s3://***@bucket/a"
+    assert without_secrets("s3://bucket/12:00@noon") == "s3://bucket/12:00@noon"
     for kind in (PenstockError, ProgramError, SourceError, JobError):
         error = kind(text)
         assert str(error) == expected and str(pickle.loads(pickle.dumps(error))) == expected
@@ -194,8 +194,8 @@ def test_urls_of_files_are_shown_without_passwords() -> None:
     ],
 )
 def test_secrets_by_their_names_are_shown_as_stars(text: str, expected: str | None) -> None:
-    """What a user's own client says of a failed connection would be on the dashboard, with its password."""
-    assert without_passwords(text) == (expected or text) and has_password(text) is (expected is not None)
+    """The dashboard would show the text of a user's own client about a failed connection, with its password."""
+    assert without_secrets(text) == (expected or text) and has_secret(text) is (expected is not None)
     assert str(JobError(text)) == (expected or text)
     answer = bytes(error_answer(500, text).body).decode()
     assert json.loads(answer) == {"errors": [expected or text]}
@@ -246,7 +246,7 @@ def test_a_url_that_can_not_be_read_is_not_repeated() -> None:
 
 
 def test_an_answer_stays_json_whatever_has_the_name_of_a_secret() -> None:
-    """A client could read nothing of it: how the endpoint is to be asked, for example, says that it takes a token."""
+    """Clients could not read it: for example, how the endpoint is queried, or that it accepts a token."""
     value = {"security": [{"token": []}], "password": None, "secret": {"type": "http"}, "token": 5, "cookie": "mine"}
     body = bytes(json_answer(value).body)
     assert json.loads(body) == {**value, "cookie": "***"}
@@ -256,7 +256,7 @@ def test_an_answer_stays_json_whatever_has_the_name_of_a_secret() -> None:
     "text", ["password=", "reset password=", 'a "password" = ', "-----BEGIN PRIVATE KEY-----", "cookie: ", "x?sig="]
 )
 def test_a_text_that_begins_a_secret_at_its_end_spoils_no_answer(text: str) -> None:
-    """One job of that name, and nobody could ask its cluster for anything: no answer was JSON any more."""
+    """A single job of that name would make all answers of its cluster invalid JSON."""
     value = {"name": text, "state": "FINISHED", "errors": [text, f"password={SECRET}"], text: 1}
     told = json.loads(bytes(json_answer(value).body))
     assert told["state"] == "FINISHED" and told["errors"][1] == "password=***" and told[text] == 1
@@ -270,8 +270,8 @@ def test_a_text_that_begins_a_secret_at_its_end_spoils_no_answer(text: str) -> N
     ],
 )  # fmt: skip
 def test_a_secret_with_the_other_quote_in_it_is_hidden(text: str) -> None:
-    """Whoever has a quote in a password, as generators like it, would find it in each error."""
-    assert SECRET not in without_passwords(text)
+    """A password with a quote, as generators create them, would be in each error."""
+    assert SECRET not in without_secrets(text)
 
 
 @pytest.mark.parametrize(
@@ -285,11 +285,11 @@ def test_a_secret_with_the_other_quote_in_it_is_hidden(text: str) -> None:
 )  # fmt: skip
 def test_a_secret_with_a_backslash_or_without_an_end_is_hidden(text: str) -> None:
     """Whether a backslash belongs to the quote behind it depends on who has written the text; and texts are cut."""
-    assert SECRET not in without_passwords(text)
+    assert SECRET not in without_secrets(text)
 
 
 def test_a_failure_that_a_client_of_flink_unpacks_has_no_secret() -> None:
-    """What is serialized for Java beside the text would hold what is stars in the text."""
+    """The serialized form for Java would contain the text that is masked in the readable form."""
     cause = failure_cause(OSError(f"https://host/x?sig={SECRET}"))
     assert SECRET not in cause["stack-trace"] and SECRET.encode() not in base64.b64decode(cause["serialized-throwable"])
     assert SECRET not in describe(OSError(f"https://host/x?sig={SECRET}"))[1]

@@ -42,7 +42,7 @@ class Fetcher(SplitFetcher[int]):
             self.connect()
             self.server.heard.append(text)
 
-        self.handover.order(tell)
+        self.handover.submit(tell)
 
     def connect(self) -> None:
         if not self.is_connected:
@@ -57,9 +57,9 @@ class Fetcher(SplitFetcher[int]):
         if answer is not None:
             self.handover.put(answer)
 
-    def hold(self) -> None:
+    def wait_for_room(self) -> None:
         self.held.set()
-        super().hold()
+        super().wait_for_room()
 
     def interrupt(self) -> None:
         self.server.answers.put(None)
@@ -77,7 +77,7 @@ class Reader:
 
     def take(self) -> int:
         while (element := self.fetcher.take()) is None:
-            assert self.notified.acquire(timeout=PATIENCE_S), "nothing has come, and nobody has said so"
+            assert self.notified.acquire(timeout=PATIENCE_S), "nothing arrived, and no notification either"
         return element
 
 
@@ -125,7 +125,7 @@ def test_a_lost_connection_is_made_again() -> None:
 
 
 def test_a_job_that_is_closed_waits_not_for_the_next_try() -> None:
-    """A job would be cancelled only after the seconds between two tries, which grow."""
+    """A job would be canceled only after the seconds between two tries, which grow."""
     server = Server(*(TransientError(f"lost {number}") for number in range(100)))
     reader = Reader(server, max_retries=100)
     reader.fetcher.close()

@@ -1,4 +1,4 @@
-"""Databases that SQLAlchemy can't reach: what the user is told, and what is left as it was."""
+"""Databases that SQLAlchemy cannot reach: the error, and what stays unchanged."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_a_file_that_is_not_there_is_not_made(tmp_path: Path) -> None:
     sink = SqlSink(url=f"sqlite:///{file}", table="flights", columns=["id"])
     source = SqlSource(url=f"sqlite:///{file}", table="flights", partition_column="id")
     for validate in (sink.validate, source.validate):
-        with pytest.raises(SqlError, match=f"there is no file {file}"):
+        with pytest.raises(SqlError, match=f"the file {file}"):
             validate()
     assert not file.exists()
     file.touch()
@@ -29,13 +29,13 @@ def test_a_file_that_is_not_there_is_not_made(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("url", ["sqlite://", "sqlite:///:memory:", "sqlite:///file:a?mode=memory&uri=true"])
 def test_a_database_in_memory_needs_no_file(url: str) -> None:
-    """One that tests use would be refused."""
+    """A valid database of tests would be refused."""
     with SqlDatabase(url).engine().connect() as connection:
         assert connection.exec_driver_sql("SELECT 1").scalar() == 1
 
 
 def test_a_url_that_names_no_driver_is_told_which_to_name() -> None:
-    """Who has installed pymysql, as the page says, would be told of a MySQLdb that he has never heard of."""
+    """A user who installed pymysql, as the page says, would get an error about MySQLdb."""
     with pytest.raises(ConfigurationError, match=r"MySQLdb'. .* as in mysql\+pymysql://"):
         SqlDatabase("mysql://host/flights").engine()
     with pytest.raises(ConfigurationError, match=r"pymysql'$"):

@@ -73,7 +73,7 @@ class Table(TwoPhaseCommitSink):
 
 
 def prepared(writer, checkpoint_id):
-    """What a writer returns for a checkpoint: committables and state."""
+    """Return the checkpoint of a writer: committables and state."""
     writer.flush(False)
     return pickle.loads(pickle.dumps((writer.prepare_commit(), writer.snapshot_state(checkpoint_id))))
 
@@ -137,7 +137,7 @@ def test_what_was_pre_committed_but_belongs_to_no_checkpoint_is_aborted(tmp_path
     writer.write(1, None)
     prepared(writer, 2)  # never complete
     again = table.restore_writer(SimpleSinkContext(), state)
-    assert table.left() == [".open"] * 2, "the one that nobody knew of, and the new one"
+    assert table.left() == [".open"] * 2, "the one that no checkpoint names, and the new one"
     again.close()
     assert not table.seen()
 

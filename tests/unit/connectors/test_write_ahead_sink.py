@@ -71,7 +71,7 @@ def test_values_are_sent_when_their_checkpoint_is_complete():
     assert SENT == [(1, 5, [1, 2]), (2, 9, [3])]
     assert snapshot(writer, 3) == []
     writer.notify_checkpoint_complete(3)
-    assert len(SENT) == 2, "an empty batch is no batch"
+    assert len(SENT) == 2, "an empty batch is not sent"
 
 
 def test_a_checkpoint_that_was_given_up_goes_with_the_next_one():
@@ -171,7 +171,7 @@ def test_a_target_that_is_not_there_at_the_end():
     writer.write(1, None)
     writer.flush(True)
     snapshot(writer, 1)
-    with pytest.raises(RuntimeError, match="there may be no retry"):
+    with pytest.raises(RuntimeError, match="it may not be retried"):
         writer.notify_checkpoint_complete(1)
 
 

@@ -108,7 +108,7 @@ REFUSED: dict[str, tuple[Program, str]] = {
     "process": (
         lambda s: s.process(Collecting()),
         "process: Collecting.process_element is called with 2 arguments (value, ctx), and takes "
-        "(value: 'Any', ctx: 'Any', out: 'Any') -> 'None'. Results are yielded: there is no Collector",
+        "(value: 'Any', ctx: 'Any', out: 'Any') -> 'None'. Yield results: there is no Collector",
     ),
     "timer": (
         lambda s: s.key_by(one).process(Timed()),

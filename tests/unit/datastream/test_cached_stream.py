@@ -9,7 +9,7 @@ import pytest
 from penstock.common import Configuration, Types, WatermarkStrategy
 from penstock.common.errors import ProgramError, UserFunctionError
 from penstock.common.job_client import JobClient
-from penstock.connectors.base.kept_records import KeptRecordsSource
+from penstock.connectors.base.cached_records import CachedRecordsSource
 from penstock.datastream import RuntimeExecutionMode, StreamExecutionEnvironment
 from penstock.hosts.simulator import Circumstances, Trace
 from penstock.hosts.simulator.batched import BatchedSimulation
@@ -34,7 +34,7 @@ class Simulated(PipelineExecutor):
                 sink.failed(error)
         else:
             for (id, subtask), values in simulation.outside.results.items():
-                submission.result_sinks[id].take(subtask, values)
+                submission.result_sinks[id].accept(subtask, values)
             for sink in submission.result_sinks.values():
                 sink.succeeded()
         return PlanExecutor().execute(Submission(submission.graph, {}, Configuration(), None))
@@ -123,7 +123,7 @@ def test_a_cache_has_no_settings(env) -> None:
         lambda: cached.uid("a"),
         cached.disable_chaining,
     ):
-        with pytest.raises(ValueError, match="a cached stream has none of its own"):
+        with pytest.raises(ValueError, match="a cached stream does not have one"):
             change()
     with pytest.raises(ValueError, match="a keyed stream can't be cached"):
         cached.key_by(lambda value: value).cache()
@@ -139,4 +139,4 @@ def test_a_cache_has_no_settings(env) -> None:
 )
 def test_kept_records_can_be_resumed_anywhere(parts) -> None:
     """A restart of a job in STREAMING mode would lose or repeat records of a cache."""
-    check_source(lambda: KeptRecordsSource(parts))
+    check_source(lambda: CachedRecordsSource(parts))

@@ -212,7 +212,7 @@ def test_a_container_that_two_attributes_share_is_one_in_the_driver() -> None:
     source = NumberSequenceSource(1, 3)
     vars(source).update(pending=["a"], all={"pending": None})
     vars(source)["all"]["pending"] = vars(source)["pending"]
-    copied = vars(shallow_copy(source, own_containers=True))
+    copied = vars(shallow_copy(source, copy_containers=True))
     assert copied["all"]["pending"] is copied["pending"] is not vars(source)["pending"]
 
 

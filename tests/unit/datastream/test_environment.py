@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+import pandas
 import pytest
 
 from penstock.common import Types, WatermarkStrategy
@@ -19,6 +22,33 @@ def test_jars_have_no_effect_and_a_warning(caplog: pytest.LogCaptureFixture) -> 
     caplog.clear()
     env.add_classpaths("file:///connector.jar")
     assert "spark.jars" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("method", "argument", "advice"),
+    [
+        ("set_python_executable", "/usr/bin/python3", "spark.pyspark.python"),
+        ("set_default_local_parallelism", 4, "set_parallelism"),
+        ("enable_changelog_state_backend", True, "incremental"),
+    ],
+)
+def test_settings_of_flinks_own_machinery_are_accepted(method, argument, advice, caplog):
+    """A program for PyFlink would stop at a call that would not change its results."""
+    env = StreamExecutionEnvironment.get_execution_environment()
+    getattr(env, method)(argument)
+    (logged,) = caplog.messages
+    assert logged.startswith(method) and advice in logged
+    assert not env.is_changelog_state_backend_enabled()
+
+
+def test_second_names_of_checkpoint_settings():
+    """A program for PyFlink would stop at a name, although the environment has the setting under another one."""
+    env = StreamExecutionEnvironment.get_execution_environment()
+    env.enable_checkpointing(1000).get_checkpoint_config().enable_unaligned_checkpoints()
+    env.get_checkpoint_config().set_force_unaligned_checkpoints(True)
+    assert env.is_unaligned_checkpoints_enabled() and env.is_force_unaligned_checkpoints()
+    assert env.get_checkpointing_consistency_mode() is env.get_checkpointing_mode()
+    assert env.is_chaining_of_operators_with_different_max_parallelism_enabled()
 
 
 BRING_TOGETHER = {
@@ -96,8 +126,29 @@ def _second(value, timestamp):
 def test_a_collection_that_does_not_have_its_declared_rows_is_refused() -> None:
     """Fields would be missing in a worker, at the record that has too few."""
     type_info = Types.ROW_NAMED(["id", "info"], [Types.INT(), Types.STRING()])
-    with pytest.raises(ValueError, match="has 1 values"):
+    with pytest.raises(ValueError, match="got 1"):
         StreamExecutionEnvironment().from_collection([(1,)], type_info)
+
+
+@pytest.mark.parametrize(
+    ("collection", "emitted", "advice"),
+    [
+        ({"ann": 1}, "its keys, since it got a dict", "list(the_dict.items())"),
+        (pandas.DataFrame({"user": ["ann"]}), "the names of its columns, since it got a DataFrame", "to_dict"),
+        ("ann", "its characters, since it got a str", "[text]"),
+        (b"ann", "its bytes, since it got a bytes", "[text]"),
+    ],
+)
+def test_a_collection_whose_values_are_seldom_meant_has_a_warning(
+    caplog: pytest.LogCaptureFixture, collection: Iterable[object], emitted: str, advice: str
+) -> None:
+    """The job would process the keys of a dict, or the names of columns, and not report it."""
+    env = StreamExecutionEnvironment()
+    for usual in ([{"ann": 1}], {1, 2}, (n for n in range(3))):
+        env.from_collection(usual)
+    assert not caplog.text
+    env.from_collection(collection)
+    assert f"from_collection emits {emitted}: pass " in caplog.text and advice in caplog.text
 
 
 def test_project_needs_fields() -> None:
@@ -108,7 +159,7 @@ def test_project_needs_fields() -> None:
     assert env.from_collection([(1, "a")]).project(1).get_type() == Types.PICKLED_BYTE_ARRAY()
     with pytest.raises(TypeError, match="project is for streams of tuples or rows"):
         env.from_collection(["ab"], Types.STRING()).project(0)
-    with pytest.raises(ValueError, match="none at position 2"):
+    with pytest.raises(ValueError, match="not one at position 2"):
         tuples.project(0, 2)
 
 

@@ -36,12 +36,14 @@ from penstock.engine.plan.stream_graph import GraphSettings, StreamGraph
 
 NONE = WatermarkStrategy.no_watermarks()
 PLAIN = {
-    "accumulator_type", "capacity", "data_stream", "ds", "end", "feedback_stream", "feedback_type", "field_indexes",
-    "file_path", "charset_name", "host", "port", "delimiter", "max_retry", "job_execution_name", "directory",
-    "key_type", "limit", "lower_bound", "max_wait_time", "other_stream", "output_tag", "output_type", "position_to_max",
+    "accumulator_type", "batch_format", "capacity", "data_stream", "ds",
+    "end", "feedback_stream", "feedback_type", "field_indexes",
+    "fields", "file_path", "charset_name", "host", "port", "delimiter", "max_retry", "job_execution_name", "directory",
+    "key_type", "limit", "lower_bound", "max_wait_time", "on_error", "other_stream",
+    "output_tag", "output_type", "position_to_max",
     "position_to_max_by", "position_to_min", "position_to_min_by", "position_to_sum", "queryable_state_name",
     "sink_identifier", "size", "slide", "source_name", "start", "streams", "time_ms", "timeout", "timeout_millis",
-    "type_info", "upper_bound", "frame", "evaluation",
+    "record_type", "type_info", "upper_bound", "frame", "evaluation",
 }  # fmt: skip
 """Names of parameters that take numbers, names, types, tags and streams."""
 
@@ -197,6 +199,9 @@ CALLS: dict[str, Callable[[Given, Any], Any]] = {
     "StreamExecutionEnvironment.create_input input_format": lambda g, p: g.env.create_input(holding(NoSource(), p)),
     "StreamExecutionEnvironment.from_collection collection": lambda g, p: g.env.from_collection([[p]]),
     "DataStream.map func": lambda g, p: g.stream.map(code(p)),
+    "DataStream.map_batches func": lambda g, p: (
+        g.stream.as_columns(Types.ROW_NAMED(["n"], [Types.LONG()])).map_batches(code(p)).as_rows()
+    ),
     "DataStream.flat_map func": lambda g, p: g.stream.flat_map(code(p)),
     "DataStream.filter func": lambda g, p: g.stream.filter(code(p)),
     "DataStream.process func": lambda g, p: g.stream.process(code(p)),

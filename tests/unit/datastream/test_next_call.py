@@ -77,9 +77,9 @@ def test_a_method_that_comes_too_early_is_told(
         (lambda stream: AsyncDataStream.ordered_wait(stream, Asked, 5), TypeError, r"create one with Asked\(\)"),
         (lambda stream: AsyncDataStream.ordered_wait([1], Asked(), 5), TypeError, r"expected a DataStream, got \[1\]"),
         (lambda stream: AsyncRetryStrategy.fixed_delay("3", 1), TypeError, "max_attempts must be a number, got '3'"),
-        (lambda stream: stream.name(5), TypeError, "the name of an operator is a string, got 5"),
-        (lambda stream: stream.uid(5), TypeError, "a uid is a string, got 5"),
-        (lambda stream: stream.set_description("\ud800"), ValueError, "a description is Unicode text"),
+        (lambda stream: stream.name(5), TypeError, "the name of an operator must be a str, got 5"),
+        (lambda stream: stream.uid(5), TypeError, "a uid must be a str, got 5"),
+        (lambda stream: stream.set_description("\ud800"), ValueError, "a description must be Unicode text"),
         (lambda stream: stream.project("a"), ValueError, "a position of project must be an int of 0 or more, got 'a'"),
         (
             lambda stream: stream.execute_and_collect(limit="3"),

@@ -81,7 +81,7 @@ def test_its_files_are_opened_once(checkpoint: Path, tmp_path: Path) -> None:
 
 def test_keys_of_any_subtask_are_asked_for_without_opening_its_files_again(checkpoint: Path) -> None:
     """Each question about a key of another subtask than the last one's would copy the state of that subtask."""
-    files = SnapshotOnDisk(checkpoint, stores_kept=2).files
+    files = SnapshotOnDisk(checkpoint, open_stores=2).files
     part = SnapshotOnDisk(checkpoint).part("count")
     table = KeyedTable(files, part, "count")
     stores = [files.store_reader.store(files, store_files_of(chain)) for chain, _ in table.chains()]

@@ -29,7 +29,7 @@ from penstock.common.errors import (
 )
 from penstock.common.time import Time
 from penstock.common.typeinfo import Types
-from penstock.engine.checkpoint.manifest import located
+from penstock.engine.checkpoint.manifest import with_absolute_paths
 from penstock.engine.checkpoint.plan import CheckpointVertex
 from penstock.engine.checkpoint.restore import assign, enumerator_states
 from penstock.engine.checkpoint.storage import SavepointStorage, read_manifest
@@ -44,9 +44,9 @@ BUFFER = ListStateDescriptor("buffer", Types.STRING())
 
 def restored(path: str, uid: str, descriptor: StateDescriptor, keys: Any, parallelism: int) -> dict[Any, Any]:
     """Return what the subtasks of a job restored from it receive."""
-    manifest = located(read_manifest(path), path)
+    manifest = with_absolute_paths(read_manifest(path), path)
     outline = CheckpointVertex(1, uid, parallelism, MAX_PARALLELISM, [(uid, uid)], False)
-    given = assign(manifest, [outline], own=False, allow_non_restored=True)
+    given = assign(manifest, [outline], owns_files=False, allow_non_restored=True)
     storage = SavepointStorage(path)
     found = {}
     for subtask in range(parallelism):
@@ -143,7 +143,7 @@ def test_new_lists_are_dealt_out_like_old_ones(snapshots: Snapshots, tmp_path: P
     path = writer.write(tmp_path / "changed")
     for parallelism in (1, 2, 3):
         outline = CheckpointVertex(1, "count", parallelism, MAX_PARALLELISM, [("count", "count")], False)
-        given = assign(read_manifest(path), [outline], own=False, allow_non_restored=True)
+        given = assign(read_manifest(path), [outline], owns_files=False, allow_non_restored=True)
         found: dict[str, list[list[Any]]] = {"buffer": [], "offsets": [], "rules": []}
         for subtask in range(parallelism):
             lists = given[1, subtask]["count"].lists

@@ -11,6 +11,7 @@ import pytest
 from penstock.api.output_tag import OutputTag
 from penstock.common import Time, Types
 from penstock.common.errors import UserFunctionError
+from penstock.common.values.copies import never_copied
 from penstock.datastream import (
     CoFlatMapFunction,
     FilterFunction,
@@ -315,6 +316,27 @@ def test_a_value_changed_in_state_without_update_is_told(change, told: str) -> N
     harness.push(("a", "properly"))
     with pytest.raises(ChangedValueError, match=told):
         harness.push(("a", "change"))
+
+
+def test_immutable_values_in_state_are_not_compared() -> None:
+    """A test with thousands of keys would take minutes: each step would pickle all values stored so far."""
+    pickled = []
+
+    @never_copied
+    class Figure:
+        def __reduce__(self) -> Any:
+            pickled.append(self)
+            return Figure, ()
+
+    def process(self, value, ctx):
+        self.value.update(Figure())
+        self.map.put("x", (1, Figure()))
+        self.list.update([self.value.value(), self.map.get("x")])
+
+    harness = keyed(process, **OF_EACH_KIND)
+    harness.push(("a", 1))
+    harness.push(("b", 2))
+    assert not pickled
 
 
 @pytest.mark.parametrize(

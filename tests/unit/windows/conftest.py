@@ -11,6 +11,7 @@ from penstock.api.output_tag import OutputTag
 from penstock.api.windows.assigner import WindowAssigner
 from penstock.api.windows.trigger import Trigger
 from penstock.common.time import to_milliseconds
+from penstock.engine.runtime.chunks import Rows
 from penstock.engine.runtime.operators.function import UserFunction
 from penstock.engine.runtime.task.budget import Budget
 from penstock.engine.runtime.task.context import OperatorContext, SubtaskInfo, TaskContext
@@ -19,6 +20,7 @@ from penstock.engine.runtime.windows.choice import window_operator
 from penstock.engine.runtime.windows.contents import Aggregated, AllRecords, Contents, Reduced
 from penstock.engine.runtime.windows.evaluation import Apply, Evaluation, Process
 from penstock.engine.runtime.windows.window_operator import WindowOperator
+from penstock.engine.runtime.windows.windowing import WindowSettings
 from penstock.engine.state.backends.rocksdb.backend import RocksDBKeyedStateBackend
 from penstock.engine.state.backends.rocksdb.store import Stores
 from penstock.engine.state.key_groups import KeyGroups
@@ -52,20 +54,22 @@ class Driver:
         self.counters = OperatorCounters("window")
         info = SubtaskInfo("job", 0, "task", 0, 1, 128, batched=batched)
         task = TaskContext(info, lambda: self.now_ms, budget, KeyGroups(128), stores)
-        self.context = OperatorContext(task, "window", "", self.counters)
+        self.context = OperatorContext(task, "window", uid="", counters=self.counters)
         operator.setup(self.context, self)
         assert isinstance(operator.backend, RocksDBKeyedStateBackend) is (stores is not None and not batched)
         operator.open()
 
     # What the operator emits into.
 
-    def emit(self, values: list[Any], timestamps: list[int] | None) -> bool:
+    def emit(self, chunk: Rows) -> bool:
+        values, timestamps = chunk.values, chunk.timestamps
         assert timestamps is not None and len(values) == len(timestamps)
         self.chunks.append(len(values))
         self.results.extend(zip(values, timestamps, strict=True))
         return True
 
-    def emit_side(self, tag: OutputTag[Any], values: list[Any], timestamps: list[int] | None) -> bool:
+    def emit_side(self, tag: OutputTag[Any], chunk: Rows) -> bool:
+        values, timestamps = chunk.values, chunk.timestamps
         assert timestamps is not None
         self.side.extend(zip(values, timestamps, strict=True))
         return True
@@ -78,12 +82,12 @@ class Driver:
 
     def records(self, *records: tuple[Any, int]) -> Driver:
         """(value, timestamp) pairs, as one chunk."""
-        self._until_done(self.operator.process([value for value, _ in records], [at for _, at in records]))
+        self._until_done(self.operator.process(Rows([value for value, _ in records], [at for _, at in records])))
         return self
 
     def untimed(self, *values: Any) -> Driver:
         """Records without timestamps, as one chunk."""
-        self._until_done(self.operator.process(list(values), None))
+        self._until_done(self.operator.process(Rows(list(values))))
         return self
 
     def until(self, watermark: int) -> Driver:
@@ -159,16 +163,15 @@ class Drive:
         **settings: Any,
     ) -> Driver:
         make: Callable[..., Any] = WindowOperator if self.general else window_operator
-        operator = make(
-            "window",
-            lambda record: record[0],
-            assigner,
-            trigger or assigner.get_default_trigger(None),
-            contents,
-            evaluation or Evaluation(),
-            to_milliseconds(lateness),
-            late_tag,
+        windows = WindowSettings(
+            assigner=assigner,
+            trigger=trigger or assigner.get_default_trigger(None),
+            contents=contents,
+            evaluation=evaluation or Evaluation(),
+            allowed_lateness_ms=to_milliseconds(lateness),
+            late_tag=late_tag,
         )
+        operator = make("window", lambda record: record[0], windows)
         return Driver(operator, stores=self.stores, **settings)
 
     def sum(self, assigner: WindowAssigner[Any, Any], **settings: Any) -> Driver:

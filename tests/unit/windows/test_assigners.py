@@ -139,7 +139,7 @@ def test_event_time_needs_timestamps(assigner: Any) -> None:
         (lambda: EventTimeSessionWindows.with_dynamic_gap(5), TypeError, "expected a SessionWindowTimeGapExtractor"),
         (lambda: CountTumblingWindowAssigner.of(0), ValueError, "size of a count window must be positive"),
         (lambda: CountSlidingWindowAssigner.of(3, -1), ValueError, "slide of a count window must be positive"),
-        (lambda: CountTumblingWindowAssigner.of(2.5), TypeError, "is a number of records"),
+        (lambda: CountTumblingWindowAssigner.of(2.5), TypeError, "must be a number of records"),
         (lambda: CountTrigger.of(0), ValueError, "must be positive"),
     ],
 )

@@ -204,11 +204,11 @@ def test_a_value_without_a_timestamp_says_so() -> None:
     ("make", "error", "text"),
     [
         (lambda: CountEvictor.of(0), ValueError, "must be positive, got 0"),
-        (lambda: CountEvictor.of("3"), TypeError, "is a number of records"),
+        (lambda: CountEvictor.of("3"), TypeError, "must be a number of records"),
         (lambda: TimeEvictor.of(-1), ValueError, "must be positive, got -1 ms"),
         (lambda: DeltaEvictor.of("5", Distance()), TypeError, "the threshold must be a number, got '5'"),
         (lambda: DeltaEvictor.of(5, 3), TypeError, "expected a DeltaFunction or a callable"),
-        (lambda: DeltaTrigger.of(5, Distance), TypeError, "expected an instance, got the class Distance"),
+        (lambda: DeltaTrigger.of(5, Distance), TypeError, "expected a DeltaFunction, got the class Distance"),
         (lambda: harness_of(CountEvictor), TypeError, "expected an instance, got the class CountEvictor"),
         (lambda: harness_of(KeySelector.get_key), TypeError, r"expected an Evictor, e.g. CountEvictor.of\(100\)"),
         (

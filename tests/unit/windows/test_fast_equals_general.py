@@ -16,6 +16,7 @@ from penstock.api.output_tag import OutputTag
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
 from penstock.datastream.functions import AggregateFunction
 from penstock.datastream.window import (
+    EventTimeSessionWindows,
     SlidingEventTimeWindows,
     SlidingProcessingTimeWindows,
     TumblingEventTimeWindows,
@@ -259,3 +260,43 @@ def test_the_fast_operator_is_the_one_that_programs_get(drive_once: Any) -> None
     for assigner in (TumblingEventTimeWindows.of(5), SlidingProcessingTimeWindows.of(10, 5)):
         assert isinstance(drive_once.sum(assigner).operator, SlicedWindowOperator)
     assert not isinstance(drive_once.sum(SlidingEventTimeWindows.of(2, 5)).operator, SlicedWindowOperator)
+
+
+class OnlyEven(Sums):
+    """Sums that are None: of an odd value as the accumulator, of a total over 9 as the result."""
+
+    def add(self, value: Any, accumulator: Any) -> Any:
+        return None if value[1] % 2 else super().add(value, accumulator)
+
+    def get_result(self, accumulator: Any) -> Any:
+        return accumulator["sum"] if accumulator["sum"] < 10 else None
+
+
+class SharedOnlyEven(OnlyEven):
+    shares_slices = True
+
+
+@pytest.mark.parametrize("function", [OnlyEven, SharedOnlyEven])
+@pytest.mark.parametrize("evaluated", [False, True])
+@pytest.mark.parametrize(
+    "assigner",
+    [TumblingEventTimeWindows.of(10), SlidingEventTimeWindows.of(10, 5), EventTimeSessionWindows.with_gap(10)],
+)
+def test_an_accumulator_or_a_result_that_is_none_is_not_emitted(
+    drive: Any, assigner: Any, evaluated: bool, function: Any
+) -> None:
+    """`get_result(None)` would fail the job for one kind of windows, and another kind would lose the record silently.
+
+    Flink: HeapAggregatingState creates an accumulator in place of null; WindowOperator emits no contents that are null.
+    """
+    evaluation = Process(UserFunction(EmitsAll(), "process")) if evaluated else None
+    job = drive(assigner, Aggregated(UserFunction(function(), "add")), evaluation)
+    job.records(
+        (("none", 1), 5), (("again", 1), 5), (("again", 2), 6), (("large", 10), 5), (("some", 4), 5),
+        (("none at last", 2), 5), (("none at last", 1), 6),
+    )  # fmt: skip
+    results = job.until(MAX_TIMESTAMP).taken()
+    values = [(result[0], *result[-1]) for result in results] if evaluated else results
+    windows = 2 if isinstance(assigner, SlidingEventTimeWindows) else 1
+    assert sorted(values) == sorted(windows * ([("again", 2), ("some", 4)] if evaluated else [2, 4]))
+    assert job.is_empty

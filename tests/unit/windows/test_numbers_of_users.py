@@ -39,6 +39,7 @@ from penstock.datastream.window import (
     Window,
     WindowAssigner,
 )
+from penstock.engine.runtime.chunks import Rows
 from penstock.engine.runtime.time.event_time import EventTime
 from penstock.testing import KeyedOneInputHarness, OperatorHarness
 
@@ -208,8 +209,8 @@ def watermark_of(given: Any) -> Any:
         return RuntimeError(str(error))
 
     times = EventTime(WatermarkStrategy.for_generator(lambda: Emits(given)), 200, lambda: 0, user_error)
-    list(times.pieces(["a"], [1]))
-    return times.take()
+    list(times.pieces(Rows(["a"], [1])))
+    return times.take_watermark()
 
 
 @whole
@@ -223,7 +224,7 @@ def test_a_watermark(number: Any) -> None:
 @pytest.mark.parametrize("given", [value for value in NO_NUMBERS if value is not True])
 def test_what_is_no_watermark(given: Any) -> None:
     """The error would speak of an attribute that is missing."""
-    with pytest.raises(RuntimeError, match="a watermark is an int, in milliseconds, not"):
+    with pytest.raises(RuntimeError, match="a watermark must be an int of milliseconds, got"):
         watermark_of(given)
 
 

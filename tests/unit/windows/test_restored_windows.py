@@ -111,7 +111,7 @@ def test_a_new_version_of_an_aggregate_finds_what_the_one_before_has_kept(
     """Sums would be too high or too low, silently, after `merge` was written, or was said to be one for slices."""
     job = sliding(drive, first).records((("k", 1), 1), (("k", 2), 6), (("k", 4), 8))
     if SHARED_TABLE in job.operator.backend.tables and first is SharedSum and second is Sum:
-        with pytest.raises(CheckpointError, match=r"`merge` of Sum\.add can't put these together"):
+        with pytest.raises(CheckpointError, match=r"`merge` of Sum\.add can no longer merge them"):
             restored(job, sliding(drive, second))
         return
     job = restored(job, sliding(drive, second)).records((("k", 8), 11)).until(100)

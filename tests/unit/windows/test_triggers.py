@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.unit.windows.conftest import Driver
 
-from penstock.api.windows.delta_trigger import DeltaTrigger
+from penstock.api.windows.triggers import DeltaTrigger
 from penstock.common.constants import MAX_TIMESTAMP
 from penstock.common.errors import UserFunctionError
 from penstock.common.typeinfo import Types
@@ -32,6 +32,7 @@ from penstock.engine.runtime.operators.function import UserFunction
 from penstock.engine.runtime.windows.choice import window_operator
 from penstock.engine.runtime.windows.contents import Reduced
 from penstock.engine.runtime.windows.evaluation import Evaluation
+from penstock.engine.runtime.windows.windowing import WindowSettings
 
 TUMBLING = TumblingEventTimeWindows.of(10)
 
@@ -228,7 +229,15 @@ def test_a_trigger_keeps_a_record_as_it_was(in_place: bool) -> None:
 
     trigger = DeltaTrigger.of(5, lambda last, new: new["v"] - last["v"])
     contents = Reduced(UserFunction(add, "reduce"))
-    job = Driver(window_operator("sum", lambda value: 0, GlobalWindows.create(), trigger, contents, Evaluation()))
+    job = Driver(
+        window_operator(
+            "sum",
+            lambda value: 0,
+            WindowSettings(
+                assigner=GlobalWindows.create(), trigger=trigger, contents=contents, evaluation=Evaluation()
+            ),
+        )
+    )
     fired = []
     for value in (1, 2, 3, 4, 7, 8, 13, 20):
         job.records(({"v": value}, value))

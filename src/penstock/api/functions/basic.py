@@ -1,8 +1,8 @@
 """The interfaces of user functions.
 
-Where `open`, `close` and `on_timer` are not needed, a plain callable or generator is accepted as well. Functions with
-any number of results return an iterable, usually by `yield`. A result `tag, value` with an OutputTag is sent to that
-side output, from all functions but filters and those that reduce or aggregate. Source: Flink docs, "User-Defined
+A plain callable or generator is accepted as well if `open`, `close` and `on_timer` are not needed. Functions with any
+number of results return an iterable, usually by `yield`. A result `tag, value` with an OutputTag goes to that side
+output; filters and functions that reduce or aggregate have no side outputs. Source: Flink docs, "User-Defined
 Functions" and "Process Function".
 """
 
@@ -31,16 +31,24 @@ class MapFunction(Function, Generic[IN, OUT]):
         """Return the result for `value`."""
 
 
+class MapBatchesFunction(Function):
+    """Returns columns for the columns of each batch: see `DataStream.map_batches`."""
+
+    @abstractmethod
+    def map_batches(self, batch: Any) -> Any:
+        """Return the result for `batch`, in the same format."""
+
+
 class CoMapFunction(Function, Generic[IN1, IN2, OUT]):
-    """Returns a result for each record of two connected streams; for None nothing is emitted, as in PyFlink."""
+    """Returns a result for each record of two connected streams. None emits nothing, as in PyFlink."""
 
     @abstractmethod
     def map1(self, value: IN1) -> OUT | None:
-        """Return the result for a record of the first stream, if there is one."""
+        """Return the result for a record of the first stream, or None."""
 
     @abstractmethod
     def map2(self, value: IN2) -> OUT | None:
-        """Return the result for a record of the second stream, if there is one."""
+        """Return the result for a record of the second stream, or None."""
 
 
 class FlatMapFunction(Function, Generic[IN, OUT]):
@@ -48,7 +56,7 @@ class FlatMapFunction(Function, Generic[IN, OUT]):
 
     @abstractmethod
     def flat_map(self, value: IN) -> Iterable[OUT] | None:
-        """Return the results for `value`; None means none."""
+        """Return the results for `value`. None is the same as an empty iterable."""
 
 
 class CoFlatMapFunction(Function, Generic[IN1, IN2, OUT]):
@@ -72,7 +80,7 @@ class FilterFunction(Function, Generic[T]):
 
 
 class ReduceFunction(Function, Generic[T]):
-    """Combines two values into one of the same type. Should not depend on the order of combination."""
+    """Combines two values into one of the same type. The result should not depend on the order of combination."""
 
     @abstractmethod
     def reduce(self, value1: T, value2: T) -> T:
@@ -82,10 +90,10 @@ class ReduceFunction(Function, Generic[T]):
 class AggregateFunction(Function, Generic[IN, ACC, OUT]):
     """Adds values to an accumulator and computes the result from it.
 
-    `shares_slices`: whether sliding windows that overlap may share accumulators, and call `merge` when they fire. Each
-    record is added once then, not once for each of its windows. Set it to True if `merge` gives what adding all records
-    in the order of their arrival gives: sums do (of floats, but for rounding), the last value or a list does not.
-    Flink calls `merge` only for windows that merge, and so it is here without it.
+    `shares_slices`: set it to True to let overlapping sliding windows share accumulators: each record is added once,
+    not once for each of its windows, and `merge` combines the accumulators when a window fires. `merge` must then give
+    the same result as adding all records in the order of arrival. Sums do (of floats: up to rounding); the last value,
+    or a list, does not. If it is False (the default), `merge` is called for merging windows only, as in Flink.
     """
 
     shares_slices: bool = False
@@ -104,11 +112,11 @@ class AggregateFunction(Function, Generic[IN, ACC, OUT]):
 
     @abstractmethod
     def merge(self, acc_a: ACC, acc_b: ACC) -> ACC:
-        """Merge two accumulators; may return one of them. Called for session windows, and where `shares_slices`."""
+        """Merge two accumulators; may return one of them. Called for session windows, and if `shares_slices` is set."""
 
 
 class KeySelector(Function, Generic[IN, KEY]):
-    """Extracts the key of records. Must be deterministic: always the same key for the same record."""
+    """Extracts the key of records. It must be deterministic: always the same key for the same record."""
 
     @abstractmethod
     def get_key(self, value: IN) -> KEY:
@@ -116,7 +124,7 @@ class KeySelector(Function, Generic[IN, KEY]):
 
 
 class NullByteKeySelector(KeySelector[Any, int]):
-    """One key for all records, which sends them to one subtask."""
+    """Returns the same key for all records, which sends them to one subtask."""
 
     def get_key(self, value: Any) -> int:
         """Return 0."""
@@ -134,7 +142,7 @@ class Partitioner(Function, Generic[KEY]):
 class SourceFunction(Function, Generic[OUT]):
     """A source written as one loop.
 
-    New programs should implement `Source`: it can be split and never blocks its task.
+    New programs should implement `Source`: it reads in parallel and never blocks its task.
     """
 
     class SourceContext(ABC):
@@ -158,30 +166,30 @@ class SourceFunction(Function, Generic[OUT]):
 
     @abstractmethod
     def run(self, ctx: SourceFunction.SourceContext) -> None:
-        """Emit records until there are no more, or `cancel` is called."""
+        """Emit records until the source ends, or `cancel` is called."""
 
     @abstractmethod
     def cancel(self) -> None:
-        """Make `run` return soon. Called on another thread."""
+        """Make `run` return soon. The call comes from another thread."""
 
 
 class SinkFunction(Function, Generic[IN]):
-    """A sink called for each record. Without guarantees after a failure; implement `Sink` for these."""
+    """A sink called for each record. It gives no guarantees after a failure; implement `Sink` for these."""
 
     class Context(ABC):
         """Context of a record."""
 
         @abstractmethod
         def current_processing_time(self) -> int:
-            """Processing time, in milliseconds since the epoch."""
+            """Return the processing time, in milliseconds since the epoch."""
 
         @abstractmethod
         def current_watermark(self) -> int:
-            """Current watermark of the subtask, in milliseconds."""
+            """Return the current watermark of the subtask, in milliseconds."""
 
         @abstractmethod
         def timestamp(self) -> int | None:
-            """The record's event time in milliseconds, or None if it has none."""
+            """Return the record's event time in milliseconds, or None if it has no timestamp."""
 
     @abstractmethod
     def invoke(self, value: IN, context: SinkFunction.Context) -> None:

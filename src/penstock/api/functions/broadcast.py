@@ -19,11 +19,11 @@ S = TypeVar("S")
 
 
 class KeyedStateFunction(ABC, Generic[KEY, S]):
-    """Is applied to a state of each key by `apply_to_keyed_state`. A plain callable does as well."""
+    """Reads or changes one state of each key: see `apply_to_keyed_state`. A plain callable is accepted as well."""
 
     @abstractmethod
     def process(self, key: KEY, state: S) -> None:
-        """Read or change `state`, which is that of `key`."""
+        """Read or change `state`, which belongs to `key`."""
 
 
 class _BaseContext(ABC):
@@ -31,15 +31,15 @@ class _BaseContext(ABC):
 
     @abstractmethod
     def timestamp(self) -> int | None:
-        """Event time (ms) of the record or of the timer; None if the record has none."""
+        """Return the event time (ms) of the record or timer, or None if the record has no timestamp."""
 
     @abstractmethod
     def current_processing_time(self) -> int:
-        """Processing time, in milliseconds since the epoch."""
+        """Return the processing time, in milliseconds since the epoch."""
 
     @abstractmethod
     def current_watermark(self) -> int:
-        """Current watermark of the subtask, in milliseconds."""
+        """Return the current watermark of the subtask, in milliseconds."""
 
 
 class _WritingContext(_BaseContext):
@@ -59,10 +59,10 @@ class _KeyedWritingContext(_WritingContext):
         state_descriptor: StateDescriptor,
         function: KeyedStateFunction[Any, Any] | Callable[[Any, Any], object],
     ) -> None:
-        """Call `function(key, state)` for each key of this subtask that has a state of that name, in no certain order.
+        """Call `function(key, state)` for each key of this subtask that has this state, in any order.
 
-        Takes time in proportion to the number of keys, during which the subtask does nothing else. Source: Flink docs,
-        "The Broadcast State Pattern", applyToKeyedState.
+        The call takes time in proportion to the number of keys, and the subtask does nothing else meanwhile. Source:
+        Flink docs, "The Broadcast State Pattern", applyToKeyedState.
         """
 
 
@@ -79,11 +79,11 @@ class _KeyedReadOnlyContext(_ReadOnlyContext):
 
     @abstractmethod
     def timer_service(self) -> TimerService:
-        """Timer service: current time, and registration of timers."""
+        """Return the timer service: current time, and registration of timers."""
 
     @abstractmethod
     def get_current_key(self) -> Any:
-        """The key of the record or of the timer."""
+        """Return the key of the record or of the timer."""
 
 
 class _OnTimerContext(_KeyedReadOnlyContext):
@@ -91,11 +91,11 @@ class _OnTimerContext(_KeyedReadOnlyContext):
 
     @abstractmethod
     def time_domain(self) -> TimeDomain:
-        """Time domain of the timer."""
+        """Return the time domain of the timer."""
 
 
 class BaseBroadcastProcessFunction(Function):
-    """Base class of the broadcast process functions: their contexts."""
+    """Base class of the broadcast process functions, with the types of their contexts."""
 
     BaseContext: TypeAlias = _BaseContext
     Context: TypeAlias = _WritingContext
@@ -111,13 +111,14 @@ class BroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[IN1, IN2, O
 
     @abstractmethod
     def process_broadcast_element(self, value: IN2, ctx: _WritingContext) -> Iterable[OUT] | None:
-        """Return the results for a broadcast record. Each subtask receives it and must update its state identically."""
+        """Return the results for a broadcast record. All subtasks receive it and must update their state alike."""
 
 
 class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[KEY, IN1, IN2, OUT]):
     """A BroadcastProcessFunction of a keyed stream, with keyed state and timers.
 
-    A broadcast record has no key: state and timers of a key can't be used in `process_broadcast_element`.
+    A broadcast record has no key: `process_broadcast_element` can't use keyed state or timers, except by
+    `apply_to_keyed_state`.
     """
 
     Context: TypeAlias = _KeyedWritingContext
@@ -130,8 +131,8 @@ class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[KEY, I
 
     @abstractmethod
     def process_broadcast_element(self, value: IN2, ctx: _KeyedWritingContext) -> Iterable[OUT] | None:
-        """Return the results for a broadcast record. Each subtask receives it and must update its state identically."""
+        """Return the results for a broadcast record. All subtasks receive it and must update their state alike."""
 
     def on_timer(self, timestamp: int, ctx: _OnTimerContext) -> Iterable[OUT] | None:
-        """Return the results for a timer registered for `timestamp` (ms) that fires."""
+        """Return the results for a firing timer that was registered for `timestamp` (ms)."""
         return None

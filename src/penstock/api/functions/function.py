@@ -11,7 +11,7 @@ class Function(ABC):  # noqa: B024 - its methods are optional, and it is not ins
     """Base class of all functions. A copy is pickled to each subtask, and `open` is called there."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
-        """Called once, before the first record: obtain states and metrics, open resources that can't be pickled."""
+        """Obtain states and metrics, open resources that can't be pickled. Called once, before the first record."""
 
     def close(self) -> None:
-        """Called once after the last record, and also if the job fails or is cancelled."""
+        """Release resources. Called once, after the last record, or when the job fails or is canceled."""

@@ -18,25 +18,25 @@ class _JoinContext(ABC):
 
     @abstractmethod
     def get_left_timestamp(self) -> int:
-        """Event time of the record of the left stream."""
+        """Return the event time of the record of the left stream."""
 
     @abstractmethod
     def get_right_timestamp(self) -> int:
-        """Event time of the record of the right stream."""
+        """Return the event time of the record of the right stream."""
 
     @abstractmethod
     def get_timestamp(self) -> int:
-        """Event time of the pair, which its results have: the later one of the two."""
+        """Return the event time of the pair and its results: the later one of the two."""
 
 
 class ProcessJoinFunction(Function, Generic[IN1, IN2, OUT]):
-    """Returns any number of results for each pair of records that an interval join has found."""
+    """Returns any number of results for each pair of records of an interval join."""
 
     Context: TypeAlias = _JoinContext
 
     @abstractmethod
     def process_element(self, left: IN1, right: IN2, ctx: _JoinContext) -> Iterable[OUT] | None:
-        """Return the results for a pair; None means none."""
+        """Return the results for a pair. None is the same as an empty iterable."""
 
 
 class JoinFunction(Function, Generic[IN1, IN2, OUT]):
@@ -52,7 +52,7 @@ class FlatJoinFunction(Function, Generic[IN1, IN2, OUT]):
 
     @abstractmethod
     def join(self, first: IN1, second: IN2) -> Iterable[OUT] | None:
-        """Return the results for a pair; None means none."""
+        """Return the results for a pair. None is the same as an empty iterable."""
 
 
 class CoGroupFunction(Function, Generic[IN1, IN2, OUT]):
@@ -60,4 +60,4 @@ class CoGroupFunction(Function, Generic[IN1, IN2, OUT]):
 
     @abstractmethod
     def co_group(self, first: Iterable[IN1], second: Iterable[IN2]) -> Iterable[OUT] | None:
-        """Return the results for the records of one key in one window; either side may be empty, not both."""
+        """Return the results for the records of one key in one window. One side may be empty, but not both."""

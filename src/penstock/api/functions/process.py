@@ -21,11 +21,11 @@ class _Context(ABC):
 
     @abstractmethod
     def timer_service(self) -> TimerService:
-        """Timer service: current time, and registration of timers."""
+        """Return the timer service: current time, and registration of timers."""
 
     @abstractmethod
     def timestamp(self) -> int | None:
-        """Event time (ms) of the record or of the timer; None if the record has none."""
+        """Return the event time (ms) of the record or timer, or None if the record has no timestamp."""
 
 
 class _KeyedContext(_Context):
@@ -33,7 +33,7 @@ class _KeyedContext(_Context):
 
     @abstractmethod
     def get_current_key(self) -> Any:
-        """The key of the record or of the timer."""
+        """Return the key of the record or of the timer."""
 
 
 class _OnTimerContext(_KeyedContext):
@@ -41,7 +41,7 @@ class _OnTimerContext(_KeyedContext):
 
     @abstractmethod
     def time_domain(self) -> TimeDomain:
-        """Time domain of the timer."""
+        """Return the time domain of the timer."""
 
 
 class ProcessFunction(Function, Generic[IN, OUT]):
@@ -51,7 +51,7 @@ class ProcessFunction(Function, Generic[IN, OUT]):
 
     @abstractmethod
     def process_element(self, value: IN, ctx: _Context) -> Iterable[OUT] | None:
-        """Return the results for `value`; None means none."""
+        """Return the results for `value`. None is the same as an empty iterable."""
 
 
 class KeyedProcessFunction(Function, Generic[KEY, IN, OUT]):
@@ -62,10 +62,10 @@ class KeyedProcessFunction(Function, Generic[KEY, IN, OUT]):
 
     @abstractmethod
     def process_element(self, value: IN, ctx: _KeyedContext) -> Iterable[OUT] | None:
-        """Return the results for `value`; None means none."""
+        """Return the results for `value`. None is the same as an empty iterable."""
 
     def on_timer(self, timestamp: int, ctx: _OnTimerContext) -> Iterable[OUT] | None:
-        """Return the results for a timer registered for `timestamp` (ms) that fires."""
+        """Return the results for a firing timer that was registered for `timestamp` (ms)."""
         return None
 
 
@@ -98,5 +98,5 @@ class KeyedCoProcessFunction(Function, Generic[KEY, IN1, IN2, OUT]):
         """Return the results for a record of the second stream."""
 
     def on_timer(self, timestamp: int, ctx: _OnTimerContext) -> Iterable[OUT] | None:
-        """Return the results for a timer registered for `timestamp` (ms) that fires."""
+        """Return the results for a firing timer that was registered for `timestamp` (ms)."""
         return None

@@ -21,7 +21,7 @@ class WindowFunction(Function, Generic[IN, OUT, KEY, W]):
 
     @abstractmethod
     def apply(self, key: KEY, window: W, inputs: Iterable[IN]) -> Iterable[OUT]:
-        """Return the results for the records of `key` in `window`; `inputs` are in arrival order."""
+        """Return the results for the records of `key` in `window`. `inputs` are in the order of arrival."""
 
 
 class AllWindowFunction(Function, Generic[IN, OUT, W]):
@@ -37,15 +37,15 @@ class _AllWindowContext(ABC, Generic[W2]):
 
     @abstractmethod
     def window(self) -> W2:
-        """The window."""
+        """Return the window."""
 
     @abstractmethod
     def window_state(self) -> KeyedStateStore:
-        """State of this key in this window. Remove it in `clear`."""
+        """Return the store of this key's state in this window. Remove that state in `clear`."""
 
     @abstractmethod
     def global_state(self) -> KeyedStateStore:
-        """State of this key, shared by its windows."""
+        """Return the store of this key's state, which its windows share."""
 
 
 class _WindowContext(_AllWindowContext[W2]):
@@ -53,11 +53,11 @@ class _WindowContext(_AllWindowContext[W2]):
 
     @abstractmethod
     def current_processing_time(self) -> int:
-        """Processing time, in milliseconds since the epoch."""
+        """Return the processing time, in milliseconds since the epoch."""
 
     @abstractmethod
     def current_watermark(self) -> int:
-        """Current watermark of the subtask, in milliseconds."""
+        """Return the current watermark of the subtask, in milliseconds."""
 
 
 class ProcessWindowFunction(Function, Generic[IN, OUT, KEY, W]):
@@ -67,10 +67,10 @@ class ProcessWindowFunction(Function, Generic[IN, OUT, KEY, W]):
 
     @abstractmethod
     def process(self, key: KEY, context: _WindowContext[W], elements: Iterable[IN]) -> Iterable[OUT]:
-        """Return the results for the records of `key` in the window; called each time it fires."""
+        """Return the results for the records of `key` in the window. Called each time the window fires."""
 
     def clear(self, context: _WindowContext[W]) -> None:
-        """Called when the window is purged: remove its state."""
+        """Remove the state of the window. Called when it is purged."""
 
 
 class ProcessAllWindowFunction(Function, Generic[IN, OUT, W]):
@@ -80,10 +80,10 @@ class ProcessAllWindowFunction(Function, Generic[IN, OUT, W]):
 
     @abstractmethod
     def process(self, context: _AllWindowContext[W], elements: Iterable[IN]) -> Iterable[OUT]:
-        """Return the results for the records in the window; called each time it fires."""
+        """Return the results for the records in the window. Called each time the window fires."""
 
     def clear(self, context: _AllWindowContext[W]) -> None:
-        """Called when the window is purged: remove its state."""
+        """Remove the state of the window. Called when it is purged."""
 
 
 class PassThroughWindowFunction(WindowFunction[IN, IN, KEY, W]):

@@ -1,4 +1,4 @@
-"""Names and types of states, by which a function gets them from its context. Without a type, values are pickled.
+"""Descriptors: name and type of a state, with which a function gets it. Without a type, values are pickled.
 
 Source: Flink docs, "Working with State", State Descriptors.
 """
@@ -13,8 +13,8 @@ from penstock.common.functions.result_kinds import check_result_kind
 from penstock.common.typeinfo import ListTypeInfo, MapTypeInfo, TypeInformation, Types
 
 WINDOW_PREFIX = "window/"
-OWN_NAMES = (WINDOW_PREFIX, "(")
-"""Prefixes reserved for state of windows and of operators."""
+RESERVED_PREFIXES = (WINDOW_PREFIX, "(")
+"""Names of states of windows and of built-in operators start like this."""
 _AGGREGATE_METHODS = ("create_accumulator", "add", "get_result", "merge")
 
 
@@ -23,12 +23,12 @@ class StateDescriptor:
 
     def __init__(self, name: str, type_info: TypeInformation) -> None:
         if not isinstance(name, str):
-            raise TypeError(f"the name of a state is a str, got {name!r}")
+            raise TypeError(f"the name of a state must be a str, got {name!r}")
         if not name:
             raise ValueError("the name of a state must not be empty")
-        if name.startswith(OWN_NAMES):
+        if name.startswith(RESERVED_PREFIXES):
             raise ValueError(
-                f"names that start with {' or '.join(OWN_NAMES)} are reserved for penstock's own states, got {name!r}"
+                f"names that start with {' or '.join(RESERVED_PREFIXES)} are reserved for internal states, got {name!r}"
             )
         self.name = name
         self.type_info = type_info
@@ -36,41 +36,41 @@ class StateDescriptor:
         self._queryable_state_name: str | None = None
 
     def get_name(self) -> str:
-        """The name: unique among the states of the function, and the same after a restore."""
+        """Return the name. It is unique among the states of the function and finds the state after a restore."""
         return self.name
 
     def enable_time_to_live(self, ttl_config: StateTtlConfig) -> None:
-        """Let what is stored expire. Raises TypeError if `ttl_config` is no StateTtlConfig."""
+        """Let stored values expire. Raises TypeError if `ttl_config` is not a StateTtlConfig."""
         if not isinstance(ttl_config, StateTtlConfig):
             raise TypeError(f"expected a StateTtlConfig, got {ttl_config!r}")
         self._ttl_config = ttl_config
 
     @property
     def ttl_config(self) -> StateTtlConfig | None:
-        """When what is stored expires; None: never."""
+        """When stored values expire; None if they do not."""
         config = self._ttl_config
         return config if config is not None and config.is_enabled() else None
 
     def set_queryable(self, queryable_state_name: str) -> None:
-        """Let the state be queried from outside by this name, unique in the job.
+        """Let the state be queried from outside by this name, which must be unique in the job.
 
-        What is answered is of the last completed checkpoint. Raises TypeError if it is not a str, ValueError if it is
-        empty or the state has such a name already. Source: Flink docs, "Queryable State".
+        Answers come from the last completed checkpoint. Raises TypeError if the name is not a str, ValueError if it is
+        empty or the state already has such a name. Source: Flink docs, "Queryable State".
         """
         if not isinstance(queryable_state_name, str):
-            raise TypeError(f"the name of a queryable state is a str, got {queryable_state_name!r}")
+            raise TypeError(f"the name of a queryable state must be a str, got {queryable_state_name!r}")
         if not queryable_state_name:
             raise ValueError("the name of a queryable state must not be empty")
         if self._queryable_state_name is not None:
-            raise ValueError(f"the state '{self.name}' is queryable as '{self._queryable_state_name}' already")
+            raise ValueError(f"the state '{self.name}' is already queryable as '{self._queryable_state_name}'")
         self._queryable_state_name = queryable_state_name
 
     def is_queryable(self) -> bool:
-        """Whether `set_queryable` was called."""
+        """Return whether `set_queryable` was called."""
         return self._queryable_state_name is not None
 
     def get_queryable_state_name(self) -> str | None:
-        """The name by which it is queried; None: by its operator and its own name only."""
+        """Return the name set by `set_queryable`, or None: queries then name the operator and the state."""
         return self._queryable_state_name
 
     def __repr__(self) -> str:
@@ -78,14 +78,14 @@ class StateDescriptor:
 
 
 class ValueStateDescriptor(StateDescriptor):
-    """Of a ValueState."""
+    """Describes a ValueState."""
 
     def __init__(self, name: str, value_type_info: TypeInformation | None = None) -> None:
         super().__init__(name, _type_or_pickled(value_type_info))
 
 
 class ListStateDescriptor(StateDescriptor):
-    """Of a ListState; the type is that of one element."""
+    """Describes a ListState. `elem_type_info` is the type of one element."""
 
     def __init__(self, name: str, elem_type_info: TypeInformation | None = None) -> None:
         self.elem_type_info = _type_or_pickled(elem_type_info)
@@ -93,7 +93,7 @@ class ListStateDescriptor(StateDescriptor):
 
 
 class MapStateDescriptor(StateDescriptor):
-    """Of a MapState, or of broadcast state."""
+    """Describes a MapState or broadcast state."""
 
     def __init__(
         self,
@@ -107,14 +107,14 @@ class MapStateDescriptor(StateDescriptor):
 
 
 class _ReduceCallable:
-    """A plain callable in the shape of a ReduceFunction."""
+    """Wraps a plain callable as a ReduceFunction."""
 
     def __init__(self, reduce: Callable[[Any, Any], Any]) -> None:
         self.reduce = reduce
 
 
 class ReducingStateDescriptor(StateDescriptor):
-    """Of a ReducingState. `reduce_function` is a ReduceFunction or a callable of two values.
+    """Describes a ReducingState. `reduce_function` is a ReduceFunction or a callable of two values.
 
     Raises TypeError if it is neither.
     """
@@ -136,19 +136,20 @@ class ReducingStateDescriptor(StateDescriptor):
         check_result_kind(self._reduce_function.reduce, "the reduce function")
 
     def get_reduce_function(self) -> Any:
-        """An object whose `reduce(value1, value2)` combines two values."""
+        """Return an object whose `reduce(value1, value2)` combines two values."""
         return self._reduce_function
 
 
 class AggregatingStateDescriptor(StateDescriptor):
-    """Of an AggregatingState; the type is that of the accumulator. Raises TypeError if given no AggregateFunction."""
+    """Describes an AggregatingState. `state_type_info` is the type of the accumulator.
+
+    Raises TypeError if `agg_function` is not an AggregateFunction.
+    """
 
     def __init__(self, name: str, agg_function: Any, state_type_info: TypeInformation | None = None) -> None:
         super().__init__(name, _type_or_pickled(state_type_info))
         if isinstance(agg_function, type):
-            raise TypeError(
-                f"expected an AggregateFunction, got the class {agg_function.__name__}: give an instance of it"
-            )
+            raise TypeError(f"expected an AggregateFunction, got the class {agg_function.__name__}: pass an instance")
         missing = [method for method in _AGGREGATE_METHODS if not callable(getattr(agg_function, method, None))]
         if missing:
             raise TypeError(f"expected an AggregateFunction, got {agg_function!r}, which lacks {', '.join(missing)}")
@@ -157,7 +158,7 @@ class AggregatingStateDescriptor(StateDescriptor):
         self._agg_function = agg_function
 
     def get_agg_function(self) -> Any:
-        """The aggregate function."""
+        """Return the aggregate function."""
         return self._agg_function
 
 
@@ -166,4 +167,4 @@ def _type_or_pickled(type_info: TypeInformation | None) -> TypeInformation:
         return Types.PICKLED_BYTE_ARRAY()
     if isinstance(type_info, TypeInformation):
         return type_info
-    raise TypeError(f"the type of a state is a TypeInformation such as Types.LONG(), got {type_info!r}")
+    raise TypeError(f"the type of a state must be a TypeInformation such as Types.LONG(), got {type_info!r}")

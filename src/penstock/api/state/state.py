@@ -1,7 +1,7 @@
-"""What functions see of state. Each method works on the state of the key whose record or timer is being processed.
+"""State as functions use it. Each method works on the state of the key whose record or timer is being processed.
 
-Only `update`, `add`, `put` and their like count as a change: a mutable value that was read and then changed in place is
-not stored. Source: Flink docs, "Working with State" and "The Broadcast State Pattern".
+Only methods such as `update`, `add` and `put` change state: a mutable value that was read and changed in place is not
+stored. Source: Flink docs, "Working with State" and "The Broadcast State Pattern".
 """
 
 from __future__ import annotations
@@ -26,31 +26,31 @@ OUT = TypeVar("OUT")
 
 
 class State(ABC):
-    """Base of all states."""
+    """Base class of all states."""
 
     @abstractmethod
     def clear(self) -> None:
-        """Remove what is stored for the current key."""
+        """Remove the state of the current key."""
 
 
 class ValueState(State, Generic[T]):
-    """One value."""
+    """A single value for each key."""
 
     @abstractmethod
     def value(self) -> T | None:
-        """The value, or None if there is none."""
+        """Return the value, or None if there is none."""
 
     @abstractmethod
     def update(self, value: T | None) -> None:
-        """Store a value; None removes what is stored."""
+        """Store a value. None removes the stored one."""
 
 
 class AppendingState(State, Generic[IN, OUT]):
-    """Something that values are added to."""
+    """State to which values are added."""
 
     @abstractmethod
     def get(self) -> OUT | None:
-        """What the values added amount to; None if there were none (a list state: an empty iterable)."""
+        """Return the result of the added values, or None if there are no values (a list state: an empty iterable)."""
 
     @abstractmethod
     def add(self, value: IN) -> None:
@@ -58,15 +58,15 @@ class AppendingState(State, Generic[IN, OUT]):
 
 
 class MergingState(AppendingState[IN, OUT]):
-    """A state whose contents of several windows can be merged into one."""
+    """State that can be merged when windows merge."""
 
 
 class ReducingState(MergingState[T, T]):
-    """The values added, combined by a reduce function into one of the same type."""
+    """The added values, combined by a reduce function into one of the same type."""
 
 
 class AggregatingState(MergingState[IN, OUT]):
-    """The values added, combined by an aggregate function; what is stored is its accumulator."""
+    """The result of an aggregate function over the added values. Its accumulator is stored."""
 
 
 class ListState(MergingState[T, Iterable[T]]):
@@ -74,11 +74,11 @@ class ListState(MergingState[T, Iterable[T]]):
 
     @abstractmethod
     def get(self) -> Iterable[T]:
-        """The values, in order; nothing if there are none."""
+        """Return the values, in order; an empty iterable if there are no values."""
 
     @abstractmethod
     def update(self, values: list[T]) -> None:
-        """Replace what is stored by these values."""
+        """Replace the stored list by these values."""
 
     @abstractmethod
     def add_all(self, values: list[T]) -> None:
@@ -89,31 +89,31 @@ class ListState(MergingState[T, Iterable[T]]):
 
 
 class _ReadableMap(State, Generic[K, V]):
-    """What map state and broadcast state have in common."""
+    """Reading methods of map state and broadcast state."""
 
     @abstractmethod
     def get(self, key: K) -> V | None:
-        """The value of `key`, or None."""
+        """Return the value of `key`, or None."""
 
     @abstractmethod
     def contains(self, key: K) -> bool:
-        """Whether `key` has a value."""
+        """Return whether `key` has a value."""
 
     @abstractmethod
     def items(self) -> Iterable[tuple[K, V]]:
-        """All keys with their values."""
+        """Return all keys with their values."""
 
     @abstractmethod
     def keys(self) -> Iterable[K]:
-        """All keys."""
+        """Return all keys."""
 
     @abstractmethod
     def values(self) -> Iterable[V]:
-        """All values."""
+        """Return all values."""
 
     @abstractmethod
     def is_empty(self) -> bool:
-        """Whether there is no key."""
+        """Return whether there is no key."""
 
     def __getitem__(self, key: K) -> V | None:
         return self.get(key)
@@ -136,7 +136,7 @@ class _WritableMap(_ReadableMap[K, V]):
 
     @abstractmethod
     def remove(self, key: K) -> None:
-        """Remove a key; nothing happens if it does not exist."""
+        """Remove a key. A key that does not exist is ignored."""
 
     def __setitem__(self, key: K, value: V) -> None:
         self.put(key, value)
@@ -146,58 +146,59 @@ class _WritableMap(_ReadableMap[K, V]):
 
 
 class MapState(_WritableMap[K, V]):
-    """A dict. Reading or writing one of its keys does not touch the others. Reads like a dict: `state[key] = value`.
+    """A dict for each key of the stream. Access to one of its keys does not read or write the others.
 
-    Unlike a dict, `state[key]` is None for a key that does not exist, as in PyFlink.
+    It supports `state[key]`, `state[key] = value`, `del`, `in` and iteration. `state[key]` is None for a key that does
+    not exist, as in PyFlink.
     """
 
 
 class ReadOnlyBroadcastState(_ReadableMap[K, V]):
-    """Broadcast state as the side that is not broadcast sees it. Its values must not be changed."""
+    """Broadcast state for the side that is not broadcast. Its values must not be changed."""
 
 
 class BroadcastState(_WritableMap[K, V], ReadOnlyBroadcastState[K, V]):
     """A dict that every subtask holds in full.
 
-    Each subtask must make the same changes to it, whatever the order of its other input.
+    All subtasks must make the same changes to it, whatever the order of their other input.
     """
 
 
 class KeyedStateStore(ABC):
-    """Gives functions on keyed streams their states. Two calls with one name give the same state."""
+    """Gives access to keyed state. Two calls with the same name return the same state."""
 
     @abstractmethod
     def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[Any]:
-        """One value a key."""
+        """Return a state with a single value for each key."""
 
     @abstractmethod
     def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
-        """One list a key."""
+        """Return a state with a list for each key."""
 
     @abstractmethod
     def get_map_state(self, state_descriptor: MapStateDescriptor) -> MapState[Any, Any]:
-        """One dict a key."""
+        """Return a state with a dict for each key."""
 
     @abstractmethod
     def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> ReducingState[Any]:
-        """One reduced value a key."""
+        """Return a state with a reduced value for each key."""
 
     @abstractmethod
     def get_aggregating_state(self, state_descriptor: AggregatingStateDescriptor) -> AggregatingState[Any, Any]:
-        """One accumulator a key."""
+        """Return a state with an accumulator for each key."""
 
 
 class OperatorStateStore(ABC):
-    """Gives functions states that belong to the subtask, not to a key. They differ in what a rescale does."""
+    """Gives access to state of the subtask rather than of a key. A rescale redistributes each kind differently."""
 
     @abstractmethod
     def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]:
-        """A dict that all subtasks hold alike; after a rescale each holds all of it."""
+        """Return a dict that all subtasks hold alike. After a rescale each subtask has all of it."""
 
     @abstractmethod
     def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
-        """A list of the subtask; a rescale distributes the elements of all lists round robin."""
+        """Return a list of the subtask. A rescale distributes the elements of all lists round robin."""
 
     @abstractmethod
     def get_union_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
-        """A list of the subtask; after a restore each subtask gets the elements of all lists."""
+        """Return a list of the subtask. After a restore each subtask gets the elements of all lists."""

@@ -1,4 +1,4 @@
-"""Time to live: after what time unused state expires. Source: Flink docs, "Working with State", TTL."""
+"""Time to live of state. Source: Flink docs, "Working with State", State Time-To-Live (TTL)."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class _TtlTimeCharacteristic(enum.Enum):
 
 
 class _CleanupStrategies:
-    """When state that has expired is removed, apart from when it is read.
+    """How expired state is removed if it is not read.
 
-    As in PyFlink; here any of them turns on the clean-up of the state's backend (docs/how-to/state-ttl.md), and their
-    settings change nothing.
+    The classes are PyFlink's. In penstock each strategy turns on the clean-up of the state's backend
+    (docs/how-to/state-ttl.md), and the settings of the strategies have no effect.
     """
 
     class Strategies(enum.Enum):
@@ -52,33 +52,33 @@ class _CleanupStrategies:
         """A strategy without settings."""
 
     class IncrementalCleanupStrategy(CleanupStrategy):
-        """In Flink a few entries are examined with each access, and, if configured, with each record."""
+        """In Flink, each access (optionally each record) examines a few entries."""
 
         def __init__(self, cleanup_size: int, run_cleanup_for_every_record: bool) -> None:
             self._cleanup_size = cleanup_size
             self._run_cleanup_for_every_record = run_cleanup_for_every_record
 
         def get_cleanup_size(self) -> int:
-            """How many entries are examined each time."""
+            """Return the number of entries that are examined each time."""
             return self._cleanup_size
 
         def run_cleanup_for_every_record(self) -> bool:
-            """Whether entries are examined with each record, too."""
+            """Return whether each record examines entries, too."""
             return self._run_cleanup_for_every_record
 
     class RocksdbCompactFilterCleanupStrategy(CleanupStrategy):
-        """In Flink RocksDB leaves expired entries out when it compacts its files."""
+        """In Flink, RocksDB leaves out expired entries when it compacts its files."""
 
         def __init__(self, query_time_after_num_entries: int, periodic_compaction_time: Duration = _MONTH) -> None:
             self._query_time_after_num_entries = query_time_after_num_entries
             self._periodic_compaction_time = periodic_compaction_time
 
         def get_query_time_after_num_entries(self) -> int:
-            """After how many entries the clock is read again."""
+            """Return the number of entries after which the clock is read again."""
             return self._query_time_after_num_entries
 
         def get_periodic_compaction_time(self) -> Duration:
-            """Files older than this are compacted in any case."""
+            """Return the age at which files are compacted in any case."""
             return self._periodic_compaction_time
 
     EMPTY_STRATEGY = EmptyCleanupStrategy()
@@ -88,20 +88,20 @@ class _CleanupStrategies:
         self._is_cleanup_in_background = is_cleanup_in_background
 
     def is_cleanup_in_background(self) -> bool:
-        """Whether each backend cleans up, also without a strategy."""
+        """Return whether backends clean up even without a strategy."""
         return self._is_cleanup_in_background
 
     @property
     def cleans_up(self) -> bool:
-        """Whether expired state is removed without being read."""
+        """Whether expired state is removed even if it is not read."""
         return self._is_cleanup_in_background or bool(self._strategies)
 
     def in_full_snapshot(self) -> bool:
-        """Whether full snapshots leave expired state out."""
+        """Return whether full snapshots leave expired state out."""
         return self.Strategies.FULL_STATE_SCAN_SNAPSHOT in self._strategies
 
     def get_incremental_cleanup_strategy(self) -> _CleanupStrategies.IncrementalCleanupStrategy | None:
-        """Settings of the incremental clean-up; None if it is off."""
+        """Return the settings of the incremental clean-up, or None if it is off."""
         strategy = self._strategies.get(self.Strategies.INCREMENTAL_CLEANUP)
         if isinstance(strategy, self.IncrementalCleanupStrategy):
             return strategy
@@ -110,7 +110,7 @@ class _CleanupStrategies:
     def get_rocksdb_compact_filter_cleanup_strategy(
         self,
     ) -> _CleanupStrategies.RocksdbCompactFilterCleanupStrategy | None:
-        """Settings of RocksDB's clean-up; None if it is off."""
+        """Return the settings of RocksDB's clean-up, or None if it is off."""
         strategy = self._strategies.get(self.Strategies.ROCKSDB_COMPACTION_FILTER)
         if isinstance(strategy, self.RocksdbCompactFilterCleanupStrategy):
             return strategy
@@ -118,7 +118,7 @@ class _CleanupStrategies:
 
 
 class StateTtlConfig:
-    """When unused state expires, and how it is removed. Made by `StateTtlConfig.new_builder(Time.hours(1))`."""
+    """When unused state expires, and how it is removed. Create it with `StateTtlConfig.new_builder(Time.hours(1))`."""
 
     UpdateType = _UpdateType
     StateVisibility = _StateVisibility
@@ -144,31 +144,31 @@ class StateTtlConfig:
 
     @staticmethod
     def new_builder(ttl: TimeLength) -> StateTtlConfig.Builder:
-        """Start with the time to live; `build` raises ValueError unless it is above 0."""
+        """Return a builder with this time to live. Its `build` raises ValueError unless the time is above 0."""
         return StateTtlConfig.Builder(ttl)
 
     def get_update_type(self) -> _UpdateType:
-        """What restarts the time."""
+        """Return which accesses restart the time."""
         return self._update_type
 
     def get_state_visibility(self) -> _StateVisibility:
-        """Whether expired state can be read until it is cleaned up."""
+        """Return whether expired state can be read until it is cleaned up."""
         return self._state_visibility
 
     def get_ttl(self) -> Time:
-        """The time to live."""
+        """Return the time to live."""
         return Time.milliseconds(self._ttl_ms)
 
     def get_ttl_time_characteristic(self) -> _TtlTimeCharacteristic:
-        """The clock by which it is measured."""
+        """Return the clock that measures the time."""
         return self._ttl_time_characteristic
 
     def is_enabled(self) -> bool:
-        """Whether state expires at all."""
+        """Return whether state expires at all."""
         return self._update_type is not _UpdateType.Disabled
 
     def get_cleanup_strategies(self) -> _CleanupStrategies:
-        """When expired state is removed."""
+        """Return how expired state is removed."""
         return self._cleanup_strategies
 
     def __repr__(self) -> str:
@@ -178,7 +178,7 @@ class StateTtlConfig:
         )
 
     class Builder:
-        """Collects the settings. Default: writes restart the time, expired state is never returned."""
+        """Collects the settings. By default writes restart the time, and expired state is never returned."""
 
         def __init__(self, ttl: TimeLength) -> None:
             self._ttl = ttl
@@ -189,7 +189,7 @@ class StateTtlConfig:
             self._strategies: dict[_CleanupStrategies.Strategies, _CleanupStrategies.CleanupStrategy] = {}
 
         def set_update_type(self, update_type: _UpdateType) -> StateTtlConfig.Builder:
-            """Set what restarts the time."""
+            """Set which accesses restart the time."""
             self._update_type = update_type
             return self
 
@@ -217,7 +217,7 @@ class StateTtlConfig:
         def set_ttl_time_characteristic(
             self, ttl_time_characteristic: _TtlTimeCharacteristic
         ) -> StateTtlConfig.Builder:
-            """Set the clock by which time is measured."""
+            """Set the clock that measures the time."""
             self._ttl_time_characteristic = ttl_time_characteristic
             return self
 
@@ -241,7 +241,7 @@ class StateTtlConfig:
         def cleanup_in_rocksdb_compact_filter(
             self, query_time_after_num_entries: int, periodic_compaction_time: Duration = _MONTH
         ) -> StateTtlConfig.Builder:
-            """Clean up. In Flink: let RocksDB leave expired entries out when it compacts its files."""
+            """Clean up. In Flink: let RocksDB leave out expired entries when it compacts its files."""
             return self._with(
                 _CleanupStrategies.Strategies.ROCKSDB_COMPACTION_FILTER,
                 _CleanupStrategies.RocksdbCompactFilterCleanupStrategy(
@@ -266,11 +266,11 @@ class StateTtlConfig:
             return self
 
         def build(self) -> StateTtlConfig:
-            """The settings. Raises ValueError unless the time to live is above 0."""
+            """Return the settings. Raises ValueError unless the time to live is above 0."""
             return StateTtlConfig(
-                self._update_type,
-                self._state_visibility,
-                self._ttl_time_characteristic,
-                self._ttl,
-                _CleanupStrategies(self._strategies, self._is_cleanup_in_background),
+                update_type=self._update_type,
+                state_visibility=self._state_visibility,
+                ttl_time_characteristic=self._ttl_time_characteristic,
+                ttl=self._ttl,
+                cleanup_strategies=_CleanupStrategies(self._strategies, self._is_cleanup_in_background),
             )

@@ -1,4 +1,4 @@
-"""What a window assigner is: it assigns a record to windows. Source: Flink docs, "Windows", Window Assigners."""
+"""The interface of window assigners. Source: Flink docs, "Windows", Window Assigners."""
 
 from __future__ import annotations
 
@@ -18,44 +18,44 @@ W = TypeVar("W", bound=Window)
 
 
 class WindowAssignerContext(ABC):
-    """What an assigner may ask."""
+    """The assigner's access to time and state."""
 
     @abstractmethod
     def get_current_processing_time(self) -> int:
-        """The wall clock, in milliseconds since the epoch."""
+        """Return the processing time, in milliseconds since the epoch."""
 
     @abstractmethod
     def get_runtime_context(self) -> RuntimeContext:
-        """Gives the states of the record's key."""
+        """Return the runtime context, with the states of the record's key."""
 
 
-# Inside of the classes below the plain names are those of their attributes.
+# An alias, because inside the classes below the plain name refers to their attribute.
 _AssignerContext: TypeAlias = WindowAssignerContext
 
 
 class WindowAssigner(ABC, Generic[T, W]):
-    """Assigns each record to windows: none, one or several."""
+    """Assigns each record to any number of windows."""
 
     WindowAssignerContext = WindowAssignerContext
 
     @abstractmethod
     def assign_windows(self, element: T, timestamp: int, context: _AssignerContext) -> Collection[W]:
-        """The windows of `element`. `timestamp` (ms) is the lowest possible one if the record has none."""
+        """Return the windows of `element`. `timestamp` (ms) is MIN_TIMESTAMP if the record has no timestamp."""
 
     @abstractmethod
     def get_default_trigger(self, env: Any) -> Trigger[T, W]:
-        """The trigger of windows for which the program sets none."""
+        """Return the trigger to use if the program sets no trigger."""
 
     @abstractmethod
     def get_window_serializer(self) -> TypeSerializer[W]:
-        """How windows become bytes."""
+        """Return the serializer of windows."""
 
     @abstractmethod
     def is_event_time(self) -> bool:
-        """Whether windows end by the watermark rather than by the clock."""
+        """Return whether the watermark ends windows, rather than the clock."""
 
 
-# Inside of the class below the plain name is that of its attribute.
+# An alias, because inside the class below the plain name refers to its attribute.
 _Callback: TypeAlias = MergeCallback
 
 
@@ -66,18 +66,18 @@ class MergingWindowAssigner(WindowAssigner[T, W]):
 
     @abstractmethod
     def merge_windows(self, windows: Iterable[W], callback: _Callback[W]) -> None:
-        """Call `callback` for each set of a key's windows that become one."""
+        """Call `callback` for each set of the key's windows that become one."""
 
 
 def require_timestamp(timestamp: int) -> None:
-    """Raise ProgramError for the timestamp of a record that has none."""
+    """Raise ProgramError if `timestamp` is the placeholder of a record without a timestamp."""
     if timestamp <= MIN_TIMESTAMP:
         raise no_timestamp()
 
 
 def no_timestamp() -> ProgramError:
-    """The error of an event-time window that is given a record without a timestamp."""
+    """Return the error for a record without a timestamp in an event-time window."""
     return ProgramError(
         "a record reached an event-time window but has no timestamp: is assign_timestamps_and_watermarks missing? "
-        "(Processing-time windows need none.)"
+        "(Processing-time windows do not need timestamps.)"
     )

@@ -1,6 +1,6 @@
 """Tumbling and sliding windows of event time and of processing time, and the global window.
 
-Windows of a size start every `slide` milliseconds, moved by an offset; of tumbling ones the slide is the size.
+Windows of `size` ms start every `slide` ms, moved by `offset` ms. Tumbling windows have slide = size.
 
     size 10, slide 5, offset 0           timestamp 7 is in [0, 10) and [5, 15)
 
@@ -45,7 +45,7 @@ class AlignedWindows(WindowAssigner[T, TimeWindow]):
         self._windows: list[TimeWindow] = []
 
     def windows_of(self, timestamp: int) -> list[TimeWindow]:
-        """The windows that contain `timestamp` (ms), the latest first. Repeated calls may return the same list."""
+        """Return the windows that contain `timestamp` (ms), latest first. Several calls may return the same list."""
         size, slide = self.size_ms, self.slide_ms
         start = timestamp - (timestamp - self.offset_ms) % slide
         if start != self._last_start or size % slide:
@@ -54,7 +54,7 @@ class AlignedWindows(WindowAssigner[T, TimeWindow]):
         return self._windows
 
     def get_window_serializer(self) -> TypeSerializer[TimeWindow]:
-        """That of time windows."""
+        """Return the serializer of time windows."""
         return TimeWindowSerializer()
 
     def __repr__(self) -> str:
@@ -64,42 +64,42 @@ class AlignedWindows(WindowAssigner[T, TimeWindow]):
 
 
 class AlignedEventTimeWindows(AlignedWindows[T]):
-    """Those of event time."""
+    """Aligned windows by event time."""
 
     def assign_windows(self, element: T, timestamp: int, context: WindowAssignerContext) -> Collection[TimeWindow]:
-        """The windows that contain the record's timestamp. Raises ProgramError if it has none."""
+        """Return the windows that contain the record's timestamp. Raises ProgramError if it has no timestamp."""
         require_timestamp(timestamp)
         return self.windows_of(timestamp)
 
     def get_default_trigger(self, env: Any) -> Trigger[T, TimeWindow]:
-        """Fires when the watermark passes the end of the window."""
+        """Return a trigger that fires when the watermark passes the end of the window."""
         return EventTimeTrigger()
 
     def is_event_time(self) -> bool:
-        """True."""
+        """Return True."""
         return True
 
 
 class AlignedProcessingTimeWindows(AlignedWindows[T]):
-    """Those of processing time."""
+    """Aligned windows by processing time."""
 
     def assign_windows(self, element: T, timestamp: int, context: WindowAssignerContext) -> Collection[TimeWindow]:
-        """The windows that contain the present processing time."""
+        """Return the windows that contain the current processing time."""
         return self.windows_of(context.get_current_processing_time())
 
     def get_default_trigger(self, env: Any) -> Trigger[T, TimeWindow]:
-        """Fires when the clock passes the end of the window."""
+        """Return a trigger that fires when the clock passes the end of the window."""
         return ProcessingTimeTrigger()
 
     def is_event_time(self) -> bool:
-        """False."""
+        """Return False."""
         return False
 
 
 class TumblingEventTimeWindows(AlignedEventTimeWindows[T]):
-    """Windows of one size by the record's timestamp, one after the other.
+    """Consecutive windows of one size, by the record's timestamp.
 
-    Raises ValueError if `size` is not positive or `offset` not smaller than it.
+    Raises ValueError if `size` is not positive or `offset` is not smaller than `size`.
     """
 
     def __init__(self, size: TimeLength, offset: TimeLength = 0) -> None:
@@ -107,14 +107,14 @@ class TumblingEventTimeWindows(AlignedEventTimeWindows[T]):
 
     @staticmethod
     def of(size: TimeLength, offset: TimeLength | None = None) -> TumblingEventTimeWindows[Any]:
-        """Windows of `size`, moved by `offset`: a day of UTC+8 is `of(Time.days(1), Time.hours(-8))`."""
+        """Return windows of `size`, moved by `offset`: for days of UTC+8, `of(Time.days(1), Time.hours(-8))`."""
         return TumblingEventTimeWindows(size, 0 if offset is None else offset)
 
 
 class TumblingProcessingTimeWindows(AlignedProcessingTimeWindows[T]):
-    """Windows of one size by the clock, one after the other.
+    """Consecutive windows of one size, by processing time.
 
-    Raises ValueError if `size` is not positive or `offset` not smaller than it.
+    Raises ValueError if `size` is not positive or `offset` is not smaller than `size`.
     """
 
     def __init__(self, size: TimeLength, offset: TimeLength = 0) -> None:
@@ -122,14 +122,14 @@ class TumblingProcessingTimeWindows(AlignedProcessingTimeWindows[T]):
 
     @staticmethod
     def of(size: TimeLength, offset: TimeLength | None = None) -> TumblingProcessingTimeWindows[Any]:
-        """Windows of `size`, moved by `offset`."""
+        """Return windows of `size`, moved by `offset`."""
         return TumblingProcessingTimeWindows(size, 0 if offset is None else offset)
 
 
 class SlidingEventTimeWindows(AlignedEventTimeWindows[T]):
-    """Windows of one size by the record's timestamp, one starting every slide.
+    """Windows of one size that start every `slide`, by the record's timestamp.
 
-    Raises ValueError if `size` or `slide` is not positive, or `offset` not smaller than `slide`.
+    Raises ValueError if `size` or `slide` is not positive, or `offset` is not smaller than `slide`.
     """
 
     def __init__(self, size: TimeLength, slide: TimeLength, offset: TimeLength = 0) -> None:
@@ -137,14 +137,14 @@ class SlidingEventTimeWindows(AlignedEventTimeWindows[T]):
 
     @staticmethod
     def of(size: TimeLength, slide: TimeLength, offset: TimeLength | None = None) -> SlidingEventTimeWindows[Any]:
-        """Windows of `size`, one every `slide`, moved by `offset`."""
+        """Return windows of `size` that start every `slide`, moved by `offset`."""
         return SlidingEventTimeWindows(size, slide, 0 if offset is None else offset)
 
 
 class SlidingProcessingTimeWindows(AlignedProcessingTimeWindows[T]):
-    """Windows of one size by the clock, one starting every slide.
+    """Windows of one size that start every `slide`, by processing time.
 
-    Raises ValueError if `size` or `slide` is not positive, or `offset` not smaller than `slide`.
+    Raises ValueError if `size` or `slide` is not positive, or `offset` is not smaller than `slide`.
     """
 
     def __init__(self, size: TimeLength, slide: TimeLength, offset: TimeLength = 0) -> None:
@@ -152,32 +152,32 @@ class SlidingProcessingTimeWindows(AlignedProcessingTimeWindows[T]):
 
     @staticmethod
     def of(size: TimeLength, slide: TimeLength, offset: TimeLength | None = None) -> SlidingProcessingTimeWindows[Any]:
-        """Windows of `size`, one every `slide`, moved by `offset`."""
+        """Return windows of `size` that start every `slide`, moved by `offset`."""
         return SlidingProcessingTimeWindows(size, slide, 0 if offset is None else offset)
 
 
 class GlobalWindows(WindowAssigner[T, GlobalWindow]):
-    """One window for all records of a key. Without a trigger of the program's own it never fires."""
+    """Assigns all records of a key to one window. It never fires unless the program sets a trigger."""
 
     @staticmethod
     def create() -> GlobalWindows[Any]:
-        """The assigner."""
+        """Return the assigner."""
         return GlobalWindows()
 
     def assign_windows(self, element: T, timestamp: int, context: WindowAssignerContext) -> Collection[GlobalWindow]:
-        """The global window."""
+        """Return the global window."""
         return [GlobalWindow.get()]
 
     def get_default_trigger(self, env: Any) -> Trigger[T, GlobalWindow]:
-        """Never fires."""
+        """Return a trigger that never fires."""
         return NeverTrigger()
 
     def get_window_serializer(self) -> TypeSerializer[GlobalWindow]:
-        """That of the global window."""
+        """Return the serializer of the global window."""
         return GlobalWindowSerializer()
 
     def is_event_time(self) -> bool:
-        """False."""
+        """Return False."""
         return False
 
     def __repr__(self) -> str:

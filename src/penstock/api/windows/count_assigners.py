@@ -1,7 +1,7 @@
 """Windows of a number of records of a key. Source: PyFlink's `count_window`.
 
-Unlike those of Flink in Java, sliding ones give a result only when they are full: with size 3 and slide 2 after the
-3rd, 5th, 7th … record. Once full, a window is purged: no further record is assigned to it.
+Unlike in Flink's Java API, sliding windows give a result only when they are full: with size 3 and slide 2 after the
+3rd, 5th, 7th … record. A full window is purged: no further record is assigned to it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class _CountWindows(WindowAssigner[T, CountWindow]):
         self._seen = ValueStateDescriptor(state, Types.LONG())
 
     def assign_windows(self, element: T, timestamp: int, context: WindowAssignerContext) -> Collection[CountWindow]:
-        """The windows that contain the record, counted per key; the latest first."""
+        """Return the windows that contain the record, counted per key, latest first."""
         state = context.get_runtime_context().get_state(self._seen)
         index = state.value() or 0
         state.update(index + 1)
@@ -37,27 +37,27 @@ class _CountWindows(WindowAssigner[T, CountWindow]):
         return [CountWindow(id) for id in range(latest, earliest - 1, -1)]
 
     def get_default_trigger(self, env: Any) -> Trigger[T, CountWindow]:
-        """Fires when the window is full."""
+        """Return a trigger that fires and purges when the window is full."""
         return PurgingTrigger.of(CountTrigger.of(self.size))
 
     def get_window_serializer(self) -> TypeSerializer[CountWindow]:
-        """That of count windows."""
+        """Return the serializer of count windows."""
         return CountWindowSerializer()
 
     def is_event_time(self) -> bool:
-        """False."""
+        """Return False."""
         return False
 
 
 class CountTumblingWindowAssigner(_CountWindows[T]):
-    """Windows of `window_size` records, one after the other. Raises ValueError if it is not positive."""
+    """Consecutive windows of `window_size` records. Raises ValueError if it is not positive."""
 
     def __init__(self, window_size: int) -> None:
         super().__init__(window_size, window_size, "tumble-count-assigner")
 
     @staticmethod
     def of(window_size: int) -> CountTumblingWindowAssigner[Any]:
-        """Windows of `window_size` records."""
+        """Return windows of `window_size` records."""
         return CountTumblingWindowAssigner(window_size)
 
     def __repr__(self) -> str:
@@ -65,7 +65,7 @@ class CountTumblingWindowAssigner(_CountWindows[T]):
 
 
 class CountSlidingWindowAssigner(_CountWindows[T]):
-    """Windows of `window_size` records, one starting every `window_slide` records.
+    """Windows of `window_size` records that start every `window_slide` records.
 
     Raises ValueError if one of them is not positive.
     """
@@ -75,7 +75,7 @@ class CountSlidingWindowAssigner(_CountWindows[T]):
 
     @staticmethod
     def of(window_size: int, window_slide: int) -> CountSlidingWindowAssigner[Any]:
-        """Windows of `window_size` records, one every `window_slide`."""
+        """Return windows of `window_size` records that start every `window_slide` records."""
         return CountSlidingWindowAssigner(window_size, window_slide)
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""How far two records are apart, for triggers and evictors. Source: Flink docs, "Windows", DeltaTrigger."""
+"""The difference of two records, for triggers and evictors. Source: Flink docs, "Windows", DeltaTrigger."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class DeltaFunction(ABC, Generic[T]):
-    """Says how far a record is from an earlier one."""
+    """Computes the difference between a record and an earlier one."""
 
     @abstractmethod
     def get_delta(self, old_data_point: T, new_data_point: T) -> float:
@@ -25,9 +25,9 @@ Delta: TypeAlias = DeltaFunction[T] | Callable[[T, T], float]
 
 
 def as_delta(delta_function: Any) -> Callable[[Any, Any], float]:
-    """The callable. Raises TypeError if there is none."""
+    """Return a DeltaFunction's method, or the callable itself. Raises TypeError if it is neither."""
     if isinstance(delta_function, type):
-        raise TypeError(f"expected an instance, got the class {delta_function.__name__}")
+        raise TypeError(f"expected a DeltaFunction, got the class {delta_function.__name__}: pass an instance")
     delta = getattr(delta_function, "get_delta", delta_function)
     if not callable(delta):
         raise TypeError(f"expected a DeltaFunction or a callable of two records, got {delta_function!r}")
@@ -36,7 +36,7 @@ def as_delta(delta_function: Any) -> Callable[[Any, Any], float]:
 
 
 def as_threshold(owner: str, threshold: Any) -> float:
-    """The threshold. Raises TypeError if it is not a number."""
+    """Return the threshold as a number. Raises TypeError if it is not one."""
     if type(threshold) in (int, float):
         return threshold  # type: ignore[no-any-return]
     if isinstance(threshold, bool) or not isinstance(threshold, Real):

@@ -1,4 +1,4 @@
-"""What an evictor is: it removes records from a window that fires. Source: Flink docs, "Windows", Evictors."""
+"""The interface of evictors. Source: Flink docs, "Windows", Evictors."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ class TimestampedValue(Generic[T]):
         self.timestamp = timestamp
 
     def get_value(self) -> T:
-        """The record."""
+        """Return the record's value."""
         return self.value
 
     def get_timestamp(self) -> int:
-        """Its event time (ms). Raises ValueError if it has none."""
+        """Return the event time (ms). Raises ValueError if the record has no timestamp."""
         if not self.has_timestamp():
             raise ValueError(f"the record {self.value!r:.100} has no timestamp: assign timestamps before the window")
         return self.timestamp
 
     def has_timestamp(self) -> bool:
-        """Whether it has an event time."""
+        """Return whether the record has an event time."""
         return self.timestamp != MIN_TIMESTAMP
 
     def __repr__(self) -> str:
@@ -41,30 +41,30 @@ class TimestampedValue(Generic[T]):
 
 
 class EvictorContext(ABC):
-    """Times, in milliseconds, and metrics."""
+    """The evictor's access to time (milliseconds) and metrics."""
 
     @abstractmethod
     def get_current_processing_time(self) -> int:
-        """The wall clock, in milliseconds since the epoch."""
+        """Return the processing time, in milliseconds since the epoch."""
 
     @abstractmethod
     def get_metric_group(self) -> MetricGroup:
-        """Where the evictor may register metrics."""
+        """Return the group for the evictor's metrics."""
 
     @abstractmethod
     def get_current_watermark(self) -> int:
-        """The event time of the subtask."""
+        """Return the current watermark of the subtask, in milliseconds."""
 
 
-# Inside of Evictor the plain name is that of its attribute.
+# An alias, because inside Evictor the plain name refers to its attribute.
 _EvictorContext: TypeAlias = EvictorContext
 
 
 class Evictor(ABC, Generic[T, W]):
     """Removes records when a window fires, before or after its function is called. One object serves all windows.
 
-    `elements` is a list in the order of arrival; what an evictor deletes from it is no longer in the window, for later
-    firings, too. No order is guaranteed after windows have merged.
+    `elements` is a list in the order of arrival. Records deleted from it have left the window for later firings, too.
+    The order is not guaranteed after windows have merged.
     """
 
     EvictorContext: TypeAlias = _EvictorContext
@@ -73,13 +73,13 @@ class Evictor(ABC, Generic[T, W]):
     def evict_before(
         self, elements: list[TimestampedValue[T]], size: int, window: W, evictor_context: _EvictorContext
     ) -> None:
-        """Delete from `elements`, of which there are `size`, what the window function must not see."""
+        """Delete records from `elements` (`size` is their number) before the window function is called."""
 
     @abstractmethod
     def evict_after(
         self, elements: list[TimestampedValue[T]], size: int, window: W, evictor_context: _EvictorContext
     ) -> None:
-        """Delete from `elements`, which the window function has seen, what the next firing must not see."""
+        """Delete records from `elements` after the call of the window function, for the next firing."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"

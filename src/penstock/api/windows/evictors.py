@@ -1,4 +1,4 @@
-"""The evictors that come with penstock: by count, time, and difference to the last record.
+"""The built-in evictors: by count, by time, and by difference to the last record.
 
 Source: Flink docs, "Windows", Built-in Evictors.
 """
@@ -18,8 +18,8 @@ T = TypeVar("T")
 W = TypeVar("W", bound=Window)
 
 
-class _OnOneSide(Evictor[T, W]):
-    """Evicts before the window function, or after it."""
+class _BeforeOrAfter(Evictor[T, W]):
+    """Evicts either before or after the window function."""
 
     def __init__(self, do_evict_after: bool) -> None:
         self._do_evict_after = do_evict_after
@@ -27,27 +27,27 @@ class _OnOneSide(Evictor[T, W]):
     def evict_before(
         self, elements: list[TimestampedValue[T]], size: int, window: W, evictor_context: EvictorContext
     ) -> None:
-        """Evicts, unless it does so afterwards."""
+        """Evict, unless `do_evict_after` is set."""
         if not self._do_evict_after:
             self.evict(elements)
 
     def evict_after(
         self, elements: list[TimestampedValue[T]], size: int, window: W, evictor_context: EvictorContext
     ) -> None:
-        """Evicts, unless it has done so before."""
+        """Evict, if `do_evict_after` is set."""
         if self._do_evict_after:
             self.evict(elements)
 
     @abstractmethod
     def evict(self, elements: list[TimestampedValue[T]]) -> None:
-        """Delete from `elements` what is to be removed."""
+        """Delete records from `elements`."""
 
-    def _shown(self, what: object) -> str:
-        return f"{type(self).__name__}({what}{', after' if self._do_evict_after else ''})"
+    def _repr_with(self, setting: object) -> str:
+        return f"{type(self).__name__}({setting}{', after' if self._do_evict_after else ''})"
 
 
-class CountEvictor(_OnOneSide[T, W]):
-    """Keeps the last records, up to a number of them."""
+class CountEvictor(_BeforeOrAfter[T, W]):
+    """Keeps the last `max_count` records."""
 
     def __init__(self, max_count: int, do_evict_after: bool = False) -> None:
         super().__init__(do_evict_after)
@@ -55,19 +55,19 @@ class CountEvictor(_OnOneSide[T, W]):
 
     @staticmethod
     def of(max_count: int, do_evict_after: bool = False) -> CountEvictor[Any, Any]:
-        """Keeps the last `max_count` records. Raises ValueError if it is not positive."""
+        """Return an evictor that keeps the last `max_count` records. Raises ValueError if it is not positive."""
         return CountEvictor(max_count, do_evict_after)
 
     def evict(self, elements: list[TimestampedValue[T]]) -> None:
-        """Deletes from the front."""
+        """Delete the oldest records."""
         del elements[: max(0, len(elements) - self._max_count)]
 
     def __repr__(self) -> str:
-        return self._shown(self._max_count)
+        return self._repr_with(self._max_count)
 
 
-class TimeEvictor(_OnOneSide[T, W]):
-    """Keeps the records whose timestamp is less than a time before the highest one in the window."""
+class TimeEvictor(_BeforeOrAfter[T, W]):
+    """Keeps the records whose timestamps are less than `window_size` before the highest timestamp in the window."""
 
     def __init__(self, window_size: TimeLength, do_evict_after: bool = False) -> None:
         super().__init__(do_evict_after)
@@ -77,21 +77,21 @@ class TimeEvictor(_OnOneSide[T, W]):
 
     @staticmethod
     def of(window_size: TimeLength, do_evict_after: bool = False) -> TimeEvictor[Any, Any]:
-        """Keeps the last `window_size`. Raises ValueError if it is not positive."""
+        """Return an evictor that keeps the last `window_size` of time. Raises ValueError if it is not positive."""
         return TimeEvictor(window_size, do_evict_after)
 
     def evict(self, elements: list[TimestampedValue[T]]) -> None:
-        """Deletes what is too old; nothing if the records have no timestamps."""
+        """Delete records that are too old. Records without timestamps stay."""
         if elements and elements[0].has_timestamp():
             cutoff = max(element.timestamp for element in elements) - self._window_size_ms
             elements[:] = [element for element in elements if element.timestamp > cutoff]
 
     def __repr__(self) -> str:
-        return self._shown(f"{self._window_size_ms} ms")
+        return self._repr_with(f"{self._window_size_ms} ms")
 
 
-class DeltaEvictor(_OnOneSide[T, W]):
-    """Keeps the records whose difference to the last one is below a threshold."""
+class DeltaEvictor(_BeforeOrAfter[T, W]):
+    """Keeps the records whose difference to the last record is below a threshold."""
 
     def __init__(self, threshold: float, delta_function: Delta[T], do_evict_after: bool = False) -> None:
         super().__init__(do_evict_after)
@@ -100,17 +100,17 @@ class DeltaEvictor(_OnOneSide[T, W]):
 
     @staticmethod
     def of(threshold: float, delta_function: Delta[Any], do_evict_after: bool = False) -> DeltaEvictor[Any, Any]:
-        """Keeps what is less than `threshold` from the last record, by `delta_function(record, last)`.
+        """Return an evictor that keeps records whose `delta_function(record, last)` is below `threshold`.
 
-        Raises TypeError if `threshold` is not a number or `delta_function` neither a DeltaFunction nor a callable.
+        Raises TypeError if `threshold` is not a number, or `delta_function` is neither a DeltaFunction nor a callable.
         """
         return DeltaEvictor(threshold, delta_function, do_evict_after)
 
     def evict(self, elements: list[TimestampedValue[T]]) -> None:
-        """Deletes what is too far from the last record."""
+        """Delete records that differ too much from the last one."""
         if elements:
             last, delta, threshold = elements[-1].value, self._delta, self._threshold
             elements[:] = [element for element in elements if delta(element.value, last) < threshold]
 
     def __repr__(self) -> str:
-        return self._shown(self._threshold)
+        return self._repr_with(self._threshold)

@@ -1,4 +1,4 @@
-"""Session windows: they end when a key has had no record for the length of a gap. Two that touch are merged.
+"""Session windows: they end when a key has no record for the length of a gap. Sessions that touch are merged.
 
     gap 10, records at 0, 8, 30        sessions [0, 18) and [30, 40)
 
@@ -32,11 +32,11 @@ T = TypeVar("T")
 
 
 class SessionWindowTimeGapExtractor(ABC):
-    """How long a session stays open after a record; a plain callable will do as well."""
+    """Computes how long a session stays open after a record. A plain callable is accepted as well."""
 
     @abstractmethod
     def extract(self, element: Any) -> int:
-        """The gap after `element`, in milliseconds; more than 0."""
+        """Return the gap after `element`, in milliseconds; more than 0."""
 
 
 GapExtractor = SessionWindowTimeGapExtractor | Callable[[Any], int]
@@ -47,50 +47,53 @@ class _Sessions(MergingWindowAssigner[T, TimeWindow]):
         return f"{type(self).__name__}()"
 
     def merge_windows(self, windows: Iterable[TimeWindow], callback: MergeCallback[TimeWindow]) -> None:
-        """Windows that overlap or touch become one."""
+        """Merge windows that overlap or touch."""
         TimeWindow.merge_windows(windows, callback)
 
     def get_window_serializer(self) -> TypeSerializer[TimeWindow]:
-        """That of time windows."""
+        """Return the serializer of time windows."""
         return TimeWindowSerializer()
 
     def gap_ms(self, element: T) -> int:
-        """The gap after `element`, in milliseconds."""
+        """Return the gap after `element`, in milliseconds."""
         raise NotImplementedError
 
 
-def merge_if_they_touch(assigner: object) -> bool:
-    """Whether the windows of an assigner merge if they overlap or touch, as sessions do, and for no other reason."""
+def merges_exactly_if_touching(assigner: object) -> bool:
+    """Return whether the assigner merges windows exactly if they overlap or touch, as the built-in sessions do."""
     return getattr(type(assigner), "merge_windows", None) is _Sessions.merge_windows
 
 
 class _EventTimeSessions(_Sessions[T]):
     def assign_windows(self, element: T, timestamp: int, context: WindowAssignerContext) -> Collection[TimeWindow]:
-        """From the record's timestamp on, as long as the gap. Raises ProgramError if it has no timestamp."""
+        """Return a window of the gap's length from the record's timestamp on.
+
+        Raises ProgramError if the record has no timestamp.
+        """
         require_timestamp(timestamp)
         return [TimeWindow(timestamp, timestamp + self.gap_ms(element))]
 
     def get_default_trigger(self, env: Any) -> Trigger[T, TimeWindow]:
-        """Fires when the watermark passes the end of the session."""
+        """Return a trigger that fires when the watermark passes the end of the session."""
         return EventTimeTrigger()
 
     def is_event_time(self) -> bool:
-        """True."""
+        """Return True."""
         return True
 
 
 class _ProcessingTimeSessions(_Sessions[T]):
     def assign_windows(self, element: T, timestamp: int, context: WindowAssignerContext) -> Collection[TimeWindow]:
-        """From now on, as long as the gap."""
+        """Return a window of the gap's length from now on."""
         now = context.get_current_processing_time()
         return [TimeWindow(now, now + self.gap_ms(element))]
 
     def get_default_trigger(self, env: Any) -> Trigger[T, TimeWindow]:
-        """Fires when the clock passes the end of the session."""
+        """Return a trigger that fires when the clock passes the end of the session."""
         return ProcessingTimeTrigger()
 
     def is_event_time(self) -> bool:
-        """False."""
+        """Return False."""
         return False
 
 
@@ -104,7 +107,7 @@ class _StaticGap:
         return f"{type(self).__name__}({self._gap_ms} ms)"
 
     def gap_ms(self, element: Any) -> int:
-        """The gap, whatever the record."""
+        """Return the gap, the same for all records."""
         return self._gap_ms
 
 
@@ -122,7 +125,7 @@ class _DynamicGap:
         self._name = f"the gap extractor {getattr(extract, '__qualname__', type(extract).__name__)}"
 
     def gap_ms(self, element: Any) -> int:
-        """The gap after `element`, an int of ms or a length of time. Raises ValueError unless it is more than 0 ms."""
+        """Return the gap after `element`, in milliseconds. Raises ValueError unless it is more than 0."""
         gap = self._extract(element)
         if type(gap) is not int:
             gap = returned_milliseconds(gap, self._name)
@@ -136,42 +139,42 @@ class EventTimeSessionWindows(_StaticGap, _EventTimeSessions[T]):
 
     @staticmethod
     def with_gap(size: TimeLength) -> EventTimeSessionWindows[Any]:
-        """Sessions that end after `size` without a record."""
+        """Return sessions that end after `size` without a record."""
         return EventTimeSessionWindows(size)
 
     @staticmethod
     def with_dynamic_gap(extractor: GapExtractor) -> DynamicEventTimeSessionWindows[Any]:
-        """Sessions whose gap depends on the record."""
+        """Return sessions whose gap depends on the record: an int (ms) or a length of time."""
         return DynamicEventTimeSessionWindows(extractor)
 
 
 class ProcessingTimeSessionWindows(_StaticGap, _ProcessingTimeSessions[T]):
-    """Sessions by the clock. Raises ValueError if the gap is not positive."""
+    """Sessions by processing time. Raises ValueError if the gap is not positive."""
 
     @staticmethod
     def with_gap(size: TimeLength) -> ProcessingTimeSessionWindows[Any]:
-        """Sessions that end after `size` without a record."""
+        """Return sessions that end after `size` without a record."""
         return ProcessingTimeSessionWindows(size)
 
     @staticmethod
     def with_dynamic_gap(extractor: GapExtractor) -> DynamicProcessingTimeSessionWindows[Any]:
-        """Sessions whose gap depends on the record."""
+        """Return sessions whose gap depends on the record: an int (ms) or a length of time."""
         return DynamicProcessingTimeSessionWindows(extractor)
 
 
 class DynamicEventTimeSessionWindows(_DynamicGap, _EventTimeSessions[T]):
-    """Sessions by the records' timestamps, with a gap for each record."""
+    """Sessions by the records' timestamps, with a gap that depends on the record."""
 
     @staticmethod
     def with_dynamic_gap(extractor: GapExtractor) -> DynamicEventTimeSessionWindows[Any]:
-        """Sessions whose gap depends on the record."""
+        """Return sessions whose gap depends on the record: an int (ms) or a length of time."""
         return DynamicEventTimeSessionWindows(extractor)
 
 
 class DynamicProcessingTimeSessionWindows(_DynamicGap, _ProcessingTimeSessions[T]):
-    """Sessions by the clock, with a gap for each record."""
+    """Sessions by processing time, with a gap that depends on the record."""
 
     @staticmethod
     def with_dynamic_gap(extractor: GapExtractor) -> DynamicProcessingTimeSessionWindows[Any]:
-        """Sessions whose gap depends on the record."""
+        """Return sessions whose gap depends on the record: an int (ms) or a length of time."""
         return DynamicProcessingTimeSessionWindows(extractor)

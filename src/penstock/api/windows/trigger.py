@@ -1,4 +1,4 @@
-"""What a trigger is: it decides when a window emits its result. Source: Flink docs, "Windows", Triggers."""
+"""The interface of triggers. Source: Flink docs, "Windows", Triggers."""
 
 from __future__ import annotations
 
@@ -15,40 +15,40 @@ W = TypeVar("W", bound=Window)
 
 
 class TriggerResult(enum.Enum):
-    """What happens to a window now. Nothing is emitted for an empty one."""
+    """The decision of a trigger. An empty window emits nothing."""
 
     CONTINUE = (False, False)
-    """Nothing."""
+    """Do nothing."""
     FIRE_AND_PURGE = (True, True)
-    """It emits its result and its contents are dropped."""
+    """Emit the result and drop the contents."""
     FIRE = (True, False)
-    """It emits its result and keeps its contents."""
+    """Emit the result and keep the contents."""
     PURGE = (False, True)
-    """Its contents are dropped, without a result."""
+    """Drop the contents without a result."""
 
     def is_fire(self) -> bool:
-        """Whether the window emits its result."""
+        """Return whether the window emits its result."""
         return self.value[0]
 
     def is_purge(self) -> bool:
-        """Whether its contents are dropped."""
+        """Return whether the contents are dropped."""
         return self.value[1]
 
 
 class TriggerContext(ABC):
-    """Time, timers and state of the key and window for which the trigger was called. Times are milliseconds."""
+    """Time, timers and state of the current key and window. Times are milliseconds."""
 
     @abstractmethod
     def get_current_processing_time(self) -> int:
-        """The wall clock, in milliseconds since the epoch."""
+        """Return the processing time, in milliseconds since the epoch."""
 
     @abstractmethod
     def get_metric_group(self) -> MetricGroup:
-        """Where the trigger may register metrics."""
+        """Return the group for the trigger's metrics."""
 
     @abstractmethod
     def get_current_watermark(self) -> int:
-        """The event time of the subtask."""
+        """Return the current watermark of the subtask, in milliseconds."""
 
     @abstractmethod
     def register_processing_time_timer(self, time: int) -> None:
@@ -60,62 +60,62 @@ class TriggerContext(ABC):
 
     @abstractmethod
     def delete_processing_time_timer(self, time: int) -> None:
-        """Delete that timer of this window, if there is one."""
+        """Delete the window's timer for `time`, if there is one."""
 
     @abstractmethod
     def delete_event_time_timer(self, time: int) -> None:
-        """Delete that timer of this window, if there is one."""
+        """Delete the window's timer for `time`, if there is one."""
 
     @abstractmethod
     def get_partitioned_state(self, state_descriptor: StateDescriptor) -> Any:
-        """State of the trigger, of this key and window."""
+        """Return the trigger's state of the current key and window."""
 
 
 class OnMergeContext(TriggerContext):
-    """What `on_merge` is given; the window is the result of the merge."""
+    """The context of `on_merge`. Its window is the result of the merge."""
 
     @abstractmethod
     def merge_partitioned_state(self, state_descriptor: StateDescriptor) -> None:
-        """Merge that state of all windows merged into that of the new one.
+        """Merge this state of all merged windows into the state of the new one.
 
-        Raises ProgramError unless the state can be merged: reducing, aggregating and list state can.
+        Raises ProgramError unless it is a reducing, aggregating or list state.
         """
 
 
-# Inside of Trigger the plain names are those of its attributes.
+# Aliases, because inside Trigger the plain names refer to its attributes.
 _TriggerContext: TypeAlias = TriggerContext
 _OnMergeContext: TypeAlias = OnMergeContext
 
 
 class Trigger(ABC, Generic[T, W]):
-    """Decides when windows emit their results. Holds no state itself: one object serves all keys and windows."""
+    """Decides when windows emit their results. One object serves all keys and windows, so it must have no state."""
 
     TriggerContext = TriggerContext
     OnMergeContext = OnMergeContext
 
     @abstractmethod
     def on_element(self, element: T, timestamp: int, window: W, ctx: _TriggerContext) -> TriggerResult:
-        """A record was added to the window."""
+        """Decide after a record was added to the window."""
 
     @abstractmethod
     def on_processing_time(self, time: int, window: W, ctx: _TriggerContext) -> TriggerResult:
-        """A processing-time timer of the window is due."""
+        """Decide when a processing-time timer of the window fires."""
 
     @abstractmethod
     def on_event_time(self, time: int, window: W, ctx: _TriggerContext) -> TriggerResult:
-        """An event-time timer of the window is due."""
+        """Decide when an event-time timer of the window fires."""
 
     def can_merge(self) -> bool:
-        """Whether `on_merge` is implemented, so that windows may merge."""
+        """Return whether merging windows can have this trigger: it implements `on_merge`."""
         return False
 
     @abstractmethod
     def on_merge(self, window: W, ctx: _OnMergeContext) -> None:
-        """Windows were merged into `window`."""
+        """Combine state and timers of the windows that were merged into `window`."""
 
     @abstractmethod
     def clear(self, window: W, ctx: _TriggerContext) -> None:
-        """The window is removed: delete its timers and state."""
+        """Delete the timers and state of a window that is removed."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"

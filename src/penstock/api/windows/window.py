@@ -1,4 +1,4 @@
-"""Windows: the buckets into which the records of a key are grouped. Source: Flink docs, "Windows"."""
+"""Windows: groups of records of a key. Source: Flink docs, "Windows"."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from penstock.common.types.whole_numbers import as_int
 
 
 class Window(ABC):
-    """A bucket of records. Hashable: together with the key it names the state of the bucket."""
+    """A group of records. It is hashable: the key and the window identify the group's state."""
 
     __slots__ = ()
 
     @abstractmethod
     def max_timestamp(self) -> int:
-        """The largest timestamp (ms) that still belongs here; results of the window carry it."""
+        """Return the largest timestamp (ms) in the window. Results of the window have this timestamp."""
 
 
 W = TypeVar("W", bound=Window)
@@ -30,11 +30,11 @@ class MergeCallback(ABC, Generic[W]):
 
     @abstractmethod
     def merge(self, to_be_merged: Iterable[W], merge_result: W) -> None:
-        """`to_be_merged` become `merge_result`."""
+        """Merge the windows `to_be_merged` into `merge_result`."""
 
 
 def _whole(what: str, number: Any) -> int:
-    """An int of Python's: a window is a part of the names of state, in which equal numbers have equal bytes."""
+    """Return a Python int: windows are parts of state names, where equal numbers must have equal bytes."""
     whole = as_int(number)
     if whole is None:
         raise TypeError(f"the {what} of a window must be an int, got {number!r:.80}")
@@ -45,14 +45,18 @@ def _whole(what: str, number: Any) -> int:
 class TimeWindow(tuple[int, int], Window):
     """The time from `start` to before `end`, in milliseconds. Ordered by start, then by end.
 
-    A tuple underneath: windows are hashed and compared for every record, and tuples do it without a call into Python.
+    It is a tuple, because windows are hashed and compared for every record, which tuples do without a call of Python
+    code.
     """
 
     __slots__ = ()
     _fields = ("start", "end")
 
     def __new__(cls, start: int, end: int) -> TimeWindow:
-        """The window from `start` (inclusive) to `end` (exclusive). Raises TypeError unless both are whole numbers."""
+        """Create the window from `start` (inclusive) to `end` (exclusive).
+
+        Raises TypeError unless both are integers.
+        """
         if type(start) is not int or type(end) is not int:
             start, end = _whole("start", start), _whole("end", end)
         return tuple.__new__(cls, (start, end))
@@ -67,31 +71,31 @@ class TimeWindow(tuple[int, int], Window):
         return f"TimeWindow(start={self[0]}, end={self[1]})"
 
     def max_timestamp(self) -> int:
-        """Last millisecond of the window (ms): the end of time at the latest, when all that is left fires.
+        """Return the last millisecond of the window, at most MAX_TIMESTAMP, at which all remaining windows fire.
 
-        Flink's window of a record close to the end of time has an end before its start, and the record counts as late.
+        In Flink the end overflows for records close to MAX_TIMESTAMP, and these records count as late.
         """
         return min(self[1] - 1, MAX_TIMESTAMP)
 
     def intersects(self, other: TimeWindow) -> bool:
-        """Whether the two overlap or touch."""
+        """Return whether the two overlap or touch."""
         return self[0] <= other[1] and self[1] >= other[0]
 
     def cover(self, other: TimeWindow) -> TimeWindow:
-        """The smallest window that holds both."""
+        """Return the smallest window that contains both."""
         return TimeWindow(min(self[0], other[0]), max(self[1], other[1]))
 
     @staticmethod
     def get_window_start_with_offset(timestamp: int, offset: int, window_size: int) -> int:
-        """Start of the window of `window_size` ms that contains `timestamp`, if windows start at `offset`.
+        """Return the start of the window of `window_size` ms that contains `timestamp`, if windows start at `offset`.
 
-        Right for timestamps before the epoch too.
+        The result is also right for timestamps before the epoch.
         """
         return timestamp - (timestamp - offset) % window_size
 
     @staticmethod
     def merge_windows(windows: Iterable[TimeWindow], callback: MergeCallback[TimeWindow]) -> None:
-        """Call `callback` for each set of two windows or more that overlap or touch, with their cover."""
+        """Call `callback` for each set of two or more windows that overlap or touch, with their cover."""
         group: set[TimeWindow] = set()
         cover: TimeWindow | None = None
         for window in sorted(windows):
@@ -108,7 +112,7 @@ class TimeWindow(tuple[int, int], Window):
 
 @stored_as("count-window", fields=lambda window: (window.id,))
 class CountWindow(Window):
-    """A window of a number of records. `id` counts the windows of a key, from 0."""
+    """A window of a number of records. `id` numbers the windows of a key, from 0."""
 
     __slots__ = ("id",)
 
@@ -116,7 +120,7 @@ class CountWindow(Window):
         self.id = id if type(id) is int else _whole("id", id)
 
     def max_timestamp(self) -> int:
-        """The end of time: such a window does not end by time."""
+        """Return MAX_TIMESTAMP: the window does not end by time."""
         return MAX_TIMESTAMP
 
     def __eq__(self, other: object) -> bool:
@@ -131,17 +135,17 @@ class CountWindow(Window):
 
 @stored_as("global-window", fields=lambda window: ())
 class GlobalWindow(Window):
-    """The one window of all records of a key."""
+    """The single window of all records of a key."""
 
     __slots__ = ()
 
     @staticmethod
     def get() -> GlobalWindow:
-        """The window; all are equal."""
+        """Return the window. All instances are equal."""
         return _GLOBAL
 
     def max_timestamp(self) -> int:
-        """The end of time."""
+        """Return MAX_TIMESTAMP."""
         return MAX_TIMESTAMP
 
     def __eq__(self, other: object) -> bool:

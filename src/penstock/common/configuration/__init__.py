@@ -48,7 +48,7 @@ class Configuration:
         return configuration
 
     def get(self, option: ConfigOption[T]) -> T:
-        """Return the value of an option: its own key, else its fallback keys in order, else its default."""
+        """Return the value of an option: of its own key, else of its fallback keys in order, else its default."""
         key = self._key_of(option)
         return option.default if key is None else self._parse(key, option.value_type)
 
@@ -96,7 +96,7 @@ class Configuration:
 
     @staticmethod
     def parse_list_value(value: str | None) -> list[str]:
-        """Parse a list written in YAML, or as `a;b`, whose parts are not changed; [] for empty text, and None."""
+        """Parse a list written in YAML or as `a;b`; empty text and None give []. Parts of `a;b` keep their spaces."""
         if not value:
             return []
         return parse_list(value) if value.lstrip().startswith(("[", "- ")) else value.split(";")
@@ -145,7 +145,7 @@ class Configuration:
         return set(self._entries)
 
     def add_all_to_dict(self, target_dict: dict[str, str]) -> None:
-        """Write all settings into `target_dict`, as text: a configuration keeps no types (PyFlink's does)."""
+        """Write all settings into `target_dict` as text, where PyFlink's configuration keeps the types of values."""
         target_dict.update(self._entries)
 
     def add_all(self, other: Configuration, prefix: str | None = None) -> Configuration:
@@ -177,13 +177,13 @@ class Configuration:
         return hash(frozenset(self._entries.items()))
 
     def __str__(self) -> str:
-        return f"{{{', '.join(f'{key}={value}' for key, value in self._shown().items())}}}"
+        return f"{{{', '.join(f'{key}={value}' for key, value in self._redacted().items())}}}"
 
     def __repr__(self) -> str:
-        return f"Configuration({self._shown()!r})"
+        return f"Configuration({self._redacted()!r})"
 
-    def _shown(self) -> dict[str, str]:
-        """The settings, without passwords and the like. Source: Flink, GlobalConfiguration.isSensitive."""
+    def _redacted(self) -> dict[str, str]:
+        """Return the settings, with stars for secrets. Source: Flink, GlobalConfiguration.isSensitive."""
         return {key: _HIDDEN if _is_sensitive(key) else value for key, value in self._entries.items()}
 
 

@@ -1,4 +1,4 @@
-"""The options of the autoscaler, with the keys and defaults of Flink's.
+"""The options of the autoscaler, with Flink's keys and defaults.
 
 One default differs: `job.autoscaler.restart.time` is 10 s, since a job is rescaled in its running session. Source:
 Flink Kubernetes Operator docs, "Autoscaler", "Configuration".
@@ -19,7 +19,7 @@ SCALING_ENABLED = option("job.autoscaler.scaling.enabled", BooleanType(), True)
 """Whether the autoscaler rescales the job; false: it only reports which parallelism it would choose."""
 
 STABILIZATION_INTERVAL = option("job.autoscaler.stabilization.interval", DurationType(), 5 * _MINUTE_MS)
-"""Time after a start of tasks that is left out of the measurements."""
+"""Time after the start of tasks during which load is not measured."""
 
 METRICS_WINDOW = option("job.autoscaler.metrics.window", DurationType(least_ms=1), 15 * _MINUTE_MS)
 """Time over which load is measured. The autoscaler decides only when the window is full."""
@@ -30,7 +30,7 @@ UTILIZATION_TARGET = option(
 """Share of its time in which a subtask should be busy."""
 
 UTILIZATION_BOUNDARY = option("job.autoscaler.target.utilization.boundary", FloatType(least=0), 0.3)
-"""The parallelism stays as it is while the utilization differs from the target by at most this."""
+"""The parallelism does not change while the utilization differs from the target by at most this."""
 
 UTILIZATION_MAX = option("job.autoscaler.utilization.max", FloatType(), None)
 """Above this utilization an operator gets more subtasks. Not set: target plus boundary."""
@@ -44,14 +44,14 @@ SCALE_DOWN_INTERVAL = option(
     60 * _MINUTE_MS,
     fallback_keys=("job.autoscaler.scale-up.grace-period",),
 )
-"""An operator gets fewer subtasks if it needed fewer during all of this time: as many as it needed at most. 0: at
-once."""
+"""An operator gets fewer subtasks if it needed fewer during all of this time: the largest number that it needed.
+0: immediately."""
 
 MAX_SCALE_DOWN_FACTOR = option("job.autoscaler.scale-down.max-factor", FloatType(least=0), 0.6)
-"""Largest share of the subtasks of an operator that is removed at once. 1: no limit."""
+"""Largest share of the subtasks of an operator that one rescaling removes. 1: no limit."""
 
 MAX_SCALE_UP_FACTOR = option("job.autoscaler.scale-up.max-factor", FloatType(least=0), 100_000.0)
-"""Largest number of subtasks that is added to an operator at once, as a multiple of its subtasks."""
+"""Largest number of subtasks that one rescaling adds to an operator, as a multiple of its subtasks."""
 
 VERTEX_MIN_PARALLELISM = option("job.autoscaler.vertex.min-parallelism", IntegerType(least=1), 1)
 """The lowest parallelism that the autoscaler chooses."""
@@ -75,15 +75,15 @@ EFFECTIVENESS_DETECTION_ENABLED = option("job.autoscaler.scaling.effectiveness.d
 """Whether an operator gets no further subtasks if the last ones were not effective."""
 
 EFFECTIVENESS_THRESHOLD = option("job.autoscaler.scaling.effectiveness.threshold", FloatType(), 0.1)
-"""Subtasks are not effective if they bring less than this share of the expected increase."""
+"""Subtasks are not effective if the throughput grows by less than this share of the expected increase."""
 
 SCALING_EVENT_INTERVAL = option("job.autoscaler.scaling.event.interval", DurationType(), 30 * _MINUTE_MS)
-"""Interval at which a message about a change that is not possible may be repeated."""
+"""Shortest interval between messages about the same impossible change."""
 
 BUSY_TIME_AGGREGATOR = option(
     "job.autoscaler.metrics.busy-time.aggregator", EnumType(MetricAggregator), MetricAggregator.MAX
 )
-"""Which load counts for an operator. MAX: that of the busiest subtask. AVG: the mean. MIN: the lowest."""
+"""Which load represents an operator. MAX: the load of its busiest subtask. AVG: the mean. MIN: the lowest."""
 
 KEY_GROUP_ADJUST_MODE = option(
     "job.autoscaler.scaling.key-group.partitions.adjust.mode",

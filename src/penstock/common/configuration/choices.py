@@ -9,7 +9,8 @@ class RuntimeExecutionMode(enum.Enum):
     """Execution mode of a DataStream program. Source: Flink docs, "Execution Mode (Batch/Streaming)"."""
 
     STREAMING = 0
-    """All tasks run at once; results are emitted continuously; event time follows watermarks; checkpoints are taken."""
+    """All tasks run at the same time, results are emitted continuously, watermarks advance event time, and the job can
+    take checkpoints."""
     BATCH = 1
     """Stages run one after another; bounded sources only; event time does not advance before the end of the input."""
     AUTOMATIC = 2
@@ -26,39 +27,39 @@ class CheckpointingMode(enum.Enum):
 
 
 class ExternalizedCheckpointRetention(enum.Enum):
-    """Retention of the checkpoints of a canceled job. Those of a failed job are always retained, unlike in Flink."""
+    """Retention of the checkpoints of a canceled job. Unlike in Flink, a failed job always keeps its checkpoints."""
 
     DELETE_ON_CANCELLATION = 0
     """Checkpoints are deleted."""
     RETAIN_ON_CANCELLATION = 1
-    """Checkpoints are retained until you delete them: the job can be restored from the latest."""
+    """Checkpoints are retained until you delete them, and the job can be restored from the latest."""
     NO_EXTERNALIZED_CHECKPOINTS = 2
     """Checkpoints are deleted, as with DELETE_ON_CANCELLATION. The default."""
 
 
 class PriorityQueueStateType(enum.Enum):
-    """Where timers are kept with RocksDB. Source: Flink, EmbeddedRocksDBStateBackend.PriorityQueueStateType."""
+    """Where the RocksDB backend keeps timers. Source: Flink, EmbeddedRocksDBStateBackend.PriorityQueueStateType."""
 
     HEAP = "HEAP"
     """In memory, as Python objects."""
     ROCKSDB = "ROCKSDB"
-    """In RocksDB, except those that fire next."""
+    """In RocksDB, except the timers that fire next."""
 
 
 class FailoverStrategy(enum.Enum):
     """The option `jobmanager.execution.failover-strategy`. Source: Flink docs, "Task Failure Recovery"."""
 
     REGION = "region"
-    """The pipelined region that failed: all tasks connected with the failed one. Other regions keep running."""
+    """Restart the pipelined region that failed: all tasks connected with the failed one. Other regions keep running."""
     FULL = "full"
-    """All tasks of the job."""
+    """Restart all tasks of the job."""
 
 
 class SchedulerType(enum.Enum):
     """The option `jobmanager.scheduler`. Source: Flink docs, "Elastic Scaling"."""
 
     DEFAULT = "default"
-    """The job runs with the parallelism of its program, or does not run."""
+    """The job runs only with the parallelism of its program."""
     ADAPTIVE = "adaptive"
     """The job runs with fewer subtasks if there are fewer slots."""
     ADAPTIVEBATCH = "adaptivebatch"
@@ -73,7 +74,10 @@ class SchedulerExecutionMode(enum.Enum):
 
 
 class HighAvailabilityMode(enum.Enum):
-    """The option `high-availability.type`. Source: Flink docs, "High Availability"; FILESYSTEM is penstock's own."""
+    """The option `high-availability.type`. Source: Flink docs, "High Availability".
+
+    FILESYSTEM exists only in penstock.
+    """
 
     NONE = "none"
     """The process that holds a lock on this machine leads."""
@@ -82,7 +86,7 @@ class HighAvailabilityMode(enum.Enum):
     KUBERNETES = "kubernetes"
     """Pods elect a leader by a Kubernetes Lease."""
     FILESYSTEM = "filesystem"
-    """Processes elect a leader by a lease in a folder that all of them share."""
+    """Processes elect a leader by a lease in a shared folder."""
 
 
 class MetricAggregator(enum.Enum):
@@ -109,7 +113,7 @@ class ClosureCleanerLevel(enum.Enum):
 
 
 class LogLevel(enum.Enum):
-    """Levels of logs, with the names of Flink and Log4j; WARNING is Python's name of WARN."""
+    """Levels of logs, with the names of Flink and Log4j. WARNING is Python's name for WARN."""
 
     TRACE = 5
     DEBUG = 10
@@ -126,4 +130,4 @@ class SparkTransport(enum.Enum):
     """The slot's thread reads and writes the pipes of its worker directly. This is faster, but uses private parts of
     PySpark. If these differ from what penstock expects, it logs a warning and uses ITERATORS."""
     ITERATORS = "iterators"
-    """PySpark reads and writes, and the slot takes batches from its iterator: slower, by PySpark's public interface."""
+    """PySpark reads and writes, and the slot consumes its iterator: slower, but only by PySpark's public interface."""

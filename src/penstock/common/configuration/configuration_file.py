@@ -1,6 +1,6 @@
-"""Settings from a YAML file, as Flink reads them from config.yaml.
+"""Settings from a YAML file, like Flink's config.yaml.
 
-Nested keys are joined by dots, so `state: {backend: {type: rocksdb}}` and `state.backend.type: rocksdb` are one
+Nested keys are joined by dots: `state: {backend: {type: rocksdb}}` and `state.backend.type: rocksdb` are the same
 setting. Source: Flink docs, "Configuration", Flink Configuration File.
 """
 
@@ -22,7 +22,7 @@ FILE_NAME = "config.yaml"
 
 
 def default_configuration() -> Configuration:
-    """Return the settings in `$PENSTOCK_CONF_DIR/config.yaml`; none if the variable is not set, or empty.
+    """Return the settings in `$PENSTOCK_CONF_DIR/config.yaml`, or no settings if the variable is not set or empty.
 
     Raises ConfigurationError if the file can't be read.
     """
@@ -31,7 +31,7 @@ def default_configuration() -> Configuration:
 
 
 def read_configuration(path: str | os.PathLike[str]) -> Configuration:
-    """Return the settings in a YAML file. Raises ConfigurationError if it can't be read, or is not YAML of settings."""
+    """Return the settings in a YAML file. Raises ConfigurationError if it can't be read or does not have settings."""
     # Imported here, not at the top: most programs have no such file.
     import yaml
 
@@ -57,5 +57,5 @@ def _settings_in(content: Mapping[Any, Any], before: str) -> Iterator[tuple[str,
         if isinstance(value, dict) and value:
             yield from _settings_in(value, f"{before}{key}.")
         elif value is not None:
-            # YAML takes a date or 1:30 for what it looks like; settings are text.
+            # YAML parses dates, which as a setting are text.
             yield f"{before}{key}", str(value) if isinstance(value, datetime.date) else value

@@ -1,10 +1,10 @@
-"""The options of high availability: how a cluster elects its leader, and where its jobs are kept.
+"""The options of high availability: how a cluster elects its leader, and where it stores its jobs.
 
-Keys are Flink's, except `high-availability.filesystem.*` and `high-availability.kubernetes.api-server`. Some defaults
-differ: the session timeout is 6 s, not 60 s, because the jobs of a lost leader stand still meanwhile; `path.root` is
-/penstock, so that a Flink cluster in the same ensemble is separate; and a leader in Kubernetes stops leading before its
-Lease expires, with the times of client-go. Source: Flink docs, "Configuration", High Availability; client-go,
-leaderelection.
+The keys are Flink's, except `high-availability.filesystem.*` and `high-availability.kubernetes.api-server`. Some
+defaults differ: the session timeout is 6 s instead of 60 s, because the jobs of a lost leader stand still meanwhile;
+`path.root` is /penstock, to be separate from a Flink cluster in the same ensemble; and a leader in Kubernetes stops
+leading before its Lease expires, with the ratios of client-go. Source: Flink docs, "Configuration", High Availability;
+client-go, leaderelection.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ CLUSTER_ID = option(
 STORAGE_DIRECTORY = option(
     "high-availability.storageDir", TextType(), None, fallback_keys=("high-availability.zookeeper.storageDir",)
 )
-"""Folder of the cluster's jobs, at the same path on all machines that may lead. ZooKeeper or Kubernetes holds pointers
-into it."""
+"""Folder of the cluster's jobs, at the same path on all machines that may lead. ZooKeeper or Kubernetes stores pointers
+to its files."""
 
 ZOOKEEPER_QUORUM = option("high-availability.zookeeper.quorum", TextType(), None)
 """The ZooKeeper servers: HOST:PORT, separated by commas."""
@@ -48,7 +48,8 @@ ZOOKEEPER_SESSION_TIMEOUT = option(
     6_000,
     fallback_keys=("zookeeper.session-timeout",),
 )
-"""How long a leader may be silent until another process leads. ZooKeeper servers allow 2 to 20 of their ticks."""
+"""Time without a sign of the leader after which another process leads. ZooKeeper servers allow 2 to 20 of their
+ticks."""
 
 ZOOKEEPER_CONNECTION_TIMEOUT = option(
     "high-availability.zookeeper.client.connection-timeout", DurationType(least_ms=1), 15_000
@@ -59,11 +60,11 @@ LEASE_DURATION = option("high-availability.filesystem.lease-duration", DurationT
 """How long a lease in the shared folder is valid without a renewal. Then another process leads."""
 
 KUBERNETES_NAMESPACE = option("kubernetes.namespace", TextType(), None)
-"""Namespace of the Lease and the ConfigMap of a cluster. Not set: that of the pod, else `default`."""
+"""Namespace of the Lease and the ConfigMap of a cluster. Not set: the pod's namespace, or `default`."""
 
 KUBERNETES_API_SERVER = option("high-availability.kubernetes.api-server", TextType(), None)
-"""The API server for processes outside a pod: http://127.0.0.1:8001 with kubectl proxy. Not set: that of the pod's
-cluster, with the token of its service account."""
+"""The API server for processes outside a pod: http://127.0.0.1:8001 with kubectl proxy. Not set: the API server of the
+pod's cluster, with the token of its service account."""
 
 KUBERNETES_LEASE_DURATION = option(
     "high-availability.kubernetes.leader-election.lease-duration", DurationType(least_ms=1000), 8_000

@@ -1,4 +1,4 @@
-"""Settings compared with the options that there are: unknown keys, misspelt ones, values of another type."""
+"""Checks of settings: unknown keys, misspelled keys, values of the wrong type."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ _OPTIONS_BY_KEY = {key: option for option in ALL_OPTIONS for key in (option.key,
 
 _TYPING_MISTAKES_MAX = 2
 _SHORT_PART = 5
-_FAR = 1_000
+_NOT_SIMILAR = 1_000
 
 
 def closest(key: str, among: Iterable[str] = _OPTIONS_BY_KEY) -> list[str]:
     """Return the known keys of which `key` may be a misspelling, nearest first.
 
-    These are within an edit distance of two, in the whole key or in each of its parts; in one, where a part is short.
-    Case, and `_` in place of `-`, are ignored.
+    The edit distance is at most two, for the whole key or for each of its parts (for short parts: one). Case and `_` in
+    place of `-` are ignored.
     """
     spelled = _spelled_plainly(key)
     distances = ((_distance(spelled, known), known) for known in among)
-    return [known for distance, known in sorted(distances) if distance < _FAR]
+    return [known for distance, known in sorted(distances) if distance < _NOT_SIMILAR]
 
 
 def check_keys(configuration: Configuration) -> list[str]:
-    """Find settings without effect. Returns the keys that are unknown.
+    """Return the keys that are unknown, such as options of Flink that penstock does not have. They have no effect.
 
-    Keys of Spark (`spark.…`) are accepted. Raises ConfigurationError for a key that is close to a known one, and so
-    probably misspelt; Flink's keys that penstock does not use are only reported.
+    Keys of Spark (`spark.…`) are accepted. Raises ConfigurationError for a key that is close to a known one and
+    therefore probably misspelled.
     """
     unknown = []
     for key in sorted(configuration.key_set()):
@@ -45,7 +45,7 @@ def check_keys(configuration: Configuration) -> list[str]:
 
 
 def check_values(configuration: Configuration) -> None:
-    """Parse every known option. Raises ConfigurationError for the first value that does not have its option's type."""
+    """Parse all known options. Raises ConfigurationError for the first value that does not have its option's type."""
     for option in ALL_OPTIONS:
         configuration.get(option)
 
@@ -55,21 +55,21 @@ def _spelled_plainly(key: str) -> str:
 
 
 def _distance(left: str, right: str) -> int:
-    if left != right and _of_either_limit(left) == _of_either_limit(right):
-        # A setting of its own.
-        return _FAR
+    if left != right and _without_min_or_max(left) == _without_min_or_max(right):
+        # Flink has both keys: `min` and `max` are not misspellings of each other.
+        return _NOT_SIMILAR
     whole = _typing_mistakes(left, right)
     if whole <= _TYPING_MISTAKES_MAX:
         return whole
     parts = left.split("."), right.split(".")
     if len(parts[0]) != len(parts[1]):
-        return _FAR
+        return _NOT_SIMILAR
     mistakes = [_typing_mistakes(one, other) for one, other in zip(*parts, strict=True)]
     allowed = [_TYPING_MISTAKES_MAX if len(part) > _SHORT_PART else 1 for part in parts[1]]
-    return sum(mistakes) if all(m <= a for m, a in zip(mistakes, allowed, strict=True)) else _FAR
+    return sum(mistakes) if all(m <= a for m, a in zip(mistakes, allowed, strict=True)) else _NOT_SIMILAR
 
 
-def _of_either_limit(key: str) -> str:
+def _without_min_or_max(key: str) -> str:
     return re.sub(r"\b(min|max)\b", "limit", key)
 
 

@@ -73,7 +73,7 @@ GLOBAL_JOB_PARAMETERS = option("pipeline.global-job-parameters", MapType(), {})
 """Parameters that functions read with `get_job_parameter`."""
 
 
-# Functions and values in Java: penstock reports them when they are set, and ignores them, as all values are Python's
+# Functions and values in Java. If they are set, penstock reports and ignores them, because all values are Python's.
 
 CLOSURE_CLEANER_LEVEL = option(
     "pipeline.closure-cleaner-level", EnumType(ClosureCleanerLevel), ClosureCleanerLevel.RECURSIVE
@@ -90,16 +90,16 @@ FORCE_AVRO = option("pipeline.force-avro", BooleanType(), False)
 # What travels with the program
 
 PYTHON_FILES = option("python.files", TextType(), None)
-"""Modules, folders, and archives or wheels of modules, separated by commas. They are sent to the workers, which can
-import them. `env.add_python_file` adds to it."""
+"""Modules, folders, and archives or wheels of modules, separated by commas. They are sent to the workers, where they
+can be imported. `env.add_python_file` adds to the list."""
 
 PYTHON_ARCHIVES = option("python.archives", TextType(), None)
 """Archives, separated by commas, that are extracted in the working directory of the workers. Each gets a folder with
-its own name, or TARGET if it is written ARCHIVE#TARGET. `env.add_python_archive` adds to it."""
+its own name, or TARGET if it is written ARCHIVE#TARGET. `env.add_python_archive` adds to the list."""
 
 PYTHON_REQUIREMENTS = option("python.requirements", TextType(), None)
 """A file of requirements that workers install with pip. FILE#FOLDER: pip uses only the packages in that folder, which
-is sent with the job. `env.set_python_requirements` sets it."""
+is sent with the job. `env.set_python_requirements` sets this option."""
 
 CACHED_FILES = option("pipeline.cached-files", TextType(), None)
 """Named files and folders that are sent with the job for its functions: `env.register_cached_file`. Written as in
@@ -115,7 +115,7 @@ RUNTIME_MODE = option("execution.runtime-mode", EnumType(RuntimeExecutionMode), 
 """AUTOMATIC: BATCH if all sources are bounded, else STREAMING."""
 
 SORTED_INPUTS_MEMORY = option("execution.sorted-inputs.memory", MemorySizeType(), 128 << 20)
-"""Estimated size of what each task sorts in memory in BATCH. Larger inputs are sorted on local disk."""
+"""Estimated size up to which a task sorts its input in memory in BATCH. Larger inputs are sorted on local disk."""
 
 BUFFER_TIMEOUT_ENABLED = option("execution.buffer-timeout.enabled", BooleanType(), True)
 """Whether a buffer is sent after the interval; false: it is sent only when it is full."""
@@ -155,8 +155,8 @@ TASK_SLOTS = option("taskmanager.numberOfTaskSlots", IntegerType(least=1), None)
 on a local master with more slots per level than 16 or the number of cores, the slots share that many processes."""
 
 RECORD_SIZE_MAX = option("penstock.network.max-record-size", MemorySizeType(), 64 << 20)
-"""Largest size of a pickled record. A larger one fails the job where it leaves its task: Spark's JVM would allocate
-nine times its size, and keep it."""
+"""Largest size of a pickled record. A larger record fails the job when it leaves its task, because Spark's JVM would
+allocate nine times its size, and keep that memory."""
 
 SLOT_REQUEST_TIMEOUT = option("slot.request.timeout", DurationType(), 300_000)
 """How long a job on a cluster waits for slots when it starts or restarts. Executors register some time after the
@@ -193,7 +193,7 @@ CHECKPOINT_RETENTION = option(
     EnumType(ExternalizedCheckpointRetention),
     ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS,
 )
-"""Whether checkpoints are retained when the job is canceled. Those of a failed job always are."""
+"""Whether checkpoints are retained when the job is canceled. A failed job always retains its checkpoints."""
 
 UNALIGNED_CHECKPOINTS = option(
     "execution.checkpointing.unaligned.enabled",
@@ -212,10 +212,10 @@ ALIGNED_CHECKPOINT_TIMEOUT = option(
     0,
     fallback_keys=("execution.checkpointing.alignment-timeout",),
 )
-"""Age at which a checkpoint whose barriers still wait becomes unaligned."""
+"""Age at which a checkpoint whose barriers still wait for alignment becomes unaligned."""
 
 ALIGNMENT_MEMORY = option("task.checkpoint.alignment.max-memory", MemorySizeType(), 64 << 20)
-"""Memory for the buffers that barrier alignment holds back. Further ones are written to local disk."""
+"""Memory for the buffers that barrier alignment holds back. Further buffers are written to local disk."""
 
 ALIGNMENT_MAX_SIZE = option("task.checkpoint.alignment.max-size", MemorySizeType(), 4 << 30)
 """A task declines a checkpoint whose alignment would hold back more than this."""
@@ -253,8 +253,8 @@ IGNORE_UNCLAIMED_STATE = option(
 """Whether the state of operators that the program does not have is ignored."""
 
 ALLOW_DUPLICATES = option("execution.state-recovery.allow-duplicates", BooleanType(), False)
-"""Whether a job whose newest checkpoint is damaged starts from the one before, although sinks have committed output
-since then, which is written a second time. A job in AT_LEAST_ONCE mode always does."""
+"""Whether a job whose newest checkpoint is damaged starts from the one before, although sinks write the output
+committed since then a second time. A job in AT_LEAST_ONCE mode always does."""
 
 
 # Keyed state
@@ -300,7 +300,7 @@ REDIS_PASSWORD = option("state.backend.redis.password", TextType(), None)
 """The user's password."""
 
 REDIS_CACHED_ENTRIES = option("state.backend.redis.cached-entries", IntegerType(least=0), 50_000)
-"""Number of changed entries of a state that are held as Python objects; further ones wait for their checkpoint as
+"""Number of changed entries of a state that are held as Python objects. Further entries wait for their checkpoint as
 bytes. The cache of an operator holds up to twice as many recently used entries."""
 
 
@@ -310,13 +310,13 @@ LOG_DIRECTORY = option("env.log.dir", TextType(), None)
 """Directory in which each job has a folder of logs. Not set: below the user's cache directory."""
 
 LOG_LEVEL = option("env.log.level", EnumType(LogLevel), LogLevel.INFO)
-"""Level of what functions and penstock log. For Spark's JVM: `spark.log.level`, WARN by default."""
+"""Level of the logs of functions and penstock. For Spark's JVM: `spark.log.level`, WARN by default."""
 
 LOG_MAX = option("env.log.max", IntegerType(least=1), 10)
 """Number of old files that are kept of each log."""
 
 LOG_MAX_SIZE = option("env.log.max-size", MemorySizeType(), 1 << 20)
-"""A log that has reached this size becomes an old one, and a new one begins."""
+"""Size at which a log becomes an old file, and a new one begins."""
 
 LOG_RETAINED_JOBS = option("env.log.retained-jobs", IntegerType(least=0), 20)
 """Number of log folders of ended jobs that are kept. Older ones are removed when a job starts."""
@@ -336,21 +336,22 @@ OTEL_SERVICE_NAME = option("traces.reporter.otel.service.name", TextType(), "pen
 
 # Spark
 
-KEEP_SESSION = option("penstock.spark.keep-session", BooleanType(), False)
+KEEP_SESSION = option("penstock.spark.keep-session", BooleanType(), None)
 """Whether Spark's JVM on this machine is kept for ten minutes, so that the next program starts in one or two seconds:
-`penstock run --keep-session`. PENSTOCK_KEEP_SESSION=true in the environment does the same."""
+`penstock run --keep-session`, or `--no-keep-session`. PENSTOCK_KEEP_SESSION=true or false in the environment does the
+same. Default: true for programs at a terminal and in notebooks, on Linux."""
 
 SPARK_TRANSPORT = option("penstock.spark.transport", EnumType(SparkTransport), SparkTransport.PIPES)
 """pipes: tasks read and write the pipes of their workers directly. iterators: PySpark does it for them, which is slower
 but uses only its public interface."""
 
 SPARK_START_TIMEOUT = option("penstock.spark.start-timeout", DurationType(), 120_000)
-"""Longest time for the start of Spark's JVM, or of a Spark context in it. After it, the JVM is ended, and the restart
-that needs it has failed. There is no limit while the JVM fetches packages or waits for resources of YARN or
+"""Longest time for the start of Spark's JVM, or of a Spark context in it. After that time the JVM is ended, and the
+restart that needs it fails. There is no limit while the JVM fetches packages or waits for resources of YARN or
 Kubernetes."""
 
 _GROUPS = (rest_options, restart_options, autoscaler_options, scheduler_options, high_availability_options)
-"""The modules of options that have a subject of their own."""
+"""Modules with the options of one subject."""
 
 ALL_OPTIONS: Final[tuple[ConfigOption[Any], ...]] = tuple(
     option
@@ -361,7 +362,7 @@ ALL_OPTIONS: Final[tuple[ConfigOption[Any], ...]] = tuple(
 
 
 def checkpoint_interval_ms(configuration: Configuration) -> int | None:
-    """Return the milliseconds from the start of one checkpoint to the start of the next; None: no checkpoints.
+    """Return the milliseconds from the start of one checkpoint to the start of the next, or None without checkpoints.
 
     An interval of 0 means no checkpoints, as in Flink: CheckpointConfig.isCheckpointingEnabled.
     """

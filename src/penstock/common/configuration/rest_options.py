@@ -1,7 +1,7 @@
-"""The options of REST: where jobs are served, by TLS or not, which cluster takes them, and flame graphs.
+"""The options of REST: its address, TLS, the cluster that runs jobs, and flame graphs.
 
-Flink keeps the keys and certificates of TLS in Java's key stores; here they are files in PEM. Source: Flink docs,
-"SSL Setup", "Flame Graphs".
+Keys and certificates of TLS are PEM files, where Flink has Java's key stores. Source: Flink docs, "SSL Setup", "Flame
+Graphs".
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SSL_ENABLED = option("security.ssl.rest.enabled", BooleanType(), False)
 """Whether REST uses TLS (https), as a server and as a client of clusters."""
 
 SSL_CERTIFICATE = option("security.ssl.rest.certificate", TextType(), None)
-"""File (PEM) with the certificate of REST, followed by those of its issuers."""
+"""File (PEM) with the certificate of REST, followed by the certificates of its issuers."""
 
 SSL_PRIVATE_KEY = option("security.ssl.rest.private-key", TextType(), None)
 """File (PEM) with the private key, not encrypted. Not set: the file of the certificate contains it."""
@@ -52,7 +52,7 @@ FLAME_GRAPH_STACK_DEPTH = option("rest.flamegraph.stack-depth", IntegerType(leas
 """Largest number of frames of a sample, counted from the innermost."""
 
 FLAME_GRAPH_REFRESH_INTERVAL = option("rest.flamegraph.refresh-interval", DurationType(), 60_000)
-"""Age at which samples are taken again for the next request."""
+"""Age of samples after which the next request takes new ones."""
 
 FLAME_GRAPH_CLEANUP_INTERVAL = option("rest.flamegraph.cleanup-interval", DurationType(least_ms=1), 600_000)
 """How long samples are kept without a request."""

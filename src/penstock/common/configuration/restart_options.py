@@ -50,7 +50,7 @@ EXPONENTIAL_DELAY_RESET_THRESHOLD = option(
 """After this time without a failure, the initial time is used again."""
 
 EXPONENTIAL_DELAY_JITTER = option("restart-strategy.exponential-delay.jitter-factor", FloatType(least=0, most=1), 0.1)
-"""Share of the time before a restart by which it changes at random, in both directions."""
+"""Share of the time before a restart by which it varies at random, in both directions."""
 
 EXPONENTIAL_DELAY_ATTEMPTS = option(
     "restart-strategy.exponential-delay.attempts-before-reset-backoff", IntegerType(least=0), 2**31 - 1

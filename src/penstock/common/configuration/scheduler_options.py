@@ -33,8 +33,8 @@ without a limit if it is reactive, else slot.request.timeout."""
 EXECUTING_STABILIZATION_TIMEOUT = option(
     "jobmanager.adaptive-scheduler.executing.resource-stabilization-timeout", DurationType(), 60_000
 )
-"""A running job gets more subtasks this long after the first additional slots, with all that were added meanwhile; at
-once if there are as many as it can use."""
+"""Time after the first additional slots at which a running job gets more subtasks, for all slots added meanwhile. The
+job gets them immediately if it can't use further slots."""
 
 COOLDOWN_AFTER_RESCALING = option(
     "jobmanager.adaptive-scheduler.executing.cooldown-after-rescaling",

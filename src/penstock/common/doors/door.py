@@ -1,12 +1,12 @@
 """Doors: the public modules through which users reach classes that are defined elsewhere.
 
-Where a class is defined follows the layers of the source; where users import it from follows PyFlink, and must not
-change with our folders. A door is a module with `__all__`. It re-exports names and publishes them: their `__module__`
-becomes that of the door, so that `help`, `repr`, tracebacks and pickles show the public path.
+The place of a class in the source follows our layers; the place from which users import it follows PyFlink and must
+not change with our folders. A door is a module with `__all__`. It re-exports names and publishes them: it sets their
+`__module__` to the door, so `help`, `repr`, tracebacks and pickles show the public path.
 
-Each door is a file, however short, and not a row of a table that an import hook reads: type checkers and editors
-resolve imports without running them, so a user's `from penstock.datastream.time_domain import TimeDomain` would be an
-error there, unless a stub of the same length stood beside the table.
+Each door is a file, however short, rather than a row of a table for an import hook: type checkers and editors resolve
+imports without running them, and would report `from penstock.datastream.time_domain import TimeDomain` as an error
+unless a stub file of the same length existed.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from penstock.common.doors import pyflink_names
 
 
 def publish(door: str, names: Iterable[str]) -> None:
-    """Make the module `door` the home of those classes and functions among `names` that have no door yet.
+    """Set `__module__` of those classes and functions among `names` that have no door yet to the module `door`.
 
-    A class keeps the door that published it first, so a name that several doors export has one home. The door also
-    answers for the names that PyFlink's module of its path has.
+    A class keeps the door that published it first, if several doors export it. The door also resolves the further names
+    that PyFlink's module has.
     """
-    pyflink_names.answer(door)
+    pyflink_names.resolve_missing_names(door)
     exported = vars(sys.modules[door])
-    # Process functions share the classes of their contexts. The shortest name goes first, so that such a class is shown
-    # as ProcessFunction.Context and not as CoProcessFunction.Context.
+    # Process functions share the classes of their contexts. Shortest names go first, so that the name of such a class
+    # becomes ProcessFunction.Context rather than CoProcessFunction.Context.
     for name in sorted(names, key=len):
         thing = exported[name]
         if not isinstance(thing, (type, FunctionType)) or name in getattr(sys.modules[thing.__module__], "__all__", ()):
@@ -41,7 +41,7 @@ def publish(door: str, names: Iterable[str]) -> None:
 def _publish_nested(outer: type, inside: str) -> None:
     """Publish classes that are attributes of a published class, such as `Trigger.TriggerContext`."""
     for name, nested in list(vars(outer).items()):
-        # Also where the class is defined on its own, as _Context, and its public name is that of the attribute.
+        # A class that is defined at module level, such as _Context, gets the name of the attribute.
         if isinstance(nested, type) and nested.__module__ == inside and nested.__name__ in (name, f"_{name}"):
             nested.__module__ = outer.__module__
             nested.__name__ = name

@@ -1,6 +1,6 @@
-"""What some jobs need besides: the extras of pyproject.toml, as pip is given them.
+"""Optional dependencies: the extras of pyproject.toml, as arguments of pip.
 
-The extra and not the package: pip then takes a version that works with this penstock, and all that belongs to it.
+Messages name the extra rather than the package, so that pip selects a compatible version and all packages of the extra.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ ROCKSDB: Final = "penstock-streams[rocksdb]"
 S3: Final = "penstock-streams[s3]"
 KAFKA: Final = "penstock-streams[kafka]"
 PROTOBUF: Final = "penstock-streams[protobuf]"
+POLARS: Final = "penstock-streams[polars]"
 POSTGRES: Final = "penstock-streams[postgres]"
 REDIS: Final = "penstock-streams[redis]"
 ZOOKEEPER: Final = "penstock-streams[zookeeper]"
@@ -31,7 +32,7 @@ DEMO: Final = "penstock-streams[demo]"
 def package_of(extra: str, needs: str, *modules: str) -> ModuleType:
     """Import modules of an extra, and return the package of the first.
 
-    Raises ConfigurationError if one is not installed: `needs` says who needs what.
+    Raises ConfigurationError if one is not installed. Its message begins with `needs`: what needs which package.
     """
     try:
         for module in modules:

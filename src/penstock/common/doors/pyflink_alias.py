@@ -41,9 +41,9 @@ class PyFlinkFinder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return the spec of penstock's module; None for other packages.
+        """Return the spec of penstock's module, or None for other packages.
 
-        Raises ModuleNotFoundError if there is none.
+        Raises ModuleNotFoundError if penstock has no such module.
         """
         if fullname != _FROM and not fullname.startswith(f"{_FROM}."):
             return None
@@ -69,5 +69,5 @@ def install() -> None:
 
 
 def is_installed() -> bool:
-    """Whether `install` was called; the driver forwards this to its workers."""
+    """Return whether `install` was called; the driver forwards this to its workers."""
     return any(isinstance(finder, PyFlinkFinder) for finder in sys.meta_path)

@@ -1,8 +1,8 @@
-"""PyFlink's names that are elsewhere in penstock, or left out: found, or refused with what to do.
+"""PyFlink's names that penstock has in another module, or does not have.
 
-PyFlink's modules also have the names that they import from each other, and programs import them from there:
-`from pyflink.datastream.window import Time`. The table of these, and of what is left out, is pyflink.toml beside this
-module. It is read when a name is missing, and not before.
+PyFlink's modules also contain the names that they import from each other, and programs import these from there:
+`from pyflink.datastream.window import Time`. The file pyflink.toml lists them, and the names that penstock leaves out,
+with advice. It is read only when a name is missing.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ def _table() -> dict[str, dict[str, Any]]:
 
 
 def reason(name: str) -> str | None:
-    """Why a name is left out, and what to do: `pyflink.datastream KeyedStream.cache`, or a module; None if unknown.
+    """Return why penstock leaves out a name, and what to do instead; None if the name is unknown.
 
-    For a name without an entry of its own, that of the module or package counts.
+    `name`: `pyflink.datastream KeyedStream.cache`, or a module. A name without an entry has the reason of its module or
+    package.
     """
     tables = [_table()[part] for part in _LEFT_OUT]
     while name:
@@ -36,17 +37,17 @@ def reason(name: str) -> str | None:
     return None
 
 
-def answer(module: str) -> None:
-    """Let a module of penstock answer for names of PyFlink's module that it does not have.
+def resolve_missing_names(module: str) -> None:
+    """Let a module resolve names of PyFlink's module that it does not define.
 
-    It finds what is elsewhere. What is left out by an entry of its own is an ImportError that says what to do: the
-    import system drops the text of an AttributeError.
+    A name that is defined elsewhere is found. A name that is left out raises an ImportError with advice: the import
+    system would drop the text of an AttributeError.
     """
-    vars(sys.modules[module]).setdefault("__getattr__", partial(_elsewhere, module))
+    vars(sys.modules[module]).setdefault("__getattr__", partial(_resolve, module))
 
 
 def missing_method(owner: type, name: str) -> AttributeError:
-    """The error for a method that `owner` does not have, with what to do if it is one of PyFlink's."""
+    """Return the error for a method that `owner` does not have, with what to do if it is one of PyFlink's."""
     for kind in owner.__mro__:
         path = f"{_theirs(kind.__module__)} {kind.__name__}.{name}"
         for table in (_table()[part] for part in _LEFT_OUT):
@@ -55,7 +56,7 @@ def missing_method(owner: type, name: str) -> AttributeError:
     return AttributeError(f"{owner.__name__!r} object has no attribute {name!r}")
 
 
-def _elsewhere(module: str, name: str) -> Any:
+def _resolve(module: str, name: str) -> Any:
     if not name.startswith("_"):
         for home, names in _table()["elsewhere"].get(_theirs(module), {}).items():
             if name in names:

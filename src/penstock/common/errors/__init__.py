@@ -10,28 +10,31 @@ PenstockError
 ├── JobError                the job ran and failed
 │   ├── UserFunctionError   a user's function raised
 │   ├── SourceError         input could not be read or parsed
-│   │   └── InputLostError  input is gone that had still to be read
+│   │   └── InputLostError  input that was still to be read is gone
 │   ├── TaskLostError       a worker or executor was lost
 │   │   └── SparkLostError  Spark's JVM was lost, or a new one could not be started
 │   ├── StateUnavailableError  state of a running job can't be read at this moment
 │   └── CheckpointError     state could not be written, found or restored
 │       ├── DamagedCheckpointError  part of a snapshot is missing, truncated or corrupted
-│       └── FencedError             another run has taken the job over
-└── JobCancelledError       the job was cancelled before it produced a result
+│       └── FencedError             another run has taken over the job
+└── JobCancelledError       the job was canceled before it produced a result
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from penstock.common.text.secrets import told
+from penstock.common.text.secrets import redacted
 
 
 class PenstockError(Exception):
-    """Base class of all errors that penstock raises deliberately. Their texts are `told`: no secrets, and an end."""
+    """Base class of all errors that penstock raises deliberately.
+
+    Their texts are redacted: no secrets, limited length.
+    """
 
     def __init__(self, *args: object) -> None:
-        super().__init__(*(told(part) if isinstance(part, str) else part for part in args))
+        super().__init__(*(redacted(part) if isinstance(part, str) else part for part in args))
 
 
 class ProgramError(PenstockError):
@@ -47,26 +50,30 @@ class StateNotFoundError(PenstockError):
 
 
 class NotEnoughSlotsError(PenstockError):
-    """The job needs more slots at once than Spark has."""
+    """The job needs more slots at the same time than Spark has."""
 
 
 class MasterUnreachableError(PenstockError):
-    """No master of the Spark cluster answers, or none has taken the application."""
+    """No master of the Spark cluster answers or accepts the application."""
 
 
 class SessionLostError(PenstockError):
-    """The Spark session that the user has started was stopped, or its JVM has ended: penstock can't start it again."""
+    """The user's Spark session was stopped, or its JVM has ended. penstock can't start it again."""
 
 
 class JobError(PenstockError):
     """The job failed while running."""
 
 
+class JobNotRunningError(JobError):
+    """The job starts or restarts, so it can't do this now. Try again when it runs."""
+
+
 class UserFunctionError(JobError):
-    """A user's function raised. The message names operator, position and value, and has the user's own traceback."""
+    """A user's function raised. The message has operator, position, value and the traceback of the user's code."""
 
     def __init__(self, message: str = "", raised: Iterable[str] = ()) -> None:
-        """`raised`: `class_names` of what the function raised, which the job master decides by."""
+        """`raised`: the `class_names` of the original exception, by which the JobMaster decides about a restart."""
         super().__init__(message)
         self.raised = frozenset(raised)
 
@@ -76,7 +83,7 @@ class SourceError(JobError):
 
 
 class InputLostError(SourceError):
-    """Input is gone that the job had still to read: it cannot go on from its state. Don't retry."""
+    """Input that the job had not read yet is gone, so it cannot continue from its state. Don't retry."""
 
 
 class TaskLostError(JobError):
@@ -88,7 +95,7 @@ class SparkLostError(TaskLostError):
 
 
 class StateUnavailableError(JobError):
-    """State can't be read from the tasks at this moment: they restart, or don't answer. To try again helps."""
+    """State can't be read from the tasks at this moment: they restart or do not answer. Retry."""
 
 
 class CheckpointError(JobError):
@@ -100,15 +107,15 @@ class DamagedCheckpointError(CheckpointError):
 
 
 class FencedError(CheckpointError):
-    """Another run has taken the job over, or its record is gone: this run may no longer write. Don't retry."""
+    """Another run has taken over the job, or the job's record is gone: this run may no longer write. Don't retry."""
 
 
 class JobCancelledError(PenstockError):
-    """The job was cancelled."""
+    """The job was canceled."""
 
 
 def class_names(error: BaseException) -> frozenset[str]:
-    """The names of the class of `error` and of its base classes, as tracebacks show them: built-in ones bare."""
+    """Return the names of the class of `error` and its base classes, as tracebacks show them: without `builtins.`."""
     return frozenset(
         kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
         for kind in type(error).__mro__

@@ -1,4 +1,4 @@
-"""What goes wrong with disks, in words for those who can mend it: which file, and what to do."""
+"""Errors of disks, with the name of the file and advice."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ import errno
 from collections.abc import Iterator
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
-_OF_DISKS = _FULL | {errno.EFBIG, errno.EIO, errno.EROFS}
+_DISK_ERRORS = _FULL | {errno.EFBIG, errno.EIO, errno.EROFS}
 
 
 @contextlib.contextmanager
-def naming(path: str) -> Iterator[None]:
-    """An error of a disk that names no file, as those of an open file's `write`, names this one.
+def naming_file(path: str) -> Iterator[None]:
+    """Add `path` to disk errors without a file name, such as errors of `write` on an open file.
 
-    Others stay as they are: code of users runs in between, too.
+    Other errors are not changed: they may come from users' code.
     """
     try:
         yield
     except OSError as error:
-        if error.filename is not None or error.errno not in _OF_DISKS:
+        if error.filename is not None or error.errno not in _DISK_ERRORS:
             raise
         raise OSError(error.errno, error.strerror, path) from error
 
 
 def advice_on(error: BaseException, otherwise: str) -> str:
-    """What to do about a file that could not be written: `otherwise` helps nobody whose disk is full."""
+    """Return the advice for a file that could not be written: free some space if the disk is full, else `otherwise`."""
     return "Free some space there" if isinstance(error, OSError) and error.errno in _FULL else otherwise

@@ -1,4 +1,4 @@
-"""Where files are kept that can be made again: of this user, on this machine."""
+"""The user's cache directory, for files that can be created again."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 
 
 def cache_directory(environ: Mapping[str, str]) -> Path:
-    """The directory for files that penstock can create again. Not created here."""
-    # The XDG base directory specification says that a relative path is to be ignored.
+    """Return penstock's cache directory, which may not exist yet."""
+    # The XDG base directory specification says to ignore a relative path.
     configured = Path(environ.get("XDG_CACHE_HOME", ""))
     if configured.is_absolute():
         return configured / "penstock"

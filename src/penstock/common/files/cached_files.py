@@ -1,7 +1,7 @@
-"""Files that a program registers by names, for its functions: Flink's distributed cache.
+"""Files that a program registers by name for its functions: Flink's distributed cache.
 
-`pipeline.cached-files` names them, as Flink writes it: `name:rules,path:'/data/rules.csv',executable:false;name:…`.
-They travel with the job, and a worker says here where they are. Source: Flink docs, "Distributed Cache".
+`pipeline.cached-files` lists them in Flink's syntax: `name:rules,path:'/data/rules.csv',executable:false;name:…`. They
+are sent with the job. Each worker registers its copies here. Source: Flink docs, "Distributed Cache".
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ _PART = re.compile(rf"\s*(name|path|executable)\s*:\s*({_QUOTED}|[^,'\"]*?)\s*(?
 
 
 class CachedFile(NamedTuple):
-    """One of them. `executable`: whether functions may run it as a program."""
+    """A registered file. `executable`: whether functions may run it as a program."""
 
     name: str
     path: str
     executable: bool = False
 
     def __str__(self) -> str:
-        """As the option has it."""
+        """Format the file as in the option."""
         executable = ",executable:true" if self.executable else ""
         return f"name:{_quoted(self.name)},path:{_quoted(self.path)}{executable}"
 
 
 def cached_files_in(text: str) -> list[CachedFile]:
-    """Read the option. Raises ConfigurationError for what it can't be, and for a name that is there twice."""
+    """Parse the option. Raises ConfigurationError for invalid text and for duplicate names."""
     files = [_file_in(entry) for entry in _ENTRY.findall(text) if entry.strip()]
     names = [file.name for file in files]
     twice = sorted({name for name in names if names.count(name) > 1})
@@ -43,11 +43,14 @@ def cached_files_in(text: str) -> list[CachedFile]:
 
 
 def with_file(text: str, path: str, name: str, executable: bool) -> str:
-    """The option with one more file. Raises TypeError or ValueError for no name or path, or another one's name."""
+    """Return the option's text with one more file.
+
+    Raises TypeError if the name is not a str, ValueError if name or path is empty or the name is in use.
+    """
     if not isinstance(name, str):
-        raise TypeError(f"a cached file is found by a name, got {name!r}")
+        raise TypeError(f"the name of a cached file must be a str, got {name!r}")
     if not name or not path:
-        raise ValueError(f"a cached file has a path and a name, got {path!r} and {name!r}")
+        raise ValueError(f"a cached file needs a path and a name, got {path!r} and {name!r}")
     entry = str(CachedFile(name, path, executable))
     if any(file.name == name for file in cached_files_in(text)):
         raise ValueError(f"another cached file is named {name!r}: give each its own name")
@@ -62,7 +65,7 @@ def _file_in(entry: str) -> CachedFile:
         end = match.end()
     if end < len(entry) or not parts.get("name") or not parts.get("path"):
         raise ConfigurationError(
-            f"{CACHED_FILES.key} is name:NAME,path:'PATH', and several are separated by ';'; got {entry.strip()!r}"
+            f"{CACHED_FILES.key} must have entries name:NAME,path:'PATH' separated by ';', got {entry.strip()!r}"
         )
     return CachedFile(parts["name"], parts["path"], parts.get("executable", "").lower() == "true")
 
@@ -78,21 +81,21 @@ def _quoted(text: str) -> str:
 
 
 class DistributedCache:
-    """The files that a program has registered, where this worker has them. Source: Flink's class of this name."""
+    """The registered files, as paths of this worker. Source: Flink's class of this name."""
 
     def __init__(self, files: Mapping[str, Path]) -> None:
         self._files = files
 
     def get_file(self, name: str) -> Path:
-        """The path of the file or folder that `env.register_cached_file(path, name)` has registered.
+        """Return the path of the file or folder registered by `env.register_cached_file(path, name)`.
 
-        It is shared by the workers of an executor: read it, don't write to it. Raises ProgramError if there is none.
+        The workers of an executor share it: don't write to it. Raises ProgramError if the name is not registered.
         """
         path = self._files.get(name)
         if path is None:
             known = ", ".join(map(repr, self._files)) or "none"
             raise ProgramError(
-                f"no file is registered as {name!r}; registered: {known}. env.register_cached_file(path, {name!r})"
+                f"no file is registered as {name!r}; registered: {known}. Call env.register_cached_file(path, {name!r})"
             )
         return path
 
@@ -101,11 +104,11 @@ _provided: Mapping[str, Path] = {}
 
 
 def provide(files: Mapping[str, Path]) -> None:
-    """This process is a worker of a job with these files: they are what functions find from now on."""
+    """Set the files that functions in this worker process find."""
     global _provided
     _provided = files
 
 
 def provided() -> DistributedCache:
-    """What this worker has."""
+    """Return the files of this worker process."""
     return DistributedCache(_provided)

@@ -1,11 +1,11 @@
-"""Files and directories that outlast a power failure.
+"""Files and directories that survive a power failure.
 
-A file that was closed may lose its content, and one that was renamed its name, until the file and its directory are
-synced. What a manifest names, or a commit publishes, must be on disk before. Only local file systems can be asked to:
-others have stored a file when it is closed.
+Until a file and its directory are synced, a closed file may lose its content, and a renamed file its name. Files that
+a manifest lists or a commit publishes must be on disk before. Only local file systems need this: others store a file
+when it is closed.
 
-In an object store a name means all of an object, or nothing: it appears when its stream is closed. There a file is
-written under its final name. To rename it would be to copy and delete it, and S3 copies no more than 5 GB at once.
+In an object store an object appears, complete, when its stream is closed. There a file is written under its final
+name: a rename would copy and delete it, and S3 copies at most 5 GB in one request.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _OBJECT_STORES = frozenset({"s3", "s3a", "gcs", "gs", "abfs", "abfss", "az"})
 
 
 def is_object_store(system: fs.FileSystem) -> bool:
-    """Whether a file appears under its name only when it is closed, and a rename is a copy."""
-    # pyarrow's own by its name; fsspec's as "py::fsspec+('s3', 's3a')".
+    """Return whether a file appears under its name only when it is closed, and a rename is a copy."""
+    # The type of fsspec's file systems is "py::fsspec+('s3', 's3a')".
     return not _OBJECT_STORES.isdisjoint(re.findall(r"\w+", system.type_name))
 
 
@@ -37,7 +37,7 @@ def sync(system: fs.FileSystem, path: str) -> None:
 
 
 def sync_parent(system: fs.FileSystem, path: str) -> None:
-    """The same of the directory that holds `path`."""
+    """Wait until the names in the directory of `path` are on disk."""
     sync(system, path.rpartition("/")[0] or "/" * path.startswith("/") or ".")
 
 
@@ -51,20 +51,20 @@ def sync_local(path: str | Path) -> None:
 
 
 def sync_written(file: IO[bytes]) -> None:
-    """Wait until what was written to an open local file is on disk. Raises OSError."""
+    """Wait until the content of an open local file is on disk. Raises OSError."""
     file.flush()
     os.fsync(file.fileno())
 
 
 def publish(system: fs.FileSystem, unfinished: str, path: str) -> None:
-    """Rename a file that is closed: after a power failure the name means all of it, or nothing."""
+    """Rename a closed file. After a power failure, either all of it has the name or nothing."""
     sync(system, unfinished)
     system.move(unfinished, path)
     sync_parent(system, path)
 
 
 def make_directory(system: fs.FileSystem, path: str) -> None:
-    """Create a directory and those above it, as far as they don't exist."""
+    """Create a directory and its missing parents."""
     from pyarrow import fs
 
     new: list[str] = []

@@ -1,8 +1,8 @@
-"""Creating a file only if there is none of its name, in one step: the operation on which fencing stands.
+"""Create a file only if its name is free, atomically: fencing depends on it.
 
-pyarrow does not offer it. A file system has hard links, which fail if the name exists. S3, and what speaks its
-protocol, has conditional puts (`If-None-Match`), for which boto3 is needed. Elsewhere it is looked before it is
-written, which leaves a moment in which two processes can both succeed.
+pyarrow does not offer this. Local file systems have hard links, which fail if the name exists. S3 and compatible stores
+have conditional puts (`If-None-Match`), which need boto3. Other file systems are checked before the write, so two
+processes can both succeed if they do it at the same moment.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 Create = Callable[[str, bytes], bool]
-"""Create a file, by its path in its file system, with this content. False: there is one of that name, or (on a local
-file system) its directory is gone. Raises OSError."""
+"""Create a file, by its path in its file system, with this content. Returns False if the name exists or, on a local
+file system, the directory is gone. Raises OSError."""
 
 
 def exclusive_creation(url: str, system: fs.FileSystem) -> Create:
-    """How files are created in the file system `system`, to which the path or URL `url` leads."""
+    """Return the function that creates files in `system`, the file system of the path or URL `url`."""
     kind = system.type_name
     if kind == "local":
         return partial(_link, system)
@@ -41,11 +41,11 @@ def exclusive_creation(url: str, system: fs.FileSystem) -> Create:
         if client is not None:
             return partial(_put, client)
         _warn(url)
-    return partial(_look, system)
+    return partial(_check_then_write, system)
 
 
 _warned: set[str] = set()
-"""Buckets about which the user has been told."""
+"""Buckets for which the warning was logged."""
 
 
 def _warn(url: str) -> None:
@@ -53,8 +53,8 @@ def _warn(url: str) -> None:
     if bucket not in _warned:
         _warned.add(bucket)
         _log.warning(
-            "two runs of a job that start at the same moment may both go on: to tell them apart in S3, install boto3 "
-            "(pip install '%s')",
+            "two runs of a job that start at the same moment may both continue. To prevent that in S3, install boto3: "
+            "pip install '%s'",
             S3,
         )
 
@@ -65,13 +65,13 @@ def _link(system: fs.FileSystem, path: str, data: bytes) -> bool:
         unfinished.write_bytes(data)
         sync(system, str(unfinished))
         os.link(unfinished, path)
-        # The name, too: after a crash of the machine an entry that was seen must still be there.
+        # Sync the name, too: an entry that another process has seen must survive a crash of the machine.
         sync_parent(system, path)
         return True
     except (FileExistsError, FileNotFoundError):
         return False
     except OSError as error:
-        # A disk that is full says so when it is written to, and does not say which.
+        # The error of a write to a full disk does not name the file.
         raise OSError(error.errno, error.strerror, path) from error
     finally:
         with contextlib.suppress(OSError):
@@ -86,11 +86,11 @@ def _put(client: Any, path: str, data: bytes) -> bool:
     except Exception as error:
         if error_code(error) == "PreconditionFailed":
             return False
-        # Also the conflict of two puts that run at once: whether this one counts is found out by reading.
+        # Includes the conflict of two concurrent puts: the caller reads the file to find out which one succeeded.
         raise OSError(f"{path} could not be written: {error}") from error
 
 
-def _look(system: fs.FileSystem, path: str, data: bytes) -> bool:
+def _check_then_write(system: fs.FileSystem, path: str, data: bytes) -> bool:
     from pyarrow import fs
 
     if system.get_file_info(path).type is not fs.FileType.NotFound:

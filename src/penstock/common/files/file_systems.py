@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.common.text.secrets import without_passwords
+from penstock.common.text.secrets import without_secrets
 
 if TYPE_CHECKING:
     from pyarrow import fs
@@ -17,7 +17,7 @@ _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+:/")
 
 
 def is_url(path: str) -> bool:
-    """True if the path begins with a scheme, as in `s3://` and `file:/`."""
+    """Return True if the path begins with a scheme, as in `s3://` and `file:/`."""
     return _URL.match(path) is not None
 
 
@@ -55,6 +55,6 @@ def file_system_of(path: str) -> tuple[fs.FileSystem, str]:
             file_system, inner = importlib.import_module("fsspec.core").url_to_fs(path)
             return fs.PyFileSystem(fs.FSSpecHandler(file_system)), str(inner)
         except (ImportError, ValueError) as reason:
-            # Not from the others, which show the URL.
+            # `from None`, because the other errors show the URL with its password.
             text = f"{path}: no file system is installed for {scheme}://. pyarrow: {error}. fsspec: {reason}"
-            raise ValueError(without_passwords(text)) from None
+            raise ValueError(without_secrets(text)) from None

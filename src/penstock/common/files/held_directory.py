@@ -1,7 +1,7 @@
-"""Working directories that end with their process: what a killed one has left is removed by the next that starts.
+"""Working directories that end with their process. The next process removes the directories of killed ones.
 
-Whether a process lives is asked by a lock on the directory that it holds (flock), not by its number: the kernel
-releases the lock however the process ends, and another container, which shares the disk, has other numbers.
+A process holds a lock (flock) on its directory, which shows that it lives: the kernel releases the lock however the
+process ends. A process id would not do, as containers that share the disk have their own ids.
 """
 
 from __future__ import annotations
@@ -17,52 +17,52 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-_NAME = "penstock-held-"
-_KEPT = "penstock-kept-"
-"""What the name of a directory begins with that is not to be removed when its process has ended."""
-_LOOK_S = 0.01
+_HELD_PREFIX = "penstock-held-"
+_KEPT_PREFIX = "penstock-kept-"
+"""Directories with such a name stay when their process has ended."""
+_RETRY_S = 0.01
 
 _log = logging.getLogger(__name__)
 
 
 class HeldDirectory:
-    """A new directory below `parent`, the system's own for temporary files by default. `kind` is a part of its name.
+    """A new directory below `parent` (default: the system's temporary directory). `kind` is a part of its name.
 
-    Raises OSError if it can't be made.
+    Raises OSError if it can't be created.
     """
 
     def __init__(self, kind: str, parent: str | None = None) -> None:
-        self.path, self._descriptor = _new(f"{_NAME}{kind}-", parent)
+        self.path, self._descriptor = _new(f"{_HELD_PREFIX}{kind}-", parent)
 
     def remove(self) -> None:
-        """Remove it with all that is in it."""
+        """Remove the directory with its content."""
         shutil.rmtree(self.path, ignore_errors=True)
         self._release()
 
     def keep(self) -> None:
-        """Let it stay for good, also when no process holds it any more.
+        """Keep the directory after the end of the process.
 
-        It gets a name that no process looks for, of whatever version of penstock. Its former path stays a link to it.
+        It gets a name that no version of penstock removes. Its former path becomes a link to it.
         """
         if self._descriptor is None:
             return
         held = Path(self.path)
-        kept = held.with_name(held.name.replace(_NAME, _KEPT, 1))
+        kept = held.with_name(held.name.replace(_HELD_PREFIX, _KEPT_PREFIX, 1))
         try:
             held.rename(kept)
         except OSError as error:
-            # It stays held: as long as this process lives, it can be copied.
-            _log.warning("%s stays only until this process ends, as it can't be renamed: %s", held, error)
+            # It stays held, so users can copy it while this process lives.
+            _log.warning("%s is removed when this process has ended, because it can't be renamed: %s", held, error)
             return
         try:
             held.symlink_to(kept.name)
         except OSError as error:
-            # A full disk may have no room for it.
-            _log.warning("%s is now %s, as no link to it can be made: %s", held, kept, error)
+            # A full disk may have no space for the link.
+            _log.warning("%s was renamed to %s, without a link: %s", held, kept, error)
         self._release()
 
     def remove_if_empty(self) -> None:
-        """Remove it if nothing is in it. May be called by several threads, after each has removed its part."""
+        """Remove the directory if it is empty. Several threads may call it, after each has removed its part."""
         with contextlib.suppress(OSError):
             Path(self.path).rmdir()
             self._release()
@@ -76,7 +76,7 @@ class HeldDirectory:
 def _new(prefix: str, parent: str | None) -> tuple[str, int | None]:
     while True:
         path = tempfile.mkdtemp(prefix=prefix, dir=parent)
-        # Another process may take it for one that was left, in the moment before it is locked: then one more is made.
+        # In the moment before the lock, another process may remove the directory as abandoned: then create another one.
         with contextlib.suppress(FileNotFoundError):
             descriptor = os.open(path, os.O_RDONLY)
             try:
@@ -85,7 +85,8 @@ def _new(prefix: str, parent: str | None) -> tuple[str, int | None]:
             except (BlockingIOError, FileNotFoundError):
                 os.close(descriptor)
             except OSError:
-                # A file system without such locks. No process can lock it, so none removes it.
+                # The file system has no such locks. Other processes can't lock the directory either, so they don't
+                # remove it.
                 return path, descriptor
             else:
                 return path, descriptor
@@ -93,11 +94,12 @@ def _new(prefix: str, parent: str | None) -> tuple[str, int | None]:
 
 @contextlib.contextmanager
 def held_together(kind: str, parent: str, patience_s: float) -> Iterator[Path | None]:
-    """A directory below `parent` that all who ask for this `kind` at the same time hold; the last one removes it.
+    """Hold a directory below `parent` together with other processes that use the same `kind`. The last one removes it.
 
-    It is this user's alone. None: it can't be, or one that removes it has been at that for `patience_s`.
+    Only this user can access it. Yields None if that is not possible, or if its removal by another process takes longer
+    than `patience_s`.
     """
-    path = Path(parent, f"{_NAME}{kind}")
+    path = Path(parent, f"{_HELD_PREFIX}{kind}")
     descriptor = _shared(path, patience_s)
     if descriptor is None:
         yield None
@@ -107,7 +109,7 @@ def held_together(kind: str, parent: str, patience_s: float) -> Iterator[Path | 
     finally:
         try:
             with contextlib.suppress(OSError):
-                # Refused while others hold it. It removes nothing then.
+                # Fails while other processes hold the directory; then it stays.
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if is_at(path, descriptor):
                     shutil.rmtree(path, ignore_errors=True)
@@ -126,24 +128,24 @@ def _shared(path: Path, patience_s: float) -> int | None:
                 found, descriptor = descriptor, None
                 return found
         except (BlockingIOError, FileNotFoundError):
-            """The last one removes it, or has."""
+            """The last holder is removing it, or has removed it."""
         except OSError:
             return None
         finally:
             if descriptor is not None:
                 os.close(descriptor)
-        time.sleep(_LOOK_S)
+        time.sleep(_RETRY_S)
     return None
 
 
 def _holds(path: Path, descriptor: int) -> bool:
-    """Hold the directory with others. False: it was removed before. Raises OSError: it is not to be had."""
+    """Lock the directory, shared. Return False if it was removed meanwhile. Raises OSError if it can't be held."""
     found = os.fstat(descriptor)
     if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o077:
-        raise PermissionError(f"{path} is not this user's alone")
+        raise PermissionError(f"{path} belongs to another user, or other users can access it")
     with contextlib.suppress(BlockingIOError):
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # Nobody else has it: what is there was left by processes that were killed, perhaps with their machine.
+        # No other process holds it: its content is from processes that were killed, perhaps with their machine.
         for each in path.iterdir() if is_at(path, descriptor) else ():
             each.unlink()
     fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -151,7 +153,10 @@ def _holds(path: Path, descriptor: int) -> bool:
 
 
 def is_at(path: Path, descriptor: int) -> bool:
-    """Whether what is open, and perhaps locked, has this name. Else it was removed, and what is there is another's."""
+    """Return whether `path` is still the open directory `descriptor`.
+
+    If not, the directory was removed, and another process may have created a new one there.
+    """
     try:
         return os.path.samestat(path.lstat(), os.fstat(descriptor))
     except FileNotFoundError:
@@ -159,21 +164,21 @@ def is_at(path: Path, descriptor: int) -> bool:
 
 
 def remove_abandoned(parent: str | None = None) -> None:
-    """Remove the directories of processes that have ended. Raises nothing: what can't be removed stays."""
-    for path in Path(parent or tempfile.gettempdir()).glob(f"{_NAME}*"):
+    """Remove the directories of processes that have ended, as far as possible. Raises no errors."""
+    for path in Path(parent or tempfile.gettempdir()).glob(f"{_HELD_PREFIX}*"):
         with contextlib.suppress(OSError), _locked(path):
             shutil.rmtree(path, ignore_errors=True)
-            _log.debug("removed %s, which was left by a process that has ended", path)
+            _log.debug("removed %s of a process that has ended", path)
 
 
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Raises OSError if a process holds it, or if there is no knowing."""
+    """Lock the directory. Raises OSError if a process holds it, or if that can't be determined."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if not is_at(path, descriptor):
-            raise FileNotFoundError(f"{path} was removed, and may have been made anew")
+            raise FileNotFoundError(f"{path} was removed, and may have been created again")
         yield
     finally:
         os.close(descriptor)

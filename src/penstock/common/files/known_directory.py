@@ -1,7 +1,7 @@
-"""A directory that must stay the same one: where it is away, as a share that is not mounted, its files are not gone.
+"""A directory that may be unavailable, such as on a share that is not mounted: then its files are not lost.
 
-The place where a share was mounted may stay there as an empty directory, and a writer may create what is missing. So a
-local directory is known by its device and its number, too.
+The mount point of a share may stay as an empty directory, and a writer may create missing directories in it. Local
+directories are therefore identified by device and inode.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ if TYPE_CHECKING:
 
 
 class KnownDirectory:
-    """At a path of a file system. In an object store, which has no directories, it is never away."""
+    """A directory of a file system. An object store has no directories: there it is never unavailable."""
 
     def __init__(self, system: fs.FileSystem, path: str) -> None:
         self._system = system
         self._path = path
-        self.is_noted = False
+        self.is_identified = False
         self._identity: tuple[int, int] | None = None
 
-    def note(self) -> None:
-        """Remember the directory, which is there, as the first call finds it. Raises OSError."""
-        if not self.is_noted:
-            self.is_noted, self._identity = True, self._found()
+    def identify(self) -> None:
+        """Remember the identity of the directory, which must exist, at the first call. Raises OSError."""
+        if not self.is_identified:
+            self.is_identified, self._identity = True, self._found()
 
     @property
-    def is_away(self) -> bool:
-        """Whether it is missing, or is another one than was noted. Raises OSError."""
+    def is_unavailable(self) -> bool:
+        """Whether the directory is missing or is not the identified one. Raises OSError."""
         from pyarrow import fs
 
         if is_object_store(self._system):
@@ -41,16 +41,16 @@ class KnownDirectory:
         found = self._found()
         return found is None or self._identity not in (None, found)
 
-    def check_not_away(self, name: str) -> None:
-        """Raise OSError, which calls it `name`, if it was noted and is away now."""
-        if self.is_noted and self.is_away:
-            raise store_away(name)
+    def check_available(self, name: str) -> None:
+        """Raise OSError if the directory was identified and is unavailable now. Its message contains `name`."""
+        if self.is_identified and self.is_unavailable:
+            raise store_unavailable(name)
 
     @property
     def is_covered(self) -> bool:
-        """Whether one on another device is in the place of the one that was noted. Raises OSError.
+        """Whether a directory on another device is in the place of the identified one. Raises OSError.
 
-        Not by the device alone: a share that is mounted again may have another one.
+        The inode must differ as well: a share that is mounted again may have another device number.
         """
         found, noted = self._found(), self._identity
         if found is None or noted is None:
@@ -69,9 +69,9 @@ class KnownDirectory:
         return status.st_dev, status.st_ino
 
 
-def store_away(directory: str) -> OSError:
-    """The error of a file whose directory is missing with it."""
+def store_unavailable(directory: str) -> OSError:
+    """Return the error for a file whose directory is missing as well."""
     return OSError(
-        f"its directory {directory} is not there: is its store mounted, and can this machine reach it? What is in it "
-        "is not lost when it comes back"
+        f"its directory {directory} is not there: is its store mounted, and can this machine reach it? Its files are "
+        "not lost if it comes back"
     )

@@ -1,7 +1,7 @@
-"""Which inputs this process is reading: for the report of a process that crashes meanwhile.
+"""The inputs that this process is reading, for the report of a crash.
 
-Libraries in C can crash on damaged input, and then nothing is left in the process that could raise an error. So the
-names are in a file, which what finds the process gone reads (`hosts/spark/worker/crash_reports.py`).
+Libraries in C can crash the process on damaged input, so it can't raise an error. Therefore the names of its inputs are
+in a file, which the process that notices the crash reads (`hosts/spark/worker/crash_reports.py`).
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from penstock.common.text.secrets import without_passwords
+from penstock.common.text.secrets import without_secrets
 
 _open: dict[object, str] = {}
 _recorded: list[int] = []
-"""The descriptor of the file; empty: nothing is recorded."""
+"""The descriptor of the file; empty if nothing is recorded."""
 
 
 def record_in(path: Path) -> None:
@@ -26,13 +26,13 @@ def record_in(path: Path) -> None:
 
 
 def stop_recording() -> None:
-    """Close the file."""
+    """Stop recording and close the file."""
     while _recorded:
         os.close(_recorded.pop())
 
 
 def recorded_in(path: Path) -> list[str]:
-    """Return what a process that has ended had open."""
+    """Return the inputs that an ended process was reading."""
     with contextlib.suppress(FileNotFoundError):
         return path.read_text(errors="surrogateescape").splitlines()
     return []
@@ -40,9 +40,9 @@ def recorded_in(path: Path) -> list[str]:
 
 @contextlib.contextmanager
 def reading_input(name: str) -> Iterator[None]:
-    """Record that the process reads this input."""
+    """Record that the process reads this input while the context is open."""
     token = object()
-    _open[token] = without_passwords(name).replace("\n", "\\n")
+    _open[token] = without_secrets(name).replace("\n", "\\n")
     _record()
     try:
         yield
@@ -53,7 +53,7 @@ def reading_input(name: str) -> Iterator[None]:
 
 def _record() -> None:
     for descriptor in _recorded:
-        # Missed only if the process crashes.
+        # The record is needed only if the process crashes, so a failure to write it is ignored.
         with contextlib.suppress(OSError):
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, "\n".join([*_open.values()]).encode(errors="surrogateescape"), 0)

@@ -1,6 +1,6 @@
-"""A store of S3 that pyarrow reaches by a URL: whether it is there, and a client for what pyarrow does not offer.
+"""S3 stores given by pyarrow's URLs: a quick check whether one answers, and a client for what pyarrow does not offer.
 
-pyarrow tries for seconds to reach a store that is not, and says so in the words of its SDK.
+The check exists because pyarrow tries for seconds to reach a missing store, and then shows an error of its SDK.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _PORTS = {"http": 80, "https": 443}
 
 
 def s3_client(url: str) -> Any:
-    """A client for the store that pyarrow reaches by this URL; None: boto3 is not installed."""
+    """Return a boto3 client for the store of this URL, or None if boto3 is not installed."""
     try:
         boto3 = importlib.import_module("boto3")
     except ImportError:
@@ -39,9 +39,9 @@ def s3_client(url: str) -> Any:
 
 
 def check_answers(url: str, environ: Mapping[str, str] = os.environ) -> None:
-    """Raise OSError if nothing listens where the store of this URL is. Other URLs, and paths, are not looked at.
+    """Raise OSError if the store of an S3 URL does not accept a connection within three seconds.
 
-    It is found out by one connection, of three seconds at most; whether the bucket is there is not asked.
+    Other URLs and paths are ignored, and the bucket is not checked.
     """
     if not url.startswith("s3:"):
         return
@@ -59,7 +59,7 @@ def check_answers(url: str, environ: Mapping[str, str] = os.environ) -> None:
 
 
 def _endpoint_of(url: str, environ: Mapping[str, str]) -> tuple[str, int] | None:
-    """None: it is reached by way of a proxy, or not known."""
+    """Return host and port of the store, or None if a proxy is used or they are unknown."""
     parts = urlsplit(url)
     query = {key: values[-1] for key, values in parse_qs(parts.query).items()}
     given = query.get("endpoint_override") or next(filter(None, map(environ.get, _ENDPOINTS)), None)
@@ -67,7 +67,7 @@ def _endpoint_of(url: str, environ: Mapping[str, str]) -> tuple[str, int] | None
     if given is None:
         if any(environ.get(name) for name in _PROXIES) or not parts.hostname:
             return None
-        # Where pyarrow asks for the region of a bucket, if it is not told.
+        # pyarrow looks up the region of a bucket there if the URL has no region.
         region = query.get("region") or "us-east-1"
         return f"{parts.hostname}.s3.{region}.amazonaws.com{'.cn' * region.startswith('cn-')}", _PORTS["https"]
     address = urlsplit(given if "://" in given else f"{scheme}://{given}")
@@ -76,13 +76,13 @@ def _endpoint_of(url: str, environ: Mapping[str, str]) -> tuple[str, int] | None
 
 
 def bucket_and_key(path: str) -> tuple[str, str]:
-    """The two parts of a path inside S3."""
+    """Split a path inside S3 into bucket and key."""
     bucket, _, key = path.strip("/").partition("/")
     return bucket, key
 
 
 def error_code(error: Exception) -> str:
-    """What the store calls an error that boto3 has raised; "" if it is none of the store's."""
-    # A request without an answer has one, too, which is None.
+    """Return the store's code of an error that boto3 has raised; "" if the error is not from the store."""
+    # The attribute is None if there was no answer.
     response = getattr(error, "response", None) or {}
     return str(response.get("Error", {}).get("Code", ""))

@@ -1,4 +1,4 @@
-"""How many arguments a user's function takes, as far as that can be told without calling it."""
+"""The number of arguments that a user's function accepts, as far as that is known without calling it."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from collections.abc import Callable
 from typing import Any
 
 
-def takes(function: Callable[..., Any], count: int) -> bool:
-    """Whether `function` can be called with `count` positional arguments. True if that can't be told.
+def accepts_arguments(function: Callable[..., Any], count: int) -> bool:
+    """Return whether `function` can be called with `count` positional arguments; True if that is unknown.
 
-    A decorator may pass on more or fewer arguments than it is given: what it wraps is not looked at.
+    The wrapped function of a decorator does not count: a decorator may add or drop arguments.
     """
     if hasattr(function, "__signature__"):
-        # What it shows to its callers, and perhaps not what it takes.
+        # The function sets a signature for display, which may differ from its real one.
         return True
     try:
         signature = inspect.signature(function, follow_wrapped=False)
     except (TypeError, ValueError):
-        # Implemented in C, without a signature to inspect.
+        # The function is implemented in C, without a signature.
         return True
     try:
         signature.bind(*[None] * count)

@@ -1,4 +1,4 @@
-"""What a program is built with. It stays in the driver: functions run elsewhere."""
+"""Objects that build a program and exist only in the driver."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import Any, NoReturn
 
 
 class DriverOnly:
-    """Base of what can't be sent to workers, since it would be of no use there.
+    """Base class of objects that can't be pickled, because they have no use on a worker.
 
-    Source: PyFlink, whose environments and streams stand for objects of the client's JVM, and can't be pickled.
+    Source: PyFlink, whose environments and streams represent objects of the client's JVM and can't be pickled.
     """
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
-        raise TypeError(f"a {type(self).__name__} builds the program and exists in the driver only")
+        raise TypeError(f"a {type(self).__name__} builds the program and exists only in the driver")

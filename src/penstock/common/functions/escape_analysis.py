@@ -1,7 +1,7 @@
-"""Whether a function can keep a reference to what it returns: then the value may change after it was emitted.
+"""Whether a function can keep a reference to its result, which could then change after it was emitted.
 
-Most functions of a map or a filter are small: they build a new value from the record, and have nowhere to keep it.
-That can be seen from their code, once, when they are opened, so that a hot loop need not look at each value.
+Most functions of a map or filter are small: they build a new value from the record and have no place to keep it. Their
+code shows that. It is checked once, when they are opened, so that hot loops do not have to check each value.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _BUILTINS = frozenset(
         "round", "set", "sorted", "str", "sum", "tuple", "zip",
     }
 )  # fmt: skip
-"""Builtin functions and types that keep nothing of what they are given."""
+"""Built-in functions and types that do not keep their arguments."""
 _METHODS = frozenset(
     name for kind in (str, bytes, int, float, tuple, frozenset) for name in dir(kind) if not name.startswith("_")
 ) | {"items", "keys", "values", "get"}
-"""Methods of builtin types that change nothing."""
+"""Methods of built-in types that change nothing."""
 _HARMLESS = (
     "BINARY_", "BUILD_", "CACHE", "CALL", "COMPARE_OP", "CONTAINS_OP", "CONVERT_VALUE", "COPY", "DELETE_FAST",
     "DELETE_SUBSCR", "DICT_", "END_FOR", "EXTENDED_ARG", "FORMAT_", "FOR_ITER", "GET_ITER", "GET_LEN", "IS_OP", "JUMP_",
@@ -34,15 +34,15 @@ _HARMLESS = (
     "POP_", "PRECALL", "PUSH_NULL", "RESUME", "RETURN_", "SET_", "STORE_FAST", "STORE_SLICE", "STORE_SUBSCR", "SWAP",
     "TO_BOOL", "UNARY_", "UNPACK_", "COPY_FREE_VARS",
 )  # fmt: skip
-"""Beginnings of the names of operations that reach nothing but the record, locals and constants. What a later Python
-adds is not among them, so it counts as code that keeps."""
+"""Prefixes of the names of operations that access only the record, locals and constants. Operations that later versions
+of Python add are not listed, so code with them counts as code that may keep references."""
 
 
 def keeps_nothing(function: Callable[..., Any]) -> bool:
-    """True if `function` certainly has no place to keep a value in; False if it has, or may have.
+    """Return True if `function` certainly has no place to keep a value; False if it has, or may have.
 
-    True only for plain functions without state: no closure, no mutable default, no global but builtins and constants,
-    no method but those of numbers and text. Code that is not understood counts as code that keeps.
+    True only for plain functions without state: no closure, no mutable default, no globals except built-ins and
+    constants, and only methods of numbers and text.
     """
     if not isinstance(function, types.FunctionType):
         return False
@@ -53,7 +53,7 @@ def keeps_nothing(function: Callable[..., Any]) -> bool:
     try:
         kept += [cell.cell_contents for cell in function.__closure__ or ()]
     except ValueError:
-        # A name that is bound later, to whatever it may be.
+        # The name is bound later, to an unknown value.
         return False
     if not all(type(value) in ATOMS and not callable(value) for value in kept) or function.__dict__:
         return False
@@ -64,7 +64,7 @@ def _is_harmless(instruction: dis.Instruction, names: dict[str, Any]) -> bool:
     operation, name = instruction.opname, instruction.argval
     if operation == "LOAD_GLOBAL":
         if name in names:
-            # A module has all there is.
+            # A module gives access to anything.
             known = names[name]
             return type(known) in ATOMS and not callable(known) and not isinstance(known, types.ModuleType)
         return name in _BUILTINS and hasattr(builtins, name)

@@ -1,7 +1,7 @@
-"""Functions whose call gives a coroutine or a generator where a value is expected.
+"""Functions that return a coroutine or a generator where a value is expected.
 
-Both count as true, can be emitted and stored, and are never run, so each call that takes a function looks at it. What
-can't be seen of a function, a lambda that calls a coroutine function for example, shows in its first result.
+Both are truthy, can be emitted and stored, and never run. So each method that accepts a function checks it. If the
+function does not show it, such as a lambda that calls a coroutine function, its first result does.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from types import AsyncGeneratorType, CoroutineType
 from typing import Any
 
 UNAWAITED = frozenset({CoroutineType, AsyncGeneratorType})
-"""Types of results that only an event loop can take values from."""
+"""Types of results that need an event loop."""
 
 _SEVERAL = ("Iterable", "Collection", "Iterator", "list[")
-"""In the annotation of a method that may return several values."""
+"""Parts of the return annotation of methods that may return several values."""
 
 
 def check_result_kind(call: Any, name: str, several: bool = False) -> None:
-    """Raise TypeError for an async function, and, unless it may give `several` values, for a generator function.
+    """Raise TypeError for an async function, and, unless it may return `several` values, for a generator function.
 
-    `name` is how the error names it.
+    The error calls it `name`.
     """
     function = _called(call)
     if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
@@ -35,14 +35,14 @@ def check_result_kind(call: Any, name: str, several: bool = False) -> None:
 
 
 def check_method_kinds(instance: Any, interface: type) -> None:
-    """`check_result_kind` for each method of an object that `interface` declares."""
+    """Call `check_result_kind` for each method that `interface` declares."""
     for method, declared in inspect.getmembers(interface, inspect.isfunction):
         if not method.startswith("_") and (call := getattr(instance, method, None)) is not None:
             check_declared_kind(call, declared, f"{type(instance).__name__}.{method}")
 
 
 def check_declared_kind(call: Any, declared: Callable[..., Any], name: str) -> None:
-    """`check_result_kind` for the method of an interface; `declared` says whether it is async or may give several."""
+    """Call `check_result_kind` for a method whose declaration says if it is async or may return several values."""
     if not inspect.iscoroutinefunction(declared):
         returned = str(declared.__annotations__.get("return", ""))
         check_result_kind(call, name, several=any(kind in returned for kind in _SEVERAL))
@@ -52,20 +52,20 @@ def check_awaited(result: Any) -> None:
     """Raise TypeError if the result of a call is a coroutine."""
     if type(result) in UNAWAITED:
         if isinstance(result, CoroutineType):
-            # Else Python warns of it as well, when it is freed.
+            # Without this, Python would also warn that the coroutine was never awaited.
             result.close()
         raise _unawaited("the call")
 
 
 def awaited(result: Any) -> Any:
-    """Return the result of a call. Raises TypeError if it is a coroutine."""
+    """Return `result`, the result of a call. Raises TypeError if it is a coroutine."""
     if type(result) in UNAWAITED:
         check_awaited(result)
     return result
 
 
 def _called(call: Any) -> Any:
-    """The function behind a callable, as far as `inspect` does not look itself."""
+    """Return the function behind a partial or a callable object, which `inspect` does not unwrap."""
     while isinstance(call, functools.partial):
         call = call.func
     if inspect.isroutine(call) or isinstance(call, type):

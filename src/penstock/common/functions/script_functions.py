@@ -1,9 +1,8 @@
-"""Functions of the job's script as values: sent and stored by name, as Python does with functions of modules.
+"""Functions of the job's script as values: sent and stored by name, as pickle does with functions of modules.
 
-pickle takes a function by name only if it is the very object that its module has under this name. In a worker, the
-functions of the script that an operator refers to are copies: they came with the operator.
-`engine/plan/pickling.py` gives the worker's `__main__` the functions of the script, too, and a copy with the same
-code is pickled as that one.
+pickle stores a function by name only if its module has exactly this object under the name. In a worker, the functions
+of the script to which an operator refers are copies, which came with the operator. `engine/plan/pickling.py` adds the
+functions of the script to the worker's `__main__`, and a copy with the same code is pickled as the function there.
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ _FIRST = operator.itemgetter(0)
 _Cached: Any = type(functools.lru_cache(len))
 _FUNCTIONS = (FunctionType, _Cached)
 _same_codes: WeakKeyDictionary[FunctionType, tuple[CodeType, CodeType]] = WeakKeyDictionary()
-"""By function: its code, and that of another function which was found to be equal. Neither can be changed."""
+"""Function -> its code and the equal code of another function. Code objects are immutable."""
 
 
 def dumps(value: Any) -> bytes:
-    """Pickle a value that is sent. Raises what pickle raises.
+    """Pickle a value that is sent. Raises pickle's errors.
 
-    A record with a function of the script takes 10 µs in a worker, 0.4 µs without one; 18 µs if the function has
-    defaults, which are compared each time: they may change.
+    A record without a function of the script takes 0.4 µs; with one, 10 µs in a worker, or 18 µs if the function has
+    defaults, which are compared each time because they may change.
     """
     try:
         return pickle.dumps(value, protocol=5)
@@ -45,42 +44,42 @@ def dumps(value: Any) -> bytes:
 
 class _Pickler(pickle.Pickler):
     def reducer_override(self, value: Any) -> Any:
-        return reduced(value)
+        return reduce_function(value)
 
 
-def reduced(value: Any) -> Any:
-    """Return how a function of the script is pickled; NotImplemented for all else.
+def reduce_function(value: Any) -> Any:
+    """Return how to pickle a function of the script; NotImplemented for other values.
 
-    Raises PicklingError, with a remedy, if a process that reads the pickle would not find the function.
+    Raises PicklingError, with advice, if the process that reads the pickle would not find the function.
     """
-    if not is_function(value):
+    if not is_script_function(value):
         return NotImplemented
     name = value.__qualname__
     if "<" in name:
         raise pickle.PicklingError(
-            f"{name} has no name by which another process finds it: define the function with `def` at the top of the "
-            "script or of a module, and give it values with functools.partial"
+            f"another process can't find {name} by its name: define the function with `def` at the top level of the "
+            "script or of a module, and bind values with functools.partial"
         )
     found = found_in_script(name)
     if found is value:
         return NotImplemented
     if not same_function(found, value):
         raise pickle.PicklingError(
-            f"workers have no function '{name}' of the script with this code and these values: its name is that of "
-            "another function, or it refers to large values. Rename it, give it values with functools.partial, or "
-            "define it in a module"
+            f"workers have no function '{name}' of the script with this code and these values: another function has "
+            "this name, or it refers to large values. Rename it, bind values with functools.partial, or define it in a "
+            "module"
         )
-    # A call that returns its argument, which pickle takes by name.
+    # A call that returns its argument, which pickle stores by name.
     return _FIRST, ((found,),)
 
 
-def is_function(value: Any) -> bool:
-    """Whether `value` is a function that the script defines, with or without a decorator."""
+def is_script_function(value: Any) -> bool:
+    """Return whether `value` is a function that the script defines, with or without a decorator."""
     return isinstance(value, _FUNCTIONS) and value.__module__ == SCRIPT
 
 
 def found_in_script(name: str) -> Any:
-    """Return what `__main__` has under a qualified name, or None."""
+    """Return the object with a qualified name in `__main__`, or None."""
     try:
         return operator.attrgetter(name)(sys.modules[SCRIPT])
     except AttributeError:
@@ -88,16 +87,16 @@ def found_in_script(name: str) -> Any:
 
 
 def same_function(one: Any, other: Any) -> bool:
-    """Whether two functions, or what decorators made of them, do the same: one is a copy of the other.
+    """Return whether one function is a copy of the other, with or without decorators.
 
-    A function that is defined in a loop has the same code each time, and other defaults; what a decorator makes has the
-    name of the function that it was given.
+    Code alone is not enough: functions defined in a loop have the same code and different defaults. The name is not
+    enough either: a decorated function has the name of the original one.
     """
-    return is_function(one) and _is_copy(one, other, set())
+    return is_script_function(one) and _is_copy(one, other, set())
 
 
 def _is_copy(one: Any, other: Any, compared: set[tuple[int, int]]) -> bool:
-    """`compared`: pairs that are equal if all else is, such as functions that refer to themselves."""
+    """`compared`: pairs already under comparison, as functions may refer to themselves. They count as equal."""
     if one is other or (id(one), id(other)) in compared:
         return True
     kind = type(one)
@@ -117,13 +116,13 @@ def _is_copy(one: Any, other: Any, compared: set[tuple[int, int]]) -> bool:
     if isinstance(one, dict):
         return one.keys() == other.keys() and all(_is_copy(part, other[key], compared) for key, part in one.items())
     with contextlib.suppress(Exception):
-        # An array has no single answer.
+        # Suppress errors: the comparison of arrays has no single result.
         if one == other:
             return True
     try:
-        return _are_copies(_taken_apart(one), _taken_apart(other), compared)
+        return _are_copies(_parts_of(one), _parts_of(other), compared)
     except Exception:
-        # What can't be pickled either.
+        # Such values can't be pickled either.
         return False
 
 
@@ -132,7 +131,7 @@ def _are_copies(ones: Any, others: Any, compared: set[tuple[int, int]]) -> bool:
 
 
 def _has_same_code(one: FunctionType, other: FunctionType) -> bool:
-    """Each record with a copy asks, and to compare two codes takes 0.4 to 2 µs."""
+    """Compare code, with a cache: each record with a copy needs it, and a comparison takes 0.4 to 2 µs."""
     codes = one.__code__, other.__code__
     known = _same_codes.get(other)
     if known is not None and known[0] is codes[0] and known[1] is codes[1]:
@@ -148,17 +147,17 @@ def _has_state(function: FunctionType) -> bool:
 
 
 def _state_of(function: FunctionType) -> tuple[Any, ...]:
-    """What a function has beside its code, but for the variables of the script."""
+    """Return the values that a function has in addition to its code, except the script's variables."""
     cells: list[Any] = []
     for cell in function.__closure__ or ():
         with contextlib.suppress(ValueError):
-            # One without a value is the same in both, or there are more in one of them.
+            # Empty cells are left out; if only one function has them, the numbers of values differ.
             cells.append(cell.cell_contents)
     return function.__defaults__, function.__kwdefaults__, cells, vars(function)
 
 
-def _taken_apart(value: Any) -> Sequence[Any]:
+def _parts_of(value: Any) -> Sequence[Any]:
     if isinstance(value, _Cached):
         return value.__wrapped__, value.cache_parameters()
-    reduced = value.__reduce_ex__(2)
-    return reduced if isinstance(reduced, tuple) else (reduced,)
+    reduce_function = value.__reduce_ex__(2)
+    return reduce_function if isinstance(reduce_function, tuple) else (reduce_function,)

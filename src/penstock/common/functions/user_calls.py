@@ -1,9 +1,8 @@
-"""Calling users' functions: once for each value of a chunk, or once for a handler; and what they may raise.
+"""Calls of users' functions, for each value of a chunk or for a handler, and the errors that they raise.
 
-`list(map(function, values))` is the fastest loop there is, but a StopIteration that the function raises ends it as if
-the values had ended: the rest of the chunk would be lost without an error. So this is the one place that has that loop.
-Elsewhere functions are called in the body of a loop, where a StopIteration is an error like any other, and inside of
-generators Python makes a RuntimeError of it (PEP 479).
+`list(map(function, values))` is the fastest loop, but a StopIteration raised by the function ends it as if the values
+had ended: the rest of the chunk would be lost silently. So only this module contains that loop. In the body of a `for`
+loop StopIteration is an error like any other, and in a generator Python turns it into a RuntimeError (PEP 479).
 """
 
 from __future__ import annotations
@@ -17,30 +16,29 @@ from penstock.common.errors.user_traceback import user_traceback
 from penstock.common.functions.result_kinds import check_awaited
 
 RAISED = (BaseException,)
-"""What a user's function raises. A panic of a library in Rust is no Exception, and neither is what `sys.exit` raises:
-it would end a thread or a worker without a word."""
+"""Errors of users' functions. Not only Exception: panics of Rust libraries and SystemExit are not Exceptions, and would
+end a thread or a worker silently."""
 
 
 class Interrupted(BaseException):
-    """Raised inside a user's function by its host, when the job is cancelled.
+    """Raised by the host inside a user's function when the job is canceled.
 
-    No Exception, so that a function that catches all of these does not catch it.
+    It is not an Exception, so functions that catch Exception do not catch it.
     """
 
 
 PASSED_ON = (Interrupted, KeyboardInterrupt, GeneratorExit)
-"""What is no error of the function in which it appears, as far as an operator can tell: it is
-raised to stop the function, and reaches the host as it is."""
+"""Raised to stop a function. Operators do not report them as errors of the function, and pass them to the host."""
 
 NOT_OF_A_VALUE = (*PASSED_ON, SystemExit, MemoryError, PenstockError)
-"""What is no fault of the value, message or line whose reading raises it: another one would raise it as well, so none
-is skipped for it. All else that reading one raises is that one's fault."""
+"""Errors that are not caused by the value, message or line being read: the next one would raise them as well, so
+readers do not skip the current one. All other errors while reading count as errors of the input."""
 
 
 def as_exception(error: BaseException) -> Exception:
-    """`error`, raised by users' code, as the error of a job: what is no Exception, with its traceback, as one.
+    """Return an error of users' code as an Exception, for the job: others become a UserFunctionError with traceback.
 
-    As it is, it would end the program that asks for the job's result. A Ctrl-C is raised again.
+    Unchanged, they would end the program that waits for the job's result. Ctrl-C is raised again.
     """
     if isinstance(error, Exception):
         return error
@@ -51,13 +49,13 @@ def as_exception(error: BaseException) -> Exception:
 
 
 def pass_on_ctrl_c(error: BaseException) -> None:
-    """Raise a Ctrl-C again: Python raises it in the main thread. In another one somebody's code has raised it."""
+    """Raise `error` again if it is a Ctrl-C, which Python raises in the main thread. In others, code has raised it."""
     if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
         raise error
 
 
 def outcome_of(call: Callable[[], Any]) -> tuple[Any, Exception | None]:
-    """What a call returns, or the error that it raises, for a handler that takes both."""
+    """Make a call and return its result or its error, for handlers with both arguments."""
     try:
         return call(), None
     except RAISED as error:
@@ -65,10 +63,10 @@ def outcome_of(call: Callable[[], Any]) -> tuple[Any, Exception | None]:
 
 
 def results_of(function: Callable[..., Any], count: int, *values: Iterable[Any]) -> list[Any]:
-    """What the function returns for each of `count` values; with several iterables, it is called with one of each.
+    """Return the function's results for `count` values. Each call gets one value of each iterable.
 
-    Raises RuntimeError if the function raises StopIteration, TypeError if its first result is a coroutine, and all else
-    that it raises.
+    Raises RuntimeError if the function raises StopIteration, TypeError if its first result is a coroutine, and the
+    function's own errors.
     """
     results = list(map(function, *values))
     if len(results) != count:
@@ -77,7 +75,7 @@ def results_of(function: Callable[..., Any], count: int, *values: Iterable[Any])
 
 
 def checked_results(results: list[Any]) -> list[Any]:
-    """Return what calls of one function have returned. Raises TypeError if the first is a coroutine."""
+    """Return the results of calls of a function. Raises TypeError if the first one is a coroutine."""
     if results:
         check_awaited(results[0])
     return results

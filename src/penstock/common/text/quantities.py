@@ -1,12 +1,15 @@
-"""Durations, rates, sizes and moments as commands and pages write them."""
+"""Durations, rates, sizes and times as commands and pages show them."""
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_DAY_MS = 24 * 3_600_000
 
 
 def as_duration(ms: float) -> str:
-    """Format a length of time, to a tenth of a second, or to minutes and seconds, or hours and minutes."""
+    """Format a duration (ms): `1.5 s`, `2 min 5 s` or `3 h 20 min`."""
     if ms < 0:
         return f"-{as_duration(-ms)}"
     seconds = ms / 1000
@@ -16,8 +19,24 @@ def as_duration(ms: float) -> str:
     return f"{minutes} min {int(seconds % 60)} s" if not hours else f"{hours} h {minutes % 60} min"
 
 
+def as_event_time(lag_ms: float, now_ms: float) -> str:
+    """Format how far event time is behind the clock; as the time itself, in UTC, where that is more than a day.
+
+    Then the records are not those of today, so their distance from today tells nothing.
+    """
+    if is_live(lag_ms):
+        return f"{as_duration(lag_ms)} behind"
+    moment = _EPOCH + timedelta(milliseconds=now_ms - lag_ms)
+    return moment.strftime("%Y-%m-%d %H:%M UTC")
+
+
+def is_live(lag_ms: float) -> bool:
+    """Return whether an event time that is this far behind the clock is that of current records: within a day."""
+    return abs(lag_ms) <= _DAY_MS
+
+
 def as_rate(per_second: float) -> str:
-    """Format a number of records a second."""
+    """Format a number of records per second."""
     return f"{per_second:,.0f}/s"
 
 

@@ -1,4 +1,4 @@
-"""Durations and points in time of the API. Internally all times are int milliseconds."""
+"""Durations and points in time of the API. Internally, all times are int milliseconds."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Duration:
 
     @staticmethod
     def of_nanos(nanos: int) -> Duration:
-        """Return a duration in nanoseconds. Where milliseconds are used, fractions are truncated."""
+        """Return a duration in nanoseconds. Methods that need milliseconds truncate it."""
         return Duration(nanos)
 
     def to_millis(self) -> int:
@@ -179,7 +179,7 @@ def to_milliseconds(value: TimeLength) -> int:
 
 
 def returned_milliseconds(length: Any, function: str) -> int:
-    """`to_milliseconds` of what `function` returned: the error names it."""
+    """Convert a duration that `function` returned to milliseconds. Raises TypeError, with the name of the function."""
     try:
         return to_milliseconds(length)
     except TypeError as error:
@@ -187,9 +187,9 @@ def returned_milliseconds(length: Any, function: str) -> int:
 
 
 def returned_time_ms(time_ms: Any, function: str) -> int | None:
-    """A processing time in milliseconds that `function` returned, as an int; None if it returned None.
+    """Return a processing time (ms) that `function` returned as an int, or None if it returned None.
 
-    Raises TypeError, which names the function, for anything else, a length of time included.
+    Raises TypeError, with the name of the function, for other values, including durations.
     """
     if time_ms is None or type(time_ms) is int:
         return time_ms

@@ -1,12 +1,12 @@
-"""The first of several moments, some of which may never come."""
+"""The earliest of several times, some of which may be None."""
 
 from __future__ import annotations
 
 
 def earliest(*moments: int | None) -> int | None:
-    """Return the smallest; None: all are None."""
+    """Return the smallest of the times that are not None, or None if all are None."""
     first = None
-    # A loop takes a third of the time of `min` over a generator, and slots ask after each step.
+    # A loop takes a third of the time of `min` with a generator, and slots call this after each step.
     for moment in moments:
         if moment is not None and (first is None or moment < first):
             first = moment

@@ -1,4 +1,4 @@
-"""The clock of this machine. Tasks and the control of jobs have none: their hosts tell them the time."""
+"""The clock of this machine, for hosts. Tasks and the JobMaster do not read it: their hosts pass them the time."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ import time
 
 
 def now_ms() -> int:
-    """Milliseconds since 1970 in UTC."""
+    """Return the milliseconds since the epoch (1970-01-01, UTC)."""
     return time.time_ns() // 1_000_000

@@ -29,10 +29,10 @@ _KINDS = tuple(RowKind)
 
 @lru_cache(maxsize=1024)
 def _names(names: tuple[Any, ...]) -> tuple[str, ...]:
-    """Intern a tuple of names: rows of a chunk then share it, in memory and in a pickle."""
+    """Intern a tuple of names, so that the rows of a chunk share it, in memory and in a pickle."""
     for name in names:
         if not isinstance(name, str):
-            raise TypeError(f"field names of a Row are strings, got {name!r}")
+            raise TypeError(f"field names of a Row must be str, got {name!r}")
     if len(set(names)) < len(names):
         raise ValueError(f"field names of a Row must differ, got {', '.join(names)}")
     return names
@@ -40,20 +40,20 @@ def _names(names: tuple[Any, ...]) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1024)
 def _positions_by_name(names: tuple[str, ...]) -> tuple[int, ...] | None:
-    """Return the positions of the fields in the order of their names; None if they are in that order."""
+    """Return the positions of the fields in the order of their names, or None if they have that order already."""
     positions = tuple(sorted(range(len(names)), key=names.__getitem__))
     return None if positions == tuple(range(len(names))) else positions
 
 
 class Row:
-    """A record of fixed length, with access to fields by position, and by name if they have names.
+    """A record of fixed length, with access to fields by position and, if they have names, by name.
 
     `Row(1, "a")` has positions only. `Row(id=1, name="a")` also has names, in the given order: `row[0]`, `row["id"]`
     and `row.id` are the same field. A Row of strings is also a factory: `Person = Row("id", "name")` creates
     `Person(1, "a")`. Raises ValueError if both positional and named values are given.
 
     Rows are equal if their class, kind, names and values are equal; the *order* of named fields is ignored, as in
-    PyFlink. A row with hashable values can be a key, but must not be changed while it is one.
+    PyFlink. A row with hashable values can be a key, but must not be changed while it is used as a key.
     """
 
     __slots__ = ("_fields", "_row_kind", "_values")
@@ -164,7 +164,7 @@ class Row:
         try:
             fields = _names(tuple(self._values))
         except TypeError:
-            raise TypeError(f"only a Row of field names can be called to create rows, this is {self!r}") from None
+            raise TypeError(f"only a Row of field names can be called to create rows, got {self!r}") from None
         row = Row(*args)
         row._fields = fields if len(args) == len(fields) else _names(fields[: len(args)])
         row._row_kind = self._row_kind
@@ -204,9 +204,10 @@ class Row:
 
 
 def row_factory(names: Sequence[str]) -> Callable[[Iterable[Any]], Row]:
-    """A function from values to a Row with these names; there must be as many values.
+    """Return a function from values, as many as names, to a Row with these names.
 
-    For formats: a third of the time of `Row(*names)(*values)`. Raises TypeError or ValueError for names as Row does.
+    Formats use it: it takes a third of the time of `Row(*names)(*values)`. Raises TypeError or ValueError for names
+    that Row refuses.
     """
     fields, new = _names(tuple(names)), Row.__new__
 
@@ -221,9 +222,9 @@ def row_factory(names: Sequence[str]) -> Callable[[Iterable[Any]], Row]:
 
 
 def row_identity(row: Row) -> tuple[tuple[str, ...] | None, tuple[Any, ...], int]:
-    """Return what defines the equality of rows: sorted names or None, values in that order, number of the kind.
+    """Return what equality of rows compares: sorted names or None, values in that order, number of the kind.
 
-    Code that encodes rows as keys must encode this, not names and values in their given order.
+    Code that encodes rows as keys must encode this, rather than names and values in their given order.
     """
     fields = row._fields
     return fields and tuple(sorted(fields)), _values_by_name(row), row._row_kind.value
@@ -238,8 +239,8 @@ def _values_by_name(row: Row) -> tuple[Any, ...]:
 
 
 def restored_row(row_class: type[Row], values: list[Any], fields: tuple[str, ...] | None, kind: int = 0) -> Row:
-    """What pickles of a Row call; snapshots name `penstock.common.types.restored_row`, so it must stay here."""
-    # Copy the list: `copy.copy` passes the list of the original row.
+    """Restore a pickled Row. Snapshots contain the path `penstock.common.types.restored_row`, so it must not move."""
+    # Copy the list, because `copy.copy` passes the list of the original row.
     row = row_class.__new__(row_class)
     row._fields = None if fields is None else _names(fields)
     row._values = values.copy()

@@ -1,8 +1,8 @@
 """Types of single values, and the base class of all types.
 
-A declared type is applied where a value leaves a chain of functions (declared_values.py, declared_rows.py), and gives
-columns of savepoints and files a type (`to_arrow`); values without a declared type are pickled into a binary column.
-`to_internal_type` and `from_internal_type` convert between a Python value and its representation in such a column.
+A declared type is applied where a value leaves a chain of functions (declared_values.py, declared_rows.py). It also
+defines the type of columns of savepoints and files (`to_arrow`); values without a declared type are pickled into a
+binary column. `to_internal_type` and `from_internal_type` convert values to and from their form in such a column.
 """
 
 # The names are PyFlink's.
@@ -29,14 +29,17 @@ class TypeInformation:
     """Base class of all types. Types are values: equal if their definitions are equal, hashable, picklable."""
 
     applies = True
-    """Whether values are made ones of this type. False if it is known from a type hint or a source, not declared."""
+    """Whether values are converted to this type.
+
+    False if it is not declared, but known from a type hint or a source.
+    """
 
     def _parts(self) -> tuple[Any, ...]:
         """Return the parameters that distinguish types of one class."""
         return ()
 
     def to_arrow(self) -> pyarrow.DataType | None:
-        """Return the Arrow type of a column of such values, or None if they are pickled."""
+        """Return the Arrow type of a column of these values, or None if they are pickled."""
         return None
 
     def need_conversion(self) -> bool:
@@ -92,7 +95,7 @@ _ARROW_NAMES = {
     BasicType.FLOAT: "float32",
     BasicType.DOUBLE: "float64",
     BasicType.CHAR: "string",
-    # Precision and scale are unbounded, unlike those of Arrow's decimal types: text preserves every digit.
+    # Text, because their precision is unbounded, unlike in Arrow's decimal types.
     BasicType.BIG_INT: "string",
     BasicType.BIG_DEC: "string",
 }
@@ -119,17 +122,17 @@ class BasicTypeInfo(TypeInformation):
         return (self._basic_type,)
 
     def to_arrow(self) -> pyarrow.DataType | None:
-        """Return the Arrow type of the same width; text for the two unbounded number types."""
+        """Return the Arrow type of the same width, or text for the two unbounded number types."""
         import pyarrow
 
         return pyarrow.type_for_alias(_ARROW_NAMES[self._basic_type])
 
     def need_conversion(self) -> bool:
-        """True for unbounded numbers only: their columns are text."""
+        """Return True for the unbounded number types, whose columns are text."""
         return self._basic_type in _FROM_TEXT
 
     def to_internal_type(self, obj: Any) -> Any:
-        """Convert unbounded numbers to text; other values are unchanged. Raises ValueError for what is no number."""
+        """Convert unbounded numbers to text; other values are unchanged. Raises ValueError if they are not numbers."""
         if obj is None or self._basic_type not in _FROM_TEXT:
             return obj
         return str(whole_number(obj) if self._basic_type is BasicType.BIG_INT else _number(obj))
@@ -143,87 +146,87 @@ class BasicTypeInfo(TypeInformation):
 
     @staticmethod
     def STRING_TYPE_INFO() -> BasicTypeInfo:
-        """A str."""
+        """Return the type of str."""
         return BasicTypeInfo(BasicType.STRING)
 
     @staticmethod
     def BOOLEAN_TYPE_INFO() -> BasicTypeInfo:
-        """A bool."""
+        """Return the type of bool."""
         return BasicTypeInfo(BasicType.BOOLEAN)
 
     @staticmethod
     def BYTE_TYPE_INFO() -> BasicTypeInfo:
-        """An int of 8 bits."""
+        """Return the type of 8-bit ints."""
         return BasicTypeInfo(BasicType.BYTE)
 
     @staticmethod
     def SHORT_TYPE_INFO() -> BasicTypeInfo:
-        """An int of 16 bits."""
+        """Return the type of 16-bit ints."""
         return BasicTypeInfo(BasicType.SHORT)
 
     @staticmethod
     def INT_TYPE_INFO() -> BasicTypeInfo:
-        """An int of 32 bits."""
+        """Return the type of 32-bit ints."""
         return BasicTypeInfo(BasicType.INT)
 
     @staticmethod
     def LONG_TYPE_INFO() -> BasicTypeInfo:
-        """An int of 64 bits."""
+        """Return the type of 64-bit ints."""
         return BasicTypeInfo(BasicType.LONG)
 
     @staticmethod
     def FLOAT_TYPE_INFO() -> BasicTypeInfo:
-        """A float of 32 bits."""
+        """Return the type of floats that are rounded to 32 bits."""
         return BasicTypeInfo(BasicType.FLOAT)
 
     @staticmethod
     def DOUBLE_TYPE_INFO() -> BasicTypeInfo:
-        """A float of 64 bits, as Python's float."""
+        """Return the type of 64-bit floats: Python's float."""
         return BasicTypeInfo(BasicType.DOUBLE)
 
     @staticmethod
     def CHAR_TYPE_INFO() -> BasicTypeInfo:
-        """A str of one character."""
+        """Return the type of str with one character."""
         return BasicTypeInfo(BasicType.CHAR)
 
     @staticmethod
     def BIG_INT_TYPE_INFO() -> BasicTypeInfo:
-        """An int of any size."""
+        """Return the type of ints of any size."""
         return BasicTypeInfo(BasicType.BIG_INT)
 
     @staticmethod
     def BIG_DEC_TYPE_INFO() -> BasicTypeInfo:
-        """A decimal.Decimal."""
+        """Return the type of decimal.Decimal."""
         return BasicTypeInfo(BasicType.BIG_DEC)
 
     @staticmethod
     def INSTANT_TYPE_INFO() -> BasicTypeInfo:
-        """An Instant."""
+        """Return the type of Instant."""
         return InstantTypeInfo()
 
 
 class InstantTypeInfo(BasicTypeInfo):
-    """An Instant; its column holds microseconds, as in PyFlink, and truncates nanoseconds."""
+    """The type of Instant. Its column has microseconds, as in PyFlink, and nanoseconds are truncated."""
 
     def __init__(self, basic_type: BasicType = BasicType.INSTANT) -> None:
         super().__init__(basic_type)
 
     def to_arrow(self) -> pyarrow.DataType | None:
-        """A timestamp in UTC."""
+        """Return the Arrow type of timestamps in UTC."""
         import pyarrow
 
         return pyarrow.timestamp("us", "UTC")
 
     def need_conversion(self) -> bool:
-        """Always."""
+        """Return True."""
         return True
 
     def to_internal_type(self, obj: Any) -> Any:
-        """To microseconds since the epoch."""
+        """Convert to microseconds since the epoch."""
         return None if obj is None else obj.seconds * 1_000_000 + obj.nanos // 1000
 
     def from_internal_type(self, obj: Any) -> Any:
-        """From microseconds since the epoch."""
+        """Convert from microseconds since the epoch."""
         return None if obj is None else Instant(obj // 1_000_000, obj % 1_000_000 * 1000)
 
 
@@ -232,99 +235,102 @@ class SqlTimeTypeInfo(TypeInformation):
 
     @staticmethod
     def DATE() -> TypeInformation:
-        """A datetime.date."""
+        """Return the type of datetime.date."""
         return DateTypeInfo()
 
     @staticmethod
     def TIME() -> TypeInformation:
-        """A datetime.time."""
+        """Return the type of datetime.time."""
         return TimeTypeInfo()
 
     @staticmethod
     def TIMESTAMP() -> TypeInformation:
-        """A datetime.datetime."""
+        """Return the type of datetime.datetime."""
         return TimestampTypeInfo()
 
 
 class DateTypeInfo(TypeInformation):
-    """A datetime.date; its column holds days since 1970-01-01."""
+    """The type of datetime.date. Its column has days since 1970-01-01."""
 
     def to_arrow(self) -> pyarrow.DataType | None:
-        """A date."""
+        """Return the Arrow type of dates."""
         import pyarrow
 
         return pyarrow.date32()
 
     def need_conversion(self) -> bool:
-        """Always."""
+        """Return True."""
         return True
 
     def to_internal_type(self, obj: Any) -> Any:
-        """To days since 1970-01-01. Raises ValueError for a datetime, whose time of day would be lost."""
+        """Convert to days since 1970-01-01. Raises ValueError for a datetime, whose time of day would be lost."""
         if obj is None:
             return None
         if isinstance(obj, datetime.datetime) or not isinstance(obj, datetime.date):
-            raise ValueError(f"{obj!r:.200} is no date")
+            raise ValueError(f"{obj!r:.200} is not a date")
         return obj.toordinal() - _EPOCH.toordinal()
 
     def from_internal_type(self, obj: Any) -> Any:
-        """From days since 1970-01-01."""
+        """Convert from days since 1970-01-01."""
         return None if obj is None else datetime.date.fromordinal(obj + _EPOCH.toordinal())
 
 
 class TimeTypeInfo(TypeInformation):
-    """A datetime.time; its column holds microseconds since midnight and no time zone."""
+    """The type of datetime.time. Its column has microseconds since midnight, without a time zone."""
 
     def to_arrow(self) -> pyarrow.DataType | None:
-        """A time of day."""
+        """Return the Arrow type of times of day."""
         import pyarrow
 
         return pyarrow.time64("us")
 
     def need_conversion(self) -> bool:
-        """Always."""
+        """Return True."""
         return True
 
     def to_internal_type(self, obj: Any) -> Any:
-        """To microseconds since midnight. Raises ValueError for a time with a zone, which would be lost."""
+        """Convert to microseconds since midnight. Raises ValueError for a time with a zone, which would be lost."""
         if obj is None:
             return None
         if not isinstance(obj, datetime.time):
-            raise ValueError(f"{obj!r:.200} is no time of day")
+            raise ValueError(f"{obj!r:.200} is not a time of day")
         if obj.tzinfo is not None:
-            raise ValueError(f"{obj!r:.200} has a zone, and a time of day has none")
+            raise ValueError(f"{obj!r:.200} must not have a time zone: it would be lost")
         return ((obj.hour * 60 + obj.minute) * 60 + obj.second) * 1_000_000 + obj.microsecond
 
     def from_internal_type(self, obj: Any) -> Any:
-        """From microseconds since midnight."""
+        """Convert from microseconds since midnight."""
         return None if obj is None else (_EPOCH + obj * _MICROSECOND).time()
 
 
 class TimestampTypeInfo(TypeInformation):
-    """A datetime.datetime; its column holds microseconds since the epoch without a zone. Aware values become UTC.
+    """The type of datetime.datetime. Its column has microseconds since the epoch, without a zone (aware values: UTC).
 
-    Unlike in PyFlink, a naive datetime is stored unchanged and not interpreted in the local zone of the task's machine.
+    Unlike in PyFlink, a naive datetime is stored unchanged, rather than interpreted in the local zone of the machine.
     """
 
     def to_arrow(self) -> pyarrow.DataType | None:
-        """A timestamp without a time zone."""
+        """Return the Arrow type of timestamps without a time zone."""
         import pyarrow
 
         return pyarrow.timestamp("us")
 
     def need_conversion(self) -> bool:
-        """Always."""
+        """Return True."""
         return True
 
     def to_internal_type(self, obj: Any) -> Any:
-        """To microseconds since the epoch. Raises ValueError for nanoseconds, as those of pandas have."""
+        """Convert to microseconds since the epoch.
+
+        Raises ValueError for nanoseconds, which timestamps of pandas have.
+        """
         if obj is None:
             return None
         if type(obj) is not datetime.datetime:
             if not isinstance(obj, datetime.datetime):
-                raise ValueError(f"{obj!r:.200} is no datetime")
+                raise ValueError(f"{obj!r:.200} is not a datetime")
             if obj != obj:
-                # pandas has such a one for none.
+                # pandas's NaT, which stands for a missing value.
                 return None
             if getattr(obj, "nanosecond", False):
                 raise ValueError(f"{obj!r:.200} has nanoseconds: round it to microseconds")
@@ -333,12 +339,12 @@ class TimestampTypeInfo(TypeInformation):
         return (obj - _EPOCH) // _MICROSECOND
 
     def from_internal_type(self, obj: Any) -> Any:
-        """From microseconds since the epoch, to a naive datetime."""
+        """Convert from microseconds since the epoch to a naive datetime."""
         return None if obj is None else _EPOCH + obj * _MICROSECOND
 
 
 class LocalTimeTypeInfo(TypeInformation):
-    """Java's dates and times without a zone; in Python the same values as in SqlTimeTypeInfo."""
+    """Java's dates and times without a zone. In Python the values are the same as those of SqlTimeTypeInfo."""
 
     class TimeType(enum.Enum):
         """Which of the three types."""
@@ -355,19 +361,19 @@ class LocalTimeTypeInfo(TypeInformation):
         return (self._time_type,)
 
     def to_arrow(self) -> pyarrow.DataType | None:
-        """A date, a time of day or a timestamp without a time zone."""
+        """Return the Arrow type of dates, times of day or timestamps without a time zone."""
         return self._same.to_arrow()
 
     def need_conversion(self) -> bool:
-        """Always."""
+        """Return True."""
         return True
 
     def to_internal_type(self, obj: Any) -> Any:
-        """To days or microseconds."""
+        """Convert to days or microseconds."""
         return self._same.to_internal_type(obj)
 
     def from_internal_type(self, obj: Any) -> Any:
-        """From days or microseconds."""
+        """Convert from days or microseconds."""
         return self._same.from_internal_type(obj)
 
     def __repr__(self) -> str:
@@ -375,7 +381,7 @@ class LocalTimeTypeInfo(TypeInformation):
 
 
 class PickledBytesTypeInfo(TypeInformation):
-    """Any picklable value: the type of values without a declared type."""
+    """The type of any picklable value, and the default if no type is declared."""
 
 
 def checked_type(type_info: TypeInformation) -> TypeInformation:
@@ -386,8 +392,8 @@ def checked_type(type_info: TypeInformation) -> TypeInformation:
 
 
 def _number(value: Any) -> Any:
-    """A number of Python's, or one of numpy's as that. Raises ValueError for all else."""
-    own = value.item() if hasattr(value, "item") else value
-    if isinstance(own, bool) or not isinstance(own, (int, float, Decimal)):
-        raise ValueError(f"{value!r:.200} is no number")
-    return own
+    """Return a number, numpy's as Python's. Raises ValueError if the value is not a number."""
+    number = value.item() if hasattr(value, "item") else value
+    if isinstance(number, bool) or not isinstance(number, (int, float, Decimal)):
+        raise ValueError(f"{value!r:.200} is not a number")
+    return number

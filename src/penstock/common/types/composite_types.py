@@ -22,14 +22,14 @@ class _ArrayTypeInfo(TypeInformation):
         return (self._element_type,)
 
     def to_arrow(self) -> pyarrow.DataType | None:
-        """Return a list of the elements' Arrow type; None if the elements are pickled."""
+        """Return the Arrow type of lists of the elements' type, or None if the elements are pickled."""
         import pyarrow
 
         element = self._element_type.to_arrow()
         return None if element is None else pyarrow.list_(element)
 
     def need_conversion(self) -> bool:
-        """True if the elements need conversion."""
+        """Return whether the elements need conversion."""
         return self._element_type.need_conversion()
 
     def to_internal_type(self, obj: Any) -> Any:
@@ -44,35 +44,38 @@ class _ArrayTypeInfo(TypeInformation):
 
 
 class PrimitiveArrayTypeInfo(_ArrayTypeInfo):
-    """An array of numbers or booleans without None. Of BYTE: bytes. Raises TypeError for other elements."""
+    """The type of lists of numbers or booleans without None; for BYTE, of bytes.
+
+    Raises TypeError for other elements.
+    """
 
     def __init__(self, element_type: TypeInformation) -> None:
         super().__init__(element_type)
         if element_type not in [BasicTypeInfo(primitive) for primitive in PRIMITIVES]:
-            raise TypeError(f"a primitive array contains numbers, booleans or characters, not {element_type!r}")
+            raise TypeError(f"a primitive array must have numbers, booleans or characters, got {element_type!r}")
 
     def to_arrow(self) -> pyarrow.DataType | None:
-        """Binary for bytes, else a list."""
+        """Return the Arrow type of bytes, or of lists."""
         import pyarrow
 
         return pyarrow.binary() if self._element_type == BasicTypeInfo(BasicType.BYTE) else super().to_arrow()
 
 
 class BasicArrayTypeInfo(_ArrayTypeInfo):
-    """An array of numbers, booleans or strings, possibly None. Raises TypeError for other elements."""
+    """The type of lists of numbers, booleans or strings, possibly None. Raises TypeError for other elements."""
 
     def __init__(self, element_type: TypeInformation) -> None:
         super().__init__(element_type)
         if element_type not in [BasicTypeInfo(basic_type) for basic_type in (*PRIMITIVES, BasicType.STRING)]:
-            raise TypeError(f"a basic array contains numbers, booleans, characters or strings, not {element_type!r}")
+            raise TypeError(f"a basic array must have numbers, booleans, characters or strings, got {element_type!r}")
 
 
 class ObjectArrayTypeInfo(_ArrayTypeInfo):
-    """An array of anything."""
+    """The type of lists of any elements, called arrays in Java."""
 
 
 class ListTypeInfo(_ArrayTypeInfo):
-    """A list."""
+    """The type of lists."""
 
     def __init__(self, element_type: TypeInformation) -> None:
         super().__init__(element_type)
@@ -80,11 +83,11 @@ class ListTypeInfo(_ArrayTypeInfo):
 
 
 LIST_TYPES = (PrimitiveArrayTypeInfo, BasicArrayTypeInfo, ObjectArrayTypeInfo, ListTypeInfo)
-"""Those whose values are lists; of bytes, the first of them has bytes."""
+"""Types whose values are lists (the first one has bytes for BYTE)."""
 
 
 class MapTypeInfo(TypeInformation):
-    """A dict."""
+    """The type of dicts."""
 
     def __init__(self, key_type_info: TypeInformation, value_type_info: TypeInformation) -> None:
         self._key_type_info = checked_type(key_type_info)
@@ -94,14 +97,14 @@ class MapTypeInfo(TypeInformation):
         return self._key_type_info, self._value_type_info
 
     def to_arrow(self) -> pyarrow.DataType | None:
-        """A map; None if keys or values are pickled."""
+        """Return the Arrow type of maps, or None if keys or values are pickled."""
         import pyarrow
 
         key, value = self._key_type_info.to_arrow(), self._value_type_info.to_arrow()
         return None if key is None or value is None else pyarrow.map_(key, value)
 
     def need_conversion(self) -> bool:
-        """True if keys or values need conversion."""
+        """Return whether keys or values need conversion."""
         return self._key_type_info.need_conversion() or self._value_type_info.need_conversion()
 
     def to_internal_type(self, obj: Any) -> Any:
@@ -120,19 +123,19 @@ class MapTypeInfo(TypeInformation):
 
 
 class _FieldsTypeInfo(TypeInformation):
-    """A record of a fixed number of fields."""
+    """A type of records with a fixed number of fields."""
 
     _field_types: list[TypeInformation]
 
     def get_field_types(self) -> list[TypeInformation]:
-        """Types of the fields, in order."""
+        """Return the types of the fields, in order."""
         return self._field_types
 
     def _column_names(self) -> Sequence[str]:
         return [f"f{position}" for position in range(len(self._field_types))]
 
     def to_arrow(self) -> pyarrow.DataType | None:
-        """A struct; None if one of the fields is pickled."""
+        """Return the Arrow type of structs, or None if one of the fields is pickled."""
         import pyarrow
 
         types = [field_type.to_arrow() for field_type in self._field_types]
@@ -141,7 +144,7 @@ class _FieldsTypeInfo(TypeInformation):
         return pyarrow.struct(list(zip(self._column_names(), types, strict=True)))
 
     def need_conversion(self) -> bool:
-        """True: a column holds a dict by field name (f0, f1 … for unnamed fields)."""
+        """Return True: a column holds a dict by field name (f0, f1 … for unnamed fields)."""
         return True
 
     def _to_columns(self, values: Sequence[Any]) -> dict[str, Any]:
@@ -154,9 +157,9 @@ class _FieldsTypeInfo(TypeInformation):
 
 
 class RowTypeInfo(_FieldsTypeInfo):
-    """A Row, with or without field names. Raises ValueError if the numbers of names and types differ.
+    """The type of Rows with or without field names. Raises ValueError if the numbers of names and types differ.
 
-    `record_class`: values are instances of this dataclass or NamedTuple instead of Row. It is ignored by equality.
+    `record_class`: values are instances of this dataclass or NamedTuple instead of Row. Equality ignores it.
     """
 
     def __init__(
@@ -182,13 +185,13 @@ class RowTypeInfo(_FieldsTypeInfo):
         return list(self._column_names())
 
     def get_field_index(self, field_name: str) -> int:
-        """Return the position of the field. Raises ValueError if there is none; -1 if the fields have no names."""
+        """Return the position of the field, or -1 if the fields have no names. Raises ValueError if it is unknown."""
         names = self._column_names()
         if field_name in names:
             return names.index(field_name)
         if self._field_names is None:
             return -1
-        raise ValueError(f"there is no field {field_name!r}, there are {', '.join(names)}")
+        raise ValueError(f"unknown field {field_name!r}, the type has {', '.join(names)}")
 
     def to_internal_type(self, obj: Any) -> Any:
         """Convert a Row, tuple, list, dict by name, or object with attributes of these names."""
@@ -223,7 +226,7 @@ class RowTypeInfo(_FieldsTypeInfo):
 
 
 class TupleTypeInfo(_FieldsTypeInfo):
-    """A tuple of a fixed length."""
+    """The type of tuples of a fixed length."""
 
     def __init__(self, field_types: Sequence[TypeInformation]) -> None:
         self._field_types = [checked_type(field_type) for field_type in field_types]
@@ -253,17 +256,17 @@ class ExternalTypeInfo(TypeInformation):
         return (self._type_info,)
 
     def to_arrow(self) -> pyarrow.DataType | None:
-        """As the wrapped type."""
+        """Delegate to the wrapped type."""
         return self._type_info.to_arrow()
 
     def need_conversion(self) -> bool:
-        """As the wrapped type."""
+        """Delegate to the wrapped type."""
         return self._type_info.need_conversion()
 
     def to_internal_type(self, obj: Any) -> Any:
-        """As the wrapped type."""
+        """Delegate to the wrapped type."""
         return self._type_info.to_internal_type(obj)
 
     def from_internal_type(self, obj: Any) -> Any:
-        """As the wrapped type."""
+        """Delegate to the wrapped type."""
         return self._type_info.from_internal_type(obj)

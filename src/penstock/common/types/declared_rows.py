@@ -1,8 +1,8 @@
-"""Rows of a declared type: what a value becomes where `Types.ROW` or `Types.ROW_NAMED` is declared for it.
+"""Conversion of values to Rows if `Types.ROW` or `Types.ROW_NAMED` is declared for them.
 
-In PyFlink values pass a coder between operators, and come out of it as Rows with the names of the type. Here what a
-function emits is made a Row at once, also for a function chained to it. What else a declared type does is done where
-values leave the chain: declared_values.py.
+PyFlink's coders between operators return Rows with the names of the type. penstock converts the results of a function
+immediately, also for chained functions. The other conversions of declared types happen where values leave the chain
+(declared_values.py).
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ Converter = Callable[[Any], Any]
 
 
 def row_converter(type_info: TypeInformation | None) -> Converter | None:
-    """Return what makes a value one of `type_info`; None if no Row is in that type. None stays None.
+    """Return a function that converts a value to `type_info`, or None if the type has no Rows. It keeps None.
 
-    A Row keeps its values, by name if it has names, and its kind; a tuple or list gives the values in order, a dict or
-    another object by name. Rows of a type without names are named f0, f1 … The converter raises TypeError or ValueError
-    for a value that does not fit.
+    A Row keeps its kind and its values (by name if it has names). Tuples and lists give the values in order, dicts and
+    other objects by name. Rows of a type without names have the names f0, f1 … The function raises TypeError or
+    ValueError for a value that does not fit.
     """
     if isinstance(type_info, ExternalTypeInfo):
         return row_converter(type_info._type_info)
@@ -53,10 +53,10 @@ def _each(converters: list[Converter | None], values: Any) -> list[Any]:
 
 
 class _RowConverter:
-    """Makes Rows of one type."""
+    """Converts values to Rows of one type."""
 
     def __init__(self, type_info: RowTypeInfo) -> None:
-        # A Row's own tuple of names, so that a Row of this type is known by it at once.
+        # The interned tuple of names: a Row of this type is recognized by its identity.
         self._type_info = type_info
         named = Row(*[None] * len(type_info.get_field_names()))
         named.set_field_names(type_info.get_field_names())
@@ -69,7 +69,9 @@ class _RowConverter:
             return value
         values = self._values_of(value)
         if len(values) != len(self._names):
-            raise ValueError(f"{value!r:.200} has {len(values)} values, and {self._type_info} {len(self._names)}")
+            raise ValueError(
+                f"{value!r:.200} must have {len(self._names)} values as {self._type_info}, got {len(values)}"
+            )
         if self._fields is not None:
             values = _each(self._fields, values)
         kind = value.get_row_kind().value if isinstance(value, Row) else 0
@@ -86,4 +88,4 @@ class _RowConverter:
             return [value.get(name) for name in self._names]
         if hasattr(value, "__dict__"):
             return [value.__dict__.get(name) for name in self._names]
-        raise TypeError(f"{value!r:.200} can't be a {self._type_info}: a Row, tuple, list, dict or object can")
+        raise TypeError(f"expected a Row, tuple, list, dict or object for {self._type_info}, got {value!r:.200}")

@@ -1,13 +1,12 @@
-"""The text of a value of a declared type, as `print` and files of text show it: Java's, as in PyFlink.
+"""The text of values of a declared type in `print` and text files: Java's text, as in PyFlink.
 
-Without a declared type, or with one that is known from a type hint only, it is Python's `str(value)`. Rows of a type
-that a source was given, by the schema of its messages for example, are of a declared type. Source: PyFlink,
-DataStream._align_output_type; in Java Tuple.toString, Row.toString, java.util.AbstractMap.toString, Double.toString.
+Without a declared type, or if it comes from a type hint, the text is Python's `str(value)`. Rows of a source with a
+type, for example by the schema of its messages, have a declared type. Source: PyFlink, DataStream._align_output_type;
+in Java Tuple.toString, Row.toString, java.util.AbstractMap.toString, Double.toString.
 """
 
 from __future__ import annotations
 
-import ctypes
 import datetime
 from collections.abc import Callable
 from decimal import Decimal
@@ -23,14 +22,15 @@ from penstock.common.types.composite_types import (
     RowTypeInfo,
     TupleTypeInfo,
 )
+from penstock.common.types.floats import shortest_single
 
 TextOf = Callable[[Any], str]
-# Java writes other numbers with an exponent.
+# Java writes numbers outside this range with an exponent.
 _PLAIN_MIN, _PLAIN_BELOW = 1e-3, 1e7
 
 
 def text_in_files(type_info: TypeInformation | None) -> TextOf:
-    """Return what gives the text of a value in a file: `(a,1)`, `+I[a, 1]`, `{a=1}`, `null`."""
+    """Return the function from a value to its text in a file: `(a,1)`, `+I[a, 1]`, `{a=1}`, `null`."""
     if isinstance(type_info, ExternalTypeInfo):
         return text_in_files(type_info._type_info)
     if type_info is None or isinstance(type_info, PickledBytesTypeInfo):
@@ -41,7 +41,10 @@ def text_in_files(type_info: TypeInformation | None) -> TextOf:
 
 
 def text_in_print(type_info: TypeInformation | None) -> TextOf:
-    """As `text_in_files`, but for rows: PyFlink prints these itself, with Python's text of their fields: `+I[a,1]`."""
+    """Return the function from a value to its printed text.
+
+    It is the same as in files, except for rows, which PyFlink prints with Python's text of their fields: `+I[a,1]`.
+    """
     if isinstance(type_info, ExternalTypeInfo):
         return text_in_print(type_info._type_info)
     if type_info is not None and _is_of_rows(type_info):
@@ -50,12 +53,12 @@ def text_in_print(type_info: TypeInformation | None) -> TextOf:
 
 
 def _is_of_rows(type_info: TypeInformation) -> bool:
-    """No type hint says so: what it describes are the instances of a class."""
+    """Return whether values are Rows. A type from a type hint has instances of a class instead."""
     return isinstance(type_info, RowTypeInfo) and type_info.record_class is None
 
 
 def _if_row(text_of: TextOf) -> TextOf:
-    """None, and what somebody's source gives in the place of its rows, as Python shows it."""
+    """Restrict a text function to Rows. None, and other values that a source emits instead, have Python's text."""
     return lambda value: text_of(value) if isinstance(value, Row) else str(value)
 
 
@@ -89,7 +92,7 @@ def _each(texts: list[TextOf], values: Any) -> list[str]:
 
 def _other(value: Any) -> str:
     if isinstance(value, datetime.datetime):
-        # java.sql.Timestamp: at least one digit of the second's fraction.
+        # java.sql.Timestamp has at least one digit of the second's fraction.
         fraction = f"{value.microsecond:06}".rstrip("0") or "0"
         return f"{value:%Y-%m-%d %H:%M:%S}.{fraction}"
     if isinstance(value, datetime.time):
@@ -106,11 +109,8 @@ def _double(value: Any) -> str:
 
 
 def _float(value: Any) -> str:
-    rounded = ctypes.c_float(value).value
-    # The fewest digits from which the same 32 bits are read.
-    digits = (f"{rounded:.{count}g}" for count in range(1, 10))
-    shortest = next((text for text in digits if ctypes.c_float(float(text)).value == rounded), repr(rounded))
-    return _java_number(rounded, shortest)
+    shortest = shortest_single(value)
+    return _java_number(shortest, repr(shortest))
 
 
 def _java_number(value: float, shortest: str) -> str:

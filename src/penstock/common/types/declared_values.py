@@ -1,10 +1,12 @@
-"""What a value becomes where it leaves a chain of functions and a type without rows is declared for it.
+"""Conversion of values to their declared type where they leave a chain of functions, except to Rows.
 
-PyFlink's values pass a coder there: an INT has 32 bits, a FLOAT is rounded to 32, an int declared a DOUBLE is a float,
-a list declared a TUPLE is a tuple. Chained functions pass values on as they are. Rows are made earlier, at the function
-that emits them (declared_rows.py). Types that need nothing, LONG and STRING among them, cost nothing.
+PyFlink's values pass a coder there: an INT has 32 bits, a FLOAT is rounded to 32 bits, an int declared as DOUBLE
+becomes a float, and a list declared as TUPLE a tuple. Values between chained functions are not converted. Rows are
+created earlier, at the function that emits them (declared_rows.py). Types without conversion, such as LONG and STRING,
+cost nothing.
 
-Integers beyond their type are refused: PyFlink fails for those of a function, too, and wraps those of a collection.
+Integers outside their type are refused. PyFlink fails for results of a function as well, but wraps the integers of a
+collection.
 """
 
 from __future__ import annotations
@@ -25,13 +27,16 @@ from penstock.common.types.composite_types import (
     RowTypeInfo,
     TupleTypeInfo,
 )
+from penstock.common.types.floats import shortest_single
 from penstock.common.types.integers import beyond_bounds, bounds_of
 
 ValueConverter = Callable[[Any], Any]
 ChunkConverter = Callable[[Sequence[Any]], list[Any]]
+NumberConverter = Callable[[BasicType], ValueConverter | None]
+"""From a type of numbers to the conversion of its values."""
 
 _BOUNDED = (BasicType.BYTE, BasicType.SHORT, BasicType.INT)
-"""LONG is left as it is: a check would cost each program for the sake of numbers beyond 2**63."""
+"""LONG is not checked: every program would pay for it, and numbers of more than 64 bits are rare."""
 _ARRAY_CODES = {
     BasicType.BYTE: "b",
     BasicType.SHORT: "h",
@@ -42,31 +47,48 @@ _ARRAY_CODES = {
 
 
 def value_converter(type_info: TypeInformation | None) -> ValueConverter | None:
-    """Return what makes a value one of `type_info`; None if its values are left as they are. None stays None.
+    """Return a function that converts a value to `type_info`, or None if values need no conversion. It keeps None.
 
-    The converter raises TypeError or ValueError for a value that can't be of the type.
+    The function raises TypeError or ValueError for a value that can't be converted.
     """
+    return _converter(type_info, _number_converter)
+
+
+def collected_converter(type_info: TypeInformation | None) -> ValueConverter | None:
+    """Return a function for values that the program collects, or None if they need no conversion.
+
+    A FLOAT becomes the float with the fewest digits that has the same 32 bits: 1.23, not 1.2300000190734863. Source:
+    PyFlink, PythonBridgeUtils.getPickledBytesFromJavaObject, which sends the text of a Java float.
+    """
+    return _converter(type_info, _shortest_float)
+
+
+def _shortest_float(basic_type: BasicType) -> ValueConverter | None:
+    return (lambda value: value if value is None else shortest_single(value)) if basic_type is BasicType.FLOAT else None
+
+
+def _converter(type_info: TypeInformation | None, of_number: NumberConverter) -> ValueConverter | None:
     if isinstance(type_info, ExternalTypeInfo):
-        return value_converter(type_info._type_info)
+        return _converter(type_info._type_info, of_number)
     if isinstance(type_info, BasicTypeInfo):
-        return _number_converter(type_info._basic_type)
+        return of_number(type_info._basic_type)
     if isinstance(type_info, RowTypeInfo):
-        return None if type_info.record_class is not None else _row_fields_converter(type_info)
+        return None if type_info.record_class is not None else _row_fields_converter(type_info, of_number)
     if isinstance(type_info, TupleTypeInfo):
-        return _tuple_converter(type_info)
+        return _tuple_converter(type_info, of_number)
     if isinstance(type_info, LIST_TYPES):
-        element = value_converter(type_info._element_type)
+        element = _converter(type_info._element_type, of_number)
         return None if element is None else lambda value: _list_of(element, value)
     if isinstance(type_info, MapTypeInfo):
-        sides = [value_converter(side) for side in (type_info._key_type_info, type_info._value_type_info)]
+        sides = [_converter(side, of_number) for side in (type_info._key_type_info, type_info._value_type_info)]
         return (lambda value: value and dict(_each(sides, pair) for pair in value.items())) if any(sides) else None
     return None
 
 
 def chunk_converter(type_info: TypeInformation | None) -> ChunkConverter | None:
-    """Return what makes the values of a chunk ones of `type_info`, in a new list; None if they are left as they are.
+    """Return a function that converts the values of a chunk, into a new list, or None if they need no conversion.
 
-    Numbers, and fields of tuples, are converted by columns, which is some times faster than one by one.
+    Numbers, and fields of tuples, are converted by columns, which is several times faster than one by one.
     """
     convert = value_converter(type_info)
     if convert is None:
@@ -79,7 +101,7 @@ def chunk_converter(type_info: TypeInformation | None) -> ChunkConverter | None:
         try:
             return columns(values)
         except (TypeError, ValueError, OverflowError):
-            # One is None, does not fit into its bits, or is not of the type: each for itself, then.
+            # A value is None, has too many bits, or has another type: convert them one by one.
             return list(map(convert, values))
 
     return converted
@@ -104,7 +126,7 @@ def _all_tuples(values: Sequence[Any], length: int) -> bool:
 
 
 def _not_by_columns() -> list[Any]:
-    raise ValueError("not tuples of the declared length: each is converted, or refused, for itself")
+    raise ValueError("not tuples of the declared length, so values are converted one by one")
 
 
 def _by_columns(converters: list[ChunkConverter | None], values: Sequence[Any]) -> list[Any]:
@@ -129,7 +151,7 @@ def _integer_converter(kind: BasicType) -> ValueConverter:
     least, most = bounds_of(kind)
 
     def convert(value: Any) -> Any:
-        # Almost all are.
+        # Almost all values.
         if (type(value) is int and least <= value <= most) or value is None:
             return value
         number = int(_number(value, kind.name))
@@ -143,26 +165,26 @@ def _integer_converter(kind: BasicType) -> ValueConverter:
 def _number(value: Any, name: str) -> Any:
     if isinstance(value, (int, float, Decimal)) or hasattr(value, "__index__") or hasattr(value, "__float__"):
         return value
-    raise TypeError(f"{value!r:.200} of type {type(value).__name__} can't be of type {name}: a number can")
+    raise TypeError(f"expected a number for {name}, got {value!r:.200} of type {type(value).__name__}")
 
 
-def _tuple_converter(type_info: TupleTypeInfo) -> ValueConverter:
-    fields = [value_converter(field) for field in type_info.get_field_types()]
+def _tuple_converter(type_info: TupleTypeInfo, of_number: NumberConverter) -> ValueConverter:
+    fields = [_converter(field, of_number) for field in type_info.get_field_types()]
 
     def convert(value: Any) -> Any:
         if value is None:
             return None
         if not isinstance(value, (tuple, list, Row)):
-            raise TypeError(f"{value!r:.200} can't be a {type_info}: a tuple, list or Row can")
+            raise TypeError(f"expected a tuple, list or Row for {type_info}, got {value!r:.200}")
         if len(value) != len(fields):
-            raise ValueError(f"{value!r:.200} has {len(value)} values, and {type_info} {len(fields)}")
+            raise ValueError(f"{value!r:.200} must have {len(fields)} values as {type_info}, got {len(value)}")
         return tuple(_each(fields, value))
 
     return convert
 
 
-def _row_fields_converter(type_info: RowTypeInfo) -> ValueConverter | None:
-    fields = [value_converter(field) for field in type_info.get_field_types()]
+def _row_fields_converter(type_info: RowTypeInfo, of_number: NumberConverter) -> ValueConverter | None:
+    fields = [_converter(field, of_number) for field in type_info.get_field_types()]
     if not any(fields):
         return None
 
@@ -172,7 +194,7 @@ def _row_fields_converter(type_info: RowTypeInfo) -> ValueConverter | None:
         values = _each(fields, row)
         if all(map(is_, values, row)):
             return row
-        # A new Row: the function that emitted this one may have kept it.
+        # A new Row, because the function that emitted this one may have kept it.
         return restored_row(Row, values, row._fields, row.get_row_kind().value)
 
     return convert

@@ -1,7 +1,9 @@
-"""Floats of 32 bits, and of 16. Source: IEEE 754, binary32 and binary16; Java's float."""
+"""Floats of 32 and 16 bits. Source: IEEE 754, binary32 and binary16; Java's float."""
 
 from __future__ import annotations
 
+import ctypes
+import math
 import struct
 from collections.abc import Sequence
 from typing import Any
@@ -10,42 +12,51 @@ _SINGLE = struct.Struct("<f")
 
 
 def single(value: Any) -> float:
-    """The nearest float of 32 bits. Raises ValueError for a number beyond them, TypeError for what is no number.
+    """Return the nearest 32-bit float. Raises ValueError if the number is too large, TypeError if it is not a number.
 
-    C, Arrow, fastavro and Protobuf make infinity of 1e39.
+    C, Arrow, fastavro and Protobuf would convert 1e39 to infinity.
     """
     try:
         return float(_SINGLE.unpack(_SINGLE.pack(value))[0])
     except OverflowError:
-        raise ValueError(f"{value!r:.200} is beyond a FLOAT, which has 32 bits: declare it a DOUBLE") from None
+        raise ValueError(f"{value!r:.200} is too large for a FLOAT of 32 bits: declare it a DOUBLE") from None
     except struct.error:
-        raise TypeError(f"{value!r:.200} is no number") from None
+        raise TypeError(f"{value!r:.200} is not a number") from None
+
+
+def shortest_single(value: float) -> float:
+    """Return the float with the fewest decimal digits that rounds to the same 32 bits, as Java's Float.toString has."""
+    rounded = ctypes.c_float(value).value
+    if not math.isfinite(rounded):
+        return rounded
+    digits = (float(f"{rounded:.{count}g}") for count in range(1, 10))
+    return next((short for short in digits if ctypes.c_float(short).value == rounded), rounded)
 
 
 def within_single(value: Any) -> Any:
-    """`value` as it is: raises ValueError for a float beyond 32 bits. What is no float is not looked at."""
+    """Return `value` unchanged. Raises ValueError for a float too large for 32 bits; other values are not checked."""
     if isinstance(value, float) or _is_wide(value):
         single(value)
     return value
 
 
 def _is_wide(value: Any) -> bool:
-    """Numpy has one of 80 bits, which is no float of Python's."""
+    """Return whether it is numpy's float of 80 bits, which is not a subclass of float."""
     return type(value).__name__ == "longdouble"
 
 
 def within_half(value: Any) -> Any:
-    """The same for 16 bits."""
+    """Return `value` unchanged. Raises ValueError for a float too large for 16 bits; other values are not checked."""
     if isinstance(value, float) or _is_wide(value):
         try:
             struct.pack("<e", value)
         except OverflowError:
-            raise ValueError(f"{value!r:.200} is beyond a float of 16 bits: declare one of 32 or 64") from None
+            raise ValueError(f"{value!r:.200} is too large for 16 bits: declare a float of 32 or 64 bits") from None
     return value
 
 
 def are_singles(values: Sequence[Any]) -> bool:
-    """Whether `single` takes each of them: some times faster than one after the other."""
+    """Return whether `single` accepts all values, several times faster than one by one."""
     try:
         struct.pack(f"<{len(values)}f", *values)
     except (OverflowError, struct.error):

@@ -1,4 +1,4 @@
-"""Types of integers that have bounds. Source: Java's primitive types."""
+"""Bounds of integer types. Source: Java's primitive types."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ BITS = {BasicType.BYTE: 8, BasicType.SHORT: 16, BasicType.INT: 32, BasicType.LON
 
 
 def bounds_of(kind: BasicType) -> tuple[int, int]:
-    """The least and the greatest integer of a type of `BITS`."""
+    """Return the smallest and the largest integer of a type in `BITS`."""
     half = 1 << (BITS[kind] - 1)
     return -half, half - 1
 
 
 def beyond_bounds(value: int, kind: BasicType) -> ValueError:
-    """The error for an integer that the type does not have."""
+    """Return the error for an integer outside the bounds of its type."""
     least, most = bounds_of(kind)
-    return ValueError(f"{value} is no {kind.name}, which goes from {least} to {most}{_WIDER.get(kind, '')}")
+    return ValueError(f"{value} is not of type {kind.name} (from {least} to {most}){_WIDER.get(kind, '')}")
 
 
 _WIDER = {BasicType.LONG: ": declare it a BIG_INT"}

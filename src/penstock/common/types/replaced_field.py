@@ -1,4 +1,4 @@
-"""A copy of a record in which one field has another value, for every kind of record."""
+"""Copies of records with another value in one field, for all kinds of records."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Replace = Callable[[Any, int | str, Any], Any]
 
 
 def with_field(record: Any, field: int | str, new: Any) -> Any:
-    """Return a copy of `record` whose `field`, a name or position, is `new`; all others are as they were.
+    """Return a copy of `record` in which `field`, a name or position, is `new`.
 
     Raises TypeError, AttributeError, LookupError or ValueError if the field can't be replaced.
     """
@@ -25,7 +25,7 @@ def with_field(record: Any, field: int | str, new: Any) -> Any:
 
 
 def declared_names(kind: type) -> Sequence[str] | None:
-    """Return the names of the fields that a class declares, in order; None if it declares none."""
+    """Return the names of the fields that a class declares, in order, or None if it declares no fields."""
     if dataclasses.is_dataclass(kind):
         return [field.name for field in dataclasses.fields(kind)]
     for names in ("_fields", "__struct_fields__", "__pydantic_fields__"):
@@ -38,7 +38,7 @@ def declared_names(kind: type) -> Sequence[str] | None:
 
 @functools.lru_cache(maxsize=1000)
 def _replace_of(kind: type) -> Replace:
-    """Return how a field of records of this class is replaced."""
+    """Return the function that replaces a field of records of this class."""
     if issubclass(kind, tuple):
         return _in_tuple
     if issubclass(kind, (list, dict)):
@@ -50,7 +50,7 @@ def _replace_of(kind: type) -> Replace:
     if hasattr(kind, "__pydantic_fields__") and hasattr(kind, "model_copy"):
         return _in_model
     if dataclasses.is_dataclass(kind) and hasattr(kind, "__post_init__"):
-        # It may compute fields from others. Without it a copy keeps what the constructor does not take.
+        # `__post_init__` may compute fields from others. Without it, a copy keeps attributes that are not parameters.
         return _in_dataclass
     if hasattr(kind, "__attrs_post_init__"):
         return _in_attrs
@@ -63,7 +63,7 @@ def _in_tuple(record: Any, field: int | str, new: Any) -> Any:
     kind = type(record)
     if kind is tuple:
         return fields
-    # Not by its constructor, which may take something else.
+    # Not by the constructor, which may have other parameters.
     changed = tuple.__new__(kind, fields)
     if kind.__dictoffset__:
         changed.__dict__.update(record.__dict__)
@@ -73,7 +73,7 @@ def _in_tuple(record: Any, field: int | str, new: Any) -> Any:
 def _names_of_tuple(record: Any) -> Sequence[str]:
     names = getattr(record, "_fields", None) or getattr(record, "__fields__", None)
     if names is None:
-        raise TypeError("its items have no names: give a position")
+        raise TypeError("its items have no names: use a position")
     return list(names)
 
 
@@ -95,7 +95,7 @@ def _in_row(record: Row, field: int | str, new: Any) -> Row:
 def _in_struct(record: Any, field: int | str, new: Any) -> Any:
     changed = msgspec.structs.replace(record, **{str(field): new})
     if hasattr(record, "__post_init__"):
-        _check_made_alike(record, changed, field, new, msgspec.structs.replace)
+        _check_made_alike(record=record, changed=changed, field=field, new=new, make_again=msgspec.structs.replace)
     return changed
 
 
@@ -105,17 +105,17 @@ def _in_model(record: Any, field: int | str, new: Any) -> Any:
 
 def _in_dataclass(record: Any, field: int | str, new: Any) -> Any:
     changed = dataclasses.replace(record, **{str(field): new})
-    _check_made_alike(record, changed, field, new, dataclasses.replace)
+    _check_made_alike(record=record, changed=changed, field=field, new=new, make_again=dataclasses.replace)
     return changed
 
 
 def _in_attrs(record: Any, field: int | str, new: Any) -> Any:
     import attrs
 
-    # An attribute may be named otherwise in the constructor: `_total` is `total`.
+    # The parameter of the constructor may have another name: `total` for `_total`.
     (alias,) = [attribute.alias for attribute in attrs.fields(type(record)) if attribute.name == field]
     changed = attrs.evolve(record, **{alias: new})
-    _check_made_alike(record, changed, field, new, attrs.evolve)
+    _check_made_alike(record=record, changed=changed, field=field, new=new, make_again=attrs.evolve)
     return changed
 
 
@@ -126,16 +126,17 @@ def _in_object(record: Any, field: int | str, new: Any) -> Any:
     except AttributeError:
         if declared_names(type(record)) is None:
             raise
-        # Frozen for its users. The copy has none yet.
+        # The class is frozen, but the copy is not in use yet.
         object.__setattr__(changed, str(field), new)
     return changed
 
 
 def _check_made_alike(record: Any, changed: Any, field: int | str, new: Any, make_again: Callable[[Any], Any]) -> None:
-    """Raise TypeError if a record that is made again of its own fields has others: with each replacement they change.
+    """Raise TypeError if a record created again from its own fields has other fields.
 
-    A constructor may divide cents by 100, or count. It is run once more only if it did something in `changed`, the
-    record with the `new` value: it may have computed a field, which is right, or changed one.
+    A constructor may, for example, divide cents by 100: fields would change with each replacement. The constructor is
+    called again only if `changed`, the record with the `new` value, differs in other fields as well. It may have
+    computed such a field, which is right, or modified it.
     """
     kind: Any = type(record)
     names = _names_of(kind)
@@ -150,7 +151,7 @@ def _check_made_alike(record: Any, changed: Any, field: int | str, new: Any, mak
         before, after = getattr(record, name, None), getattr(again, name, None)
         if before is not after and not _equal(before, after):
             raise TypeError(
-                f"its constructor makes others of its fields: '{name}' becomes {after!r:.80} from {before!r:.80}"
+                f"its constructor modifies its fields: '{name}' changes from {before!r:.80} to {after!r:.80}"
             )
 
 
@@ -163,5 +164,5 @@ def _equal(one: Any, other: Any) -> bool:
     try:
         return bool(one == other)
     except Exception:
-        # Arrays, for example. What can't be compared is not judged.
+        # Values that can't be compared, such as arrays, count as equal.
         return True

@@ -1,4 +1,4 @@
-"""Derives declared types from Python type hints; whatever a hint leaves open is pickled."""
+"""Derivation of types from Python type hints. Values whose hint leaves the type open are pickled."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ _PRODUCERS = (
 
 
 def from_hint(hint: Any) -> TypeInformation:
-    """Return the declared type of a hint; PICKLED_BYTE_ARRAY if it has none. Never raises.
+    """Return the type that a hint describes, or PICKLED_BYTE_ARRAY. Raises no errors.
 
-    `int` is LONG and `float` DOUBLE; `X | None` is X, because every type allows None; a dataclass or NamedTuple is a
-    row of its fields whose values are instances of that class. Tuples of open length, bare `list` and unions are
+    `int` is LONG and `float` DOUBLE. `X | None` is X, because every type allows None. A dataclass or NamedTuple is a
+    row of its fields, whose values are instances of that class. Tuples of open length, bare `list` and unions are
     pickled.
     """
     return _from_hint(hint, frozenset())
@@ -95,19 +95,18 @@ def _from_record(record: type[Any], inside: frozenset[Any]) -> TypeInformation:
         return _PICKLED
     try:
         if set(inspect.signature(record).parameters) != set(names):
-            return _PICKLED  # Instances can't be recreated from their fields.
+            return _PICKLED  # Instances can't be created from their fields.
         hints = typing.get_type_hints(record, include_extras=True)
-    except Exception:  # A hint is an arbitrary expression; one that can't be evaluated defines no type.
+    except Exception:  # Hints are arbitrary expressions. One that can't be evaluated does not define a type.
         return _PICKLED
     return RowTypeInfo([_from_hint(hints.get(name), inside) for name in names], names, record_class=record)
 
 
 def from_function(function: Callable[..., Any], elements: bool = False) -> TypeInformation | None:
-    """Return the type of a function's result, from its annotation; None without an annotation that can be evaluated.
+    """Return the type of a function's result by its annotation, or None if there is no annotation or it is invalid.
 
-    `elements`: each element of the result is a record, and it is their type that is meant. A class is a function that
-    returns its instances, so `str` gives STRING. Callable objects, methods and functools.partial are resolved to their
-    function.
+    `elements`: return the type of the result's elements. A class counts as a function that returns its instances, so
+    `str` gives STRING. Callable objects, methods and functools.partial are resolved to their function.
     """
     while isinstance(function, functools.partial):
         function = function.func
@@ -126,7 +125,7 @@ def from_function(function: Callable[..., Any], elements: bool = False) -> TypeI
 
 
 def _of_elements(hint: Any) -> TypeInformation | None:
-    """The type of the elements of what a hint describes: an iterable, or None for no element."""
+    """Return the type of the elements of an iterable that a hint describes, or None."""
     arguments = typing.get_args(hint)
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
         present = [argument for argument in arguments if argument is not type(None)]

@@ -1,4 +1,4 @@
-"""What is an integer."""
+"""Conversion of integers to Python's int."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 
 def as_int(value: Any) -> int | None:
-    """Return an int of Python's for an int, one of numpy's, or all else that has `__index__`; None for anything else.
+    """Return an int for an integer of Python, numpy or any class with `__index__`; None for other values.
 
-    A bool is not a number here: it is most often an argument in the wrong place.
+    It is None for a bool, which is most often an argument in the wrong place.
     """
     if type(value) is int:
         return value
@@ -20,13 +20,13 @@ def as_int(value: Any) -> int | None:
 
 
 def whole_number(value: Any) -> int:
-    """An int, one of numpy's, or a float that is whole. Raises ValueError for all else, for 1.5 as for a text.
+    """Return an int for an integer or a whole float. Raises ValueError for other values, such as 1.5 or a text.
 
-    fastavro and Arrow cut off what is behind the point.
+    fastavro and Arrow would truncate 1.5.
     """
     if isinstance(value, float) and value.is_integer():
         return int(value)
     try:
         return index(value)
     except TypeError:
-        raise ValueError(f"{value!r:.200} is no whole number") from None
+        raise ValueError(f"{value!r:.200} is not a whole number") from None

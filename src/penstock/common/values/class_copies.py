@@ -1,6 +1,6 @@
-"""How instances of a class are copied: made once for each class, from what it says of itself.
+"""Copiers of instances of classes. A copier is created once for each class, from its definition.
 
-`container_copies` has the copiers of containers, and the table of all.
+`container_copies` has the copiers of containers, and the table of all copiers.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from penstock.common.values.container_copies import ATOMS, COPIERS, Copier, Memo
 
 
 def copier_of(kind: type) -> Copier:
-    """How instances of this class are copied."""
+    """Return the copier of instances of this class."""
     if kind in ATOMS or issubclass(kind, (enum.Enum, type, BaseException)) or _is_immutable_elsewhere(kind):
         return itself
     if hasattr(kind, "__deepcopy__"):
         return _of_frame if _is_frame(kind) else _by_its_method
     if issubclass(kind, tuple):
-        # Without attributes of its own there is nothing in it but its items.
+        # Without a `__dict__` it has only its items.
         return _by_reduction if kind.__dictoffset__ else _for_subclass_of_tuple(kind)
     fields = _fields_of(kind)
     if fields is not None and _is_struct(kind):
@@ -34,7 +34,7 @@ def copier_of(kind: type) -> Copier:
     if slots is None:
         copier = _by_reduction
     elif not slots:
-        # Without attributes either there is nothing in it that can be changed.
+        # Without a `__dict__` as well, nothing in it can be changed.
         copier = _of_object if kind.__dictoffset__ else itself
     else:
         copier = _for_object(slots)
@@ -42,7 +42,7 @@ def copier_of(kind: type) -> Copier:
 
 
 def _fields_of(kind: type) -> tuple[str, ...] | None:
-    """The fields of a dataclass or msgspec.Struct; None for other classes."""
+    """Return the fields of a dataclass or msgspec.Struct, or None for other classes."""
     if dataclasses.is_dataclass(kind):
         return tuple(field.name for field in dataclasses.fields(kind))
     return getattr(kind, "__struct_fields__", None)
@@ -50,7 +50,7 @@ def _fields_of(kind: type) -> tuple[str, ...] | None:
 
 def _is_frozen(kind: type) -> bool:
     if dataclasses.is_dataclass(kind):
-        # Its own parameters: a subclass that is no dataclass itself may have further attributes, which can be changed.
+        # `vars`, because a subclass that is not a dataclass itself may have further attributes, which can be changed.
         return "__dataclass_params__" in vars(kind) and bool(kind.__dataclass_params__.frozen)  # type: ignore[attr-defined]
     return _is_struct(kind) and bool(kind.__struct_config__.frozen)  # type: ignore[attr-defined]
 
@@ -61,23 +61,23 @@ _PROTOCOLS = (
 
 
 def _slots_of(kind: type) -> list[Any] | None:
-    """The slots of a class whose instances have nothing but attributes, in slots or in their `__dict__`.
+    """Return the slots of a class whose instances have only attributes, in slots or `__dict__`.
 
-    None if an instance has something else, or its class says how it is copied.
+    Returns None if instances contain something else, or the class defines how to copy or pickle them.
     """
     if kind in copyreg.dispatch_table or any(_is_overridden(kind, name) for name in _PROTOCOLS):
         return None
     slots = [one for base in kind.__mro__ for one in vars(base).values() if isinstance(one, types.MemberDescriptorType)]
     names = [f"slot_{number}" for number in range(len(slots))]
     names += ["__dict__"] * bool(kind.__dictoffset__) + ["__weakref__"] * bool(kind.__weakrefoffset__)
-    # A class with as many attributes and nothing else: a type written in C may keep more in its instances.
+    # Compare with a class that has only these attributes: instances of types written in C may contain more.
     alike = type("Alike", (), {"__slots__": names})
     return slots if kind.__basicsize__ == alike.__basicsize__ else None
 
 
 def _is_overridden(kind: type, protocol: str) -> bool:
     method = getattr(kind, protocol, None)
-    # A frozen dataclass with slots has methods for its state that store its fields, and nothing else.
+    # The generated methods of a frozen dataclass with slots store only its fields.
     return method is not getattr(object, protocol, None) and getattr(method, "__module__", "") != "dataclasses"
 
 
@@ -88,13 +88,13 @@ def _of_object(value: Any, memo: Memo | None) -> Any:
     if memo is not None:
         memo[id(value)] = new
     new.__dict__.update(value.__dict__)
-    own = new.__dict__
+    attributes = new.__dict__
     atoms, copiers = ATOMS, COPIERS
     for name, part in value.__dict__.items():
         if type(part) not in atoms:
             if memo is None:
                 memo = {id(value): new}
-            own[name] = copiers[type(part)](part, memo)
+            attributes[name] = copiers[type(part)](part, memo)
     return new
 
 
@@ -112,7 +112,7 @@ def _for_object(slots: list[Any]) -> Copier:
             try:
                 part = get(value)
             except AttributeError:
-                # It has no value.
+                # The slot has no value.
                 continue
             set_(new, part if type(part) in atoms else copiers[type(part)](part, memo))
         for name, part in getattr(value, "__dict__", {}).items():
@@ -123,7 +123,7 @@ def _for_object(slots: list[Any]) -> Copier:
 
 
 def _by_its_method(value: Any, memo: Memo | None) -> Any:
-    """For classes with `__deepcopy__`; where that fails, what pickle would do."""
+    """Copy by `__deepcopy__`, or, if that fails, as pickle does."""
     if memo is None:
         memo = {}
     elif (known := memo.get(id(value))) is not None:
@@ -134,7 +134,7 @@ def _by_its_method(value: Any, memo: Memo | None) -> Any:
     except RecursionError:
         raise
     except Exception:
-        # `copy.deepcopy` notes a container before it copies what is in it: these are not whole.
+        # `copy.deepcopy` adds a container to the memo before it copies its items: these copies are incomplete.
         while len(memo) > before:
             memo.popitem()
         return _by_reduction(value, memo)
@@ -142,27 +142,28 @@ def _by_its_method(value: Any, memo: Memo | None) -> Any:
 
 
 def _is_frame(kind: type) -> bool:
-    """Whether it is a DataFrame or Series of pandas, which is not imported for that."""
+    """Return whether the class is a DataFrame or Series of pandas, without importing pandas."""
     return any(
-        base.__name__ in ("DataFrame", "Series") and base.__module__.startswith("pandas.") for base in kind.__mro__
+        base.__name__ in ("DataFrame", "Series") and base.__module__.partition(".")[0] == "pandas"
+        for base in kind.__mro__
     )
 
 
 def _of_frame(value: Any, memo: Memo | None) -> Any:
-    """For frames of pandas, whose own copies share the lists and other objects in their cells."""
+    """Copy a frame of pandas. The copies of pandas share the lists and other objects in cells."""
     dtypes = value.dtypes if value.ndim > 1 else [value.dtype]
     has_objects = any(dtype.kind == "O" for dtype in dtypes)
     return (_by_reduction if has_objects else _by_its_method)(value, memo)
 
 
 def _by_reduction(value: Any, memo: Memo | None) -> Any:
-    """For classes that say how they are pickled, and those written in C: made again of copies of what pickle stores."""
+    """Copy as pickle does, for classes that define their pickling and for classes written in C."""
     if memo is None:
         memo = {}
     elif (known := memo.get(id(value))) is not None:
         return known
     try:
-        return _made_again(value, memo)
+        return _rebuilt(value, memo)
     except RecursionError:
         raise
     except Exception:
@@ -170,37 +171,37 @@ def _by_reduction(value: Any, memo: Memo | None) -> Any:
         return value
 
 
-def _made_again(value: Any, memo: Memo) -> Any:
+def _rebuilt(value: Any, memo: Memo) -> Any:
     reduce = copyreg.dispatch_table.get(type(value))
-    # Protocol 5 would give arrays away as buffers outside of the pickle.
+    # Protocol 5 would pass arrays as buffers outside of the pickle.
     reduced = reduce(value) if reduce is not None else value.__reduce_ex__(4)
     if isinstance(reduced, str):
         return value
-    # Parts that live only as long as the reduction must not lend their identity to others.
+    # Keep temporary parts alive, so that no other object gets the same id while the memo is in use.
     memo.setdefault(id(memo), []).append(reduced)
     make, args, state, items, pairs, set_state = (*reduced, None, None, None, None)[:6]
     new = make(*[copy_of_part(arg, memo) for arg in args])
     if id(value) in memo:
-        # An argument refers to the value, and has copied it.
+        # An argument refers to the value, whose copy was created with the argument.
         return memo[id(value)]
     memo[id(value)] = new
     if state is not None:
-        _give_state(new, copy_of_part(state, memo), set_state)
+        _set_state(new, copy_of_part(state, memo), set_state)
     for item in items or ():
-        new.append(_kept_part(item, memo))
+        new.append(_copy_of_temporary(item, memo))
     for key, item in pairs or ():
-        new[_kept_part(key, memo)] = _kept_part(item, memo)
+        new[_copy_of_temporary(key, memo)] = _copy_of_temporary(item, memo)
     return new
 
 
-def _kept_part(value: Any, memo: Memo) -> Any:
-    """A copy of what an iterator has given, which may be the only one to know it."""
+def _copy_of_temporary(value: Any, memo: Memo) -> Any:
+    """Return a copy of an item of an iterator. The memo keeps the item alive, as its id is a key of the memo."""
     memo[id(memo)].append(value)
     return copy_of_part(value, memo)
 
 
-def _give_state(new: Any, state: Any, set_state: Callable[[Any, Any], object] | None) -> None:
-    """As pickle does it."""
+def _set_state(new: Any, state: Any, set_state: Callable[[Any, Any], object] | None) -> None:
+    """Set the state as pickle does."""
     if set_state is not None:
         set_state(new, state)
     elif hasattr(new, "__setstate__"):
@@ -218,10 +219,10 @@ def _is_struct(kind: type) -> bool:
 
 
 def _is_immutable_elsewhere(kind: type) -> bool:
-    """Scalars of numpy and all of Arrow's values. Their packages are not imported for that."""
+    """Return whether it is a scalar of numpy or a class of Arrow, without importing their packages."""
     package = kind.__module__.partition(".")[0]
     names = {base.__name__ for base in kind.__mro__}
-    # A record of a structured array is a view: its fields can be set.
+    # A record of a structured array is a view, whose fields can be set.
     return package == "pyarrow" or (package == "numpy" and "generic" in names and "void" not in names)
 
 
@@ -231,7 +232,7 @@ def _for_subclass_of_tuple(kind: type) -> Copier:
     def copied(value: Any, memo: Memo | None) -> Any:
         if make is not None:
             return with_parts(value, memo, make)
-        # Copied once, for its parts are in the memo then.
+        # `_by_reduction` finds the copies of the parts in the memo.
         memo = {} if memo is None else memo
         parts = [copy_of_part(part, memo) for part in value]
         return value if all(map(is_, parts, value)) else _by_reduction(value, memo)
@@ -240,7 +241,7 @@ def _for_subclass_of_tuple(kind: type) -> Copier:
 
 
 def _unless_frozen_whole(fields: tuple[str, ...], copier: Copier) -> Copier:
-    """For frozen classes: as it is if all fields are, else as any object."""
+    """Return a copier for frozen classes: it returns the value itself if all fields are immutable."""
     all_atoms = _compiled(fields)
 
     def copied(value: Any, memo: Memo | None) -> Any:
@@ -248,7 +249,7 @@ def _unless_frozen_whole(fields: tuple[str, ...], copier: Copier) -> Copier:
             if all_atoms(value):
                 return value
         except AttributeError:
-            # A field has no value.
+            # A field without a value.
             return copier(value, memo)
         if memo is None:
             memo = {}
@@ -281,9 +282,9 @@ def _for_struct(fields: tuple[str, ...], is_frozen: bool) -> Copier:
         is_changed = False
         for field in fields:
             part = getattr(value, field)
-            if (own := copy_of_part(part, memo)) is not part:
+            if (copied_part := copy_of_part(part, memo)) is not part:
                 is_changed = True
-                force_setattr(new, field, own)
+                force_setattr(new, field, copied_part)
         if is_frozen and not is_changed:
             new = memo[id(value)] = value
         return new
@@ -292,6 +293,6 @@ def _for_struct(fields: tuple[str, ...], is_frozen: bool) -> Copier:
 
 
 def _compiled(fields: tuple[str, ...]) -> Callable[[Any], bool]:
-    """A function that says whether all these fields are atoms: a loop over them would cost three times as much."""
+    """Return a function that tests whether all fields are atoms. A loop over them would cost three times as much."""
     test = " and ".join(f"type(value.{field}) in atoms" for field in fields) or "True"
     return eval(f"lambda value: {test}", {"atoms": ATOMS, "type": type})  # type: ignore[no-any-return]

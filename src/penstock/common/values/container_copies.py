@@ -1,6 +1,6 @@
-"""What copies are made with: types whose values can't be changed, the copiers of containers, and the table of all.
+"""Immutable types, the copiers of containers, and the table of all copiers.
 
-Users of copies import `copies`, which adds the copiers of classes.
+Other modules import `copies`, which adds the copiers of classes.
 """
 
 from __future__ import annotations
@@ -27,35 +27,35 @@ ATOMS = frozenset(
         type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType,
     }
 )  # fmt: skip
-"""Types whose values can't be changed, and functions and classes, which are pickled by name. Hot loops test for these
-and for tuples of two of them inline; everything else is for `own_copy`."""
+"""Types of immutable values, and of functions and classes, which are pickled by name. Hot loops test inline for these
+types and for tuples of two of them, and call `independent_copy` for all other values."""
 
 _are_atoms = ATOMS.issuperset
-_MANY = 3
-"""So many items of a list are looked at together."""
+_CHECKED_TOGETHER_MIN = 3
+"""Length from which the items of a list are checked together."""
 
 
 Memo = dict[int, Any]
-"""By identity of the original: its copy. It has the form that `copy.deepcopy` passes to a class's `__deepcopy__`."""
+"""Id of the original -> its copy, in the form that `copy.deepcopy` passes to `__deepcopy__`."""
 Copier = Callable[[Any, "Memo | None"], Any]
-"""Copies a value by a memo, which is None for a whole record."""
+"""Copies a value with a memo, which is None for a whole record."""
 
 
 def copy_of_part(value: Any, memo: Memo) -> Any:
-    """`own_copy` of a part of a value: what `memo` has a copy of is not copied again."""
+    """Return the copy of a part of a value, from the memo if it was copied before."""
     return value if type(value) in ATOMS else COPIERS[type(value)](value, memo)
 
 
 def itself(value: Any, memo: Memo | None) -> Any:
-    """The value, as the copier of a type whose values can't be changed."""
+    """Return the value: the copier of immutable types."""
     return value
 
 
-# The copiers of containers, written out: each further call would cost as much as the copy of a short list.
+# The copiers of containers repeat code, because a call would cost as much as the copy of a short list.
 
 
 def with_parts(value: Any, memo: Memo | None, make: Callable[[list[Any]], Any] = tuple) -> Any:
-    """A copy of a tuple or frozenset, made of its parts at once; `value` itself if each part is its own copy."""
+    """Return a copy of a tuple or frozenset, or `value` itself if all its parts are immutable."""
     atoms = ATOMS
     for part in value:
         if type(part) not in atoms:
@@ -69,7 +69,7 @@ def with_parts(value: Any, memo: Memo | None, make: Callable[[list[Any]], Any] =
     copiers = COPIERS
     parts = [part if type(part) in atoms else copiers[type(part)](part, memo) for part in value]
     if id(value) in memo:
-        # A part refers to the value, and has copied it.
+        # A part refers to the value, whose copy was created with the part.
         return memo[id(value)]
     new = memo[id(value)] = value if all(map(is_, parts, value)) else make(parts)
     return new
@@ -87,7 +87,7 @@ def _of_list(value: list[Any], memo: Memo | None) -> list[Any]:
             break
     else:
         return new
-    flat = _of_flat(value, memo) if len(value) >= _MANY else None
+    flat = _of_flat(value, memo) if len(value) >= _CHECKED_TOGETHER_MIN else None
     if flat is not None:
         new[:] = flat
         return new
@@ -99,9 +99,9 @@ def _of_list(value: list[Any], memo: Memo | None) -> list[Any]:
 
 
 def _of_flat(items: list[Any], memo: Memo | None) -> list[Any] | None:
-    """Copies of lists, dicts or tuples, all of one type, with nothing in them but atoms; None if `items` are others.
+    """Return copies of lists, dicts or tuples that are all of one type and contain only atoms; else None.
 
-    Many small ones cost a third as much without a call for each.
+    Many small containers cost a third as much without a call for each.
     """
     kinds = {*map(type, items)}
     kind = kinds.pop()
@@ -147,12 +147,12 @@ def _of_dict(value: dict[Any, Any], memo: Memo | None) -> dict[Any, Any]:
             if memo is None:
                 memo = {id(value): new}
             if copiers[type(key)](key, memo) is not key:
-                return _with_own_keys(value, new, memo)
+                return _with_copied_keys(value, new, memo)
     return new
 
 
-def _with_own_keys(value: dict[Any, Any], new: dict[Any, Any], memo: Memo) -> dict[Any, Any]:
-    """What has a hash may be changed nevertheless: a hash by identity says nothing of what is in an object."""
+def _with_copied_keys(value: dict[Any, Any], new: dict[Any, Any], memo: Memo) -> dict[Any, Any]:
+    """Copy the keys, too: an object with a hash can be mutable if its hash is by identity."""
     new.clear()
     for key, item in value.items():
         new[copy_of_part(key, memo)] = copy_of_part(item, memo)
@@ -186,10 +186,10 @@ def _of_bytearray(value: bytearray, memo: Memo | None) -> bytearray:
 
 
 class _Copiers(dict[type, Copier]):
-    """How values of a type are copied, by exact type; a class is added when an instance is first seen."""
+    """Copiers by exact type. A class is added when its first instance is copied."""
 
     of_class: Callable[[type], Copier]
-    """Makes the copier of a class. `copies` sets it."""
+    """Returns the copier of a class. `copies` sets it."""
 
     def __missing__(self, kind: type) -> Copier:
         copier = self[kind] = self.of_class(kind)

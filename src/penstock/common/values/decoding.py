@@ -1,8 +1,8 @@
-"""Bytes to values of declared types, by msgspec, from any thread.
+"""Decoding of bytes to values of declared types with msgspec, safe for threads.
 
-msgspec keeps what it has found out of a type with the type, and it does so before it is complete. A second thread that
-decodes to the same type meanwhile reads what is not there yet, and the process ends by a segmentation fault (msgspec
-0.22). So it finds out of one type at a time here, and nowhere else; what is complete is read without a lock.
+msgspec stores its description of a type with the type before the description is complete. If a second thread decodes
+to the same type meanwhile, the process ends with a segmentation fault (msgspec 0.22). So all decoders are created here,
+one at a time. Complete ones are used without a lock.
 """
 
 from __future__ import annotations
@@ -16,9 +16,12 @@ import msgspec
 
 T = TypeVar("T")
 
-# A finalizer may decode, too, on the thread that holds it.
+DECODING_ERRORS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""Errors of msgspec for invalid bytes: its own, and those for invalid UTF-8 and for too deep nesting."""
+
+# Reentrant, because a finalizer may decode on the thread that holds the lock.
 _one_at_a_time = threading.RLock()
-# Another thread may hold it while a process is forked, and that thread is none of the child's.
+# Otherwise a fork could copy the lock while another thread holds it, which the child does not have.
 os.register_at_fork(
     before=_one_at_a_time.acquire, after_in_parent=_one_at_a_time.release, after_in_child=_one_at_a_time.release
 )
@@ -27,7 +30,7 @@ _msgpack: dict[Any, msgspec.msgpack.Decoder[Any]] = {}
 
 
 def json_decoder(type: type[T], float_hook: Callable[[str], Any] | None = None) -> msgspec.json.Decoder[T]:
-    """A decoder of JSON, which threads may share. Raises TypeError for a type that msgspec does not support."""
+    """Return a JSON decoder that threads may share. Raises TypeError for a type that msgspec does not support."""
     with _one_at_a_time:
         return msgspec.json.Decoder(type, float_hook=float_hook)
 
@@ -41,7 +44,10 @@ def msgpack_decoder(type: Any, dec_hook: Callable[[Any, Any], Any] | None = None
 
 
 def msgpack_decoder(type: Any, dec_hook: Callable[[Any, Any], Any] | None = None) -> msgspec.msgpack.Decoder[Any]:
-    """A decoder of MessagePack, which threads may share. Raises TypeError for a type that msgspec does not support."""
+    """Return a MessagePack decoder that threads may share.
+
+    Raises TypeError for a type that msgspec does not support.
+    """
     with _one_at_a_time:
         return msgspec.msgpack.Decoder(type, dec_hook=dec_hook)
 
@@ -55,7 +61,7 @@ def from_json(data: bytes | str | memoryview, type: Any) -> Any: ...
 
 
 def from_json(data: bytes | str | memoryview, type: Any) -> Any:
-    """A value of one of penstock's own types. Raises UNREADABLE (penstock.common.errors.unreadable)."""
+    """Decode a value of one of penstock's types. Raises DECODING_ERRORS."""
     decoder = _json.get(type)
     if decoder is None:
         decoder = _json[type] = json_decoder(type)
@@ -63,7 +69,7 @@ def from_json(data: bytes | str | memoryview, type: Any) -> Any:
 
 
 def from_msgpack(data: bytes | memoryview, type: type[T]) -> T:
-    """A value of one of penstock's own types. Raises UNREADABLE (penstock.common.errors.unreadable)."""
+    """Decode a value of one of penstock's types. Raises DECODING_ERRORS."""
     decoder = _msgpack.get(type)
     if decoder is None:
         decoder = _msgpack[type] = msgpack_decoder(type)
@@ -72,6 +78,6 @@ def from_msgpack(data: bytes | memoryview, type: type[T]) -> T:
 
 
 def converted(value: object, type: type[T], strict: bool = True) -> T:
-    """Dictionaries, lists and texts as a type that has them as its fields. Raises msgspec.ValidationError."""
+    """Convert dicts, lists and texts to a type with such fields. Raises msgspec.ValidationError."""
     json_decoder(type)
     return msgspec.convert(value, type, strict=strict)

@@ -1,4 +1,4 @@
-"""A second object with the attributes of another, which later assignments to that one do not change."""
+"""Shallow copies: objects with the same attributes, which later assignments to the original do not change."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ T = TypeVar("T")
 _CONTAINERS = (list, dict, OrderedDict, defaultdict, set, bytearray)
 
 
-def shallow_copy(value: T, own_containers: bool = False) -> T:
+def shallow_copy(value: T, copy_containers: bool = False) -> T:
     """Return an object of the same class with all attributes of `value`.
 
-    `own_containers`: copy lists, dicts and sets in the attributes, too, with those inside, each once; all else is the
-    same object. `copy.copy` takes the attributes from `__getstate__` or `__reduce__`, and so loses what a class keeps
-    out of its pickles, such as a client that only the driver has. It is called only if the class has a `__copy__`.
+    `copy_containers`: copy lists, dicts and sets in the attributes as well, with nested ones, each once. Other objects
+    are shared. `copy.copy` would take the attributes from `__getstate__` or `__reduce__` and lose attributes that are
+    not pickled, such as a client that exists only in the driver. It is called only if the class has a `__copy__`.
     """
     kind = type(value)
     if hasattr(kind, "__copy__"):
@@ -25,21 +25,21 @@ def shallow_copy(value: T, own_containers: bool = False) -> T:
     copied: T = object.__new__(kind)
     known: dict[int, Any] = {}
     for name, attribute in {**(attributes or {}), **(slots or {})}.items():
-        # Also where the class is frozen.
-        object.__setattr__(copied, name, _own(attribute, known) if own_containers else attribute)
+        # `object.__setattr__` works for frozen classes as well.
+        object.__setattr__(copied, name, _copy_of(attribute, known) if copy_containers else attribute)
     return copied
 
 
-def _own(value: Any, known: dict[int, Any]) -> Any:
-    """`known`: by id, the copies of the containers that were met before."""
+def _copy_of(value: Any, known: dict[int, Any]) -> Any:
+    """`known`: id of a container -> its copy."""
     if id(value) in known:
         return known[id(value)]
     kind = type(value)
     if kind in _CONTAINERS:
         new = known[id(value)] = value.copy()
         if kind is list:
-            new[:] = [_own(item, known) for item in value]
+            new[:] = [_copy_of(item, known) for item in value]
         elif isinstance(value, dict):
-            new.update((key, _own(item, known)) for key, item in value.items())
+            new.update((key, _copy_of(item, known)) for key, item in value.items())
         return new
-    return tuple([_own(item, known) for item in value]) if kind is tuple else value
+    return tuple([_copy_of(item, known) for item in value]) if kind is tuple else value

@@ -1,9 +1,9 @@
 """Users' classes in state: values are stored by the names of their fields, members of enums by their own names.
 
-Pickle stores NamedTuples, Structs and frozen dataclasses with slots by position, and members of enums by value: a field
-inserted before another shifts all values. In state a `StoredClass` stands before the values of a class, once in each
-pickle, and is what makes them again, from names. It fills fields that the class has gained since with their defaults,
-drops those that it does not have any more, and refuses what it can't make. The reasons are in
+Pickle stores NamedTuples, Structs and frozen dataclasses with slots by position, and members of enums by value: a new
+field before another would shift all values. In state, each pickle contains a `StoredClass` before the values of a
+class, which restores them from names. It sets fields that the class has gained to their defaults, drops fields that it
+no longer has, and refuses values that it can't restore. The reasons are in
 docs/internals/decisions/0039-classes-in-state.md.
 """
 
@@ -23,15 +23,15 @@ from penstock.common.errors import CheckpointError
 from penstock.common.stored import stored_as
 
 Default = Callable[[Any], Any]
-"""Given an instance, makes the value of a field that it lacks."""
+"""Returns the value of a missing field of an instance."""
 UNSET = None
-"""In the fields of an instance: the key of the names of those that were never set."""
+"""Key in the fields of an instance for the names of fields that were never set."""
 COMPUTED = 0
-"""The same, of the names of cached properties that have a value, which a function may have added to since."""
+"""Key for the names of cached properties with a value, to which a function may have added since."""
 
 
 dropped_fields: set[type] = set()
-"""Classes of which values were stored with fields that they do not have any more: different ones may be equal now."""
+"""Classes whose values were stored with fields that they no longer have: different values may be equal now."""
 _restores: dict[type, Callable[..., Any]] = {}
 
 
@@ -41,18 +41,18 @@ def _restore_of(kind: Any) -> Callable[..., Any]:
 
 @stored_as("class", fields=lambda stored: (stored.kind,), restored_by=_restore_of)
 class StoredClass:
-    """Makes the values of a class from names. One for each class of a process.
+    """Restores the values of a class from names. There is one instance for each class in a process.
 
-    A pickle holds it as a call that returns its `restore`, and calls that for each value: with the name of a member;
-    with the fields of a record, by name; or with an object and its fields.
+    A pickle contains it as a call that returns its `restore`, which is called for each value: with the name of a
+    member, with the fields of a record by name, or with an object and its fields.
     """
 
     _known: ClassVar[dict[type, StoredClass]] = {}
 
-    __slots__ = ("defaults", "has_dict", "is_model", "kind", "names", "restore", "sets_state", "slots")
+    __slots__ = ("defaults", "gets_state", "has_dict", "is_model", "kind", "names", "restore", "sets_state", "slots")
 
     def __new__(cls, kind: Any) -> StoredClass:
-        """Return the one of this class."""
+        """Return the instance for this class."""
         known = cls._known.get(kind)
         if known is None:
             known = object.__new__(cls)
@@ -70,54 +70,57 @@ class StoredClass:
         self.slots = frozenset(slots_of(kind))
         self.has_dict = getattr(kind, "__dictoffset__", 0) != 0
         self.sets_state = hasattr(kind, "__setstate__") and not is_generated(kind.__setstate__)
+        self.gets_state = not self.is_model and has_own_getstate(kind)
         if "_attrs_cached_hash" in self.slots:
             self.sets_state = True
         self.restore = _restorer(self)
 
     def __call__(self, *stored: Any) -> Any:
-        """Pickle takes apart only what can be called."""
+        """Restore a value. Pickle needs a callable here."""
         return self.restore(*stored)
 
     def member(self, name: str | int, *names: str) -> Any:
-        """The member of an enum; of a flag, the bits without a name and the names of the others."""
+        """Return the member of an enum, or the flag of these bits without a name and these names."""
         members = self.kind._member_map_
         missing = [one for one in (name, *names) if isinstance(one, str) and one not in members]
         if missing:
             raise CheckpointError(
-                f"the state holds {self}.{missing[0]}, and the enum has the members {', '.join(members)} now. Keep the "
-                "name, if only as an alias of another member, or transform the state first"
+                f"the state contains {self}.{missing[0]}, but the enum now has the members {', '.join(members)}. Keep "
+                "the name, at least as an alias of another member, or transform the state first"
             )
         if isinstance(name, str):
             return members[name]
         return functools.reduce(operator.or_, map(members.__getitem__, names), self.kind(name))
 
     def named_tuple(self, fields: dict[str, Any]) -> Any:
-        """A NamedTuple with these fields."""
+        """Return a NamedTuple with these fields."""
         if list(fields) != self.names:
             fields = self.completed(fields)
-        # Not by its own `__new__`, which may take something else, or compute the fields from it.
+        # Not by its `__new__`, which may have other parameters from which it computes the fields.
         return tuple.__new__(self.kind, fields.values())
 
     def struct(self, fields: dict[str, Any]) -> Any:
-        """A Struct with these fields."""
+        """Return a Struct with these fields."""
         if list(fields) != self.names:
             fields = self.completed(fields)
         return self.kind(**fields)
 
     def new_object(self, fields: dict[str, Any]) -> Any:
-        """An object with these fields: its class was a NamedTuple or Struct when it was stored."""
+        """Return an object with these fields, whose class was a NamedTuple or Struct when it was stored."""
         made = self.kind.__new__(self.kind)
         self.set_fields(made, fields)
         return made
 
     def set_fields(self, one: Any, state: Any) -> None:
-        """Set the fields of an object. `state`: what its own `__getstate__` has returned, or the fields by name."""
+        """Set the fields of an object. `state`: the result of its `__getstate__`, or its fields by name."""
         unset: Iterable[str] = ()
         computed: Iterable[str] = ()
-        if type(state) is dict:
+        if type(state) is dict and not self.gets_state:
+            # A dict of the class's own `__getstate__` may have these keys, too: it is left as it is.
             unset, computed = state.pop(UNSET, ()), state.pop(COMPUTED, ())
-        if self.names and type(state) is dict and not state.keys() - self.slots - {*computed} <= self.defaults.keys():
-            dropped_fields.add(self.kind)
+            stored = state.get("__dict__", {}) if self.is_model else state
+            if self.names and not stored.keys() - self.slots - {*computed} <= self.defaults.keys():
+                dropped_fields.add(self.kind)
         if self.sets_state:
             one.__setstate__(state)
         elif type(state) is dict:
@@ -135,7 +138,7 @@ class StoredClass:
         if self.is_model:
             private = state.get("__pydantic_private__") or {}
             known = self.kind.__private_attributes__.keys()
-            return bool(state["__dict__"].keys() == self.defaults.keys() and private.keys() == known)
+            return bool(state.get("__dict__", {}).keys() == self.defaults.keys() and private.keys() == known)
         return self.defaults.keys() <= state.keys()
 
     def _set_attributes(self, one: Any, fields: dict[str, Any], computed: Iterable[str] = ()) -> None:
@@ -145,7 +148,7 @@ class StoredClass:
                 if name in self.slots:
                     object.__setattr__(one, name, value)
                 else:
-                    # Else each object has names, and a table of them, of its own.
+                    # Interned names, so that objects share them and their key table.
                     attributes[sys.intern(name)] = value
             if self.defaults and len(fields) > len(self.defaults):
                 _drop_derived(self, attributes, computed)
@@ -155,7 +158,7 @@ class StoredClass:
                 object.__setattr__(one, name, value)
 
     def complete(self, one: Any, unset: Iterable[str] = (), computed: Iterable[str] = ()) -> None:
-        """Give an object the defaults of fields that it lacks, unless they are among `unset`."""
+        """Set missing fields of an object to their defaults, except those in `unset`."""
         for name, default in self.defaults.items():
             if name in unset or self._has(one, name):
                 continue
@@ -168,11 +171,14 @@ class StoredClass:
     def _has(self, one: Any, name: str) -> bool:
         if self.has_dict and name in one.__dict__:
             return True
-        # A slot, or a descriptor. Else what the class has is the default.
+        # Only for a slot or a descriptor: otherwise the attribute of the class is the default.
         return hasattr(getattr(self.kind, name, None), "__set__") and hasattr(one, name)
 
     def completed(self, fields: dict[str, Any]) -> dict[str, Any]:
-        """The fields that the class has now, in order. Raises CheckpointError if one is lacking, without a default."""
+        """Return the fields that the class has now, in order.
+
+        Raises CheckpointError if a field without a default is missing.
+        """
         if fields.keys() - self.defaults.keys():
             dropped_fields.add(self.kind)
         completed = {}
@@ -187,8 +193,8 @@ class StoredClass:
 
     def _lacks(self, stored: list[str], name: str) -> CheckpointError:
         return CheckpointError(
-            f"the state holds values of {self} with the fields {', '.join(stored)}; the class has the fields "
-            f"{', '.join(self.names)} now. Give the field '{name}' a default, or its former name, or transform the "
+            f"the state contains values of {self} with the fields {', '.join(stored)}, but the class now has the "
+            f"fields {', '.join(self.names)}. Give the field '{name}' a default or its former name, or transform the "
             "state first"
         )
 
@@ -199,7 +205,7 @@ class StoredClass:
 def _restorer(stored: StoredClass) -> Callable[..., Any]:
     kind = stored.kind
     if not isinstance(kind, type):
-        raise CheckpointError(f"the state holds values of a class, and {kind!r} is none now")
+        raise CheckpointError(f"the state contains values of a class that is now {kind!r}, which is not a class")
     if issubclass(kind, enum.Enum):
         return stored.member
     if issubclass(kind, msgspec.Struct):
@@ -216,9 +222,9 @@ def _restorer(stored: StoredClass) -> Callable[..., Any]:
 
 
 def _object(stored: StoredClass, one: Any, *state: Any) -> Any:
-    """Set the fields of an object, or make one if its class was of another kind when it was stored."""
+    """Set the fields of an object, or create one if its class was of another kind when it was stored."""
     if type(one) in (int, str):
-        # A member of an enum that can't be imported: its class is a placeholder.
+        # A member of an enum that can't be imported, whose class is a placeholder.
         return stored.kind(one, *state)
     return stored.set_fields(one, *state) if state else stored.new_object(one)
 
@@ -227,7 +233,7 @@ def _plain_object(stored: StoredClass, one: Any, *state: Any) -> Any:
     if state and type(state[0]) is dict:
         attributes = one.__dict__
         for name, value in state[0].items():
-            # Else each pickle has names of its own, and each object a table of them.
+            # Interned names, so that objects of several pickles share them and their key table.
             attributes[sys.intern(name)] = value
         return None
     return _object(stored, one, *state)
@@ -251,17 +257,23 @@ def _object_with_slots(stored: StoredClass, names: list[str], one: Any, *state: 
 
 
 def is_generated(method: Any) -> bool:
-    """Whether `dataclass` or attrs has added this method, with which fields and nothing else are pickled."""
+    """Return whether `dataclass` or attrs has generated this method, which pickles only the fields."""
     return getattr(method, "__module__", None) in ("dataclasses", "attr._make")
 
 
+def has_own_getstate(kind: Any) -> bool:
+    """Return whether the class, or one of its bases, defines what is stored of its objects."""
+    method: Any = getattr(kind, "__getstate__", None)
+    return method is not getattr(object, "__getstate__", None) and not is_generated(method)
+
+
 def is_pydantic(kind: Any) -> bool:
-    """Whether it is a model of pydantic's."""
+    """Return whether the class is a pydantic model or dataclass."""
     return hasattr(kind, "__pydantic_fields__") and hasattr(kind, "__pydantic_private__")
 
 
 def slots_of(kind: Any) -> Iterable[str]:
-    """The names of all slots of a class, as attributes have them."""
+    """Return the names of all slots of a class, as attribute names."""
     for base in getattr(kind, "__mro__", ()):
         slots = vars(base).get("__slots__", ())
         for name in (slots,) if isinstance(slots, str) else slots:
@@ -273,7 +285,7 @@ def slots_of(kind: Any) -> Iterable[str]:
 
 
 def defaults_of(kind: Any) -> dict[str, Default | None] | None:
-    """The fields that a class declares, with their defaults, in order; None: it declares none."""
+    """Return the fields that a class declares, in order, with their defaults; None if it declares no fields."""
     if not isinstance(kind, type):
         return None
     if issubclass(kind, msgspec.Struct):
@@ -359,9 +371,9 @@ def _of_model(field: Any) -> Default | None:
 
 
 def _drop_derived(stored: StoredClass, attributes: dict[str, Any], computed: Iterable[str]) -> None:
-    """Drop what the class computes by now, and keeps as an attribute, under the name of a field that it had.
+    """Drop attributes that are cached properties of the class now and were fields before.
 
-    `computed`: names of what it has computed before, too.
+    `computed`: names of properties that were cached properties already when the object was stored.
     """
     for name in [*attributes]:
         if name not in stored.defaults and name not in computed and name in cached_properties(stored.kind):
@@ -370,13 +382,13 @@ def _drop_derived(stored: StoredClass, attributes: dict[str, Any], computed: Ite
 
 @functools.cache
 def cached_properties(kind: type) -> frozenset[str]:
-    """The names of what objects of a class compute once, and keep as attributes."""
+    """Return the names of the cached properties of a class."""
     found = {name: value for base in reversed(kind.__mro__) for name, value in vars(base).items()}
     return frozenset(name for name, value in found.items() if isinstance(value, functools.cached_property))
 
 
 def _complete_model(kind: Any, model: Any, computed: Iterable[str]) -> None:
-    """Drop fields that a model does not have any more, and add private attributes that it has gained."""
+    """Drop fields that a model no longer has, and add private attributes that it has gained."""
     for name in [name for name in model.__dict__ if name not in kind.__pydantic_fields__ and name not in computed]:
         del model.__dict__[name]
     private = getattr(model, "__pydantic_private__", None) or {}

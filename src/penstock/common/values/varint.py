@@ -1,10 +1,10 @@
-"""Whole numbers as base-128 varints, seven bits a byte, the lowest first: Protobuf's form, and Kafka's protocol's."""
+"""Base-128 varints of Protobuf and Kafka's protocol: seven bits per byte, lowest first."""
 
 from __future__ import annotations
 
 
 def encode_varint(value: int) -> bytes:
-    """The bytes of a number that is not negative."""
+    """Encode a number of 0 or more."""
     parts = bytearray()
     while value >= 0x80:
         parts.append(value & 0x7F | 0x80)

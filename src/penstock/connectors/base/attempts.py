@@ -1,4 +1,4 @@
-"""Attempts of a sink's subtasks: which came first."""
+"""Order the attempts of a sink's subtasks."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ _ATTEMPT = re.compile(r"-(\d+)-(\d+)-[^-]*$")
 
 def order_of(attempt: str) -> tuple[int, int]:
     """Return a number that is greater for the later of two attempts (`SinkContext.attempt`) of one job."""
-    # Job, epoch and number; then comes what is of this subtask's process.
+    # Job, epoch and number. The last part names the process of the subtask.
     found = _ATTEMPT.search(attempt)
     return (int(found[1]), int(found[2])) if found else (0, 0)

@@ -11,9 +11,9 @@ from penstock.connectors.base.retries import retried
 
 
 class BatchWriter(SinkWriter[Any]):
-    """Sends a batch when it is full, when its interval is over, and before each checkpoint, which waits for it.
+    """Send a batch when it is full, when its interval ends, and before each checkpoint, which waits for it.
 
-    A batch that was not sent for a TransientError is sent again, `max_retries` times at most.
+    After a TransientError a batch is sent again, at most `max_retries` times.
     """
 
     def __init__(self, execution: Execution, context: SinkContext) -> None:
@@ -28,7 +28,7 @@ class BatchWriter(SinkWriter[Any]):
 
     @abstractmethod
     def send(self, batch: list[Any]) -> None:
-        """Send a batch, in order. Raises TransientError if another try may succeed."""
+        """Send a batch, in order. Raise TransientError if another try may succeed."""
 
     def write(self, value: Any, timestamp: int | None) -> None:
         self.write_chunk([value], None)

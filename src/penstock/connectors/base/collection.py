@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any, TypeVar
 
 from penstock.api.source import Boundedness, EnumeratorContext, ReaderContext, Source
-from penstock.common.values.copies import own_copies
+from penstock.common.values.copies import independent_copies
 from penstock.connectors.base.ranges import RangeSplit, contiguous
 from penstock.connectors.base.split_enumerator import FixedSplitEnumerator
 from penstock.connectors.base.split_reader import Chunk, SplitReader
@@ -15,23 +15,23 @@ T = TypeVar("T")
 
 
 class CollectionSource(Source[T]):
-    """Emits each of `values` once: in order at parallelism 1, else subtask i emits the i-th contiguous part in order.
+    """Emit each of `values` once: in order at parallelism 1, else subtask i emits the i-th contiguous part in order.
 
     The values are pickled once, with the source; splits and positions are index ranges. The values are copied at
-    construction, so later changes of the list, or of what is in it, have no effect, as in PyFlink.
+    construction, so later changes of the list or its items have no effect, as in PyFlink.
     """
 
     def __init__(self, values: Iterable[T], type_info: Any = None) -> None:
         """`type_info`: TypeInformation of the values, or None if the program declares none."""
-        self._values = own_copies(list(values))
+        self._values = independent_copies(list(values))
         self._type_info = type_info
 
     def __copy__(self) -> CollectionSource[T]:
-        # It owns its records, which may be millions.
+        # The source owns its records, which may be millions.
         return self
 
     def get_boundedness(self) -> Boundedness:
-        """BOUNDED."""
+        """Return BOUNDED."""
         return Boundedness.BOUNDED
 
     def create_enumerator(self, context: EnumeratorContext) -> FixedSplitEnumerator:
@@ -58,5 +58,5 @@ class _CollectionReader(SplitReader[T]):
 
     def read(self, split: RangeSplit, max_records: int) -> Chunk:
         numbers, position = split.take(max_records)
-        # A list may hold the same object several times, and is read again after a failure: both as it was.
-        return Chunk(own_copies(self._values[numbers.start : numbers.stop]), position)
+        # A list may contain one object several times, and is read again after a failure: emit fresh copies each time.
+        return Chunk(independent_copies(self._values[numbers.start : numbers.stop]), position)

@@ -18,12 +18,12 @@ T = TypeVar("T")
 
 
 class DataGeneratorSource(Source[T]):
-    """Emits `generator_function(0)`, `generator_function(1)`, … `generator_function(count - 1)`.
+    """Emit `generator_function(0)`, `generator_function(1)`, … `generator_function(count - 1)`.
 
     Of p subtasks, subtask i generates the numbers i, i + p, i + 2p, …. All subtasks advance together, so an unbounded
     generator works at any parallelism. A restart generates the same values if the function depends on its argument
-    only. If a job is restored with a higher parallelism, the added subtasks receive no splits.
-    Source: Flink docs, "DataGen Connector".
+    only. If a job is restored with a higher parallelism, the added subtasks receive no splits. Source: Flink docs,
+    "DataGen Connector".
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class DataGeneratorSource(Source[T]):
         `open(reader_context)` and `close()`. `count`: number of records, or None for an unbounded source.
         `rate_limiter_strategy`: None (the default) means no limit.
 
-        Raises TypeError if the function is not callable, ValueError if `count` is negative.
+        Raise TypeError if the function is not callable, ValueError if `count` is negative.
         """
         if not callable(getattr(generator_function, "map", generator_function)):
             raise TypeError(
@@ -55,7 +55,7 @@ class DataGeneratorSource(Source[T]):
         self._type_info = type_info
 
     def get_boundedness(self) -> Boundedness:
-        """BOUNDED if `count` is set."""
+        """Return BOUNDED if `count` is set."""
         return Boundedness.CONTINUOUS_UNBOUNDED if self._count is None else Boundedness.BOUNDED
 
     def create_enumerator(self, context: EnumeratorContext) -> FixedSplitEnumerator:

@@ -4,7 +4,7 @@ import enum
 
 
 class DeliveryGuarantee(enum.Enum):
-    """How often readers of committed output see each record, failures included."""
+    """State how often readers of committed output see each record, failures included."""
 
     EXACTLY_ONCE = "exactly-once"
     AT_LEAST_ONCE = "at-least-once"
@@ -12,7 +12,7 @@ class DeliveryGuarantee(enum.Enum):
 
 
 def checked_guarantee(sink: str, guarantee: DeliveryGuarantee) -> DeliveryGuarantee:
-    """Return a guarantee that a sink with commits can give. Raise ValueError for another."""
+    """Return `guarantee` if a sink with commits can give it. Raise ValueError for another."""
     if guarantee not in (DeliveryGuarantee.AT_LEAST_ONCE, DeliveryGuarantee.EXACTLY_ONCE):
-        raise ValueError(f"a {sink} is AT_LEAST_ONCE or EXACTLY_ONCE, got {guarantee!r}")
+        raise ValueError(f"the guarantee of a {sink} must be AT_LEAST_ONCE or EXACTLY_ONCE, got {guarantee!r}")
     return guarantee

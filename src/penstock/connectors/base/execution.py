@@ -1,4 +1,4 @@
-"""How many records are written at once, and how often that is tried."""
+"""Sizes of batches, and how often a write is retried."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from penstock.connectors.base.options import checked_at_least
 
 
 class Execution(msgspec.Struct, frozen=True):
-    """How records are written. `batch_interval_ms` 0: by size, and with checkpoints, only."""
+    """Settings of a batch writer. `batch_interval_ms` 0: a batch is sent only when it is full, and with checkpoints."""
 
     batch_size: int = 5000
     batch_interval_ms: int = 0
@@ -16,7 +16,7 @@ class Execution(msgspec.Struct, frozen=True):
 
     @classmethod
     def checked(cls, batch_size: int, batch_interval_ms: int, max_retries: int) -> Execution:
-        """Return one with these values. Raise ValueError for a size below 1, or another value below 0."""
+        """Return checked settings. Raise ValueError for a size below 1, or another value below 0."""
         return cls(
             checked_at_least("batch_size", batch_size, 1),
             checked_at_least("batch_interval_ms", batch_interval_ms, 0),

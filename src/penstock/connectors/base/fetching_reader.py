@@ -1,4 +1,4 @@
-"""Base class of readers whose splits are read side by side by a thread of the reader's own."""
+"""Base class of readers whose thread reads several splits side by side."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class SideBySideFetcher(Protocol):
     """A SplitFetcher of any number of splits."""
 
     def assign(self, splits: Iterable[Any]) -> None:
-        """Read these too, from their positions on."""
+        """Read these splits also, from their positions on."""
 
     def take(self) -> Any | None:
         """Return the next fetched records of one split, or None. Raise the error that ended the thread."""
@@ -27,27 +27,28 @@ F = TypeVar("F", bound=SideBySideFetcher)
 
 
 class FetchingReader(SourceReader[Any], Generic[F]):
-    """Hands on what a thread has fetched, split by split, and knows how far each was handed on.
+    """Emit the records that a thread has fetched, split by split, and track the position of each split.
 
-    In batched mode splits are read one after the other: a task that runs again reads the same in the same order.
+    In batched mode splits are read one after the other: a task that runs again reads the same records in the same
+    order.
     """
 
     def __init__(self, context: ReaderContext, *, reports_positions: bool) -> None:
-        """`reports_positions`: `report` is called with those of completed checkpoints."""
+        """`reports_positions`: call `report` with the positions of completed checkpoints."""
         self._context = context
         self._reports_positions = reports_positions
         self._splits: dict[Any, Any] = {}
-        """Return the splits by `key_of`, each at the position up to which its records were emitted."""
+        """By `key_of`: each split at the position up to which its records were emitted."""
         self._fetcher: F | None = None
         self._unassigned: deque[Any] = deque()
-        """Batched mode: not read yet."""
+        """Batched mode: splits that wait for their turn."""
         self._finished: deque[Any] = deque()
-        """Read to their ends, which is still to be told."""
+        """Splits that are read to the end; the task does not know yet."""
         self._current: Any = None
         """Fetched records that are not all emitted."""
         self._no_more = False
         self._to_report: dict[Any, Any] = {}
-        """Positions of records that were emitted since the last report, also of finished splits."""
+        """Positions of emitted records since the last report, also of finished splits."""
         self._prepared: deque[tuple[int, dict[Any, Any]]] = deque()
 
     @abstractmethod
@@ -56,32 +57,33 @@ class FetchingReader(SourceReader[Any], Generic[F]):
 
     @abstractmethod
     def key_of(self, split: Any) -> Hashable:
-        """What tells one split from the others, whatever its position."""
+        """Return what identifies the split at any position."""
 
     @abstractmethod
-    def hand_on(self, fetched: Any, max_records: int) -> Records | None:
-        """The next records of what was fetched; None: it does not count any more.
+    def next_records(self, fetched: Any, max_records: int) -> Records | None:
+        """Return the next fetched records, or None if the split needs them no longer.
 
-        Calls `moved` for what it hands on, `finish` at the end of a split, and `take_next` when nothing is left of it.
+        An implementation calls `advance` for records that it returns, `finish` at the end of a split, and
+        `drop_fetched` after the last of the fetched records.
         """
 
     @abstractmethod
     def report(self, fetcher: F, positions: dict[Any, Any]) -> None:
-        """Tell others of positions that a completed checkpoint has. Must not wait."""
+        """Report positions of a completed checkpoint to the external system, without waiting."""
 
-    def moved(self, split: Any, position: Any) -> None:
-        """The split was handed on up to its present position, which others are told of as `position`."""
+    def advance(self, split: Any, position: Any) -> None:
+        """Record that the split was emitted up to its present position, which is reported as `position`."""
         key = self.key_of(split)
         self._splits[key] = split
         if self._reports_positions:
             self._to_report[key] = position
 
     def finish(self, split: Any) -> None:
-        """The split is read to its end."""
+        """Record that the split is read to its end."""
         del self._splits[self.key_of(split)]
 
-    def take_next(self) -> None:
-        """Nothing is left of what was fetched."""
+    def drop_fetched(self) -> None:
+        """Release the fetched records: all were emitted."""
         self._current = None
 
     def start(self) -> None:
@@ -95,7 +97,7 @@ class FetchingReader(SourceReader[Any], Generic[F]):
                 self._current = self._fetcher.take()
             if self._current is None:
                 break
-            records = self.hand_on(self._current, max_records)
+            records = self.next_records(self._current, max_records)
             if records is not None:
                 return records
         if not self._splits:

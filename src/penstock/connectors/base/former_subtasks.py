@@ -1,4 +1,4 @@
-"""Which subtasks of earlier attempts a writer answers for: it ends what they have left in an external system."""
+"""Assign the transactions that subtasks of earlier attempts left in an external system to the writers that end them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from penstock.api.sink import SinkContext
 
 
 class FormerSubtasks(NamedTuple):
-    """Subtasks of all earlier attempts whose transactions one writer ends.
+    """The subtasks of all earlier attempts whose transactions one writer ends.
 
-    Each has one such writer, whatever the parallelism was and is: the one that has restored the state of the subtask
-    of that number in the checkpoint. An attempt since may have had more subtasks than the checkpoint, and has left
-    transactions that are in no state: they belong to whoever restored the subtask that is congruent to theirs.
+    At any parallelism, before and after, each of those subtasks has one such writer: the writer that restored the state
+    of the subtask with that number in the checkpoint. A later attempt may have had more subtasks than the checkpoint,
+    and left transactions that are in no state: they belong to the writer that restored the subtask congruent to theirs.
     """
 
     owners: tuple[tuple[int, int], ...]
@@ -21,10 +21,10 @@ class FormerSubtasks(NamedTuple):
 
     @classmethod
     def of(cls, context: SinkContext, restored: Iterable[tuple[int, int]]) -> FormerSubtasks:
-        """Those of the writer with that context; `restored`: (subtask, parallelism) of its restored states.
+        """Return the subtasks of the writer with that context.
 
-        A job that starts without a checkpoint has no states: each subtask answers for its own number. One without
-        checkpointing at all answers for none.
+        `restored`: (subtask, parallelism) of its restored states. A job that starts without a checkpoint has no states:
+        each subtask ends the transactions of its own number. Without checkpointing a subtask ends no transactions.
         """
         owners = tuple(restored)
         if not owners and not context.is_restored:
@@ -32,5 +32,5 @@ class FormerSubtasks(NamedTuple):
         return cls(owners if context.checkpointing else ())
 
     def include(self, subtask: int) -> bool:
-        """Whether what this subtask has left is the writer's to end."""
+        """Return whether this writer ends the transactions that the subtask left."""
         return any(subtask % parallelism == owner for owner, parallelism in self.owners)

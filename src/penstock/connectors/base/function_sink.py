@@ -1,4 +1,4 @@
-"""A user's function or object as a sink, like Flink's older SinkFunction."""
+"""Use a function or an object of the user as a sink, like Flink's older SinkFunction."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ class FunctionSinkContext:
         self._timestamp: int | None = None
 
     def timestamp(self) -> int | None:
-        """Event timestamp of the record, or None."""
+        """Return the event timestamp of the record, or None."""
         return self._timestamp
 
     def current_processing_time(self) -> int:
-        """Current processing time."""
+        """Return the current processing time."""
         return self._context.now_ms()
 
     def current_watermark(self) -> int:
-        """Current watermark of the subtask."""
+        """Return the current watermark of the subtask."""
         return self._context.current_watermark()
 
 
 class FunctionSink(Sink[Any]):
-    """Calls `function(value)`, or `function.invoke(value, context)`, for each record.
+    """Call `function(value)`, or `function.invoke(value, context)`, for each record.
 
     An object may also have `open(sink_context)`, called before the first record, and `close()`. The second parameter of
     `invoke` is optional. The sink commits nothing: after a failure, records since the last checkpoint are written
-    again. Raises TypeError for any other argument.
+    again. Raise TypeError for any other argument.
     """
 
     def __init__(self, function: Callable[[Any], Any] | Any) -> None:
@@ -46,7 +46,7 @@ class FunctionSink(Sink[Any]):
             check_result_kind(getattr(function, method, None), f"{method} of the sink function")
         check_result_kind(invoke, "the sink function")
         self._function = function
-        self._with_context = invoke is not function and takes_two(invoke)
+        self._with_context = invoke is not function and accepts_two_arguments(invoke)
 
     def create_writer(self, context: SinkContext) -> SinkWriter[Any]:
         """Create a writer that calls the function."""
@@ -75,8 +75,8 @@ class _FunctionWriter(SinkWriter[Any]):
             close_function()
 
 
-def takes_two(function: Callable[..., Any]) -> bool:
-    """True if the callable accepts two positional arguments, or if its signature is unknown."""
+def accepts_two_arguments(function: Callable[..., Any]) -> bool:
+    """Return whether the callable accepts two positional arguments, or its signature is unknown."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):

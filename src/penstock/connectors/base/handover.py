@@ -1,4 +1,4 @@
-"""Between the thread that fetches and the one that reads: elements one way, orders the other.
+"""Pass elements from a fetching thread to a reading thread, and calls in the other direction.
 
 Source: Flink's FutureCompletingBlockingQueue and the tasks of its SplitFetcher.
 """
@@ -18,17 +18,19 @@ T = TypeVar("T")
 
 
 class HasSocket(Protocol):
-    """Wait for this."""
+    """An object that a selector can wait for."""
 
     def fileno(self) -> int:
         """Return the file descriptor of the socket."""
 
 
 class Handover(Generic[T]):
-    """Only the thread that fetches waits, by a bell: for an order, for room, for the end, or for its server as well.
+    """A queue between two threads, of which only the fetching one waits.
 
-    `capacity`: how much may wait to be taken before there is no room; what is fetched then comes on top. `notify` is
-    called when there is something to take, or an error.
+    It waits for a bell, which rings for a submitted call, for room and for the close, or for data of its server.
+
+    `capacity`: there is room while the waiting elements have less than this size; the element that exceeds it still
+    fits. `notify` is called when there is an element to take, or an error.
     """
 
     def __init__(self, capacity: int, notify: Callable[[], None]) -> None:
@@ -37,21 +39,21 @@ class Handover(Generic[T]):
         self._lock = threading.Lock()
         self._elements: deque[tuple[T, int]] = deque()
         self._waiting = 0
-        """The size of the elements."""
-        self._orders: deque[Callable[[], None]] = deque()
+        """The size of the waiting elements."""
+        self._submitted: deque[Callable[[], None]] = deque()
         self._error: Exception | None = None
         self._is_closing = False
         self._bell, self._ringer = socket.socketpair()
         self._bell.setblocking(False)
         self._ringer.setblocking(False)
-        # Not select(), which refuses sockets of a process that has many files open.
+        # DefaultSelector, because select() refuses sockets of a process that has many files open.
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._bell, selectors.EVENT_READ)
 
-    # Of the thread that reads. None of these waits.
+    # Methods of the reading thread. They do not wait.
 
     def take(self) -> T | None:
-        """What comes next; None: nothing now. Raises what has ended the other thread, behind what it had fetched."""
+        """Return the next element, or None. After the last element raise the error that ended the other thread."""
         with self._lock:
             if not self._elements:
                 if self._error is not None:
@@ -64,57 +66,57 @@ class Handover(Generic[T]):
                 self._ring()
         return element
 
-    def order(self, order: Callable[[], None]) -> None:
-        """Have the other thread call this, before it fetches on."""
+    def submit(self, call: Callable[[], None]) -> None:
+        """Let the fetching thread call this before it fetches again."""
         with self._lock:
-            self._orders.append(order)
+            self._submitted.append(call)
             self._ring()
 
     def close(self) -> None:
-        """Have the other thread end, when it has carried out its orders."""
+        """Let the fetching thread end after it has run the submitted calls."""
         with self._lock:
             self._is_closing = True
             self._ring()
 
-    # Of the thread that fetches.
+    # Methods of the fetching thread.
 
     @property
     def has_room(self) -> bool:
-        """Whether more may be fetched."""
+        """Return whether more may be fetched."""
         return self._waiting < self._capacity
 
     @property
     def is_closing(self) -> bool:
-        """Whether nothing will be taken any more."""
+        """Return whether the reader has stopped taking elements."""
         return self._is_closing
 
     @property
     def is_done(self) -> bool:
-        """Whether there is nothing left to do."""
-        return self._is_closing and not self._orders
+        """Return whether the thread may end."""
+        return self._is_closing and not self._submitted
 
-    def carry_out_orders(self) -> None:
-        """In their order. One that raises stays, and is the first the next time."""
-        while self._orders:
-            self._orders[0]()
-            self._orders.popleft()
+    def run_submitted(self) -> None:
+        """Run the submitted calls in order. A call that raises stays, and is the first of the next run."""
+        while self._submitted:
+            self._submitted[0]()
+            self._submitted.popleft()
 
     def put(self, element: T, size: int = 1) -> None:
-        """Hand it over, whether there is room or not."""
+        """Add an element, whether there is room or not."""
         with self._lock:
             self._elements.append((element, size))
             self._waiting += size
         self._notify()
 
     def fail(self, error: Exception) -> None:
-        """Nothing more will come, for this reason."""
+        """End the elements with this error."""
         self._error = error
         self._notify()
 
     def wait(self, stream: HasSocket | None = None, timeout_s: float | None = None) -> bool:
-        """Until the bell rings, the time is over, or something has arrived at the stream, which is returned.
+        """Wait for the bell, the timeout, or data at the stream; return whether the stream has data.
 
-        It has rung if anything that it rings for has happened since the last call: look before you wait.
+        The bell has rung if its events happened since the last call: check for them before you wait.
         """
         if stream is None:
             return self._select(timeout_s)
@@ -125,22 +127,22 @@ class Handover(Generic[T]):
             self._selector.unregister(stream)
 
     def pause(self, seconds: float) -> None:
-        """Until the time is over, or the end."""
+        """Wait until the time has passed, or the reader closes."""
         until_s = time.monotonic() + seconds
         while not self._is_closing and (left_s := until_s - time.monotonic()) > 0:
             self.wait(timeout_s=left_s)
 
     def end(self) -> None:
-        """The thread that fetches has ended."""
+        """Release the sockets: the fetching thread has ended."""
         self._selector.close()
-        # Whoever rings at this moment would ring at a socket of somebody else that gets the same number.
+        # Under the lock: `_ring` could otherwise write to another socket that reuses the file descriptor.
         with self._lock:
             self._bell.close()
             self._ringer.close()
 
     def _ring(self) -> None:
-        """Under the lock."""
-        # It is full of rings that were not heard yet, or the thread has ended.
+        """Ring the bell. The caller holds the lock."""
+        # The socket is full of unread rings, or the thread has ended.
         with contextlib.suppress(OSError):
             self._ringer.send(b"\0")
 

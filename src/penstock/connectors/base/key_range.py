@@ -1,4 +1,4 @@
-"""A range of a table's rows, by the values of a column, and the position in it."""
+"""A range of a table's rows, by the values of a column, and a position in it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _log = logging.getLogger(__name__)
 
 @stored_as("postgres-split")
 class KeyRange(msgspec.Struct, frozen=True):
-    """The rows whose column is `start` or more, and less than `stop`; None: without that bound.
+    """The rows whose column is at least `start` and less than `stop`; None means no bound.
 
     `skip`: how many rows with the value `start` were read, in the order of the table; None: all of them.
     """
@@ -30,37 +30,37 @@ class KeyRange(msgspec.Struct, frozen=True):
 
     @property
     def split_id(self) -> str:
-        """`rows-<index>`."""
+        """Return `rows-<index>`."""
         return f"rows-{self.index}"
 
     def after(self, values: Sequence[Any]) -> KeyRange:
-        """The position behind rows with these values of the column, at least one, in order."""
+        """Return the position after rows with these values of the column, at least one, in order."""
         last = values[-1]
         same = 0
         for value in reversed(values):
             if not _equal(value, last):
                 break
             same += 1
-        # All of them: the value may be the one that was begun with.
+        # All values are equal: they may continue the rows with the value `start`.
         if same == len(values) and _equal(last, self.start) and self.skip is not None:
             same += self.skip
         return KeyRange(self.index, last, self.stop, same)
 
     def behind(self) -> KeyRange:
-        """The position behind all rows with the value `start`."""
+        """Return the position after all rows with the value `start`."""
         return KeyRange(self.index, self.start, self.stop, None)
 
 
 def _equal(one: Any, other: Any) -> bool:
-    """As databases compare: what is not a number is itself."""
+    """Compare as databases do: NaN equals NaN."""
     return bool(one == other or (one != one and other != other))
 
 
 def splits_between(first: Any, last: Any, count: int) -> list[KeyRange]:
-    """At most `count` ranges of about equal length, which cover all values; `first` and `last` are those of the table.
+    """Return at most `count` ranges of about equal length for all values of a column from `first` to `last`.
 
-    Values are numbers, dates or timestamps; between infinite numbers, or up to NaN, there is one range. Raises
-    TypeError for other values.
+    Values are numbers, dates or timestamps. If a bound is infinite or NaN, return one range. Raise TypeError for other
+    values.
     """
     if first is None:
         return []
@@ -75,11 +75,11 @@ def _cut(first: Any, last: Any, part: int, count: int) -> Any:
     if isinstance(first, int) and isinstance(last, int):
         return first + (last - first) * part // count
     if isinstance(first, (int, float)) and isinstance(last, (int, float)):
-        # Each by itself: the length of a range of floats may be infinite.
+        # Divide each bound first: the length of a range of floats may be infinite.
         return first / count * (count - part) + last / count * part
     length = last - first
     if isinstance(length, Decimal):
-        # A decimal has 28 digits in Python's arithmetic; any value near the cut will do.
+        # Python's arithmetic rounds a decimal to 28 digits; any value near the cut will do.
         return first + length * part / count
     return first + length * part // count
 
@@ -92,19 +92,19 @@ def _is_finite(first: Any, last: Any) -> bool:
 
 
 def splits_of(column: str, bounds: Sequence[Any], count: int) -> list[KeyRange]:
-    """`splits_between`, with `bounds` as a database says them: first and last value, and whether rows have NULL.
+    """Return `splits_between` for `bounds` from a database: first and last value, and whether rows have NULL.
 
-    Raises SourceError, which says what is wrong with `column`, if it can't be divided so that all rows are read.
+    Raise SourceError if no division of `column` covers all rows.
     """
     first, last, has_nulls = bounds
     if has_nulls:
-        raise SourceError(f"{column} has rows without a value, which would not be read: take another column")
+        raise SourceError(f"{column} has NULL in some rows, which would not be read. Choose another column")
     try:
         splits = splits_between(first, last, count)
     except TypeError:
         odd = last if isinstance(first, (int, float, Decimal)) else first
         raise SourceError(
-            f"{column} has values such as {odd!r}, which can't be divided: a partition column has numbers, "
+            f"{column} has values such as {odd!r}, which cannot be divided. A partition column must have numbers, "
             "dates or timestamps"
         ) from None
     if first is not None and not _is_finite(first, last):

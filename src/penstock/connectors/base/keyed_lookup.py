@@ -1,4 +1,4 @@
-"""Base class of functions that join records with what a server has for their keys."""
+"""Base class of functions that join records with the rows that a server has for their keys."""
 
 from __future__ import annotations
 
@@ -12,11 +12,9 @@ from penstock.api.functions.asynchronous import AsyncFunction
 from penstock.connectors.base.options import checked_at_least, checked_function
 from penstock.connectors.base.retries import TransientError
 
-# What was found by key, the newest of it, for some time.
-
 
 class LookupCache:
-    """At most `max_rows` keys with the rows of each, also with none; the one used least recently goes first."""
+    """Cache the rows of at most `max_rows` keys, also of keys without rows; evict the least recently used."""
 
     def __init__(self, max_rows: int, expire_after_s: float) -> None:
         self._max_rows = max_rows
@@ -24,7 +22,7 @@ class LookupCache:
         self._rows: OrderedDict[Hashable, tuple[float, list[Any]]] = OrderedDict()
 
     def get(self, key: Hashable, now_s: float) -> list[Any] | None:
-        """The rows of the key; None if they are not here, or too old."""
+        """Return the rows of the key, or None if they are not cached or too old."""
         found = self._rows.get(key)
         if found is None:
             return None
@@ -36,7 +34,7 @@ class LookupCache:
         return rows
 
     def put(self, key: Hashable, rows: list[Any], now_s: float) -> None:
-        """Keep the rows of the key from now on."""
+        """Cache the rows of the key."""
         if not self._max_rows:
             return
         self._rows[key] = now_s + self._expire_after_s, rows
@@ -46,10 +44,10 @@ class LookupCache:
 
 
 class KeyedLookup(AsyncFunction[Any, Any]):
-    """Joins each record with the rows of its key: `(record, row)`, or `(record, None)` without any.
+    """Join each record with the rows of its key: `(record, row)`, or `(record, None)` if there are no rows.
 
-    Keys that are asked for while a query runs go by the next one, all together, so a subtask has one connection. A new
-    lookup implements `query`.
+    Keys that arrive during a query wait for the next query, which includes all of them, so a subtask needs one
+    connection. A subclass implements `query`.
     """
 
     def __init__(
@@ -60,14 +58,14 @@ class KeyedLookup(AsyncFunction[Any, Any]):
         expire_after_write_ms: int | None,
         max_retries: int,
     ) -> None:
-        """Take the function that returns the key of a record, or None for no look-up, and the size of the cache.
+        """Set the cache and the function that returns the key of a record, or None to skip the lookup.
 
         Without `max_rows` and `expire_after_write_ms` there is no cache.
         """
         self._key_selector = checked_function("key_selector", key_selector)
         if (max_rows is None) != (expire_after_write_ms is None):
             raise ValueError(
-                "a cache takes both cache_max_rows and cache_expire_after_write_ms, got "
+                "a cache needs both cache_max_rows and cache_expire_after_write_ms, got "
                 f"{max_rows!r} and {expire_after_write_ms!r}"
             )
         self._cache_settings = (0, 0.0)
@@ -80,19 +78,19 @@ class KeyedLookup(AsyncFunction[Any, Any]):
 
     @abstractmethod
     async def query(self, keys: list[Hashable]) -> dict[Hashable, list[Any]]:
-        """The rows of each of these keys. A TransientError has it called again."""
+        """Return the rows of each of these keys. It is called again after a TransientError."""
 
     def open(self, runtime_context: Any) -> None:
-        """Begin without a connection: the first call makes it, in the event loop."""
+        """Create the cache. The first call connects, in the event loop."""
         self._cache = LookupCache(*self._cache_settings)
         self._waiting: dict[Hashable, asyncio.Future[list[Any]]] = {}
-        """Keys for the next query."""
+        """Keys of the next query."""
         self._queried: dict[Hashable, asyncio.Future[list[Any]]] = {}
-        """Keys of the query that runs."""
+        """Keys of the running query."""
         self._task: asyncio.Task[None] | None = None
 
     async def async_invoke(self, value: Any) -> list[Any]:
-        """The record with each row of its key."""
+        """Return the record with each row of its key."""
         key = self._key_selector(value)
         if key is None:
             return [(value, None)]
@@ -104,7 +102,7 @@ class KeyedLookup(AsyncFunction[Any, Any]):
                 future = self._waiting[key] = loop.create_future()
                 if self._task is None or self._task.done():
                     self._task = loop.create_task(self._query_all())
-            # Others may wait for the same key, when this call's time is over.
+            # Shielded: if this call times out, others may still wait for the same key.
             rows = await asyncio.shield(future)
         return [(value, row) for row in rows] or [(value, None)]
 
@@ -116,7 +114,7 @@ class KeyedLookup(AsyncFunction[Any, Any]):
             except Exception as error:
                 for future in self._queried.values():
                     future.set_exception(error)
-                    # Who waited may have gone.
+                    # Mark the exception as retrieved: the waiting call may have timed out.
                     future.exception()
             else:
                 now_s = asyncio.get_running_loop().time()

@@ -1,4 +1,4 @@
-"""Writers that hold values in checkpoints, and send them once their checkpoint is complete."""
+"""Base class of writers that hold values in checkpoints, and send them once their checkpoint is complete."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Batches(msgspec.Struct, frozen=True):
 
 
 Logged = Batch | Batches
-"""An item of state. Penstock has stored batches one by one before."""
+"""An item of state. Earlier versions of penstock stored single batches."""
 
 
 def _batches_in(log: Sequence[Logged]) -> list[Batch]:
@@ -55,12 +55,12 @@ def _in_order(log: Sequence[Batch]) -> list[Batch]:
 
 
 class LogWriter(SinkWriter[T], Generic[T]):
-    """Keeps a log of batches. Those that are restored are sent at once: their checkpoint is complete."""
+    """Keep a log of batches. Restored batches are sent immediately: their checkpoint is complete."""
 
     def __init__(self, context: SinkContext, log: Sequence[Logged]) -> None:
         self._context = context
         # New at each start: a restored job and a second job started from the same savepoint both count checkpoints up
-        # from the same id, and their batches must not be taken for one another.
+        # from the same id, and their batches must stay distinct.
         self._id = uuid.uuid4().hex
         self._values: list[T] = []
         # After a rescale, the state of several writers is merged here.
@@ -71,10 +71,10 @@ class LogWriter(SinkWriter[T], Generic[T]):
 
     @abstractmethod
     def send(self, batch: Batch) -> bool:
-        """Send a batch unless it is known to be sent. Return False if it could not be sent now."""
+        """Send a batch unless it was sent before. Return False if it could not be sent now."""
 
     def is_own(self, batch: Batch) -> bool:
-        """Whether the batch is of this writer, which sends its own in order; others may have sent batches of others."""
+        """Return whether the batch is of this writer. Batches of other writers may have been sent by them."""
         return batch.log_id == self._id
 
     def write(self, value: T, timestamp: int | None) -> None:
@@ -96,7 +96,7 @@ class LogWriter(SinkWriter[T], Generic[T]):
         while self._log and self._is_complete(self._log[0], checkpoint_id):
             if not self.send(self._log[0]):
                 if self._ended:
-                    raise RuntimeError("send_values returned False after the end of the data: there may be no retry")
+                    raise RuntimeError("send_values returned False after the end of the data: it may not be retried")
                 return
             self._log.popleft()
 

@@ -10,9 +10,9 @@ from penstock.connectors.base.split_reader import Chunk, SplitReader
 
 
 class NumberSequenceSource(Source[int]):
-    """Emits `start`, `start + 1`, … `end` (both inclusive), split into one range per subtask.
+    """Emit `start`, `start + 1`, … `end` (both inclusive), split into one range per subtask.
 
-    Records are in order within a subtask, and overall at parallelism 1. Raises TypeError if a bound is not an int and
+    Records are in order within a subtask, and overall at parallelism 1. Raise TypeError if a bound is not an int and
     ValueError if `start` is greater than `end`. Source: Flink docs, "Data Sources", NumberSequenceSource.
     """
 
@@ -23,7 +23,7 @@ class NumberSequenceSource(Source[int]):
             raise ValueError(f"NumberSequenceSource: start must not be greater than end, got {start} and {end}")
 
     def get_boundedness(self) -> Boundedness:
-        """BOUNDED."""
+        """Return BOUNDED."""
         return Boundedness.BOUNDED
 
     def create_enumerator(self, context: EnumeratorContext) -> FixedSplitEnumerator:
@@ -35,7 +35,7 @@ class NumberSequenceSource(Source[int]):
         return FixedSplitEnumerator(context, state)
 
     def create_reader(self, context: ReaderContext) -> SplitReader[int]:
-        """Create a reader that builds a whole chunk at once: 15 ns per number."""
+        """Create a reader that builds a whole chunk in one call: 15 ns per number."""
         return _NumberReader(context)
 
 

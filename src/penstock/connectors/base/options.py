@@ -1,4 +1,4 @@
-"""Arguments of connectors, checked by the call that takes them."""
+"""Checks of connector arguments, made by the call that receives them."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def checked_text(name: str, value: Any) -> str:
 
 
 def checked_names(name: str, value: Any) -> tuple[str, ...]:
-    """Return a list of names as a tuple. Raise TypeError if it is not a list of str, ValueError if it has no name.
+    """Return a list of names as a tuple. Raise TypeError if it is not a list of str, ValueError if it is empty.
 
-    A single str is refused: it is a sequence too, of names with one letter.
+    A single str is refused: as a sequence it would mean names of one letter.
     """
     if isinstance(value, str) or not isinstance(value, Sequence) or not all(isinstance(one, str) for one in value):
         raise TypeError(f"{name} must be a list of str, got {value!r}")
     if not value or not all(value):
-        raise ValueError(f"{name} must be a list of at least one name, none of them empty, got {value!r}")
+        raise ValueError(f"{name} must be a list of at least one name, all of them not empty, got {value!r}")
     return tuple(value)
 
 

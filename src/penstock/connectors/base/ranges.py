@@ -21,11 +21,11 @@ class RangeSplit(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def split_id(self) -> str:
-        """`range-<index>`."""
+        """Return `range-<index>`."""
         return f"range-{self.index}"
 
     def is_empty(self) -> bool:
-        """True if no numbers are left."""
+        """Return whether no numbers are left."""
         return self.end is not None and self.position >= self.end
 
     def take(self, count: int) -> tuple[range, RangeSplit | None]:
@@ -37,7 +37,7 @@ class RangeSplit(msgspec.Struct, frozen=True, gc=False):
 
 
 def contiguous(start: int, end: int, count: int) -> list[RangeSplit]:
-    """Divide `start` … `end - 1` into `count` ranges of nearly equal length, in order; empty ranges are left out."""
+    """Divide `start` … `end - 1` into `count` ranges of nearly equal length, in order; omit empty ranges."""
     length = max(0, end - start)
     cuts = [start + length * i // count for i in range(count + 1)]
     return [RangeSplit(i, cuts[i], cuts[i + 1]) for i in range(count) if cuts[i] < cuts[i + 1]]

@@ -9,11 +9,11 @@ DEFAULT_BURST_MS = 100
 
 
 class RateLimiter(ABC):
-    """Limits the rate of one subtask. `now_ms` is processing time in milliseconds."""
+    """Limit the rate of one subtask. `now_ms` is processing time in milliseconds."""
 
     @abstractmethod
     def due(self, now_ms: int) -> int:
-        """Return how many records may be emitted now. Does not consume any: `take` does."""
+        """Return how many records may be emitted now, without counting them: `take` does."""
 
     @abstractmethod
     def take(self, count: int) -> None:
@@ -33,18 +33,18 @@ class RateLimiterStrategy(ABC):
 
     @staticmethod
     def per_second(records_per_second: float, burst_ms: int = DEFAULT_BURST_MS) -> RateLimiterStrategy:
-        """`records_per_second` in total over all subtasks, shared and spaced evenly.
+        """Limit the rate to `records_per_second` in total over all subtasks, shared and spaced evenly.
 
         A record is released when it is due, so at high rates each poll releases all records that became due since the
         previous one. After a pause (back pressure, a long snapshot) at most `burst_ms` milliseconds' worth of overdue
-        records is released at once and the rest is discarded: short pauses keep the average rate, a long pause does not
-        cause a flood. Raises ValueError unless both arguments are above 0.
+        records is released and the rest is discarded: short pauses keep the average rate, a long pause does not cause a
+        flood. Raise ValueError unless both arguments are above 0.
         """
         return _PerSecond(records_per_second, burst_ms)
 
     @staticmethod
     def no_op() -> RateLimiterStrategy:
-        """No limit."""
+        """Set no limit."""
         return _Unlimited()
 
 
@@ -67,7 +67,7 @@ class _PerSecond(RateLimiterStrategy):
 
 
 class SteadyRateLimiter(RateLimiter):
-    """Record k is due at `anchor + (k + phase) / rate`.
+    """Release record k at `anchor + (k + phase) / rate`.
 
     `phase` (0 … 1, a fraction of the interval) keeps subtasks from emitting at the same moment. The count since the
     anchor is an int: summing intervals would drift, because a float that holds a time in ms resolves only 0.0002 ms.

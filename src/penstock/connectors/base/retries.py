@@ -1,4 +1,4 @@
-"""Another try for a call to a server that may be away for a moment."""
+"""Retries of calls to a server that is unavailable for a moment."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ T = TypeVar("T")
 
 
 class TransientError(JobError):
-    """Another try may succeed: a connection that was lost, a server that starts or stops."""
+    """An error after which another try may succeed: a lost connection, a server that starts or stops."""
 
 
 def retried(call: Callable[[], T], max_retries: int, pause: Callable[[float], None] = time.sleep) -> T:
-    """The result of the call, which is made again after a TransientError, `max_retries` times at most.
+    """Return the result of `call`. Repeat it after a TransientError, at most `max_retries` times.
 
-    Before try n there are n seconds of waiting (`pause`), as in Flink's JDBC sink.
+    Before retry n, `pause` waits for n seconds, as in Flink's JDBC sink.
     """
     tries = 0
     while True:
@@ -31,5 +31,5 @@ def retried(call: Callable[[], T], max_retries: int, pause: Callable[[float], No
             if tries >= max_retries:
                 raise
             tries += 1
-            _log.warning("try again in %d s, attempt %d of %d: %s", tries, tries, max_retries, error)
+            _log.warning("retrying in %d s, retry %d of %d: %s", tries, tries, max_retries, error)
             pause(tries)

@@ -1,10 +1,10 @@
-"""Split enumerators: which split goes to which subtask, and when.
+"""Split enumerators: which split is assigned to which subtask, and when.
 
-`FixedSplitEnumerator`   split k belongs to subtask k mod parallelism: for ranges created per subtask
-`SharedSplitEnumerator`  the next split goes to the next subtask that requests one: for splits of unequal size, or
-                         splits that are still being discovered
-`OwnedSplitEnumerator`   a split goes to its owner as soon as that one has asked for the first: for splits that are read
-                         side by side
+FixedSplitEnumerator    split k belongs to subtask k mod parallelism: for ranges created per subtask
+SharedSplitEnumerator   the next split goes to the next subtask that requests one: for splits of unequal size, or
+                        splits that are still being discovered
+OwnedSplitEnumerator    a split goes to its owner as soon as the owner has sent its first request: for splits that
+                        are read side by side
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from penstock.api.source import EnumeratorContext, SplitEnumerator
 
 
 class FixedSplitEnumerator(SplitEnumerator):
-    """Assigns numbered splits, each to the subtask given by its `index`. Splits need an attribute `index: int`."""
+    """Assign numbered splits, each to the subtask given by its `index`. Splits need an attribute `index: int`."""
 
     def __init__(self, context: EnumeratorContext, splits: Iterable[Any]) -> None:
         self._context = context
         self._pending = {split.split_id: split for split in splits}
 
     def handle_split_request(self, subtask: int) -> None:
-        """Assign the lowest-numbered split that belongs to `subtask`, or signal that there are no more."""
-        own = [s for s in self._pending.values() if s.index % self._context.parallelism == subtask]
-        if not own:
+        """Assign the lowest-numbered split of `subtask`, or signal that there are no further splits."""
+        owned = [s for s in self._pending.values() if s.index % self._context.parallelism == subtask]
+        if not owned:
             self._context.signal_no_more_splits(subtask)
             return
-        split = min(own, key=lambda s: s.index)
+        split = min(owned, key=lambda s: s.index)
         del self._pending[split.split_id]
         self._context.assign_split(split, subtask)
 
@@ -44,14 +44,14 @@ class FixedSplitEnumerator(SplitEnumerator):
 
 
 class SharedSplitEnumerator(SplitEnumerator):
-    """Assigns splits in order, one per request; a request that can't be answered yet is kept.
+    """Assign splits in order, one per request; keep a request that cannot be answered yet.
 
     Readers request ahead, and tasks start at different times. To keep the first task from taking all of the few splits,
     each subtask of a new job has one split reserved until its first request.
     """
 
     def __init__(self, context: EnumeratorContext, *, more_to_come: bool, restored: bool = False) -> None:
-        """`more_to_come`: splits may still be added, so `no more splits` is never signalled."""
+        """`more_to_come`: splits may still be added, so `no more splits` is never signaled."""
         self._context = context
         self._more_to_come = more_to_come
         self._pending: deque[Any] = deque()
@@ -64,7 +64,7 @@ class SharedSplitEnumerator(SplitEnumerator):
         self._serve()
 
     def add_splits_back(self, splits: Sequence[Any], subtask: int) -> None:
-        """Put the splits first in the queue. Drops a request of the failed reader: its successor sends its own."""
+        """Put the splits first in the queue, and drop a request of the failed reader: its successor sends its own."""
         self._waiting.pop(subtask, None)
         self._pending.extendleft(reversed(splits))
         self._serve()
@@ -97,7 +97,7 @@ class SharedSplitEnumerator(SplitEnumerator):
 
 
 class OwnedSplitEnumerator(SplitEnumerator):
-    """Assigns each split to the subtask that `owner_of` names. Subclasses add splits, and implement the snapshot."""
+    """Assign each split to the subtask that `owner_of` names. Subclasses add splits, and implement the snapshot."""
 
     def __init__(self, context: EnumeratorContext, pending: Iterable[Any]) -> None:
         self._context = context
@@ -106,26 +106,26 @@ class OwnedSplitEnumerator(SplitEnumerator):
 
     @abstractmethod
     def owner_of(self, split: Any) -> int:
-        """The subtask that reads a split: always the same one at the same parallelism."""
+        """Return the subtask that reads a split: always the same one at the same parallelism."""
 
     @abstractmethod
     def more_to_come(self) -> bool:
-        """Whether splits may still be added."""
+        """Return whether splits may still be added."""
 
     def handle_split_request(self, subtask: int) -> None:
-        """Assign what belongs to this subtask; splits that are added later follow without another request."""
+        """Assign the splits of this subtask; splits that are added later follow without another request."""
         self._readers.add(subtask)
         self.add_splits(())
         if not self.more_to_come():
             self._context.signal_no_more_splits(subtask)
 
     def add_splits_back(self, splits: Sequence[Any], subtask: int) -> None:
-        """Keep them until the subtask asks again."""
+        """Keep the splits until the subtask requests splits again."""
         self._readers.discard(subtask)
         self._pending.extend(splits)
 
     def add_splits(self, splits: Iterable[Any]) -> None:
-        """Assign these, and those that wait, to owners that have asked."""
+        """Assign these splits and the waiting ones to owners that have sent a request."""
         waiting, self._pending = [*self._pending, *splits], []
         for split in waiting:
             subtask = self.owner_of(split)
@@ -139,16 +139,13 @@ class OwnedSplitEnumerator(SplitEnumerator):
         return list(self._pending)
 
     def signal_no_more_splits(self) -> None:
-        """Notify all that have asked that no further split will be added."""
+        """Notify all subtasks with a request that no further split will be added."""
         for subtask in self._readers:
             self._context.signal_no_more_splits(subtask)
 
 
-# Assigns splits that the server has to be asked for.
-
-
 class DividingEnumerator(SharedSplitEnumerator):
-    """Asks for the splits when it starts; any subtask gets the next one. `divide` waits for the server."""
+    """Compute the splits on the server at the start; any subtask gets the next one. `divide` waits for the server."""
 
     def __init__(
         self,
@@ -167,7 +164,7 @@ class DividingEnumerator(SharedSplitEnumerator):
             self._calls(self._divide, self._divided)
 
     def snapshot_state(self) -> list[Any] | None:
-        # None: nothing was divided yet.
+        # None: the splits are not computed yet.
         return self.pending() if self._is_divided else None
 
     def _divided(self, splits: Sequence[Any] | None, error: Exception | None) -> None:

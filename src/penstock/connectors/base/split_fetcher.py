@@ -1,4 +1,4 @@
-"""A thread that fetches what a reader hands on. The reader takes it without waiting.
+"""A thread that fetches records, which the reader takes without waiting.
 
 Source: Flink's SplitFetcher.
 """
@@ -21,62 +21,62 @@ _CLOSE_S = 5.0
 
 
 class SplitFetcher(ABC, Generic[T]):
-    """Calls `fetch` while there is room, and the reader's orders between. All of a client is done by this one thread.
+    """Call `fetch` while there is room, and the calls that the reader submits. Only this thread uses the client.
 
-    A connection that is lost (TransientError) is given up, and the next call makes another one. A subclass calls
-    `start` when it is ready.
+    After a TransientError the thread closes the connection, and the next call opens another. A subclass calls `start`
+    when it is ready.
     """
 
     def __init__(self, name: str, capacity: int, notify: Callable[[], None], max_retries: int = 0) -> None:
-        """`name`: of the thread. `capacity`: of what waits for the reader, in the sizes that `put` is given.
+        """Set the name of the thread and the limits.
 
-        `notify` is called when there is something to take, or an error. `max_retries`: how often in a row a connection
-        may be lost.
+        `capacity`: of the elements that wait for the reader, in the sizes passed to `put`. `notify` is called when
+        there is an element to take, or an error. `max_retries`: how often in a row a connection may be lost.
         """
         self.handover: Handover[T] = Handover(capacity, notify)
         self._max_retries = max_retries
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
-    # Of the reader.
+    # Methods of the reader.
 
     def take(self) -> T | None:
         """Return the next fetched value, or None. Raise the error that ended the thread."""
         return self.handover.take()
 
     def close(self) -> None:
-        """Carry out what was ordered, end the thread and leave the server."""
+        """Run the submitted calls, end the thread and disconnect."""
         self.handover.close()
         self.interrupt()
-        # It may wait for a server that does not answer; it ends after that by itself.
+        # The thread may wait for a server that does not answer: it is a daemon and ends after that wait.
         self._thread.join(_CLOSE_S)
 
     def interrupt(self) -> None:
-        """End what `fetch` waits for, unless that is the handover. The reader calls it, at the close."""
+        """Interrupt a wait in `fetch` other than that of the handover. The reader calls this when it closes."""
 
-    # Of the thread.
+    # Methods of the thread.
 
     @abstractmethod
     def fetch(self) -> None:
-        """Put what comes next. If nothing is there, wait for it, for an order and for the close."""
+        """Put the next element. If there is none, wait for one, for a submitted call, and for the close."""
 
-    def hold(self) -> None:
-        """Called in the place of `fetch` while there is no room."""
+    def wait_for_room(self) -> None:
+        """Wait. Called instead of `fetch` while there is no room."""
         self.handover.wait()
 
     @abstractmethod
     def disconnect(self) -> None:
-        """Give up the connection: it was lost, or the thread ends. There may be none."""
+        """Close the connection, if there is one: it was lost, or the thread ends."""
 
     def _run(self) -> None:
         try:
             while not self.handover.is_done:
                 retried(self._work, self._max_retries, self._connect_later)
         except RAISED as error:
-            self.handover.fail(_as_told(error))
+            self.handover.fail(_as_source_error(error))
         finally:
             try:
                 self.disconnect()
@@ -84,22 +84,22 @@ class SplitFetcher(ABC, Generic[T]):
                 self.handover.end()
 
     def _work(self) -> None:
-        self.handover.carry_out_orders()
+        self.handover.run_submitted()
         if self.handover.is_closing:
             return
         if self.handover.has_room:
             self.fetch()
         else:
-            self.hold()
+            self.wait_for_room()
 
     def _connect_later(self, seconds: float) -> None:
         self.disconnect()
         self.handover.pause(seconds)
 
 
-def _as_told(error: BaseException) -> Exception:
+def _as_source_error(error: BaseException) -> Exception:
     if isinstance(error, SourceError):
         return error
-    told = SourceError(str(error) if isinstance(error, JobError) else repr(error))
-    told.__cause__ = error
-    return told
+    source_error = SourceError(str(error) if isinstance(error, JobError) else repr(error))
+    source_error.__cause__ = error
+    return source_error

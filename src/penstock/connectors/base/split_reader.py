@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 class Chunk(msgspec.Struct, frozen=True, gc=False):
-    """Records read from a split, in order, and the split positioned right after them; None at the end of the split."""
+    """Records read from a split, in order, and the split positioned after them; None at the end of the split."""
 
     values: list[Any]
     position: Any | None
@@ -38,12 +38,12 @@ class Chunk(msgspec.Struct, frozen=True, gc=False):
 
 
 class SplitReader(SourceReader[T]):
-    """Reads its splits in the order in which they were assigned."""
+    """Read the splits in the order in which they were assigned."""
 
     interleaved = False
-    """True: successive polls alternate between splits.
+    """Whether successive polls alternate between splits.
 
-    Required for unbounded splits, since all but one would starve.
+    Required for unbounded splits: without it the first split would starve the others.
     """
 
     def __init__(self, context: ReaderContext) -> None:
@@ -106,10 +106,10 @@ class SplitReader(SourceReader[T]):
 
 
 class ChunkedSplitReader(SplitReader[T]):
-    """Reads a split through an iterator of chunks that stays open until the split ends.
+    """Read a split through an iterator of chunks that stays open until the split ends.
 
-    Chunks may have any length: a long one is returned in slices. A position inside a chunk is the split at the start
-    of the chunk plus a number of records to skip, so `open` must honour what `skip` writes into a split.
+    Chunks may have any length: a long one is returned in parts. A position inside a chunk is the split at the start of
+    the chunk plus a number of records to skip, so `open` must apply what `skip` writes into a split.
     """
 
     def __init__(self, context: ReaderContext) -> None:
@@ -131,7 +131,7 @@ class ChunkedSplitReader(SplitReader[T]):
         """Return `split` with its position advanced by `count` records."""
 
     def read(self, split: Any, max_records: int) -> Chunk:
-        """Return the next chunk, or the next slice of one longer than `max_records`."""
+        """Return the next chunk, or the next part of a chunk longer than `max_records`."""
         chunk = self._chunk
         if chunk is None:
             if self._chunks is None:

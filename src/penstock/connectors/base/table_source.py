@@ -1,15 +1,16 @@
-"""Read a table of a database by ranges of a column: what all such sources have in common."""
+"""Read a table of a database by ranges of a column: the common part of all such sources."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Sequence
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
 from penstock.api.source import Boundedness, EnumeratorContext, Nothing, ReaderContext, Source, SplitEnumerator
 from penstock.common.types import Row
+from penstock.common.types.type_variables import RowRecord
 from penstock.connectors.base.key_range import KeyRange, splits_of
 from penstock.connectors.base.options import checked_at_least
 from penstock.connectors.base.retries import retried
@@ -17,11 +18,9 @@ from penstock.connectors.base.split_enumerator import DividingEnumerator
 from penstock.connectors.base.split_fetcher import SplitFetcher
 from penstock.connectors.base.split_reader import Chunk, SplitReader
 
-# Records of the rows of a table.
-
 
 def record_maker(kind: Callable[..., Any], names: Sequence[str]) -> Callable[[Sequence[Any]], Any]:
-    """What makes a record of a row's values: a Row with these names, a tuple, a dict, or what `kind` makes of them."""
+    """Return a function from a row's values to a record: a Row with these names, a tuple, a dict, or a `kind`."""
     if kind is Row:
         named = Row(*names)
         return lambda values: named(*values)
@@ -32,56 +31,82 @@ def record_maker(kind: Callable[..., Any], names: Sequence[str]) -> Callable[[Se
     return lambda values: kind(*values)
 
 
+def inexact(column: str, table: str, kind: str, remedy: str = "") -> str:
+    """Return the message for a column whose values a database compares to others than those that it returns."""
+    return (
+        f"the column '{column}' of {table} is {kind}, whose values cannot be compared exactly: rows would be missing "
+        f"after a restart. Choose another column{remedy}"
+    )
+
+
 _RANGES_PER_SUBTASK = 4
-"""More than one, so that a subtask with sparse ranges takes some of the others."""
+"""More than one, so that a subtask with sparse ranges can take ranges of the others."""
 _BATCHES_MAX = 3
-"""Batches that wait for the reader at most."""
+"""Batches that wait for the reader, at most."""
 
 
 class Fetched(msgspec.Struct):
     """Records, and the value of the column for each.
 
-    `is_whole`: there are no records, and all rows up to the only key were read. `is_last`: the range was read.
+    `is_key_read`: there are no records, and all rows up to the only key were read. `is_last`: the range is read.
     """
 
     records: list[Any]
     keys: list[Any]
-    is_whole: bool = False
+    is_key_read: bool = False
     is_last: bool = False
 
     def behind(self, split: KeyRange) -> KeyRange:
-        """Return the position behind these records."""
-        if self.is_whole:
+        """Return the position after these records."""
+        if self.is_key_read:
             return KeyRange(split.index, self.keys[0], split.stop, None)
         return split.after(self.keys)
 
 
 class TableSession(ABC):
-    """A connection that reads ranges of a table. One thread uses it."""
+    """A connection that reads ranges of a table. Only one thread uses it."""
 
     @abstractmethod
     def read(self, part: KeyRange) -> Generator[Fetched, None, None]:
         """Yield the rows of a range from its position on, in batches. Connect first. Raise a JobError."""
 
     def interrupt(self) -> None:
-        """End a wait for the server. Another thread calls it."""
+        """Interrupt a wait for the server. Called by another thread."""
 
     @abstractmethod
     def close(self, batches: Generator[Fetched, None, None] | None) -> None:
-        """End the connection, if there is one, and the query that yields these batches. Raise nothing."""
+        """Close the connection, if there is one, and the query that yields these batches. Raise nothing."""
 
 
-class TableDialect(ABC):
-    """A table of one database, and how that database reads it."""
+DatabaseT = TypeVar("DatabaseT")
 
-    name: str
-    """The table."""
-    column: str
-    """The column whose ranges are read."""
 
-    @abstractmethod
+class TableDialect(ABC, Generic[DatabaseT]):
+    """A table of a database, and how that database reads it.
+
+    `database`: its text has no secrets. `column`: the column whose ranges are read. `columns`: those of the records,
+    None: all. `condition`: SQL that selects rows. `record_class`: makes a record of the values of a row.
+    """
+
+    def __init__(
+        self,
+        *,
+        database: DatabaseT,
+        name: str,
+        column: str,
+        columns: tuple[str, ...] | None,
+        condition: str | None,
+        record_class: Callable[..., Any],
+    ) -> None:
+        self.database = database
+        self.name = name
+        self.column = column
+        self.columns = columns
+        self.condition = condition
+        self.record_class = record_class
+
     def __str__(self) -> str:
-        """Return the table, the column and the place of the database, without secrets."""
+        return f"{self.name} by {self.column}, {self.database}"
 
     @abstractmethod
     def check(self) -> None:
@@ -93,11 +118,11 @@ class TableDialect(ABC):
 
     @abstractmethod
     def session(self, fetch_size: int) -> TableSession:
-        """Return a session that fetches `fetch_size` rows at once. It connects when it reads."""
+        """Return a session that fetches `fetch_size` rows per round trip. It connects when it reads."""
 
 
 class TableFetcher(SplitFetcher[Fetched]):
-    """Fetches one range. A connection that is lost is made again, and reading continues behind the last batch."""
+    """Fetch one range. After a lost connection, reconnect and continue after the last batch."""
 
     def __init__(self, session: TableSession, part: KeyRange, max_retries: int, notify: Callable[[], None]) -> None:
         super().__init__("penstock-table", _BATCHES_MAX, notify, max_retries)
@@ -109,7 +134,7 @@ class TableFetcher(SplitFetcher[Fetched]):
 
     def fetch(self) -> None:
         if self._is_read:
-            self.hold()
+            self.wait_for_room()
             return
         if self._batches is None:
             self._batches = self._session.read(self._part)
@@ -135,7 +160,7 @@ class TableFetcher(SplitFetcher[Fetched]):
 
 
 class TableReader(SplitReader[Any]):
-    """Reads the ranges of one subtask, one after the other."""
+    """Read the ranges of one subtask, one after the other."""
 
     def __init__(self, context: ReaderContext, fetch: Callable[[KeyRange, Callable[[], None]], TableFetcher]) -> None:
         super().__init__(context)
@@ -157,7 +182,7 @@ class TableReader(SplitReader[Any]):
         if fetched.is_last:
             self.close()
             return Chunk([], None)
-        if fetched.is_whole:
+        if fetched.is_key_read:
             self._current = None
             return Chunk([], fetched.behind(split))
         upto = self._taken + max_records
@@ -173,11 +198,15 @@ class TableReader(SplitReader[Any]):
             fetcher.close()
 
 
-class TableSource(Source[Any]):
-    """Reads a table once, by ranges of a column. Subtasks read ranges side by side."""
+ROW: Any = Row
+"""The default `record_class`. Any, because a default must fit whatever type a program chooses."""
+
+
+class TableSource(Source[RowRecord]):
+    """Read a table once, by ranges of a column. Subtasks read ranges side by side."""
 
     def __init__(
-        self, dialect: TableDialect, *, partition_count: int | None, fetch_size: int, max_retries: int
+        self, dialect: TableDialect[Any], *, partition_count: int | None, fetch_size: int, max_retries: int
     ) -> None:
         self._dialect = dialect
         self._partition_count = (
@@ -198,11 +227,11 @@ class TableSource(Source[Any]):
         self._dialect.check()
 
     def create_enumerator(self, context: EnumeratorContext) -> SplitEnumerator:
-        """Create an enumerator, which asks for the bounds of the column when it starts."""
+        """Create an enumerator, which queries the bounds of the column when it starts."""
         return DividingEnumerator(context, lambda: self.divide(context.parallelism))
 
     def restore_enumerator(self, context: EnumeratorContext, state: Sequence[KeyRange] | None) -> SplitEnumerator:
-        """Create one with the ranges that were not assigned."""
+        """Create an enumerator with the ranges that were not assigned."""
         return DividingEnumerator(context, lambda: self.divide(context.parallelism), state)
 
     def create_reader(self, context: ReaderContext) -> TableReader:
@@ -216,12 +245,12 @@ class TableSource(Source[Any]):
         return splits_of(column, bounds, self._partition_count or parallelism * _RANGES_PER_SUBTASK)
 
     def fetcher(self, part: KeyRange, notify: Callable[[], None]) -> TableFetcher:
-        """Return a fetcher of a range, which is still to be started."""
+        """Return a fetcher of a range, which the caller starts."""
         return TableFetcher(self._dialect.session(self._fetch_size), part, self._max_retries, notify)
 
 
 def checked_record_class(record_class: Callable[..., Any]) -> Callable[..., Any]:
-    """Return what makes a record of a row's values. Raise TypeError if it cannot be called."""
+    """Return the function that makes a record of a row's values. Raise TypeError if it is not callable."""
     if not callable(record_class):
         raise TypeError(f"record_class must be a class or a function of a row's values, got {record_class!r}")
     return record_class

@@ -40,9 +40,9 @@ class TwoPhaseCommitSink(Sink[T], Generic[T, Transaction]):
     """
 
     _run = ""
-    """Identifies this run of the program. Pickled with the sink."""
-    of_run: ClassVar[tuple[str, ...]] = ("_run",)
-    """Attributes that are others in each run of the same program: engine/plan/same_code.py does not compare them."""
+    """Identify this run of the program. Pickled with the sink."""
+    run_attributes: ClassVar[tuple[str, ...]] = ("_run",)
+    """Attributes that differ between runs of one program: engine/plan/same_code.py does not compare them."""
 
     def __new__(cls, *_: Any, **__: Any) -> Self:
         # Not in __init__: subclasses may define their own without calling super().__init__().
@@ -80,19 +80,19 @@ class TwoPhaseCommitSink(Sink[T], Generic[T, Transaction]):
     def recover_and_abort(self, transaction: Transaction) -> None:
         """Called in a restored subtask for transactions that the failed one left open. Default: `abort`.
 
-        Not for those of another job, from whose savepoint or checkpoint this one starts: it may go on writing to them.
+        Transactions of another job, from whose checkpoint or savepoint this one starts, stay: that job may use them.
         """
         self.abort(transaction)
 
     def close(self) -> None:
-        """Called once in each subtask at the very end, also after a failure."""
+        """Called once in each subtask at the end, also after a failure."""
 
     def create_writer(self, context: SinkContext) -> SinkWriter[T]:
         """Create a writer, which begins its first transaction."""
         return _TransactionWriter(self, context, [])
 
     def restore_writer(self, context: SinkContext, state: list[Any]) -> SinkWriter[T]:
-        """Create a writer that first aborts the transactions in `state`, as far as they are of this job."""
+        """Create a writer that first aborts the transactions of this job in `state`."""
         return _TransactionWriter(self, context, state)
 
     def create_committer(self) -> Committer:
@@ -112,7 +112,7 @@ class Prepared(msgspec.Struct, frozen=True):
 
 @stored_as("begun-transaction")
 class Begun(msgspec.Struct, frozen=True):
-    """A transaction that was begun, and by which job."""
+    """A begun transaction, and the job that began it."""
 
     job_id: str
     transaction: Any
@@ -131,7 +131,7 @@ class _TransactionWriter(SinkWriter[T]):
         self._job_id = context.job_id
         for one in left_open:
             if not isinstance(one, Begun):
-                # Of penstock before it kept the job.
+                # Earlier versions of penstock did not store the job.
                 sink.recover_and_abort(one)
             elif one.job_id == context.job_id:
                 sink.recover_and_abort(one.transaction)
@@ -177,12 +177,12 @@ class _TransactionWriter(SinkWriter[T]):
 
 
 class _TransactionCommitter(Committer):
-    """Selects `commit` or `recover_and_commit`: transactions of another run or already seen may be committed before."""
+    """Call `commit`, or `recover_and_commit` for transactions that may be committed: of another run, or seen before."""
 
     def __init__(self, sink: TwoPhaseCommitSink[Any, Any]) -> None:
         self._sink = sink
         self._seen: dict[str, int] = {}
-        """By writer: the number of the last transaction committed."""
+        """By writer: the number of the last committed transaction."""
 
     def commit(self, committables: Sequence[Prepared]) -> None:
         for prepared in committables:

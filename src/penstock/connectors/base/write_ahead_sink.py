@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class CheckpointCommitter(ABC):
-    """Records outside of the job which batches were sent. Pickled to the workers with its sink.
+    """Record outside of the job which batches were sent. Pickled to the workers with its sink.
 
     A batch is identified by `log_id`, which is unique over all subtasks and jobs, and its checkpoint id.
     """
@@ -37,7 +37,7 @@ class CheckpointCommitter(ABC):
         """Return whether the batch is recorded as sent."""
 
     def close(self) -> None:
-        """Called once in each subtask at the very end, also after a failure."""
+        """Called once in each subtask at the end, also after a failure."""
 
 
 class WriteAheadSink(Sink[T], Generic[T]):
@@ -67,7 +67,7 @@ class WriteAheadSink(Sink[T], Generic[T]):
         """
 
     def close(self) -> None:
-        """Called once in each subtask at the very end, also after a failure."""
+        """Called once in each subtask at the end, also after a failure."""
 
     def create_writer(self, context: SinkContext) -> SinkWriter[T]:
         """Create a writer with an empty log."""
@@ -79,7 +79,7 @@ class WriteAheadSink(Sink[T], Generic[T]):
 
 
 class _SendingWriter(LogWriter[T]):
-    """Has the sink send a batch, and the committer record it."""
+    """Let the sink send a batch, then the committer record it."""
 
     def __init__(self, sink: WriteAheadSink[T], context: SinkContext, log: list[Logged]) -> None:
         self._sink = sink

@@ -1,14 +1,14 @@
-"""What names files: its text shows no password of a URL."""
+"""Base of structs that contain paths: their text hides passwords in URLs."""
 
 from __future__ import annotations
 
 import msgspec
 
-from penstock.common.text.secrets import without_passwords
+from penstock.common.text.secrets import without_secrets
 
 
 class Located(msgspec.Struct, frozen=True):
-    """The base of structs that hold paths."""
+    """Base of structs that contain paths."""
 
     def __repr__(self) -> str:
-        return without_passwords(super().__repr__())
+        return without_secrets(super().__repr__())

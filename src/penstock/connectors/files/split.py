@@ -1,4 +1,4 @@
-"""File splits, and how files are cut into them."""
+"""File splits, and the division of files into them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ DEFAULT_SPLIT_BYTES = 64 * 1024 * 1024
 
 
 class FoundFile(Located, frozen=True, gc=False):
-    """An input file: its path as in the program (a URL keeps its scheme), its size in bytes."""
+    """An input file: its path as in the program (a URL keeps its scheme), and its size in bytes."""
 
     path: str
     size: int
@@ -31,7 +31,7 @@ class FileSplit(Located, frozen=True, gc=False):
 
     @property
     def split_id(self) -> str:
-        """Path and byte range."""
+        """Return path and byte range."""
         return f"{self.path}:{self.start}-{'' if self.end is None else self.end}"
 
     def at(self, offset: int) -> FileSplit:
@@ -49,7 +49,7 @@ def whole(file: FoundFile) -> FileSplit:
 
 
 def cut(file: FoundFile, split_bytes: int) -> list[FileSplit]:
-    """Cut a file into splits of `split_bytes`; the last one may be up to half as long again, to avoid a tiny one."""
+    """Divide a file into splits of `split_bytes`. The last one may be half as long again, to avoid a tiny one."""
     splits = []
     start = 0
     while file.size - start > split_bytes * 3 // 2:

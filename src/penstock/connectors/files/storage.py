@@ -1,4 +1,4 @@
-"""Resolves paths of connectors to file systems."""
+"""Resolve paths of connectors to file systems."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def resolve(path: str) -> tuple[fs.FileSystem, str]:
-    """Return the file system of a path and the path inside it. Raises ProgramError for an unsupported scheme."""
+    """Return the file system of a path and the path inside it. Raise ProgramError for an unsupported scheme."""
     try:
         return file_system_of(path)
     except ValueError as error:
@@ -23,7 +23,7 @@ def resolve_below(base: str, path: str) -> tuple[fs.FileSystem, str]:
     """Resolve a path that was built by appending names to `base`; the names may contain characters special in URLs."""
     name = path.removeprefix(base.rstrip("/") + "/")
     if name == path:
-        # The path was written by a job with another base path.
+        # A job with another base path wrote this path.
         return resolve(path)
     file_system, root = resolve(base)
     return file_system, f"{root.rstrip('/')}/{name}"

@@ -1,1 +1,1 @@
-"""Formats of values, shared by files and messages: nothing here knows what it is read from or written to."""
+"""Formats of values, shared by files and messages. Code here is independent of where bytes come from and go to."""

@@ -1,4 +1,4 @@
-"""The columns of an Avro schema: for files that store its records by columns."""
+"""The columns of an Avro schema, for files that store records by columns."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _LOGICAL = {
 
 
 def columns_of(schema: AvroSchema) -> pyarrow.Schema:
-    """A column for each field of a record. Raises ValueError for a schema that columns can't have."""
+    """Return a column for each field of a record. Raise ValueError for a schema that columns cannot have."""
     schema.parsed()
     definition = schema.definition
     if not isinstance(definition, dict) or definition.get("type") != "record":
@@ -47,7 +47,7 @@ def _field(name: str, kind: Any) -> pyarrow.Field:
     if isinstance(kind, list):
         branches = [branch for branch in kind if branch != "null"]
         if len(branches) != 1:
-            raise ValueError(f"field {name!r}: a column has one type, the union has {len(branches)}")
+            raise ValueError(f"field {name!r}: expected one type in addition to null, got {len(branches)}")
         (kind,) = branches
     return pyarrow.field(name, _type(name, kind), nullable)
 
@@ -57,7 +57,7 @@ def _type(name: str, kind: Any) -> pyarrow.DataType:
         return _field(name, kind).type
     if isinstance(kind, str):
         if kind not in _SINGLE:
-            raise ValueError(f"field {name!r}: the type {kind!r} is defined elsewhere in the schema: repeat it here")
+            raise ValueError(f"field {name!r}: the type {kind!r} is defined elsewhere: repeat the definition here")
         return _SINGLE[kind]
     logical, inner = kind.get("logicalType"), kind["type"]
     if logical in _LOGICAL:

@@ -1,4 +1,4 @@
-"""Default values of fields, which a schema has as JSON, as values of their types. fastavro takes the JSON as it stands.
+"""Default values of fields, converted from the schema's JSON to values of their types. fastavro returns the JSON.
 
 Source: Avro's specification, "Complex Types", table of field default values, and "Schema Resolution".
 """
@@ -21,9 +21,9 @@ def named_types(schema: Any) -> dict[str, Any]:
 
 
 def default_of(field: Any, named: dict[str, Any], logical_readers: Any) -> Any:
-    """Return the default of a field that has one. Raises ValueError for one that is not of the field's type.
+    """Return the default of a field that has one. Raise ValueError for one that is not of the field's type.
 
-    `logical_readers`: what fastavro makes values of logical types by.
+    `logical_readers`: fastavro's functions that make values of logical types.
     """
     try:
         return _Defaults(named, logical_readers).value(field["type"], field["default"])
@@ -32,13 +32,13 @@ def default_of(field: Any, named: dict[str, Any], logical_readers: Any) -> Any:
 
 
 def with_default_values(schema: Any, logical_readers: Any) -> bool:
-    """Put values in the place of the JSON of all defaults. Return whether some are lists or dicts.
+    """Replace the JSON of all defaults by values. Return whether some are lists or dicts.
 
-    Raises ValueError for a default that is not of its field's type.
+    Raise ValueError for a default that is not of its field's type.
     """
     named = named_types(schema)
     fields = [field for record in _records(schema, named) for field in record["fields"] if "default" in field]
-    # All before the first is put: the default of a record is made of those of its fields.
+    # Compute all before the first replacement: the default of a record is made from those of its fields.
     values = [default_of(field, named, logical_readers) for field in fields]
     for field, value in zip(fields, values, strict=True):
         field["default"] = value
@@ -46,7 +46,7 @@ def with_default_values(schema: Any, logical_readers: Any) -> bool:
 
 
 def unshared(value: Any) -> Any:
-    """Return a value with lists and dicts of its own: defaults are the same ones in all records."""
+    """Return a copy of a value with its own lists and dicts: all records share those of defaults."""
     if isinstance(value, dict):
         return {key: unshared(item) for key, item in value.items()}
     return [unshared(item) for item in value] if isinstance(value, list) else value
@@ -65,7 +65,7 @@ def _parts(schema: Any) -> Iterator[Any]:
 
 
 def _records(schema: Any, named: dict[str, Any]) -> list[Any]:
-    """Return the records, each once: fastavro repeats the outermost one, with the same fields."""
+    """Return each record once: fastavro repeats the outermost one, with the same fields."""
     records = [part for one in (schema, *named.values()) for part in _parts(one) if part["type"] in RECORDS]
     return list({id(record["fields"]): record for record in records}.values())
 
@@ -76,7 +76,7 @@ class _Defaults:
         self._logical_readers = logical_readers
 
     def value(self, kind: Any, json: Any) -> Any:
-        """Return the value of this JSON as a type. In a union it is that of the first branch that has such a value."""
+        """Return the value of this JSON as a type. In a union, use the first branch that has such a value."""
         if isinstance(kind, list):
             for branch in kind:
                 try:
@@ -96,7 +96,7 @@ class _Defaults:
         return raw if read is None else read(raw, schema, None)
 
     def _nested(self, schema: Any, base: str, json: Any) -> Any:
-        """Return `_SAME` for a type that is not nested and has no name."""
+        """Return the value, or `_SAME` for a type that is neither nested nor named."""
         if base in RECORDS and isinstance(json, dict):
             return {field["name"]: self._field(field, json) for field in schema["fields"]}
         if base == "array" and isinstance(json, list):

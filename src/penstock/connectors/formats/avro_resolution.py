@@ -1,8 +1,8 @@
-"""The reader's logical types for values that another schema has written: fastavro has the writer's only.
+"""Apply the reader's logical types to values of another schema: fastavro applies only the writer's.
 
-The schema of the writer is changed to one that is encoded in the same way, and has the logical types of the reader. A
-timestamp, time of day or decimal keeps the unit and the scale of its writer, so that no value changes. Source: Avro's
-specification, "Schema Resolution" and "Logical Types"; Java's ResolvingDecoder and GenericDatumReader.
+The schema of the writer is changed to one with the same encoding and the logical types of the reader. A timestamp, time
+of day or decimal keeps the unit and the scale of its writer, so that no value changes. Source: Avro's specification,
+"Schema Resolution" and "Logical Types"; Java's ResolvingDecoder and GenericDatumReader.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ _PROMOTED = {
     "bytes": ("bytes", "string"),
 }
 _SAME_BYTES = {("int", "long"), ("string", "bytes"), ("bytes", "string")}
-"""Pairs of types: a value that is written as one is also read as the other."""
+"""Pairs of types with the same encoding: a value written as the first can be read as the second."""
 _NAMED = (*RECORDS, "enum", "fixed")
 _FAMILIES = {name: name.removesuffix("-millis").removesuffix("-micros") for name in BASES} | {"decimal": "decimal"}
 _MOMENTS = ("timestamp", "local-timestamp")
 
 
 class LogicalTypeMismatchError(ValueError):
-    """A value of the writer's logical type does not have the reader's type."""
+    """A value of the writer's logical type cannot have the reader's type."""
 
 
 def with_logical_types_of(writer: Any, reader: Any) -> Any:
-    """Return the writer's schema, of which parts are changed in place, with the reader's logical types.
+    """Return the writer's schema with the reader's logical types. Change parts of it in place.
 
-    Both are as fastavro has parsed them. Raises LogicalTypeMismatchError for a date that is to be a timestamp, and the
-    like.
+    Both are as fastavro parses them. Raise LogicalTypeMismatchError, for example for a date that the reader wants as a
+    timestamp.
     """
     return _Resolution(writer, reader).resolved(writer, reader)
 
@@ -45,7 +45,7 @@ class _Resolution:
         self._writer = named_types(writer)
         self._reader = named_types(reader)
         self._done: dict[int, Any] = {}
-        """The reader's record for the fields of each of the writer's."""
+        """By the fields of a record of the writer: the fields of the reader's record."""
 
     def resolved(self, writer: Any, reader: Any) -> Any:
         schema = self._writer.get(writer, writer) if isinstance(writer, str) else writer
@@ -56,7 +56,7 @@ class _Resolution:
             branch = next((branch for branch in wanted if self._matches(schema, branch)), None)
             return writer if branch is None else self.resolved(writer, branch)
         if not self._matches(schema, wanted):
-            # fastavro refuses it, if a value of it comes.
+            # fastavro refuses it when a value of this type occurs.
             return writer
         base = _type_of(schema)
         if base in RECORDS:
@@ -70,7 +70,7 @@ class _Resolution:
     def _record(self, writer: Any, schema: Any, wanted: Any) -> Any:
         done = self._done.get(id(schema["fields"]))
         if done is not None and done is not wanted["fields"]:
-            # Of one record of the writer's the reader makes two: each has its own.
+            # The reader makes two records of one of the writer: each needs its own definition.
             writer = schema = copy.deepcopy(schema)
             done = None
         if done is None:
@@ -83,7 +83,7 @@ class _Resolution:
         return writer
 
     def _matches(self, writer: Any, reader: Any) -> bool:
-        """Whether fastavro takes this branch of the reader's for values of the writer's type."""
+        """Return whether fastavro uses this branch of the reader for values of the writer's type."""
         writer = self._writer.get(writer, writer) if isinstance(writer, str) else writer
         reader = self._reader.get(reader, reader) if isinstance(reader, str) else reader
         if isinstance(writer, list) or isinstance(reader, list):
@@ -107,8 +107,8 @@ def _type_of(schema: Any) -> Any:
 def _single(writer: Any, schema: Any, wanted: Any) -> Any:
     """Resolve a type that has no parts."""
     base, logical = _type_of(schema), _logical(schema, wanted)
-    own = logical.get("logicalType")
-    if own != _attributes(schema).get("logicalType") and (base, _type_of(wanted)) in _SAME_BYTES:
+    written = logical.get("logicalType")
+    if written != _attributes(schema).get("logicalType") and (base, _type_of(wanted)) in _SAME_BYTES:
         base = _type_of(wanted)
     if base == "fixed":
         for name in ("logicalType", "precision", "scale"):
@@ -124,16 +124,16 @@ def _attributes(schema: Any) -> dict[str, Any]:
 
 
 def _logical(schema: Any, wanted: Any) -> dict[str, Any]:
-    """What says how a value of `schema` is read: its own unit and scale, and the rest as `wanted` has it."""
-    own, asked = _attributes(schema), _attributes(wanted)
-    if "logicalType" not in own or "logicalType" not in asked or own == asked:
-        return asked if "logicalType" in asked else {}
-    names = own["logicalType"], asked["logicalType"]
+    """Return how to read a value of `schema`: with its own unit and scale, and otherwise as `wanted`."""
+    written, wanted_attributes = _attributes(schema), _attributes(wanted)
+    if "logicalType" not in written or "logicalType" not in wanted_attributes or written == wanted_attributes:
+        return wanted_attributes if "logicalType" in wanted_attributes else {}
+    names = written["logicalType"], wanted_attributes["logicalType"]
     families = [_FAMILIES.get(name) for name in names]
     if None in families:
-        return asked
+        return wanted_attributes
     if families[0] == families[1]:
-        return own
+        return written
     if set(families) <= set(_MOMENTS):
         return {"logicalType": f"{families[1]}-{names[0].rpartition('-')[2]}"}
-    raise LogicalTypeMismatchError(f"a value of the logical type {names[0]} can't become one of {names[1]}")
+    raise LogicalTypeMismatchError(f"a value of the logical type {names[0]} cannot be read as {names[1]}")

@@ -1,8 +1,8 @@
-"""Rows of what fastavro reads, on all levels of a schema.
+"""Convert values that fastavro reads to Rows, on all levels of a schema.
 
-In a union with a record and a map, or with several records, a dict does not say which of them it is. fastavro says it,
-if asked to: it gives a pair of a record's name and the record. Not so where the schema of the writer is another one:
-a record is known by its fields then.
+In a union with a record and a map, or with several records, a dict does not show which of them it is. On request
+fastavro returns a pair of the record's name and the record, but not if the writer's schema differs: then the fields
+identify the record.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ Reader = Callable[[Any], Any]
 
 
 class RowReader:
-    """From what fastavro reads by `schema`, which it has parsed, with these `options`, to Rows.
+    """Convert values that fastavro reads with the parsed `schema` and these `options` to Rows.
 
-    `read`: None if there is no record in the schema. `is_resolved`: what is read may have another schema.
+    `read`: None if the schema contains no record. `is_resolved`: the values may be written with another schema.
     """
 
     def __init__(self, schema: Any, is_resolved: bool = False) -> None:
@@ -29,9 +29,9 @@ class RowReader:
 
 
 def _has_mixed_union(schema: Any) -> bool:
-    """Whether there is a union of a record and something else that is nested."""
+    """Return whether there is a union of a record and another nested type."""
     if isinstance(schema, list):
-        # Any name: one of an enum asks for what is not needed, and does no harm.
+        # Any name counts: for an enum the option is not needed, but harmless.
         nested = [branch for branch in schema if _may_be_nested(branch)]
         return len(nested) > 1 or any(map(_has_mixed_union, schema))
     if not isinstance(schema, dict):
@@ -49,7 +49,7 @@ _SINGLE = frozenset(("null", "boolean", "int", "long", "float", "double", "bytes
 
 
 class _Readers:
-    """Makes the readers of a schema. `names_records`: in unions they come as pairs."""
+    """Make the readers of a schema. `names_records`: records in unions are pairs."""
 
     def __init__(self, names_records: bool) -> None:
         self.names_records = names_records
@@ -97,13 +97,13 @@ class _Readers:
                     values[index] = of_field(values[index])
             return make(values)
 
-        # By its name it may be found again, so it has one in either case.
+        # A record needs a reader in either case, because its name may refer to it.
         read: Reader = read_fields if readers else lambda record: make(get(record))
         return read
 
 
 def _name_of(branch: Any) -> str:
-    """Return the field names of a record if it has names, else those of its type."""
+    """Return the full name of a record, else the name of the type."""
     if isinstance(branch, str):
         return branch
     kind = branch["type"]
@@ -113,7 +113,10 @@ def _name_of(branch: Any) -> str:
 
 
 def _of_branches(readers: dict[str, Reader], fields: dict[str, frozenset[str]], has_names: bool) -> Reader:
-    """`fields`: those of the records among them, by name. `has_names`: a dict without a name is none of these."""
+    """Return a reader of a union.
+
+    `fields`: of the records among the branches, by name. `has_names`: a dict without a name is a map.
+    """
     of_array, of_map = readers.get("array"), readers.get("map")
 
     def of_dict(value: dict[str, Any]) -> Any:

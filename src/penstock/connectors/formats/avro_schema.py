@@ -1,4 +1,4 @@
-"""Schemas of Avro, and the package that knows Avro. Source: Flink docs, "Avro format"."""
+"""Avro schemas, and access to fastavro. Source: Flink docs, "Avro format"."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from penstock.connectors.formats.avro_values import maker_of
 
 @cache
 def fastavro() -> Any:
-    """The package. Raises ProgramError if it is not installed."""
+    """Return the package. Raise ProgramError if it is not installed."""
     try:
         import fastavro as package
         import fastavro.schema
@@ -29,21 +29,21 @@ def fastavro() -> Any:
     return package
 
 
-class Reading(NamedTuple):
-    """A parsed schema whose defaults are values. `shares`: some are lists or dicts, the same ones in all records."""
+class ReaderSchema(NamedTuple):
+    """A parsed schema whose defaults are values. `shares_defaults`: records share defaults that are lists or dicts."""
 
     schema: Any
-    shares: bool
+    shares_defaults: bool
 
 
 class AvroSchema:
-    """A schema of Avro. Made by `parse_string` or `parse_file`; `str()` is its JSON."""
+    """An Avro schema. Made by `parse_string` or `parse_file`; `str()` is its JSON."""
 
     def __init__(self, definition: Any) -> None:
         self.definition = definition
         self._parsed: Any = None
         self._make: Make | None = None
-        self._reading: Reading | None = None
+        self._reading: ReaderSchema | None = None
 
     @staticmethod
     def parse_string(json_schema: str) -> AvroSchema:
@@ -57,38 +57,38 @@ class AvroSchema:
 
     @staticmethod
     def parse_file(file_path: str | os.PathLike[str]) -> AvroSchema:
-        """The schema in this local file. Raises OSError if it can't be read, ValueError if it holds none."""
+        """Return the schema in this local file. Raise OSError if it cannot be read, ValueError for invalid content."""
         return AvroSchema.parse_string(Path(file_path).read_text(encoding="utf-8"))
 
     def parsed(self) -> Any:
-        """What fastavro makes of it. Raises ValueError if it is no schema."""
+        """Return the schema as fastavro parses it. Raise ValueError if it is invalid."""
         if self._parsed is None:
             package = fastavro()
             try:
                 self._parsed = package.parse_schema(self.definition)
             except (package.schema.SchemaParseException, package.schema.UnknownType, KeyError, TypeError) as error:
-                raise ValueError(f"this is not an Avro schema: {error!r}: {self!s:.200}") from None
-            # fastavro leaves them, and writes one of the values twice.
+                raise ValueError(f"invalid Avro schema: {error!r}: {self!s:.200}") from None
+            # fastavro accepts such a schema, and writes one of the values twice.
             for record, name in _fields_twice(self.definition):
-                raise ValueError(f"this is not an Avro schema: record {record} has two fields {name!r}: {self!s:.200}")
+                raise ValueError(f"invalid Avro schema: record {record} has two fields {name!r}: {self!s:.200}")
         return self._parsed
 
-    def reading(self) -> Reading:
-        """What fastavro is given to read by this schema what another has written.
+    def reader_schema(self) -> ReaderSchema:
+        """Return the schema that fastavro needs to read messages of another schema.
 
-        Raises ValueError for a default that is not of its field's type.
+        Raise ValueError for a default that is not of its field's type.
         """
         if self._reading is None:
             schema = copy.deepcopy(self.parsed())
             try:
                 has_parts = with_default_values(schema, fastavro().read.LOGICAL_READERS)
             except ValueError as error:
-                raise ValueError(f"this is not an Avro schema: {error}: {self!s:.200}") from None
-            self._reading = Reading(schema, has_parts)
+                raise ValueError(f"invalid Avro schema: {error}: {self!s:.200}") from None
+            self._reading = ReaderSchema(schema, has_parts)
         return self._reading
 
-    def as_written(self, value: Any) -> Any:
-        """`value` as fastavro writes it by this schema. Raises ValueError for a record of another length."""
+    def to_writable(self, value: Any) -> Any:
+        """Return `value` as fastavro writes it by this schema. Raise ValueError for a record of another length."""
         if self._make is None:
             self._make = maker_of(self.parsed(), fastavro().read.LOGICAL_READERS)
         return self._make(value)
@@ -119,7 +119,7 @@ class GenericRecordAvroTypeInfo(TypeInformation):
 
 
 def _fields_twice(schema: Any) -> Iterator[tuple[str, str]]:
-    """The record and the name of each field that is there a second time, on all levels."""
+    """Yield the record and the name of each duplicate field, on all levels."""
     if isinstance(schema, list):
         for branch in schema:
             yield from _fields_twice(branch)

@@ -1,6 +1,6 @@
-"""Values of unions as fastavro takes them: with the branch, where it would take another one, or cut a part.
+"""Convert values of unions for fastavro, and name the branch where fastavro would choose another one or cut the value.
 
-fastavro takes the first branch that a value fits: any number fits a float, a datetime a date, bytes an array of ints.
+fastavro chooses the first branch that a value fits: any number fits a float, a datetime a date, bytes an array of ints.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 
 from penstock.common.types import Row
 from penstock.common.types.whole_numbers import whole_number
-from penstock.connectors.formats.avro_singles import BASES, INT_LEAST, INT_MOST, LOGICAL, PRIMITIVE, TIMES, Make
+from penstock.connectors.formats.avro_singles import BASES, INT_MAX, INT_MIN, LOGICAL, PRIMITIVE, TIMES, Make
 
 _TEXTS = (str, bytes, bytearray)
 
 
 class RecordBranch(NamedTuple):
-    """A record, by its full name, with the names of its fields and what makes its values."""
+    """A record by its full name, with the names of its fields and the converter of its values."""
 
     name: str
     fields: frozenset[str]
@@ -26,7 +26,7 @@ class RecordBranch(NamedTuple):
 
 
 class Branches(NamedTuple):
-    """Of a union: what makes the values of its nested branches. `of_array`, `of_map`: None: there is none."""
+    """The branches of a union and their converters. `of_array`, `of_map`: None if there is no such branch."""
 
     of_number: Make
     times: list[tuple[type, str, Make]]
@@ -36,13 +36,13 @@ class Branches(NamedTuple):
     of_map: Make | None
     has_bytes: bool
     plain: frozenset[str]
-    """Integers that are branches by themselves."""
+    """Integer branches without a logical type."""
     fixed: dict[int, str]
-    """The full names of fixed branches, by their sizes."""
+    """The full names of fixed branches, by size."""
 
 
 def union_maker(branches: list[Any], records: list[RecordBranch], of_array: Make | None, of_map: Make | None) -> Make:
-    """What makes values of a union. `branches`: as fastavro has parsed them."""
+    """Return the converter of values of a union. `branches`: as fastavro parses them."""
     parts = Branches(
         of_number=_of_numbers(branches),
         times=_of_times(branches),
@@ -79,10 +79,10 @@ def union_maker(branches: list[Any], records: list[RecordBranch], of_array: Make
 
 
 def _bytes_of(parts: Branches, value: Any) -> Any:
-    """Beside an array, of whose items fastavro would make their numbers."""
+    """Name the branch of bytes in a union with an array, as whose numbers fastavro would write them."""
     name = "bytes" if parts.has_bytes else parts.fixed.get(len(value))
     if name is None:
-        raise ValueError(f"{value!r:.200} is of no branch")
+        raise ValueError(f"{value!r:.200} does not fit any branch of the union")
     return name, value
 
 
@@ -91,7 +91,7 @@ def _time_of(parts: Branches, value: Any) -> Any:
     if not fitting:
         return value
     name, make = fitting[0]
-    # Of several a datetime would be written as the date that it is, too; the first branch of a name is taken.
+    # A datetime is also a date: name the branch if several types fit. fastavro uses the first branch of a name.
     return (name, make(value)) if len({name for name, _ in fitting}) > 1 and name not in parts.plain else make(value)
 
 
@@ -101,7 +101,7 @@ def _record_of(parts: Branches, value: Any) -> Any:
         of_length = [record for record in parts.records if len(record.fields) == len(value)]
         if len(of_length) == 1:
             return _as_record(parts, of_length[0], value)
-        return parts.records[0].make(value) if len(parts.records) == 1 else by_names(value)
+        return parts.records[0].make(value) if len(parts.records) == 1 else to_plain(value)
     fitting = sorted(
         (record for record in parts.records if record.fields >= names), key=lambda record: len(record.fields)
     )
@@ -111,7 +111,7 @@ def _record_of(parts: Branches, value: Any) -> Any:
     if is_map:
         assert parts.of_map is not None
         return parts.of_map(value)
-    return parts.records[0].make(value) if len(parts.records) == 1 else by_names(value)
+    return parts.records[0].make(value) if len(parts.records) == 1 else to_plain(value)
 
 
 def _as_record(parts: Branches, record: RecordBranch, value: Any) -> Any:
@@ -120,15 +120,15 @@ def _as_record(parts: Branches, record: RecordBranch, value: Any) -> Any:
 
 
 def _names_of(value: Any) -> frozenset[str] | None:
-    """Those of its fields; None: it has values by position."""
+    """Return the names of the value's fields, or None if its values have positions only."""
     if isinstance(value, Mapping):
         return frozenset(value)
-    own = value._fields
-    return None if own is None or is_unnamed(own) else frozenset(own)
+    names = value._fields
+    return None if names is None or is_unnamed(names) else frozenset(names)
 
 
 def is_unnamed(names: tuple[str, ...]) -> bool:
-    """Return whether these names stand for fields without names."""
+    """Return whether these names are the generated ones of fields without names."""
     return names == tuple(f"f{position}" for position in range(len(names)))
 
 
@@ -138,11 +138,11 @@ def _items_of(parts: Branches, value: Any) -> Any:
     of_length = [record for record in parts.records if hasattr(value, "__len__") and len(record.fields) == len(value)]
     if len(of_length) == 1:
         return _as_record(parts, of_length[0], value)
-    return parts.records[0].make(value) if len(parts.records) == 1 else by_names(value)
+    return parts.records[0].make(value) if len(parts.records) == 1 else to_plain(value)
 
 
 def _of_numbers(branches: list[Any]) -> Make:
-    # Of both, fastavro takes a double.
+    # If both are branches, fastavro chooses the double.
     of_float = next((PRIMITIVE[kind] for kind in ("double", "float") if kind in branches), None)
     integers = [branch for branch in branches if branch in ("int", "long")]
     named = {kind for kind in integers if _is_first(kind, branches)}
@@ -156,7 +156,7 @@ def _of_numbers(branches: list[Any]) -> Make:
         number = whole_number(value)
         if is_plain:
             return number
-        wide = integers[0] == "int" and not INT_LEAST <= number <= INT_MOST
+        wide = integers[0] == "int" and not INT_MIN <= number <= INT_MAX
         kind = integers[-1 if wide else 0]
         if kind in named:
             return kind, number
@@ -166,12 +166,12 @@ def _of_numbers(branches: list[Any]) -> Make:
 
 
 def _is_first(kind: str, branches: list[Any]) -> bool:
-    """Whether a plain branch is before all others of that type: fastavro takes the first of a name."""
+    """Return whether a plain branch precedes all others of that type: fastavro uses the first of a name."""
     return bool(next(branch for branch in branches if _without_type(branch) == kind) == kind)
 
 
 def _of_texts(branches: list[Any]) -> Make | None:
-    """Of a union whose texts are written as UUIDs; None: any text is one."""
+    """Return the converter of a union whose texts are written as UUIDs, or None if any text is valid."""
     texts = [branch for branch in branches if _without_type(branch) in ("string", "enum")]
     is_uuid = bool(texts) and isinstance(texts[0], dict) and texts[0].get("logicalType") == "uuid"
     return LOGICAL["uuid"] if is_uuid else None
@@ -190,23 +190,23 @@ def _of_times(branches: list[Any]) -> list[tuple[type, str, Make]]:
     return sorted(found, key=lambda one: one[0] is datetime.date)
 
 
-def by_names(value: Any) -> Any:
-    """Without a schema: what has names becomes a dict, all else a list."""
+def to_plain(value: Any) -> Any:
+    """Convert a value without a schema: a value with field names to a dict, any other to a list."""
     if isinstance(value, Row):
         value = list(value) if value._fields is None else value.as_dict()
     elif hasattr(value, "_asdict"):
         value = value._asdict()
     if isinstance(value, Mapping):
-        return {key: by_names(item) for key, item in value.items()}
-    return [by_names(item) for item in value] if isinstance(value, (list, tuple)) else value
+        return {key: to_plain(item) for key, item in value.items()}
+    return [to_plain(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def of_items(of_item: Make | None) -> Make:
-    """Of an array. Raises ValueError for a text, bytes or a map, which fastavro takes for their parts."""
+    """Return the converter of an array. It raises ValueError for a text, bytes or a map, which fastavro would split."""
 
     def make(value: Any) -> Any:
         if isinstance(value, (*_TEXTS, Mapping)):
-            raise ValueError(f"{value!r:.200} is not an array: it would be written in parts")
+            raise ValueError(f"{value!r:.200} is not an array")
         if not hasattr(value, "__iter__"):
             return value
         return list(value) if of_item is None else [of_item(item) for item in value]
@@ -215,7 +215,7 @@ def of_items(of_item: Make | None) -> Make:
 
 
 def of_entries(of_entry: Make | None) -> Make:
-    """Convert a map."""
+    """Return the converter of a map."""
 
     def make(value: Any) -> Any:
         if not isinstance(value, Mapping):

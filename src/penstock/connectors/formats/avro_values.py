@@ -1,7 +1,7 @@
-"""Values as fastavro takes them by a schema: records become dicts on all levels, by name or by position.
+"""Convert values for fastavro by a schema: records become dicts on all levels, by name or by position.
 
-A Row without field names, one whose names are those of a type without names (f0, f1 …), a list and a tuple are records
-by position. Source: Flink's AvroRowSerializationSchema, which takes the fields of all rows by position.
+A Row without field names, a Row with generated names (f0, f1 …), a list and a tuple are records by position. Source:
+Flink's AvroRowSerializationSchema, which takes the fields of all rows by position.
 """
 
 from __future__ import annotations
@@ -19,15 +19,16 @@ _RECORDS = ("record", "error")
 
 
 def maker_of(schema: Any, logical_readers: Any) -> Make:
-    """What makes values of a schema that fastavro has parsed. It raises ValueError for a record of another length.
+    """Return the converter of values of a schema that fastavro has parsed.
 
-    `logical_readers`: what fastavro makes values of logical types by, those of defaults among them.
+    It raises ValueError for a record of another length. `logical_readers`: fastavro's functions that make values of
+    logical types, also for defaults.
     """
     return _Makers(named_types(schema), logical_readers).of(schema) or (lambda value: value)
 
 
 class _Makers:
-    """Of one schema, whose records are known by their full names: one may contain itself."""
+    """The converters of one schema. Records are stored by their full names, because a record may contain itself."""
 
     def __init__(self, named: dict[str, Any], logical_readers: Any) -> None:
         self._records: dict[str, RecordBranch] = {}
@@ -35,7 +36,7 @@ class _Makers:
         self._logical_readers = logical_readers
 
     def of(self, schema: Any) -> Make | None:
-        """None passes values through unchanged."""
+        """Return the converter of a type, or None if values need no conversion."""
         if isinstance(schema, str):
             record = self._records.get(schema)
             return PRIMITIVE.get(schema) if record is None else record.make
@@ -84,18 +85,18 @@ class _Makers:
         return branch
 
     def _defaults(self, schema: Any) -> dict[str, Any]:
-        """Return the defaults of a record's fields as values. fastavro writes the JSON, or fails over it."""
+        """Return the defaults of a record's fields as values. fastavro would write the JSON, or fail."""
         found = {}
         for field in schema["fields"]:
             if "default" in field:
-                # One that is not of its type is refused by fastavro, if it is needed.
+                # fastavro refuses a default of a wrong type if it is needed.
                 with contextlib.suppress(ValueError):
                     found[field["name"]] = default_of(field, self._named, self._logical_readers)
         return found
 
 
 def _without_type(branch: Any) -> Any:
-    """A branch as `{"type": {"type": "record", …}}` has it inside."""
+    """Return the inner type of a branch such as `{"type": {"type": "record", …}}`."""
     while isinstance(branch, dict) and isinstance(branch["type"], (dict, list)):
         branch = branch["type"]
     return branch
@@ -104,22 +105,22 @@ def _without_type(branch: Any) -> Any:
 def _fields(value: Any, names: list[str]) -> Mapping[str, Any] | None:
     """Return the fields of a record by name, or None if it is not a record."""
     if isinstance(value, Mapping):
-        # What is left out has its default. With a name that the record does not have it is a name gone wrong.
+        # A missing field has its default. If the value also has an unknown name, that name is probably misspelled.
         if not value.keys() >= set(names) and (unknown := [name for name in value if name not in names]):
             raise ValueError(_no_field(value, names, value, unknown))
         return value
     if not isinstance(value, (Row, tuple, list)):
         return None
-    own = getattr(value, "_fields", None)
-    if own is not None and not is_unnamed(own):
-        if not set(own) >= set(names):
-            raise ValueError(_no_field(value, names, own, own))
-        return dict(zip(own, value, strict=True))
+    field_names = getattr(value, "_fields", None)
+    if field_names is not None and not is_unnamed(field_names):
+        if not set(field_names) >= set(names):
+            raise ValueError(_no_field(value, names, field_names, field_names))
+        return dict(zip(field_names, value, strict=True))
     if len(value) != len(names):
-        raise ValueError(f"{value!r:.200} has {len(value)} values, and the record has {len(names)}: {', '.join(names)}")
+        raise ValueError(f"{value!r:.200} has {len(value)} values, expected {len(names)}: {', '.join(names)}")
     return dict(zip(names, value, strict=True))
 
 
-def _no_field(value: Any, names: list[str], own: Collection[str], told: Sequence[str]) -> str:
-    missing = ", ".join(name for name in names if name not in own)
-    return f"{value!r:.200} has no field {missing}, but {', '.join(told)}: the record has {', '.join(names)}"
+def _no_field(value: Any, names: list[str], available: Collection[str], found: Sequence[str]) -> str:
+    missing = ", ".join(name for name in names if name not in available)
+    return f"{value!r:.200} lacks {missing}: expected the fields {', '.join(names)}, got {', '.join(found)}"

@@ -1,4 +1,4 @@
-"""The byte order mark that some programs, .NET's among them, write before a text in UTF-8."""
+"""The byte order mark that some programs, for example in .NET, write before a text in UTF-8."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ def has_mark(message: bytes) -> bool:
 
 
 def without_mark(message: bytes) -> bytes:
-    """Return the bytes behind the mark, or all of them if there is none."""
+    """Return the bytes after the mark, or all of them if there is none."""
     return message[len(UTF8_BOM) :] if has_mark(message) else message
 
 
 def text_of(message: bytes) -> str:
-    """Return a message in UTF-8 without the mark. Raises UnicodeDecodeError for other bytes."""
+    """Return a message in UTF-8 without the mark. Raise UnicodeDecodeError for other bytes."""
     text = message.decode()
     return text[1:] if text[:1] == "\ufeff" else text

@@ -1,4 +1,4 @@
-"""Converts the text of a field to a value of its declared type."""
+"""Convert the text of a field to a value of its declared type."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from penstock.common.types.integers import BITS, beyond_bounds, bounds_of
 
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "+Infinity": math.inf, "-Infinity": -math.inf}
-"""The texts of floats that are not numbers. Source: Java's Double.toString, which Flink's formats use."""
+"""The texts of floats that are not finite. Source: Java's Double.toString, which Flink's formats use."""
 
 
 def converter(kind: Any) -> Callable[[str], Any]:
     """Return the function that parses a value of type `kind`; a function passed as `kind` is returned unchanged.
 
-    Numbers have ASCII digits, with spaces around or not, and none of Python's underscores. Dates and times are
-    ISO 8601, with a T or a space between the two; booleans are true, false, 1 or 0, in any case, with spaces around or
-    not. A basic type of `Types` stands for the Python type of its values, and refuses what it does not have: an integer
-    beyond its bounds, a decimal that is not a number. Raise TypeError for anything but a type or a function.
+    Numbers have ASCII digits without underscores, optionally surrounded by spaces. Dates and times are ISO 8601, with a
+    T or a space between date and time; booleans are true, false, 1 or 0, in any case, optionally surrounded by spaces.
+    A basic type of `Types` parses the Python type of its values, and refuses values outside the type: an integer beyond
+    its bounds, a decimal that is not a number. Raise TypeError for anything but a type or a function.
     """
     if isinstance(kind, TypeInformation):
         kind = _of_declared(kind)
@@ -41,9 +41,9 @@ def converter(kind: Any) -> Callable[[str], Any]:
 
 
 def column_converter(kind: Any) -> Callable[[Sequence[str]], Sequence[Any]]:
-    """Return the function that parses the texts of many records, as `converter` does one of them.
+    """Return the function that parses the texts of many records, like `converter` for each.
 
-    It raises if one text can't be parsed, and does not say which.
+    It raises if a text cannot be parsed, without stating which.
     """
     convert = converter(kind)
     if convert is str:
@@ -58,7 +58,7 @@ def column_converter(kind: Any) -> Callable[[Sequence[str]], Sequence[Any]]:
 
 
 def integer_of(text: str) -> int:
-    """An integer of any size. Raises ValueError for what is an integer in Python only, such as 1_000."""
+    """Return an integer of any size. Raise ValueError for integers that only Python accepts, such as 1_000."""
     _refuse_other_digits(text)
     return int(text)
 
@@ -75,8 +75,8 @@ def decimal_of(text: str) -> Decimal:
     return value
 
 
-def is_number_of_python(text: str) -> bool:
-    """Whether a text is a number in Python only: with underscores, or digits of other scripts."""
+def is_python_only_number(text: str) -> bool:
+    """Return whether only Python accepts a text as a number: with underscores, or digits of other scripts."""
     if "_" not in text and text.isascii():
         return False
     try:
@@ -93,34 +93,37 @@ def float_of(text: str) -> float:
     if text in NOT_FINITE:
         return NOT_FINITE[text]
     if text[-1:].isalpha():
-        # Python has other names for what is not a number, which no other program has.
-        raise ValueError(f"{text!r:.80} is not a number; {', '.join(NOT_FINITE)} are read")
+        # Python also accepts names of these values that no other program uses.
+        raise ValueError(f"{text!r:.80} is not a number: expected digits, or one of {', '.join(NOT_FINITE)}")
     return float(text)
 
 
 def date_of(text: str) -> date:
-    """A date of ISO 8601. Raises ValueError for anything else."""
+    """Return a date in ISO 8601. Raise ValueError for anything else."""
     return date.fromisoformat(text)
 
 
 def datetime_of(text: str) -> datetime:
-    """A date, or a date and a time, of ISO 8601. Raises ValueError for anything else.
+    """Return a date, or a date and a time, in ISO 8601. Raise ValueError for anything else.
 
-    Python takes any character between the two: 2024-01-01+02, a date with a zone, would be two o'clock.
+    Python accepts any character between the two: 2024-01-01+02, a date with a zone, would be two o'clock.
     """
     is_extended = text[4:5] == "-" == text[7:8]
     if not (text[10:11] in _BEFORE_TIME if is_extended else _OTHER_DATE.match(text)):
-        raise ValueError(f"{text!r:.80} is not a date and time of ISO 8601")
+        raise ValueError(f"{text!r:.80} is not a date and time in ISO 8601")
     return datetime.fromisoformat(text)
 
 
 def time_of(text: str) -> time:
-    """A time of day of ISO 8601. Raises ValueError for anything else."""
+    """Return a time of day in ISO 8601. Raise ValueError for anything else."""
     return time.fromisoformat(text)
 
 
 def bytes_of(text: str) -> bytes:
-    """Bytes in base64, which may have line breaks, as in mails. Raises ValueError for other characters in it."""
+    """Return the bytes of a base64 text, which may have line breaks, as in mails.
+
+    Raise ValueError for other characters.
+    """
     if not isinstance(text, str):
         raise TypeError(f"{text!r:.80} is not base64 text")
     return base64.b64decode("".join(text.splitlines()), validate=True)
@@ -157,7 +160,7 @@ def _bounded(kind: BasicType) -> Callable[[str], int]:
 
 
 def _integers(kind: BasicType) -> Callable[[Sequence[str]], Sequence[int]]:
-    """Without a call of Python's for each."""
+    """Return a parser without a Python call for each value."""
     least, most = bounds_of(kind)
 
     def convert(texts: Sequence[str]) -> Sequence[int]:
@@ -195,7 +198,7 @@ _CONVERTERS: dict[type, Callable[[str], Any]] = {
 }
 _BEFORE_TIME = ("", "T", "t", " ")
 _OTHER_DATE = re.compile(r"(\d{8}|\d{4}-?W\d\d(-?\d)?)([Tt ]|$)", re.ASCII)
-"""Dates without hyphens, and those of weeks."""
+"""Dates without hyphens, and dates by week."""
 
 _DECLARED: dict[TypeInformation, Callable[[str], Any] | type] = {
     Types.STRING(): str,

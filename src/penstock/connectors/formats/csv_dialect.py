@@ -11,9 +11,9 @@ import msgspec
 
 
 class CsvDialect(msgspec.Struct, frozen=True):
-    """The characters that delimit fields. `comments`: records whose line starts with # are skipped.
+    """The characters that delimit fields. `comments`: skip records whose line starts with #.
 
-    Raises ValueError for what is not one character, for a line break, and for one character with two meanings.
+    Raise ValueError for anything but one character, for a line break, and for one character with two meanings.
     """
 
     delimiter: str = ","
@@ -26,28 +26,30 @@ class CsvDialect(msgspec.Struct, frozen=True):
         characters = {what: one for what, one in named.items() if one is not None or what == "delimiter"}
         for what, one in characters.items():
             if not isinstance(one, str) or len(one) != 1 or one in "\r\n":
-                raise ValueError(f"the {what} character of CSV must be one character, and no line break; got {one!r}")
+                raise ValueError(f"the {what} of CSV must be one character other than a line break, got {one!r}")
         if len(set(characters.values())) < len(characters):
             both = ", ".join(f"{what} {one!r}" for what, one in characters.items())
             raise ValueError(f"characters of CSV must differ from each other, got {both}")
 
     def reader(self, text: str) -> Any:
-        """Return a csv.reader over text whose lines end with LF or CR LF, or what has its `line_num`."""
+        """Return a csv.reader over text whose lines end with LF or CR LF, or an object like it with `line_num`."""
         return self.reader_of_lines(io.StringIO(text, newline="\n"))
 
     def reader_of_lines(self, lines: Iterable[str]) -> Any:
-        """Return the same over lines with their ends, of which it takes no more than it needs."""
+        """Return such a reader over lines with their ends. It takes no more lines than it needs."""
         return _WithoutComments(self, lines) if self.comments else self._reader(lines)
 
     def reader_of_records(self, texts: Iterable[str]) -> Any:
-        """Return a csv.reader over texts each of which is a record: one that is several, or a comment, is an error.
+        """Return a csv.reader over texts, each of which is one record.
 
-        A record that is not complete goes on in the next text, so that there are fewer records than texts.
+        A comment, or a text of several records, is an error.
+
+        An incomplete record continues in the next text, so there are fewer records than texts.
         """
         if self.comments:
             texts = list(texts)
             if any(text.startswith("#") for text in texts):
-                raise csv.Error("a comment is no record")
+                raise csv.Error("a comment is not a record")
         return self._reader(texts)
 
     def _reader(self, lines: Iterable[str]) -> Any:
@@ -62,7 +64,7 @@ class CsvDialect(msgspec.Struct, frozen=True):
 
 
 class _WithoutComments:
-    """Skips comments where a record may begin: a # may also begin a line of a value that is quoted."""
+    """Skip comments where a record may begin: a # may also begin a line of a quoted value."""
 
     def __init__(self, dialect: CsvDialect, lines: Iterable[str]) -> None:
         self._lines = iter(lines)
@@ -71,7 +73,7 @@ class _WithoutComments:
 
     @property
     def line_num(self) -> int:
-        """How many lines were read."""
+        """Return the number of lines read."""
         return int(self._records.line_num)
 
     def __iter__(self) -> Iterator[list[str]]:

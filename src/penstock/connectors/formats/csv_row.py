@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from penstock.common.functions.user_calls import NOT_OF_A_VALUE, RAISED, results_of
-from penstock.common.serialization import DeserializationSchema, SerializationSchema, number_text
+from penstock.common.serialization import DeserializationSchema, SerializationSchema, number_text, quoted_mark
 from penstock.common.typeinfo import (
     BasicType,
     BasicTypeInfo,
@@ -29,14 +29,14 @@ from penstock.common.types.record_fields import fields_of
 from penstock.connectors.formats.byte_order_mark import text_of
 from penstock.connectors.formats.conversion import bytes_of, column_converter, converter
 from penstock.connectors.formats.csv_dialect import CsvDialect
-from penstock.connectors.formats.declared_fields import check_of, named
+from penstock.connectors.formats.declared_fields import check_of, with_field_name
 from penstock.connectors.formats.row_values import row_type_of
 
 _BYTES = Types.PRIMITIVE_ARRAY(Types.BYTE())
 
 
 class _Characters(msgspec.Struct, frozen=True):
-    """How fields are separated. `null_literal` None: no text stands for None."""
+    """The separators of fields. `null_literal` None: no text represents None."""
 
     dialect: CsvDialect = CsvDialect()
     array_element_delimiter: str = ";"
@@ -44,8 +44,8 @@ class _Characters(msgspec.Struct, frozen=True):
     line_delimiter: str = "\n"
 
 
-class CsvRowDeserializationSchema(DeserializationSchema):
-    """Makes a Row of each line. Made by `CsvRowDeserializationSchema.Builder(type_info)`."""
+class CsvRowDeserializationSchema(DeserializationSchema[Row]):
+    """Make a Row of each line. Made by `CsvRowDeserializationSchema.Builder(type_info)`."""
 
     def __init__(self, type_info: RowTypeInfo, characters: _Characters, ignore_parse_errors: bool) -> None:
         self._type_info = type_info
@@ -55,38 +55,38 @@ class CsvRowDeserializationSchema(DeserializationSchema):
         self._columns: list[Callable[[Sequence[str]], Sequence[Any]]] | None = None
 
     def deserialize(self, message: bytes | None) -> Any:
-        """Return the Row of `message`; None, which skips it, for None.
+        """Return the Row of `message`, or None to skip it. None is skipped.
 
-        Raises ValueError for a message that is not a line of these fields. If errors are ignored, a field that can't be
-        read or is missing is None in the Row, and what is no line, or has more fields, is skipped. Source: Flink docs,
-        "CSV Format", `csv.ignore-parse-errors`.
+        Raise ValueError for a message that is not a line of these fields. If errors are ignored, an unreadable or
+        missing field is None in the Row, and a message with more fields, or other than one line, is skipped. Source:
+        Flink docs, "CSV Format", `csv.ignore-parse-errors`.
         """
         return self.deserialize_batch([message])[0]
 
     def deserialize_batch(self, messages: Sequence[bytes | None]) -> list[Any]:
-        """Return the Rows of messages, as `deserialize` does each."""
+        """Return the Rows of messages, like `deserialize` for each."""
         try:
             return self._rows(messages)
         except NOT_OF_A_VALUE:
             raise
         except RAISED:
-            # One of them is not a line, or not a line of these fields.
-            return list(map(self._one, messages))
+            # A message is not one line of these fields: read each individually for its error.
+            return list(map(self._row_or_none, messages))
 
     def _rows(self, messages: Sequence[Any]) -> list[Any]:
-        """Column by column. Raises what reading a line or a field does if any of them is none of these fields."""
+        """Return Rows, read column by column. Raise any error of a line or a field."""
         names, dialect = self._type_info.get_field_names(), self._characters.dialect
         texts = list(map(text_of, messages))
         records = list(dialect.reader_of_records(texts))
         if len(records) != len(texts) or any(len(record) != len(names) for record in records):
-            raise ValueError("each message is one line of these fields")
+            raise ValueError("each message must be one line of these fields")
         if self._columns is None:
             kinds = self._type_info.get_field_types()
             self._columns = [_column_reader_of(kind, self._characters) for kind in kinds]
         columns = [read(fields) for read, fields in zip(self._columns, zip(*records, strict=True), strict=True)]
         return list(map(row_factory(names), zip(*columns, strict=True)))
 
-    def _one(self, message: bytes | None) -> Any:
+    def _row_or_none(self, message: bytes | None) -> Any:
         if message is None:
             return None
         try:
@@ -96,7 +96,7 @@ class CsvRowDeserializationSchema(DeserializationSchema):
         except RAISED as error:
             if self._ignore_parse_errors:
                 return None
-            raise ValueError(f"{message!r:.200} can't be read as CSV of {self._type_info}: {error}") from None
+            raise ValueError(f"{message!r:.200} cannot be read as CSV of {self._type_info}: {error}") from None
 
     def _row(self, line: str) -> Any:
         records = [record for record in self._characters.dialect.reader(line) if record]
@@ -106,7 +106,9 @@ class CsvRowDeserializationSchema(DeserializationSchema):
         names = self._type_info.get_field_names()
         missing = max(0, len(names) - len(fields)) if self._ignore_parse_errors else 0
         if len(records) > 1 or len(fields) + missing != len(names):
-            raise ValueError(f"expected {len(names)} fields of one line, got {len(fields)} of {len(records)}")
+            raise ValueError(
+                f"expected {len(names)} fields in one line, got {len(fields)} fields and {len(records)} lines"
+            )
         values = [read(text) for read, text in zip(self._field_readers(), fields, strict=not missing)]
         return row_factory(names)([*values, *[None] * missing])
 
@@ -119,29 +121,29 @@ class CsvRowDeserializationSchema(DeserializationSchema):
         return self._readers
 
     def get_produced_type(self) -> TypeInformation:
-        """The type of the Rows."""
+        """Return the type of the Rows."""
         return self._type_info
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_readers": None, "_columns": None}
 
     class Builder:
-        """Builds a CsvRowDeserializationSchema; each method returns the builder.
+        """Build a CsvRowDeserializationSchema; each method returns the builder.
 
-        Raises TypeError unless of rows, and for a field of a type that CSV can't hold.
+        Raise TypeError for a type other than rows, and for a field type that CSV cannot represent.
         """
 
         def __init__(self, type_info: TypeInformation) -> None:
             self._type_info = row_type_of(type_info, "Builder")
             for kind in self._type_info.get_field_types():
-                # Here, not with the first message: there it would be one more that can't be read.
+                # Checked here, because an error of the first message would count as unreadable data.
                 _reader_of(kind, _Characters(), False)
             self._characters = _Characters()
             self._ignore_parse_errors = False
 
         def set_field_delimiter(self, delimiter: str) -> CsvRowDeserializationSchema.Builder:
             """Set the character between fields. Default: a comma."""
-            return self._with_dialect(delimiter=_one(delimiter))
+            return self._with_dialect(delimiter=_checked_character(delimiter))
 
         def set_allow_comments(self, allow_comments: bool) -> CsvRowDeserializationSchema.Builder:
             """Skip lines that start with #."""
@@ -154,19 +156,19 @@ class CsvRowDeserializationSchema(DeserializationSchema):
 
         def set_quote_character(self, c: str) -> CsvRowDeserializationSchema.Builder:
             """Set the character around fields that contain others. Default: a double quote."""
-            return self._with_dialect(quote_char=_one(c))
+            return self._with_dialect(quote_char=_checked_character(c))
 
         def set_escape_character(self, c: str) -> CsvRowDeserializationSchema.Builder:
-            """Set the character before one that is meant as it is. Default: none."""
-            return self._with_dialect(escape_char=_one(c))
+            """Set the character that precedes a literal one. Default: none."""
+            return self._with_dialect(escape_char=_checked_character(c))
 
         def set_null_literal(self, null_literal: str) -> CsvRowDeserializationSchema.Builder:
-            """Set the text that stands for None. Default: none does."""
+            """Set the text that represents None. Default: there is no such text."""
             self._characters = msgspec.structs.replace(self._characters, null_literal=null_literal)
             return self
 
         def set_ignore_parse_errors(self, ignore_parse_errors: bool) -> CsvRowDeserializationSchema.Builder:
-            """Put None for missing or unreadable fields, and skip messages that are not a line of fields."""
+            """Read missing or unreadable fields as None, and skip messages that are not a line of fields."""
             self._ignore_parse_errors = ignore_parse_errors
             return self
 
@@ -180,7 +182,7 @@ class CsvRowDeserializationSchema(DeserializationSchema):
 
 
 class CsvRowSerializationSchema(SerializationSchema):
-    """Writes Rows as lines. Made by `CsvRowSerializationSchema.Builder(type_info)`."""
+    """Write Rows as lines. Made by `CsvRowSerializationSchema.Builder(type_info)`."""
 
     def __init__(self, type_info: RowTypeInfo, characters: _Characters) -> None:
         self._type_info = type_info
@@ -188,10 +190,10 @@ class CsvRowSerializationSchema(SerializationSchema):
         self._line_of: Callable[[Any], str] | None = None
 
     def serialize(self, element: Any) -> bytes:
-        """Return the line of a record: a Row or a dict, or an object with attributes, by name; else by position.
+        """Return the line of a record: a Row, a dict or an object with attributes by name; others by position.
 
-        Raises TypeError for anything else, ValueError for another number of fields, for a value that is not of its
-        field's type, and for one that would need quotes where there are none.
+        Raise TypeError for anything else, ValueError for another number of fields, for a value that is not of its
+        field's type, and for one that needs quotes if these are disabled.
         """
         if self._line_of is None:
             self._line_of = _line_writer(self._type_info, self._characters)
@@ -201,7 +203,10 @@ class CsvRowSerializationSchema(SerializationSchema):
         return {**vars(self), "_line_of": None}
 
     class Builder:
-        """Builds a CsvRowSerializationSchema; each method returns the builder. Raises TypeError unless of rows."""
+        """Build a CsvRowSerializationSchema; each method returns the builder.
+
+        Raise TypeError for a type other than rows.
+        """
 
         def __init__(self, type_info: TypeInformation) -> None:
             self._type_info = row_type_of(type_info, "Builder")
@@ -209,12 +214,12 @@ class CsvRowSerializationSchema(SerializationSchema):
 
         def set_field_delimiter(self, c: str) -> CsvRowSerializationSchema.Builder:
             """Set the character between fields. Default: a comma."""
-            return self._with_dialect(delimiter=_one(c))
+            return self._with_dialect(delimiter=_checked_character(c))
 
         def set_line_delimiter(self, delimiter: str) -> CsvRowSerializationSchema.Builder:
-            r"""Set what ends a line: \n, \r, \r\n or nothing. Default: \n."""
+            r"""Set the end of a line: \n, \r, \r\n or nothing. Default: \n."""
             if delimiter not in ("\n", "\r", "\r\n", ""):
-                raise ValueError(rf"a line is ended by \n, \r, \r\n or nothing, got {delimiter!r}")
+                raise ValueError(rf"the end of a line must be \n, \r, \r\n or nothing, got {delimiter!r}")
             self._characters = msgspec.structs.replace(self._characters, line_delimiter=delimiter)
             return self
 
@@ -229,14 +234,14 @@ class CsvRowSerializationSchema(SerializationSchema):
 
         def set_quote_character(self, c: str) -> CsvRowSerializationSchema.Builder:
             """Set the character around fields that contain others. Default: a double quote."""
-            return self._with_dialect(quote_char=_one(c))
+            return self._with_dialect(quote_char=_checked_character(c))
 
         def set_escape_character(self, c: str) -> CsvRowSerializationSchema.Builder:
-            """Set the character before one that is meant as it is. Default: none."""
-            return self._with_dialect(escape_char=_one(c))
+            """Set the character that precedes a literal one. Default: none."""
+            return self._with_dialect(escape_char=_checked_character(c))
 
         def set_null_literal(self, s: str) -> CsvRowSerializationSchema.Builder:
-            """Set the text that stands for None. Default: nothing."""
+            """Set the text that represents None. Default: the empty text."""
             self._characters = msgspec.structs.replace(self._characters, null_literal=s)
             return self
 
@@ -253,14 +258,14 @@ def _with_dialect(characters: _Characters, changed: dict[str, Any]) -> _Characte
     return msgspec.structs.replace(characters, dialect=msgspec.structs.replace(characters.dialect, **changed))
 
 
-def _one(character: str) -> str:
+def _checked_character(character: str) -> str:
     if len(character) != 1:
         raise ValueError(f"expected one character, got {character!r}")
     return character
 
 
 def _reader_of(type_info: TypeInformation, characters: _Characters, lenient: bool) -> Callable[[str], Any]:
-    """What reads a field, or an element of one. `lenient`: what it can't read is None."""
+    """Return the reader of a field, or of an element. `lenient`: unreadable texts are None."""
     read, null = _strict_reader_of(type_info, characters, lenient), characters.null_literal
     if not lenient:
         return read if null is None else lambda text: None if text == null else read(text)
@@ -277,7 +282,7 @@ def _reader_of(type_info: TypeInformation, characters: _Characters, lenient: boo
 
 
 def _column_reader_of(type_info: TypeInformation, characters: _Characters) -> Callable[[Sequence[str]], Sequence[Any]]:
-    """What reads the values of a field, of many messages."""
+    """Return the reader of one field of many messages."""
     read, null = _strict_reader_of(type_info, characters, False), characters.null_literal
     is_composite = isinstance(type_info, (RowTypeInfo, *LIST_TYPES))
     together = None if is_composite else column_converter(type_info)
@@ -298,7 +303,7 @@ def _strict_reader_of(type_info: TypeInformation, characters: _Characters, lenie
         read_item = _reader_of(type_info._element_type, characters, lenient)
         return lambda text: [read_item(item) for item in text.split(delimiter)] if text else []
     if isinstance(type_info, RowTypeInfo):
-        # Flink's rule: the fields of a row in a row are separated as elements of a list are.
+        # Flink's rule: the fields of a nested row are separated like elements of a list.
         make = Row(*type_info.get_field_names())
         readers = [_reader_of(kind, characters, lenient) for kind in type_info.get_field_types()]
         return lambda text: make(*[read(part) for read, part in zip(readers, text.split(delimiter), strict=True)])
@@ -306,9 +311,9 @@ def _strict_reader_of(type_info: TypeInformation, characters: _Characters, lenie
 
 
 def _line_writer(type_info: RowTypeInfo, characters: _Characters) -> Callable[[Any], str]:
-    """What gives the line of a record."""
+    """Return the function that writes the line of a record."""
     texts_of, dialect = _writer_of_fields(type_info, characters), characters.dialect
-    # One for all lines: to make it costs as much as to write one.
+    # One buffer for all lines: creating one costs as much as writing a line.
     line = io.StringIO()
     write = csv.writer(
         line,
@@ -316,7 +321,7 @@ def _line_writer(type_info: RowTypeInfo, characters: _Characters) -> Callable[[A
         quotechar=dialect.quote_char,
         escapechar=dialect.escape_char,
         quoting=csv.QUOTE_NONE if dialect.quote_char is None else csv.QUOTE_MINIMAL,
-        # Of both characters: what has one of them is quoted, whichever ends a line here.
+        # CR LF, so that a field with either character is quoted, whatever ends the lines here.
         lineterminator="\r\n",
     ).writerow
     end = characters.line_delimiter
@@ -328,14 +333,17 @@ def _line_writer(type_info: RowTypeInfo, characters: _Characters) -> Callable[[A
         try:
             write(texts)
         except csv.Error as error:
-            raise ValueError(f"{record!r:.200} can't be written as CSV: {error}") from None
-        return line.getvalue()[:-2] + end
+            raise ValueError(f"{record!r:.200} cannot be written as CSV: {error}") from None
+        text = line.getvalue()[:-2]
+        if text.startswith("\ufeff"):
+            text = quoted_mark(text, dialect.delimiter, dialect.quote_char, dialect.escape_char)
+        return text + end
 
     return line_of
 
 
 def _writer_of_fields(type_info: RowTypeInfo, characters: _Characters) -> Callable[[Any], list[str]]:
-    """What gives the texts of a record's fields."""
+    """Return the function that writes the texts of a record's fields."""
     names = tuple(type_info.get_field_names())
     writers = [_writer_of(kind, characters) for kind in type_info.get_field_types()]
 
@@ -345,14 +353,14 @@ def _writer_of_fields(type_info: RowTypeInfo, characters: _Characters) -> Callab
             try:
                 texts.append(write(field))
             except (TypeError, ValueError) as error:
-                raise named(name, error) from None
+                raise with_field_name(name, error) from None
         return texts
 
     return texts_of
 
 
 def _writer_of(type_info: TypeInformation, characters: _Characters) -> Callable[[Any], str]:
-    """What gives the text of a field, or of an element of one."""
+    """Return the function that writes the text of a field, or of an element."""
     write, null = _writer_of_values(type_info, characters), characters.null_literal or ""
     return lambda value: null if value is None else write(value)
 
@@ -371,24 +379,24 @@ def _writer_of_values(type_info: TypeInformation, characters: _Characters) -> Ca
             if isinstance(value, _BINARY)
             else _joined([write_item(item) for item in check(value)], characters.array_element_delimiter)
         )
-    if isinstance(type_info, BasicTypeInfo) and type_info._basic_type in _AS_THEY_ARE:
+    if isinstance(type_info, BasicTypeInfo) and type_info._basic_type in _PLAIN_TYPES:
         return lambda value: str(check(value))
     return lambda value: _text_of(check(value))
 
 
 def _joined(texts: list[str], delimiter: str) -> str:
-    """The text of a list, or of a row in a row: no quotes are of these, so no element may have the delimiter."""
+    """Return the text of a list or a nested row: it is not quoted, so elements must not contain the delimiter."""
     text = delimiter.join(texts)
     if texts and text.split(delimiter) != texts:
         raise ValueError(
-            f"an element of {texts!r:.200} has {delimiter!r} in it, which separates elements: it would be read as two. "
-            "set_array_element_delimiter sets another"
+            f"an element of {texts!r:.200} contains the separator {delimiter!r} and would be read as two elements: "
+            "set another with set_array_element_delimiter"
         )
     return text
 
 
-_AS_THEY_ARE = (*BITS, BasicType.STRING, BasicType.CHAR)
-"""Whose text needs no look at the value."""
+_PLAIN_TYPES = (*BITS, BasicType.STRING, BasicType.CHAR)
+"""Types whose text is `str` of the value."""
 _BINARY = (bytes, bytearray)
 
 
@@ -400,7 +408,7 @@ def _text_of(value: Any) -> str:
     if isinstance(value, float) and not math.isfinite(value):
         return number_text(value)
     if isinstance(value, datetime.datetime):
-        # As java.sql.Timestamp reads and writes it: a T in its middle is refused there.
+        # As java.sql.Timestamp reads and writes it: it refuses a T in the middle.
         return value.isoformat(" ")
     if isinstance(value, (datetime.date, datetime.time)):
         return value.isoformat()

@@ -1,4 +1,4 @@
-"""How CSV is described: a schema, built column by column as in PyFlink."""
+"""The schema of a CSV file, built column by column as in PyFlink."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class CsvSchema:
 
     @property
     def dialect(self) -> CsvDialect:
-        """The characters that separate and quote fields."""
+        """Return the characters that separate and quote fields."""
         return CsvDialect(**{name: self.options[name] for name in CsvDialect.__struct_fields__ if name in self.options})
 
     def __repr__(self) -> str:
@@ -35,7 +35,7 @@ class CsvSchema:
 
 
 class CsvSchemaBuilder:
-    """Adds columns and settings; each method returns the builder. As in PyFlink, the default is no header."""
+    """Add columns and settings; each method returns the builder. As in PyFlink, files have no header by default."""
 
     def __init__(self) -> None:
         self._columns: dict[str, Any] = {}
@@ -45,12 +45,12 @@ class CsvSchemaBuilder:
     def build(self) -> CsvSchema:
         """Return the schema.
 
-        Raises ValueError if the name for surplus fields is that of a column, and for characters that can't separate or
+        Raise ValueError if the name for surplus fields is that of a column, and for characters that cannot separate or
         quote fields.
         """
         surplus = self._options.get("surplus_fields")
         if surplus in self._columns:
-            raise ValueError(f"{surplus!r} is a column of the CsvSchema: give surplus fields another name")
+            raise ValueError(f"{surplus!r} is the name of a column of the CsvSchema: give surplus fields another name")
         columns = {
             name: kind.completed(self._array_separator, self._options.get("null_value"))
             if isinstance(kind, ArrayConverter)
@@ -58,7 +58,7 @@ class CsvSchemaBuilder:
             for name, kind in self._columns.items()
         }
         schema = CsvSchema(columns, dict(self._options))
-        # What can't separate or quote is refused here, where it was set.
+        # Raises ValueError for invalid characters.
         schema.dialect.reader("")
         return schema
 
@@ -75,7 +75,7 @@ class CsvSchemaBuilder:
         return self._add(name, bool)
 
     def add_array_column(self, name: str, separator: str = ";", element_type: Any = str) -> CsvSchemaBuilder:
-        """Add a column of lists whose elements are delimited by `separator`; empty: by that of the schema."""
+        """Add a column of lists whose elements are separated by `separator`; if it is empty, by that of the schema."""
         return self._add(name, ArrayConverter(separator, element_type))
 
     def add_columns_from(self, schema: CsvSchema) -> CsvSchemaBuilder:
@@ -94,30 +94,30 @@ class CsvSchemaBuilder:
         return self._set("comments", allow)
 
     def set_any_property_name(self, name: str) -> CsvSchemaBuilder:
-        """Accept records with more fields than columns: the surplus is left out. By default such a record is an error.
+        """Accept records with more fields than columns, and drop the surplus. By default such a record is an error.
 
-        `name`: what Jackson calls such fields; a Row has the columns of the schema, so it is not seen. `build` raises
-        ValueError if a column has it. Source: PyFlink's method of this name.
+        `name`: Jackson's name for such fields; Rows only have the columns of the schema. `build` raises ValueError if a
+        column has this name. Source: PyFlink's method of this name.
         """
         return self._set("surplus_fields", name)
 
     def set_array_element_separator(self, separator: str) -> CsvSchemaBuilder:
-        """Set the text between elements of arrays whose column has none of its own. Default: a semicolon."""
+        """Set the text between elements of arrays whose column has no separator of its own. Default: a semicolon."""
         self._array_separator = separator
         return self
 
     def disable_array_element_separator(self) -> CsvSchemaBuilder:
-        """Let an array whose column has no separator of its own have one element: the whole field."""
+        """Read each array whose column has no separator of its own as one element: the whole field."""
         return self.set_array_element_separator("")
 
     def remove_array_element_separator(self, index: int) -> CsvSchemaBuilder:
-        """Let the array in column `index`, from 0, take the separator of the schema instead of its own.
+        """Let the array in column `index`, from 0, use the separator of the schema instead of its own.
 
-        Raises IndexError if there is no such column so far. A column that holds no array stays as it is.
+        Raise IndexError if there is no such column so far. A column of another type stays unchanged.
         """
         names = list(self._columns)
         if not 0 <= index < len(names):
-            raise IndexError(f"the CsvSchema has {len(names)} columns so far, so there is none at {index}")
+            raise IndexError(f"the index of a column must be from 0 to {len(names) - 1}, got {index}")
         kind = self._columns[names[index]]
         if isinstance(kind, ArrayConverter):
             self._columns[names[index]] = kind.without_separator()
@@ -144,13 +144,13 @@ class CsvSchemaBuilder:
         return self._set("escape_char", None)
 
     def set_line_separator(self, separator: str) -> CsvSchemaBuilder:
-        r"""Accepted for LF, CR LF and CR, which each file shows by itself. Raises ValueError for anything else."""
+        """Accept LF, CR LF and CR, which are detected in each file. Raise ValueError for anything else."""
         if separator not in ("\n", "\r\n", "\r"):
-            raise ValueError(f"lines of a CSV file end with LF, CR LF or CR, got {separator!r}")
+            raise ValueError(f"the line separator of CSV must be LF, CR LF or CR, got {separator!r}")
         return self
 
     def set_null_value(self, null_value: str) -> CsvSchemaBuilder:
-        """Set the text that stands for None."""
+        """Set the text that represents None."""
         return self._set("null_value", null_value)
 
     def set_skip_first_data_row(self, skip: bool = True) -> CsvSchemaBuilder:
@@ -182,9 +182,9 @@ class CsvSchemaBuilder:
 
 
 class ArrayConverter:
-    """Parses a field that contains a list. Without a separator the whole field is its one element.
+    """Parse a field that contains a list. Without a separator the whole field is its only element.
 
-    `null_value`: the text of elements that are None; None: no text is.
+    `null_value`: the text of elements that are None; None: there is no such text.
     """
 
     def __init__(self, separator: str, element_type: Any, null_value: str | None = None) -> None:
@@ -193,17 +193,17 @@ class ArrayConverter:
         self._null_value = null_value
 
     def completed(self, separator: str, null_value: str | None) -> ArrayConverter:
-        """With this separator, unless it has one, and this text for None."""
+        """Return a converter with this text for None, and this separator unless it has its own."""
         return ArrayConverter(self.separator or separator, self._convert, null_value)
 
     def without_separator(self) -> ArrayConverter:
-        """Without one of its own."""
+        """Return a converter without a separator of its own."""
         return ArrayConverter("", self._convert, self._null_value)
 
     def text(self, elements: Sequence[Any], text_of: Callable[[Any], str]) -> str:
         """Return the text that is parsed to `elements`. Raise ValueError for several elements without a separator."""
         if not self.separator and len(elements) > 1:
-            raise ValueError(f"an array without an element separator has one element at most, got {elements!r:.200}")
+            raise ValueError(f"expected at most one element in an array without a separator, got {elements!r:.200}")
         null = self._null_value or ""
         return self.separator.join(null if element is None else text_of(element) for element in elements)
 

@@ -1,6 +1,7 @@
-"""What a field of a declared type may hold, where rows are written as text: a value of another type is refused.
+"""Refuse values that are not of their field's declared type when rows are written as text.
 
-Whoever reads the message would find that a text is not a number. Source: Flink's row converters, whose casts fail.
+Without the checks, only readers of the message would find that a text is not a number. Source: Flink's row converters,
+whose casts fail.
 """
 
 from __future__ import annotations
@@ -28,17 +29,20 @@ from penstock.common.types.integers import BITS, beyond_bounds, bounds_of
 from penstock.common.types.whole_numbers import whole_number
 
 Check = Callable[[Any], Any]
-"""From a value that is not None to that value, as one of Python's own. Raises ValueError for one of another type."""
+"""Takes a value other than None, and returns it as a value of Python. Raises ValueError for one of another type."""
 
 
-def named(field: str, error: Exception) -> Exception:
+def with_field_name(field: str, error: Exception) -> Exception:
     """Return the error that replaces a TypeError or ValueError about the value of a field."""
     kind = TypeError if isinstance(error, TypeError) else ValueError
     return kind(f"field {field!r}: {error}")
 
 
 def check_of(type_info: TypeInformation) -> Check:
-    """Of one value, without what is in it. Of a type that says nothing about its values, the check takes any."""
+    """Return the check of a value without its parts.
+
+    If the type does not restrict its values, the check accepts any.
+    """
     if isinstance(type_info, InstantTypeInfo):
         return _instance_of(type_info, (Instant, datetime.datetime))
     if isinstance(type_info, BasicTypeInfo):
@@ -73,7 +77,7 @@ def _integer(kind: BasicType) -> Check:
     least, most = bounds_of(kind)
 
     def check(value: Any) -> int:
-        # Almost all are.
+        # The usual case first.
         if type(value) is int and least <= value <= most:
             return value
         if isinstance(value, bool):
@@ -87,10 +91,10 @@ def _integer(kind: BasicType) -> Check:
 
 
 def _number(value: Any) -> Any:
-    own = _own(value)
-    if isinstance(own, bool) or not isinstance(own, (float, int, Decimal)):
+    converted = _python_value(value)
+    if isinstance(converted, bool) or not isinstance(converted, (float, int, Decimal)):
         raise ValueError(f"{value!r:.200} is not a number")
-    return own
+    return converted
 
 
 def _single(value: Any) -> Any:
@@ -107,16 +111,16 @@ def _date(value: Any) -> Any:
 
 def _without_zone(check: Check) -> Check:
     def of_time(value: Any) -> Any:
-        own = check(value)
-        if own.tzinfo is not None:
-            raise ValueError(f"{value!r:.200} has a zone, and a time of day has none")
-        return own
+        converted = check(value)
+        if converted.tzinfo is not None:
+            raise ValueError(f"{value!r:.200} has a zone, expected a time of day without a zone")
+        return converted
 
     return of_time
 
 
 def _list(value: Any) -> Any:
-    # A text would be written letter by letter, and of a dict its keys.
+    # A text would be written letter by letter, a dict as its keys.
     if isinstance(value, (str, Mapping)) or not hasattr(value, "__iter__"):
         raise ValueError(f"{value!r:.200} is not a list")
     return value
@@ -124,15 +128,15 @@ def _list(value: Any) -> Any:
 
 def _instance_of(type_info: TypeInformation, kinds: tuple[type, ...]) -> Check:
     def check(value: Any) -> Any:
-        own = value if isinstance(value, kinds) else _own(value)
-        # pandas' NaT is a datetime to Python, and would be written as this text.
-        if not isinstance(own, kinds) or type(own).__name__ == "NaTType":
+        converted = value if isinstance(value, kinds) else _python_value(value)
+        # pandas' NaT is an instance of datetime, and would be written as the text NaT.
+        if not isinstance(converted, kinds) or type(converted).__name__ == "NaTType":
             raise ValueError(f"{value!r:.200} is not of type {type_info}")
-        return own
+        return converted
 
     return check
 
 
-def _own(value: Any) -> Any:
-    """A scalar of numpy as one of Python."""
+def _python_value(value: Any) -> Any:
+    """Return a scalar of numpy as a value of Python."""
     return value.item() if type(value).__module__ == "numpy" and hasattr(value, "item") else value

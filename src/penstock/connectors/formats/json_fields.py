@@ -1,4 +1,4 @@
-"""Fields of JSON by their types: what JSON has for them, and what is near enough. Source: Flink's JsonRow schemas."""
+"""Read fields from JSON by their types, also from similar types of JSON. Source: Flink's JsonRow schemas."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ from penstock.connectors.formats.conversion import (
 
 Reader = Callable[[Any], Any]
 decode = msgspec.json.Decoder(float_hook=Decimal).decode
-"""To values that readers take: numbers with all their digits."""
+"""Decode JSON for the readers: numbers keep all their digits."""
 
 
 def row_reader(type_info: RowTypeInfo, fail_on_missing: bool) -> Reader:
-    """From an object, as `decode` gives it, to a Row. The function raises for other values."""
+    """Return a reader from an object, as `decode` returns it, to a Row. It raises for other values."""
     names = type_info.get_field_names()
     readers = [reader_of(field, fail_on_missing) for field in type_info.get_field_types()]
     make = row_factory(names)
@@ -54,7 +54,7 @@ def row_reader(type_info: RowTypeInfo, fail_on_missing: bool) -> Reader:
         if not isinstance(value, dict):
             raise ValueError(f"{value!r:.80} is not an object")
         if fail_on_missing and (missing := [name for name in names if name not in value]):
-            raise ValueError(f"there is no field {missing[0]!r}")
+            raise ValueError(f"the field {missing[0]!r} is missing")
         found = map(value.get, names)
         return make(None if v is None else read(v) for read, v in zip(readers, found, strict=True))
 
@@ -62,7 +62,7 @@ def row_reader(type_info: RowTypeInfo, fail_on_missing: bool) -> Reader:
 
 
 def reader_of(type_info: TypeInformation, fail_on_missing: bool) -> Reader:
-    """From a value of JSON that is not null to one of this type. Raises TypeError if JSON has no form for it."""
+    """Return a reader from a JSON value other than null to this type. Raise TypeError if JSON cannot represent it."""
     if isinstance(type_info, ExternalTypeInfo):
         return reader_of(type_info._type_info, fail_on_missing)
     if isinstance(type_info, LocalTimeTypeInfo):
@@ -83,7 +83,7 @@ def reader_of(type_info: TypeInformation, fail_on_missing: bool) -> Reader:
     for kind, reader in _TIMES.items():
         if isinstance(type_info, kind):
             return reader
-    raise TypeError(f"JSON has no form for a field of type {type_info}")
+    raise TypeError(f"a field of type {type_info} cannot be read from JSON")
 
 
 def _of_array(read_item: Reader) -> Reader:
@@ -114,7 +114,7 @@ def _boolean(value: Any) -> bool:
 
 def _bounded(kind: BasicType) -> Reader:
     least, most = bounds_of(kind)
-    # As Jackson's asInt and asLong do; for the others Flink parses the text.
+    # As Jackson's asInt and asLong do; for the other types Flink parses the text.
     drops_fraction = kind in (BasicType.INT, BasicType.LONG)
 
     def read(value: Any) -> int:
@@ -153,16 +153,16 @@ def _decimal(value: Any) -> Decimal:
 
 
 def _time(value: str) -> datetime.time:
-    # RFC 3339's times are in UTC, and Flink's of no zone. Without a day no other zone can be left.
+    # Times of RFC 3339 are in UTC, Flink's have no zone. Without a date another zone cannot be converted.
     found = time_of(value)
     if found.utcoffset():
-        raise ValueError(f"{value!r:.80} has a zone other than UTC, and a time of day has none")
+        raise ValueError(f"{value!r:.80} has a zone other than UTC, expected a time of day in UTC or without a zone")
     return found.replace(tzinfo=None)
 
 
 def _timestamp(value: str) -> datetime.datetime:
     if value[-1:] == "Z":
-        # Most are such, and to move from UTC to none costs more than to read one.
+        # The usual form first: dropping the zone by `astimezone` costs more than reading the text.
         moment = datetime_of(value[:-1])
         if moment.tzinfo is None:
             return moment
@@ -171,7 +171,7 @@ def _timestamp(value: str) -> datetime.datetime:
 
 
 def _instant(value: str) -> Instant:
-    """The nanoseconds are read here: Python's times end with microseconds."""
+    """Return an instant with its nanoseconds: Python's times end with microseconds."""
     moment = _timestamp(value)
     found = _FRACTION.search(value)
     nanos = int(found[1][:9].ljust(9, "0")) if found else 0

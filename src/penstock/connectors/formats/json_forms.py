@@ -1,6 +1,6 @@
-"""Values of rows as msgspec is to write them. Source: Flink's JsonRowSerializationSchema (flink-json).
+"""Convert values of rows for msgspec. Source: Flink's JsonRowSerializationSchema (flink-json).
 
-Times are RFC 3339's, in UTC, without which Flink reads none; floats that are no numbers are texts, as Jackson's.
+Times have the form of RFC 3339 in UTC, which Flink requires; floats that are not finite are texts, as in Jackson.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from penstock.common.typeinfo import (
 from penstock.common.types.composite_types import LIST_TYPES
 from penstock.common.types.integers import BITS, bounds_of
 from penstock.common.types.record_fields import fields_of
-from penstock.connectors.formats.declared_fields import NUMBERS, Check, check_of, named
+from penstock.connectors.formats.declared_fields import NUMBERS, Check, check_of, with_field_name
 
 Form = Callable[[Any], Any]
 
 
 def form_of(type_info: TypeInformation) -> Form:
-    """From a value of this type that is not None to what msgspec writes. Raises TypeError or ValueError for another."""
+    """Return the converter of values other than None. It raises TypeError or ValueError for another type."""
     if isinstance(type_info, ExternalTypeInfo):
         return form_of(type_info._type_info)
     if isinstance(type_info, RowTypeInfo):
@@ -59,7 +59,7 @@ def _of_row(type_info: RowTypeInfo) -> Form:
     scope: dict[str, Any] = {f"form{position}": form for position, form in enumerate(forms)}
     fields = [_expression(kind, position) for position, kind in enumerate(type_info.get_field_types())]
     entries = ", ".join(f"{name!r}: {field}" for name, field in zip(names, fields, strict=True))
-    # Compiled for these fields: a call for each would cost more than to encode it.
+    # Compiled for these fields: a call for each field would cost more than its encoding.
     exec(f"def write({''.join(f'f{position}, ' for position in range(len(names)))}): return {{{entries}}}", scope)
     write = scope["write"]
 
@@ -76,7 +76,7 @@ def _of_row(type_info: RowTypeInfo) -> Form:
 
 
 def _expression(kind: TypeInformation, position: int) -> str:
-    """What writes the value of a field: without a call if it is one of those that its type usually has."""
+    """Return the expression that converts a field: without a call for the usual values of its type."""
     field, condition = f"f{position}", ""
     if isinstance(kind, BasicTypeInfo):
         basic = kind._basic_type
@@ -84,7 +84,7 @@ def _expression(kind: TypeInformation, position: int) -> str:
             least, most = bounds_of(basic)
             condition = f"type({field}) is int and {least} <= {field} <= {most}"
         elif basic is BasicType.DOUBLE:
-            # Of what is not a number, and of infinity, the difference is none.
+            # For NaN and infinity the difference is NaN.
             condition = f"type({field}) is float and {field} - {field} == 0.0"
         elif basic in _PLAIN:
             condition = f"type({field}) is {_PLAIN[basic]}"
@@ -100,7 +100,7 @@ def _name_error(name: str, form: Form, field: Any) -> None:
         if field is not None:
             form(field)
     except (TypeError, ValueError) as error:
-        raise named(name, error) from None
+        raise with_field_name(name, error) from None
 
 
 def _of_list(check: Check, form: Form) -> Form:
@@ -120,7 +120,7 @@ def _of_map(check: Check, key_form: Form, form: Form) -> Form:
 
 
 def _key(value: Any) -> Any:
-    # msgspec writes these without quotes, which is no JSON.
+    # msgspec writes these without quotes, which is not valid JSON.
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value) if isinstance(value, Decimal) else value
@@ -130,7 +130,7 @@ def _number(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else number_text(value)
     if isinstance(value, Decimal) and not value.is_finite():
-        raise ValueError(f"{value!r} is not a number, and JSON has no form for it")
+        raise ValueError(f"{value!r} is not a number, JSON cannot represent it")
     return value
 
 

@@ -7,10 +7,11 @@ from typing import Any
 
 import msgspec
 
-from penstock.common.errors.unreadable import UNREADABLE
 from penstock.common.functions.user_calls import NOT_OF_A_VALUE, RAISED
 from penstock.common.serialization import DeserializationSchema, SerializationSchema
 from penstock.common.typeinfo import RowTypeInfo, TypeInformation, Types
+from penstock.common.types import Row
+from penstock.common.values.decoding import DECODING_ERRORS
 from penstock.connectors.formats.byte_order_mark import without_mark
 from penstock.connectors.formats.json_fields import Reader, decode, row_reader
 from penstock.connectors.formats.json_forms import Form, form_of
@@ -26,22 +27,22 @@ _SIMPLE = {"number": Types.BIG_DEC, "integer": Types.BIG_INT, "boolean": Types.B
 def type_of_schema(json_schema: str) -> RowTypeInfo:
     """Return the type of a schema whose root is an object.
 
-    Numbers are BIG_DEC and integers BIG_INT, as a schema does not say how large they are. `null` beside another type is
-    left out. Raises ValueError for what is no JSON, has no root object, or says less than a type needs.
+    Numbers are BIG_DEC and integers BIG_INT, because a schema does not limit them. A `null` in addition to another type
+    is ignored. Raise ValueError for invalid JSON, another root, or a schema that does not determine a type.
     """
     try:
         root = msgspec.json.decode(json_schema)
-    except UNREADABLE as error:
-        raise ValueError(f"the JSON schema is not JSON: {error}") from None
+    except DECODING_ERRORS as error:
+        raise ValueError(f"the JSON schema is not valid JSON: {error}") from None
     found = _type_of(root, "the root", root)
     if not isinstance(found, RowTypeInfo):
-        raise ValueError(f"the root of a JSON schema of rows is an object with properties, got {found}")
+        raise ValueError(f"the root of a JSON schema of rows must be an object with properties, got {found}")
     return found
 
 
 def _type_of(node: Any, where: str, root: Any) -> TypeInformation:
     if not isinstance(node, dict):
-        raise ValueError(f"the JSON schema says nothing of {where}: {node!r:.80}")
+        raise ValueError(f"the JSON schema does not define {where}: {node!r:.80}")
     if "$ref" in node:
         return _type_of(_referenced(node["$ref"], root), where, root)
     kinds = node.get("type", "object" if "properties" in node else None)
@@ -64,12 +65,12 @@ def _type_of(node: Any, where: str, root: Any) -> TypeInformation:
         properties = node["properties"]
         types = [_type_of(part, repr(name), root) for name, part in properties.items()]
         return Types.ROW_NAMED(list(properties), types)
-    raise ValueError(f"the JSON schema says too little of {where}: {node!r:.80}")
+    raise ValueError(f"the JSON schema does not determine the type of {where}: {node!r:.80}")
 
 
 def _referenced(reference: Any, root: Any) -> Any:
     if not isinstance(reference, str) or not reference.startswith("#/"):
-        raise ValueError(f"references in a JSON schema begin with '#/', got {reference!r}")
+        raise ValueError(f"references in a JSON schema must begin with '#/', got {reference!r}")
     node = root
     for name in reference[2:].split("/"):
         if not isinstance(node, dict) or name not in node:
@@ -78,8 +79,8 @@ def _referenced(reference: Any, root: Any) -> Any:
     return node
 
 
-class JsonRowDeserializationSchema(DeserializationSchema):
-    """Makes a Row of each JSON object. Made by `builder()`."""
+class JsonRowDeserializationSchema(DeserializationSchema[Row]):
+    """Make a Row of each JSON object. Made by `builder()`."""
 
     def __init__(self, type_info: RowTypeInfo, fail_on_missing_field: bool, ignore_parse_errors: bool) -> None:
         self._type_info = type_info
@@ -90,18 +91,20 @@ class JsonRowDeserializationSchema(DeserializationSchema):
 
     @staticmethod
     def builder() -> JsonRowDeserializationSchema.Builder:
-        """Start to build one."""
+        """Return a builder."""
         return JsonRowDeserializationSchema.Builder()
 
     def deserialize(self, message: bytes | None) -> Any:
-        """Return the Row of `message`; None, which skips it, for None, and for what can't be read if that is ignored.
+        """Return the Row of `message`, or None to skip it.
 
-        Raises ValueError for a message that is not a JSON object of these fields.
+        None is skipped, and unreadable messages if errors are ignored.
+
+        Raise ValueError for a message that is not a JSON object of these fields.
         """
         return self.deserialize_batch([message])[0]
 
     def deserialize_batch(self, messages: Sequence[bytes | None]) -> list[Any]:
-        """Return the Rows of messages, as `deserialize` does each."""
+        """Return the Rows of messages, like `deserialize` for each."""
         if self._typed is None:
             self._typed = typed_decoder(self._type_info, self._fail_on_missing_field)
         try:
@@ -109,7 +112,7 @@ class JsonRowDeserializationSchema(DeserializationSchema):
         except NOT_OF_A_VALUE:
             raise
         except RAISED:
-            # One is none, or has values that are read though JSON has another type for them: a number in a text.
+            # A message is invalid, or has values of a similar type, such as a number in a text: read each individually.
             return list(map(self._row, messages))
 
     def _row(self, message: bytes | None) -> Any:
@@ -124,17 +127,17 @@ class JsonRowDeserializationSchema(DeserializationSchema):
         except RAISED as error:
             if self._ignore_parse_errors:
                 return None
-            raise ValueError(f"{message!r:.200} can't be read as JSON of {self._type_info}: {error}") from None
+            raise ValueError(f"{message!r:.200} cannot be read as JSON of {self._type_info}: {error}") from None
 
     def get_produced_type(self) -> TypeInformation:
-        """The type of the Rows."""
+        """Return the type of the Rows."""
         return self._type_info
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_read": None, "_typed": None}
 
     class Builder:
-        """Builds a JsonRowDeserializationSchema; each method returns the builder."""
+        """Build a JsonRowDeserializationSchema; each method returns the builder."""
 
         def __init__(self) -> None:
             self._type_info: TypeInformation | None = None
@@ -147,30 +150,30 @@ class JsonRowDeserializationSchema(DeserializationSchema):
             return self
 
         def json_schema(self, json_schema: str) -> JsonRowDeserializationSchema.Builder:
-            """Set the type by a JSON schema. Raises ValueError for one that says less than a type needs."""
+            """Set the type by a JSON schema. Raise ValueError for one that does not determine a type."""
             self._type_info = type_of_schema(json_schema)
             return self
 
         def fail_on_missing_field(self) -> JsonRowDeserializationSchema.Builder:
-            """Refuse messages in which a field is missing; else it is None."""
+            """Refuse messages in which a field is missing. By default the field is None."""
             self._fail_on_missing_field = True
             return self
 
         def ignore_parse_errors(self) -> JsonRowDeserializationSchema.Builder:
-            """Skip messages that can't be read."""
+            """Skip unreadable messages."""
             self._ignore_parse_errors = True
             return self
 
         def build(self) -> JsonRowDeserializationSchema:
-            """Create the schema. Raises TypeError without a type of rows, ValueError if both settings are on."""
+            """Create the schema. Raise TypeError without a type of rows, ValueError if both settings are on."""
             if self._fail_on_missing_field and self._ignore_parse_errors:
-                raise ValueError("either messages without a field fail, or what can't be read is skipped: not both")
+                raise ValueError("choose fail_on_missing_field or ignore_parse_errors: they exclude each other")
             type_info = row_type_of(self._type_info, "type_info")
             return JsonRowDeserializationSchema(type_info, self._fail_on_missing_field, self._ignore_parse_errors)
 
 
 class JsonRowSerializationSchema(SerializationSchema):
-    """Writes Rows as JSON objects by name. Made by `builder()`."""
+    """Write Rows as JSON objects by name. Made by `builder()`."""
 
     def __init__(self, type_info: RowTypeInfo) -> None:
         self._type_info = type_info
@@ -178,13 +181,13 @@ class JsonRowSerializationSchema(SerializationSchema):
 
     @staticmethod
     def builder() -> JsonRowSerializationSchema.Builder:
-        """Start to build one."""
+        """Return a builder."""
         return JsonRowSerializationSchema.Builder()
 
     def serialize(self, element: Any) -> bytes:
-        """Return the JSON of a record: a Row or a dict, or an object with attributes, by name; else by position.
+        """Return the JSON of a record: a Row, a dict or an object with attributes by name; others by position.
 
-        Raises TypeError for a value that JSON has no form for, and for one that is no record, ValueError for another
+        Raise TypeError for a value that JSON cannot represent, and for one that is not a record, ValueError for another
         number of fields, and for a decimal that is not a number.
         """
         if self._form is None:
@@ -196,7 +199,7 @@ class JsonRowSerializationSchema(SerializationSchema):
         return {**vars(self), "_form": None}
 
     class Builder:
-        """Builds a JsonRowSerializationSchema."""
+        """Build a JsonRowSerializationSchema."""
 
         def __init__(self) -> None:
             self._type_info: TypeInformation | None = None
@@ -207,7 +210,7 @@ class JsonRowSerializationSchema(SerializationSchema):
             return self
 
         def build(self) -> JsonRowSerializationSchema:
-            """Create the schema. Raises TypeError without a type of rows."""
+            """Create the schema. Raise TypeError without a type of rows."""
             return JsonRowSerializationSchema(row_type_of(self._type_info, "with_type_info"))
 
 

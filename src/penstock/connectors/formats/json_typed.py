@@ -1,7 +1,7 @@
-"""JSON objects decoded straight to values of a type of rows: no call of Python's for a field, where JSON has its type.
+"""Decode JSON objects directly to values of a type of rows, without a Python call for each field of a JSON type.
 
-msgspec makes a struct of a message, whose fields become those of a Row. What is near to a type but not of it, such as a
-number in a text, it refuses: that is for `json_fields`.
+msgspec makes a struct of a message, whose fields become those of a Row. It refuses similar types, such as a number in a
+text: `json_fields` reads these.
 """
 
 from __future__ import annotations
@@ -43,12 +43,15 @@ _SIMPLE: dict[BasicType, Any] = {
 
 
 def typed_decoder(type_info: RowTypeInfo, fail_on_missing: bool) -> DecodeRows:
-    """From messages to Rows. The function raises ValueError or TypeError if one of them has values of other types."""
+    """Return a decoder from messages to Rows.
+
+    It raises ValueError or TypeError if a message has values of other types.
+    """
     try:
         struct, to_row = _struct_of(type_info, fail_on_missing)
         decode = json_decoder(struct, float_hook=Decimal).decode
     except (TypeError, ValueError) as error:
-        # A name with a quotation mark, which structs can't have.
+        # A name with a quotation mark: structs do not accept it.
         return _refusing(str(error))
     return lambda messages: [to_row(found) for found in map(decode, messages)]
 
@@ -61,16 +64,16 @@ def _refusing(reason: str) -> DecodeRows:
 
 
 def _struct_of(type_info: RowTypeInfo, fail_on_missing: bool) -> tuple[Any, Reader]:
-    """A class that msgspec decodes objects to, and what makes Rows of its instances."""
+    """Return a class to which msgspec decodes objects, and a converter from its instances to Rows."""
     names = type_info.get_field_names()
     parts = [_part_of(kind, fail_on_missing) for kind in type_info.get_field_types()]
-    # Names of JSON need not be names in Python.
-    own = [f"field{index}" for index in range(len(names))]
+    # Names of JSON need not be valid names in Python.
+    struct_names = [f"field{index}" for index in range(len(names))]
     fields: list[Any] = [
         (name, kind | None) if fail_on_missing else (name, kind | None, None)
-        for name, (kind, _) in zip(own, parts, strict=True)
+        for name, (kind, _) in zip(struct_names, parts, strict=True)
     ]
-    struct = msgspec.defstruct("Fields", fields, rename=dict(zip(own, names, strict=True)), gc=False)
+    struct = msgspec.defstruct("Fields", fields, rename=dict(zip(struct_names, names, strict=True)), gc=False)
     finishing = [(index, finish) for index, (_, finish) in enumerate(parts) if finish is not None]
     make, values_of = row_factory(names), msgspec.structs.astuple
     if not finishing:
@@ -87,7 +90,7 @@ def _struct_of(type_info: RowTypeInfo, fail_on_missing: bool) -> tuple[Any, Read
 
 
 def _part_of(type_info: TypeInformation, fail_on_missing: bool) -> tuple[Any, Reader | None]:
-    """What msgspec decodes a field to, and what is to be done with that; None: nothing."""
+    """Return the type to which msgspec decodes a field, and the function that completes the value, or None."""
     if isinstance(type_info, ExternalTypeInfo):
         return _part_of(type_info._type_info, fail_on_missing)
     if isinstance(type_info, RowTypeInfo):
@@ -108,8 +111,8 @@ def _part_of(type_info: TypeInformation, fail_on_missing: bool) -> tuple[Any, Re
         key = type_info._key_type_info
         if isinstance(key, BasicTypeInfo) and key._basic_type in _TEXTS:
             return dict[str, kind | None], finish and _of_values(finish)  # type: ignore[valid-type]
-    # Decimals come with all their digits, by the decoder's hook, and in texts are not those of any program in Python.
-    # Times of more digits than Python's are rounded by msgspec, and would be others than those of a single message.
+    # The decoder's hook keeps all digits of decimals, and `reader_of` refuses texts that only Python accepts. msgspec
+    # would round times with more digits than Python's, unlike `json_fields`.
     return Any, reader_of(type_info, fail_on_missing)
 
 

@@ -1,21 +1,28 @@
-"""JSON messages as plain values or as those of a type, by batches. Source: Flink's JsonDeserializationSchema."""
+"""JSON messages as plain values or values of a type, in batches. Source: Flink's JsonDeserializationSchema."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, overload
 
 from penstock.common.serialization import DeserializationSchema, SerializationSchema, json_bytes
+from penstock.common.types.type_variables import Record
 from penstock.connectors.formats.byte_order_mark import has_mark, without_mark
 from penstock.connectors.formats.json_decimals import decoder_of
 
 
-class JsonDeserializationSchema(DeserializationSchema):
-    """Decodes JSON: to dicts, lists, strings, numbers, or to `record_type`, a dataclass or what else msgspec decodes.
+class JsonDeserializationSchema(DeserializationSchema[Record]):
+    """Decode JSON to dicts, lists, strings, numbers, or to `record_type`: a dataclass or another type of msgspec.
 
-    Raises ValueError for a message that is no JSON, or not of that type. A byte order mark before it is left out, as
-    Jackson does.
+    Raise ValueError for a message that is not JSON, or not of that type. Skip a byte order mark before it, as Jackson
+    does.
     """
+
+    @overload
+    def __init__(self, record_type: type[Record]) -> None: ...
+
+    @overload
+    def __init__(self: JsonDeserializationSchema[Any], record_type: Any = Any) -> None: ...
 
     def __init__(self, record_type: Any = Any) -> None:
         self._type = record_type
@@ -26,7 +33,7 @@ class JsonDeserializationSchema(DeserializationSchema):
         try:
             return self._decode(message)
         except ValueError:
-            # Almost no message has a mark: it is looked for only where one can't be read.
+            # Marks are rare: check only after a failure.
             if not has_mark(message):
                 raise
         return self._decode(without_mark(message))
@@ -45,9 +52,9 @@ class JsonDeserializationSchema(DeserializationSchema):
 
 
 class JsonSerializationSchema(SerializationSchema):
-    """Encodes values as JSON: what `json` knows, dataclasses, Rows (objects, or arrays); dates and decimals as text.
+    """Encode values as JSON: types of `json`, dataclasses, Rows (objects, or arrays); dates and decimals as text.
 
-    NaN, Infinity and -Infinity are these texts. Source: Jackson, by which Flink's class writes.
+    NaN, Infinity and -Infinity are these texts. Source: Jackson, with which Flink's class writes.
     """
 
     def serialize(self, element: Any) -> bytes:

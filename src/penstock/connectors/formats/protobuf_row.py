@@ -1,4 +1,4 @@
-"""Rows as messages of Protobuf. Source: Flink docs, "Protobuf format", whose options have these names."""
+"""Rows as Protobuf messages. Source: Flink docs, "Protobuf format", whose options have these names."""
 
 from __future__ import annotations
 
@@ -7,19 +7,20 @@ from typing import Any
 
 from penstock.common.functions.user_calls import NOT_OF_A_VALUE, RAISED
 from penstock.common.serialization import DeserializationSchema, SerializationSchema
+from penstock.common.types import Row
 from penstock.common.types.basic_types import TypeInformation
 from penstock.connectors.formats.protobuf_schema import ProtobufSchema, checked_schema, protobuf
 from penstock.connectors.formats.protobuf_values import Convert, Fill, filler_of, reader_of
 
 
-class ProtobufRowDeserializationSchema(DeserializationSchema):
-    """Makes a Row, nested if the schema is, of each message.
+class ProtobufRowDeserializationSchema(DeserializationSchema[Row]):
+    """Make a Row, nested if the schema is, of each message.
 
-    `schema`: a ProtobufSchema, or a class that protoc has generated. Fields of a message that the schema does not have
-    are ignored. A field that is absent is None, or with `read_default_values` its default value; one of proto3 that is
-    not `optional` has its default value in any case, as Protobuf does not tell. Nested messages that are absent are
-    None, lists and maps empty. A message that can't be read raises ValueError; with `ignore_parse_errors` it is
-    skipped. Raises TypeError for another schema.
+    `schema`: a ProtobufSchema, or a class that protoc generated. Fields of a message that the schema does not have are
+    ignored. An absent field is None, or with `read_default_values` its default value; a field of proto3 without
+    `optional` always has its default value, because Protobuf does not show whether it is absent. Absent nested messages
+    are None, lists and maps empty. An unreadable message raises ValueError; with `ignore_parse_errors` it is skipped.
+    Raise TypeError for another schema.
     """
 
     def __init__(
@@ -35,11 +36,14 @@ class ProtobufRowDeserializationSchema(DeserializationSchema):
         self._read: Convert | None = None
 
     def deserialize(self, message: bytes | None) -> Any:
-        """Return the Row of `message`; None skips it: for None, and for what can't be read if that is ignored."""
+        """Return the Row of `message`, or None to skip it.
+
+        None is skipped, and unreadable messages if errors are ignored.
+        """
         return self.deserialize_batch([message])[0]
 
     def deserialize_batch(self, messages: Sequence[bytes | None]) -> list[Any]:
-        """Return the Rows of messages, as `deserialize` does each."""
+        """Return the Rows of messages, like `deserialize` for each."""
         message_class = self._schema.message_class()
         if self._read is None:
             self._read = reader_of(message_class.DESCRIPTOR, as_row=True, defaults=self._defaults)
@@ -51,12 +55,12 @@ class ProtobufRowDeserializationSchema(DeserializationSchema):
                 raise
             except RAISED as error:
                 if not self._ignore_parse_errors:
-                    raise ValueError(f"{message!r:.200} can't be read as {self._schema}: {error}") from None
+                    raise ValueError(f"{message!r:.200} cannot be read as {self._schema}: {error}") from None
                 rows.append(None)
         return rows
 
     def get_produced_type(self) -> TypeInformation:
-        """The type of the Rows."""
+        """Return the type of the Rows."""
         return self._schema.row_type()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -64,12 +68,11 @@ class ProtobufRowDeserializationSchema(DeserializationSchema):
 
 
 class ProtobufRowSerializationSchema(SerializationSchema):
-    """Writes each Row, or dict, as a message.
+    """Write each Row, or dict, as a message.
 
-    `schema`: a ProtobufSchema, or a class that protoc has generated. A row with field names is written by name, one
-    without by position. None is not written; inside of lists and maps it is the default value of its type, for texts
-    `write_null_string_literal`. Of the fields of a oneof the last one that is not None counts. Raises TypeError for
-    another schema.
+    `schema`: a ProtobufSchema, or a class that protoc generated. A row with field names is written by name, one without
+    by position. None is not written; in lists and maps it becomes the default value of its type, for texts
+    `write_null_string_literal`. The last field of a oneof that is not None counts. Raise TypeError for another schema.
     """
 
     def __init__(self, schema: ProtobufSchema | type, *, write_null_string_literal: str = "") -> None:
@@ -78,7 +81,7 @@ class ProtobufRowSerializationSchema(SerializationSchema):
         self._fill: Fill | None = None
 
     def serialize(self, element: Any) -> bytes:
-        """Return the message. Raises ValueError for a row that the schema does not describe."""
+        """Return the message. Raise ValueError for a row that the schema does not describe."""
         message_class = self._schema.message_class()
         if self._fill is None:
             self._fill = filler_of(message_class.DESCRIPTOR, self._null_text)

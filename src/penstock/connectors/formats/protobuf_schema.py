@@ -1,7 +1,7 @@
-"""Messages of Protobuf as a program describes them, and the package that knows Protobuf.
+"""Schemas of Protobuf messages, and access to the package protobuf.
 
-A schema is a set of descriptors, as `protoc --descriptor_set_out` writes it, and the name of a message in it. It
-travels to the workers as bytes: they need no module that protoc has generated. Source: Flink docs, "Protobuf format",
+A schema is a set of descriptors, as `protoc --descriptor_set_out` writes it, and the name of a message in it. It is
+sent to the workers as bytes: they do not need the modules that protoc generated. Source: Flink docs, "Protobuf format",
 data type mapping.
 """
 
@@ -21,7 +21,7 @@ from penstock.common.types.basic_types import TypeInformation
 
 @cache
 def protobuf() -> Any:
-    """The package. Raises ProgramError if it is not installed."""
+    """Return the package. Raise ProgramError if it is not installed."""
     try:
         package = importlib.import_module("google.protobuf")
         for part in ("descriptor_pb2", "descriptor_pool", "message", "message_factory"):
@@ -32,7 +32,7 @@ def protobuf() -> Any:
 
 
 class ProtobufSchema:
-    """A message of Protobuf. Made by `of` or `from_descriptor_set`; `str()` is its full name."""
+    """A Protobuf message. Made by `of` or `from_descriptor_set`; `str()` is its full name."""
 
     def __init__(self, descriptor_set: bytes, message_name: str) -> None:
         self._descriptor_set = descriptor_set
@@ -45,17 +45,17 @@ class ProtobufSchema:
         descriptor: Any = getattr(message_class, "DESCRIPTOR", None)
         file = getattr(descriptor, "file", None)
         if file is None or not isinstance(message_class, type):
-            raise TypeError(f"expected a class of messages that protoc has generated, got {message_class!r}")
+            raise TypeError(f"expected a message class that protoc generated, got {message_class!r}")
         descriptor_set = protobuf().descriptor_pb2.FileDescriptorSet()
         _add(file, descriptor_set, set())
         return ProtobufSchema(descriptor_set.SerializeToString(), descriptor.full_name)
 
     @staticmethod
     def from_descriptor_set(descriptor_set: bytes | str | os.PathLike[str], message_name: str) -> ProtobufSchema:
-        """The message of this full name, `package.Message`, in what protoc has written.
+        """Return the message with this full name, `package.Message`, from the output of protoc.
 
-        `descriptor_set`: the bytes, or a local file, of `protoc --include_imports --descriptor_set_out=FILE`. Raises
-        OSError if the file can't be read, ValueError if it is no such set, or has no such message.
+        `descriptor_set`: the bytes, or a local file, of `protoc --include_imports --descriptor_set_out=FILE`. Raise
+        OSError if the file cannot be read, ValueError if its content is invalid or lacks the message.
         """
         data = descriptor_set if isinstance(descriptor_set, bytes) else Path(descriptor_set).read_bytes()
         schema = ProtobufSchema(data, message_name)
@@ -63,7 +63,7 @@ class ProtobufSchema:
         return schema
 
     def message_class(self) -> Any:
-        """A class of these messages, made of the descriptors. Raises ValueError if they do not describe it."""
+        """Return a class of these messages, made from the descriptors. Raise ValueError if they do not describe it."""
         if self._class is None:
             package = protobuf()
             pool = package.descriptor_pool.DescriptorPool()
@@ -74,18 +74,18 @@ class ProtobufSchema:
                 descriptor = pool.FindMessageTypeByName(self._name)
             except (package.message.DecodeError, TypeError, KeyError) as error:
                 raise ValueError(
-                    f"there is no message {self._name} in these descriptors: {error}. They are those of protoc "
+                    f"cannot find the message {self._name} in these descriptors: {error}. Create them with protoc "
                     "--include_imports --descriptor_set_out=FILE"
                 ) from None
             self._class = package.message_factory.GetMessageClass(descriptor)
         return self._class
 
     def row_type(self) -> RowTypeInfo:
-        """The type of the Rows of these messages.
+        """Return the type of the Rows of these messages.
 
         int32, sint32, sfixed32: INT. int64, sint64, sfixed64, uint32, fixed32: LONG. uint64, fixed64: BIG_INT. An enum:
         STRING, its name. bytes: an array of BYTE. A repeated field: a LIST, a map: a MAP, a message: a ROW_NAMED. A
-        message that holds itself is pickled there.
+        message within itself is pickled.
         """
         return _row_type(self.message_class().DESCRIPTOR, ())
 
@@ -106,17 +106,17 @@ class ProtobufSchema:
 
 
 def checked_schema(schema: Any) -> ProtobufSchema:
-    """The argument, or the schema of a generated class. Raises TypeError for anything else."""
+    """Return the argument, or the schema of a generated class. Raise TypeError for anything else."""
     return schema if isinstance(schema, ProtobufSchema) else ProtobufSchema.of(schema)
 
 
 def is_map(field: Any) -> bool:
-    """Whether the descriptor of a field is that of a map."""
+    """Return whether the descriptor of a field describes a map."""
     return field.message_type is not None and bool(field.message_type.GetOptions().map_entry)
 
 
 def _add(file: Any, descriptor_set: Any, known: set[str]) -> None:
-    # What a file imports comes before it.
+    # Imported files must come before the file.
     if file.name not in known:
         known.add(file.name)
         for imported in file.dependencies:

@@ -1,4 +1,4 @@
-"""Values of messages of Protobuf: read from them, as dicts or Rows, and filled into them.
+"""Read values from Protobuf messages as dicts or Rows, and write values to messages.
 
 Source: Flink docs, "Protobuf format" (null values, enums, oneof).
 """
@@ -21,9 +21,9 @@ Fill = Callable[[Any, Any], None]
 
 
 def reader_of(descriptor: Any, *, as_row: bool, defaults: bool) -> Convert:
-    """From a message to a dict or a Row, on all levels. `defaults`: fields that are absent have their default values.
+    """Return a reader from messages to dicts or Rows, on all levels. `defaults`: absent fields have default values.
 
-    Else these are None, if Protobuf knows that they are absent; messages always are.
+    Otherwise absent fields are None if Protobuf shows that they are absent. Absent messages are always None.
     """
     return _reader(descriptor, as_row, defaults, {})
 
@@ -31,9 +31,9 @@ def reader_of(descriptor: Any, *, as_row: bool, defaults: bool) -> Convert:
 def _reader(descriptor: Any, as_row: bool, defaults: bool, known: dict[str, Convert]) -> Convert:
     if descriptor.full_name in known:
         return known[descriptor.full_name]
-    # A message may hold itself.
+    # A message may contain itself.
     known[descriptor.full_name] = lambda message: read(message)
-    # Compiled for these fields: no call of Python's for one whose value is as it should be.
+    # Compiled for these fields: a usual value needs no Python call.
     scope: dict[str, Any] = {"make": row_maker([field.name for field in descriptor.fields], as_row)}
     values = [
         _expression(
@@ -47,19 +47,19 @@ def _reader(descriptor: Any, as_row: bool, defaults: bool, known: dict[str, Conv
 
 
 def _expression(field: Any, index: int, convert: Convert | None, defaults: bool, scope: dict[str, Any]) -> str:
-    """What has the value of a field of `message`, with names that are in `scope`."""
-    # A field may have a name that Python takes for a word of its own.
+    """Return the expression for the value of a field of `message`. It uses names in `scope`."""
+    # The name of a field may be a keyword of Python.
     name = str.__repr__(field.name)
-    is_word = keyword.iskeyword(field.name) or not field.name.isidentifier()
-    value = f"getattr(message, {name})" if is_word else f"message.{field.name}"
+    needs_getattr = keyword.iskeyword(field.name) or not field.name.isidentifier()
+    value = f"getattr(message, {name})" if needs_getattr else f"message.{field.name}"
     if field.enum_type is not None and not field.is_repeated:
-        # One that was added later is its number.
+        # A value of the enum that was added later is read as its number.
         scope[f"names{index}"] = {number: one.name for number, one in field.enum_type.values_by_number.items()}
         value = f"(names{index}.get(number := {value}) or str(number))"
     elif convert is not None:
         scope[f"convert{index}"] = convert
         value = f"convert{index}({value})"
-    # Of a message that is absent there is one whose fields are, too.
+    # An absent message reads as one with absent fields.
     may_be_absent = field.has_presence and not (defaults and field.message_type is None)
     return f"{value} if message.HasField({name}) else None" if may_be_absent else value
 
@@ -80,15 +80,15 @@ def _single(field: Any, as_row: bool, defaults: bool, known: dict[str, Convert])
     if field.enum_type is None:
         return None
     names = {number: value.name for number, value in field.enum_type.values_by_number.items()}
-    # One that was added later is its number.
+    # A value of the enum that was added later is read as its number.
     return lambda number: names.get(number) or str(number)
 
 
 def filler_of(descriptor: Any, null_text: str) -> Fill:
-    """From a dict, Row, tuple, list or object to the fields of a message. None: a field is left out.
+    """Return a function that writes a dict, Row, tuple, list or object to a message. Fields that are None are omitted.
 
-    Inside of lists and maps, which can't leave out anything, None is `null_text` or the default value of its type. The
-    function raises ValueError for what does not fit.
+    Lists and maps cannot omit an item: None becomes `null_text` or the default value of its type. The function raises
+    ValueError for values that do not fit.
     """
     return _filler(descriptor, null_text, {})
 
@@ -107,7 +107,7 @@ def _filler(descriptor: Any, null_text: str, known: dict[str, Fill]) -> Fill:
             try:
                 put(message, field_value)
             except UnicodeError:
-                raise ValueError(f"field {name!r}: {field_value!r:.100} is not text in UTF-8") from None
+                raise ValueError(f"field {name!r}: {field_value!r:.100} is not valid UTF-8 text") from None
             except (TypeError, ValueError) as error:
                 raise ValueError(f"field {name!r}: {error}") from None
 
@@ -147,7 +147,7 @@ def _of_map(name: str, field: Any, null_text: str, known: dict[str, Fill]) -> Fi
 def _of_message(name: str, fill: Fill) -> Fill:
     def put(message: Any, value: Any) -> None:
         inner = getattr(message, name)
-        # It is there, though it may have no field.
+        # Mark the message as present, even without fields.
         inner.SetInParent()
         fill(inner, value)
 
@@ -176,14 +176,14 @@ def _scalar(field: Any, null_text: str) -> Convert:
 
 
 def _items(values: Any) -> Any:
-    # A text would be taken letter by letter.
+    # A text would be written letter by letter.
     if isinstance(values, str | bytes | bytearray) or not isinstance(values, Iterable):
         raise TypeError(f"expected a list, got {values!r:.100}")
     return values
 
 
 def _bytes(value: Any) -> bytes:
-    # Of a number `bytes` makes zeros.
+    # `bytes` of a number returns zeros.
     if isinstance(value, str) or not isinstance(value, Iterable):
         raise TypeError(f"expected bytes, got {value!r:.100}")
     return bytes(value)

@@ -1,4 +1,4 @@
-"""Combines the fields of a record into one value: a dict or a Row."""
+"""Combine the fields of a record into one value: a dict or a Row."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Any
 
 from penstock.common.typeinfo import ExternalTypeInfo, RowTypeInfo, TypeInformation
 from penstock.common.types import row_factory
+from penstock.common.types.record_fields import dict_factory
 
 
 def row_type_of(type_info: TypeInformation | None, method: str) -> RowTypeInfo:
-    """The type of rows that was given to a builder. Raises TypeError, which names its method, for another one."""
+    """Return the type of rows that a builder was given. Raise TypeError, which names its method, for another type."""
     if isinstance(type_info, ExternalTypeInfo):
         type_info = type_info._type_info
     if not isinstance(type_info, RowTypeInfo):
@@ -21,7 +22,7 @@ def row_type_of(type_info: TypeInformation | None, method: str) -> RowTypeInfo:
 
 def row_maker(names: Sequence[str], as_row: bool) -> Callable[[Sequence[Any]], Any]:
     """Return a function from field values, in the order of `names`, to a dict (or a Row)."""
-    return row_factory(names) if as_row else _dict_maker(names)
+    return row_factory(names) if as_row else dict_factory(names)
 
 
 def values_getter(names: Sequence[str]) -> Callable[[Any], Sequence[Any]]:
@@ -29,14 +30,3 @@ def values_getter(names: Sequence[str]) -> Callable[[Any], Sequence[Any]]:
     if len(names) < 2:
         return lambda record: [record[name] for name in names]
     return itemgetter(*names)
-
-
-def _dict_maker(names: Sequence[str]) -> Callable[[Sequence[Any]], dict[str, Any]]:
-    """Compiled for these names: a third of the time of `dict(zip(names, values))`, which was most of a record's."""
-    variables = [f"value{index}" for index in range(len(names))]
-    # Names may be of a class that writes itself otherwise, as NumPy's texts do.
-    items = ", ".join(f"{str.__repr__(name)}: {variable}" for name, variable in zip(names, variables, strict=True))
-    scope: dict[str, Any] = {}
-    exec(f"def make(values):\n    [{', '.join(variables)}] = values\n    return {{{items}}}", scope)
-    make: Callable[[Sequence[Any]], dict[str, Any]] = scope["make"]
-    return make

@@ -1,4 +1,4 @@
-"""An address of HTTP, how it is reached, and what an answer of it means."""
+"""An HTTP address, connections to it, and the meaning of its answers."""
 
 from __future__ import annotations
 
@@ -19,57 +19,57 @@ from penstock.common.errors import JobError
 from penstock.common.http import TRANSIENT_STATUSES, basic_authorization, connection_to, shown_address, user_info_of
 from penstock.connectors.base.options import checked_at_least
 
-# How long to wait before another try.
+# Pauses before another try.
 
 PAUSE_MAX_MS = 86_400_000
-"""The longest pause that a server gets: a day. Longer ones could exceed a number or a clock."""
+"""The longest pause that a server gets: a day. Longer ones could overflow a number or a clock."""
 _DIGITS_MAX = 18
 
 
-def wanted_pause_ms(digits: str, unit_ms: int = 1) -> int:
-    """How long a server wants to be left alone, of the digits that it has sent: `PAUSE_MAX_MS` at the most."""
+def requested_pause_ms(digits: str, unit_ms: int = 1) -> int:
+    """Return the pause that a server requests by these digits, at most `PAUSE_MAX_MS`."""
     return min(int(digits) * unit_ms, PAUSE_MAX_MS) if len(digits) <= _DIGITS_MAX else PAUSE_MAX_MS
 
 
 class Backoff(msgspec.Struct, frozen=True):
-    """Twice as long each time, from `first_ms` to `most_ms`, and never shorter than the server wants it."""
+    """Pauses that double from `first_ms` to `max_ms`, and are never shorter than the server requests."""
 
     first_ms: int = 500
-    most_ms: int = 30_000
+    max_ms: int = 30_000
 
     @classmethod
     def checked(cls, backoff_ms: int, backoff_max_ms: int) -> Backoff:
-        """Return one with these pauses. Raise ValueError below 1, or if the longest is the shorter one."""
+        """Return checked pauses. Raise ValueError below 1, or if the longest is shorter than the first."""
         first_ms = checked_at_least("backoff_ms", backoff_ms, 1)
         return cls(first_ms, checked_at_least("backoff_max_ms", backoff_max_ms, first_ms))
 
     def pause_ms(self, tries: int, retry_after_ms: int | None, chance: float) -> int:
-        """Before the next try, after `tries` that have failed. `chance`, of [0, 1), takes off up to half.
+        """Return the pause before the next try, after `tries` failures. `chance` in [0, 1) shortens it by up to half.
 
-        So that subtasks which have failed together don't come again together.
+        The random part spreads the requests of subtasks that failed together.
         """
-        most = min(self.most_ms, self.first_ms * 2 ** min(tries - 1, 32))
-        return max(int(most * (1 - chance / 2)), retry_after_ms or 0)
+        longest_ms = min(self.max_ms, self.first_ms * 2 ** min(tries - 1, 32))
+        return max(int(longest_ms * (1 - chance / 2)), retry_after_ms or 0)
 
 
 _ADVICE = {
-    401: "Check who asks: headers={'Authorization': ...}, or a user and a password in the url",
-    403: "The server knows who asks and does not allow it",
+    401: "Check the credentials: headers={'Authorization': ...}, or a user and a password in the url",
+    403: "The server knows the user and does not allow the request",
     404: "Check the path of the url",
-    405: "Check the path of the url: what is there takes other methods only",
-    413: "The server takes smaller bodies only: lower batch_size",
-    415: "The server takes other content: set body",
+    405: "Check the path of the url: it accepts only other methods",
+    413: "The server accepts only smaller bodies: lower batch_size",
+    415: "The server accepts only other content: set body",
 }
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _SHOWN = 200
-"""Characters of an answer in an error, at most."""
+"""The most characters of an answer in an error."""
 _ANSWER_BYTES = 65_536
-"""The part of an answer that is read. A connection with a longer answer is not used again."""
+"""The part of an answer that is read. A connection with a longer answer is not reused."""
 _ASCII = "".join(map(chr, range(33, 127)))
 
 
 class HttpError(JobError):
-    """A server could not be reached, or has refused a request. `status`: of its answer; 0: there was none."""
+    """A server could not be reached, or refused a request. `status`: of its answer, or 0 without an answer."""
 
     def __init__(self, text: str, status: int = 0) -> None:
         super().__init__(text)
@@ -77,7 +77,7 @@ class HttpError(JobError):
 
 
 class TransientHttpError(HttpError):
-    """Another try may succeed. `retry_after_ms`: not before, the server says; None: it does not say."""
+    """Another try may succeed. `retry_after_ms`: the earliest time for it that the server named, or None."""
 
     def __init__(self, text: str, status: int = 0, retry_after_ms: int | None = None) -> None:
         super().__init__(text, status)
@@ -85,10 +85,10 @@ class TransientHttpError(HttpError):
 
 
 class Endpoint(msgspec.Struct, frozen=True):
-    """Where requests go. Its text says no user, password, query or header, which may be secrets.
+    """The target of requests. Its text omits user, password, query and headers, which may be secret.
 
     `url`: `http://` or `https://`; `headers`: of each request; `timeout_ms`: for a connection, and for each wait for
-    the server; `ca_path`: certificates (PEM) to be trusted, None: those of the system.
+    the server; `ca_path`: trusted certificates (PEM), None: those of the system.
     """
 
     url: str
@@ -104,7 +104,7 @@ class Endpoint(msgspec.Struct, frozen=True):
 
     @property
     def target(self) -> str:
-        """Path and query, as a request names them: characters beyond ASCII by their bytes in UTF-8, as browsers do."""
+        """Return path and query for a request: other characters than ASCII as their bytes in UTF-8, as browsers do."""
         parts = urlsplit(self.url)
         return quote(f"{parts.path or '/'}{f'?{parts.query}' if parts.query else ''}", safe=_ASCII)
 
@@ -120,26 +120,27 @@ class Endpoint(msgspec.Struct, frozen=True):
         return found
 
     def connection(self) -> http.client.HTTPConnection:
-        """A connection that is still to be made. Raises HttpError if certificates can't be read."""
+        """Return a connection that is not open yet. Raise HttpError if certificates cannot be read."""
         try:
             tls = ssl.create_default_context(cafile=self.ca_path) if self.url.startswith("https:") else None
         except OSError as error:
-            raise HttpError(f"the certificates in {self.ca_path} can't be read: {error}") from None
+            raise HttpError(f"cannot read the certificates in {self.ca_path}: {error}") from None
         return connection_to(self.url, self.timeout_ms / 1000, tls)
 
     def unreachable(self, error: Exception) -> HttpError:
         """Return the HttpError for an error of a connection."""
         if isinstance(error, ssl.SSLCertVerificationError):
             return HttpError(
-                f"{self} is not trusted: {error.verify_message}. ca_path names certificates (PEM) to be trusted"
+                f"the certificate of {self} is not trusted: {error.verify_message}. Set ca_path to a file of trusted "
+                "certificates (PEM)"
             )
-        what = "has not answered in time" if isinstance(error, TimeoutError) else f"is away: {_shown(error)}"
+        what = "did not answer in time" if isinstance(error, TimeoutError) else f"cannot be reached: {_shown(error)}"
         return TransientHttpError(f"{self} {what}")
 
     def body_of(self, response: http.client.HTTPResponse) -> bytes:
-        """The beginning of an answer's body. A server that sends it bit by bit is listened to for `timeout_ms`.
+        """Return the beginning of an answer's body. Stop after `timeout_ms` if the server sends it slowly.
 
-        The response is closed if that was all of it. Raises what reading from a connection raises.
+        Close the response if that was all of it. Raise the errors of reading from a connection.
         """
         until_s, body = time.monotonic() + self.timeout_ms / 1000, b""
         while len(body) < _ANSWER_BYTES and time.monotonic() < until_s:
@@ -155,33 +156,33 @@ class Endpoint(msgspec.Struct, frozen=True):
     def refused(self, status: int, headers: http.client.HTTPMessage, body: bytes, now: datetime.datetime) -> HttpError:
         """Return the HttpError for an answer without success. `now`: with a zone."""
         text = " ".join(body[:_SHOWN].decode(errors="replace").split())
-        what = f"{self} has answered {status}{f': {text}' if text else ''}"
+        what = f"{self} answered {status}{f': {text}' if text else ''}"
         if status in TRANSIENT_STATUSES:
             return TransientHttpError(what, status, retry_after_ms(headers.get("Retry-After"), now))
         if 300 <= status < 400:
-            return HttpError(f"{what}. It is elsewhere: {_place_of(headers)}. Name that address", status)
+            return HttpError(f"{what}. It redirects to {_redirect_target(headers)}: set url to that address", status)
         return HttpError(f"{what}. {_ADVICE[status]}" if status in _ADVICE else what, status)
 
 
-def _place_of(headers: http.client.HTTPMessage) -> str:
+def _redirect_target(headers: http.client.HTTPMessage) -> str:
     location = headers.get("Location")
     if location is None:
-        return "it does not say where"
+        return "an unnamed place"
     try:
         return shown_address(location)
     except ValueError:
-        return "it names no address"
+        return "an invalid address"
 
 
 def retry_after_ms(value: str | None, now: datetime.datetime) -> int | None:
-    """What the header `Retry-After` says: seconds, or a date; a day at the most. None: nothing that can be read.
+    """Return the pause in the header `Retry-After`, in seconds or as a date: at most a day. None if it is unreadable.
 
     Source: RFC 9110.
     """
     if value is None:
         return None
     if value.strip().isdecimal():
-        return wanted_pause_ms(value.strip(), 1000)
+        return requested_pause_ms(value.strip(), 1000)
     try:
         at = email.utils.parsedate_to_datetime(value)
     except (ValueError, OverflowError):
@@ -192,20 +193,20 @@ def retry_after_ms(value: str | None, now: datetime.datetime) -> int | None:
 
 
 def checked_url(url: str) -> str:
-    """Return the address. Raise ValueError if it is not an address of HTTP."""
+    """Return the address. Raise ValueError if it is not an HTTP address."""
     try:
         parts = urlsplit(url)
-        # A host's name is looked up in that form, which not all names have.
-        is_one = parts.scheme in ("http", "https") and bool((parts.hostname or "").encode("idna")) and parts.port != 0
+        # DNS looks a host up by its IDNA form, which not all names have.
+        is_valid = parts.scheme in ("http", "https") and bool((parts.hostname or "").encode("idna")) and parts.port != 0
     except (ValueError, AttributeError, TypeError):
-        is_one = False
-    if not is_one or re.search(r"[\s\x00-\x1f\x7f]", url):
-        raise ValueError("expected an address such as https://host/path, without blanks") from None
+        is_valid = False
+    if not is_valid or re.search(r"[\s\x00-\x1f\x7f]", url):
+        raise ValueError("expected an address such as https://host/path without spaces") from None
     return url
 
 
 def checked_endpoint(url: str, headers: Mapping[str, str] | None, timeout_ms: int, ca_path: str | None) -> Endpoint:
-    """Return an endpoint for arguments of a user. Raise ValueError for what cannot be one."""
+    """Return an endpoint for arguments of a user. Raise ValueError for invalid ones."""
     return Endpoint(
         url=checked_url(url),
         headers=tuple(checked_header(name, value) for name, value in (headers or {}).items()),
@@ -215,9 +216,9 @@ def checked_endpoint(url: str, headers: Mapping[str, str] | None, timeout_ms: in
 
 
 def checked_header(name: str, value: str) -> tuple[str, str]:
-    """A header. Raises ValueError for what can't be one."""
+    """Return a header. Raise ValueError for an invalid one."""
     if not _NAME.fullmatch(name):
-        raise ValueError(f"{name!r} is not the name of a header")
+        raise ValueError(f"{name!r} is not a valid header name")
     if re.search(r"[\r\n\x00]", value) or not value.isascii():
         raise ValueError(f"the value of the header {name} must be one line of ASCII characters")
     return name, value
@@ -228,12 +229,12 @@ def _shown(error: Exception) -> str:
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
-# Ends what a thread waits for on a socket: another thread calls it.
+# Interrupts another thread's wait for a socket.
 
 
 def shut_down(sock: socket.socket | None) -> None:
-    """End reads and writes of another thread at once, with an OSError or the end of the data."""
+    """End reads and writes of another thread immediately, with an OSError or the end of the data."""
     if sock is not None:
         with contextlib.suppress(OSError):
-            # Of the socket below TLS, whose thread goes on with it.
+            # The socket below TLS: its thread still uses the TLS object.
             socket.socket.shutdown(sock, socket.SHUT_RDWR)

@@ -1,4 +1,4 @@
-"""A source of the events that a server sends."""
+"""A source of server-sent events."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ import msgspec
 
 from penstock.api.source import Boundedness, EnumeratorContext, Nothing, ReaderContext, Source
 from penstock.common.errors import SourceError
-from penstock.common.http import NO_ANSWER
+from penstock.common.http import CONNECTION_ERRORS
 from penstock.common.stored import stored_as
 from penstock.common.typeinfo import TypeInformation
 from penstock.common.types.type_hints import from_hint
+from penstock.connectors.base.former_builder import HasFormerBuilder
 from penstock.connectors.base.options import checked_at_least
 from penstock.connectors.base.split_enumerator import FixedSplitEnumerator
 from penstock.connectors.base.split_fetcher import SplitFetcher
@@ -32,15 +33,13 @@ from penstock.connectors.http.endpoint import (
     HttpError,
     TransientHttpError,
     checked_endpoint,
+    requested_pause_ms,
     shut_down,
-    wanted_pause_ms,
 )
-
-# Events of a server, and the position behind one.
 
 
 class ServerSentEvent(NamedTuple):
-    """An event: its type, `message` unless the server names one, its data, and the id that was sent last, or ""."""
+    """An event: its type (`message` unless the server names one), its data, and the last id that was sent, or ""."""
 
     event: str
     data: str
@@ -49,9 +48,9 @@ class ServerSentEvent(NamedTuple):
 
 @stored_as("server-sent-events-split")
 class EventsSplit(msgspec.Struct, frozen=True):
-    """The events of a source, behind the one with the id `last_id` ("": from where the server begins).
+    """The events after the one with the id `last_id` ("": from where the server begins).
 
-    `retry_ms`: how long to wait before another connection, if the server has said so.
+    `retry_ms`: the pause before another connection, if the server named one.
     """
 
     last_id: str = ""
@@ -60,22 +59,24 @@ class EventsSplit(msgspec.Struct, frozen=True):
 
     @property
     def split_id(self) -> str:
-        """There is one."""
+        """Return a constant: there is only one split."""
         return "events"
 
 
-# Bytes of an event stream to events. Source: WHATWG, HTML, "Server-sent events", Interpreting an event stream.
+# Parses the bytes of an event stream. Source: WHATWG, HTML, "Server-sent events", Interpreting an event stream.
 
 _LINE_END = re.compile(r"\r\n|\n|\r")
 _EVENT_CHARS = 64 * 1024 * 1024
 _LINE_CHARS = 64
-"""As so many more a line of an event counts, since one without text takes memory, too."""
+"""Added to the length of each line, because a line without text takes memory, too."""
 
 
 class EventParser:
-    """Of one connection. `last_id` and `retry_ms` are what the server has said last, also in earlier connections.
+    """Parse the events of one connection.
 
-    `last_id` is that of the last block that has ended, whether or not it was an event: it may have no data.
+    `last_id` and `retry_ms`: the last values from the server, kept across connections.
+
+    `last_id` is the id of the last block that has ended, with or without an event: a block may have no data.
     """
 
     def __init__(self, last_id: str, retry_ms: int | None) -> None:
@@ -83,18 +84,18 @@ class EventParser:
         self.retry_ms = retry_ms
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self._rest = io.StringIO()
-        """Behind the last whole line. Not a text, which would be copied with each piece of a long line."""
+        """The text after the last whole line. A buffer: a str would be copied with each part of a long line."""
         self._id = last_id
         self._is_first = True
         self._is_after_cr = False
-        """Whether the text before has ended with a CR, which was taken for a line end; an LF then is a part of it."""
+        """Whether the text so far ended with a CR, which counted as a line end; a following LF belongs to it."""
         self._type = ""
         self._data: list[str] = []
         self._chars = 0
-        """The beginning of an event whose end has not arrived."""
+        """Characters of an event that is not complete."""
 
     def feed(self, data: bytes) -> list[ServerSentEvent]:
-        """The events that are whole with these bytes. Raises HttpError if one does not end within 64 Mi characters."""
+        """Return the events that these bytes complete. Raise HttpError for one of more than 64 Mi characters."""
         text = self._decoder.decode(data)
         if self._is_first and text:
             text, self._is_first = text.removeprefix("\ufeff"), False
@@ -110,7 +111,7 @@ class EventParser:
         self._rest.write(rest)
         events = [event for event in map(self._line, lines) if event is not None]
         if self._chars + self._rest.tell() > _EVENT_CHARS:
-            raise HttpError(f"an event does not end within {_EVENT_CHARS} characters")
+            raise HttpError(f"an event is longer than {_EVENT_CHARS} characters")
         return events
 
     def _line(self, line: str) -> ServerSentEvent | None:
@@ -126,7 +127,7 @@ class EventParser:
         elif name == "id" and "\0" not in value:
             self._id = value
         elif name == "retry" and value.isascii() and value.isdecimal():
-            self.retry_ms = wanted_pause_ms(value)
+            self.retry_ms = requested_pause_ms(value)
         return None
 
     def _dispatched(self) -> ServerSentEvent | None:
@@ -136,8 +137,6 @@ class EventParser:
         return ServerSentEvent(kind or "message", "\n".join(data), self.last_id) if data else None
 
 
-# A connection, and the thread that waits for events. The reader takes them without waiting.
-
 _log = logging.getLogger(__name__)
 _WAITING_MAX = 10_000
 _READ_BYTES = 65_536
@@ -145,7 +144,7 @@ _CONTENT = "text/event-stream"
 
 
 class Fetched(msgspec.Struct, frozen=True):
-    """Events in order, the position behind them, what the server said last of the pause, and whether it has no more."""
+    """Events in order, the position after them, the server's last pause, and whether they are the last."""
 
     events: list[ServerSentEvent]
     last_id: str = ""
@@ -154,7 +153,7 @@ class Fetched(msgspec.Struct, frozen=True):
 
 
 class EventSettings(msgspec.Struct, frozen=True):
-    """How a server is asked. `max_retries`: in a row; `idle_timeout_ms` 0: no limit."""
+    """How requests are made. `max_retries`: in a row; `idle_timeout_ms` 0: no limit."""
 
     endpoint: Endpoint
     backoff: Backoff
@@ -163,17 +162,17 @@ class EventSettings(msgspec.Struct, frozen=True):
 
 
 class EventFetcher(SplitFetcher[Fetched]):
-    """Reads events from a position on. A connection that ends is made again, with the id of the last event."""
+    """Read events from a position on. After the end of a connection, connect again with the id of the last event."""
 
     def __init__(self, settings: EventSettings, split: EventsSplit, notify: Callable[[], None]) -> None:
         super().__init__("penstock-events", _WAITING_MAX, notify)
         self._settings = settings
         self._split = split
-        """Up to where was fetched."""
+        """The position up to which events were fetched."""
         self._tries = 0
-        """How often in a row no connection could be made."""
+        """How many connections failed in a row."""
         self._is_done = False
-        self._has_come = False
+        self._has_received = False
         """Whether the present connection, or the last one, has brought an event."""
         self._connection: http.client.HTTPConnection | None = None
         self._response: http.client.HTTPResponse | None = None
@@ -194,16 +193,16 @@ class EventFetcher(SplitFetcher[Fetched]):
                 return
             # Not `read`, which would wait for so many bytes.
             data = response.read1(_READ_BYTES)
-        except NO_ANSWER as error:
-            self._lost(self._settings.endpoint.unreachable(error))
+        except CONNECTION_ERRORS as error:
+            self._on_connection_lost(self._settings.endpoint.unreachable(error))
             return
         except TransientHttpError as error:
-            self._lost(error)
+            self._on_connection_lost(error)
             return
         if data:
             self._take(data)
         else:
-            self._ended()
+            self._on_stream_end()
 
     def disconnect(self) -> None:
         connection, self._connection = self._connection, None
@@ -220,17 +219,17 @@ class EventFetcher(SplitFetcher[Fetched]):
         connection.connect()
         self._socket = connection.sock
         if self.handover.is_closing:
-            # Whoever has closed it has found no socket.
+            # The reader closed before there was a socket to shut down.
             return None
         connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         headers = endpoint.all_headers(Accept=_CONTENT, Cache_Control="no-cache")
         if self._split.last_id:
-            # In UTF-8, which http.client sends as it is if it gets bytes; its names and values may be mixed.
+            # As bytes in UTF-8, which http.client sends unchanged; it accepts str and bytes.
             headers["Last-Event-ID"] = self._split.last_id.encode()  # type: ignore[assignment]
         connection.request("GET", endpoint.target, headers=headers)
         response = connection.getresponse()
         if response.status == 204:
-            # The server says so: there is no more. Source: WHATWG, HTML, "Server-sent events".
+            # By this status the server ends the stream. Source: WHATWG, HTML, "Server-sent events".
             self._is_done = True
             self.disconnect()
             self.handover.put(Fetched([], is_last=True))
@@ -240,65 +239,63 @@ class EventFetcher(SplitFetcher[Fetched]):
             raise endpoint.refused(response.status, response.headers, endpoint.body_of(response), now)
         kind = response.headers.get_content_type()
         if kind != _CONTENT:
-            raise HttpError(f"{endpoint} has answered with {kind}, and a stream of events is {_CONTENT}")
+            raise HttpError(f"{endpoint} must answer with {_CONTENT}, got {kind}")
         encoding = response.headers.get("Content-Encoding", "identity").strip().lower()
         if encoding != "identity":
             raise HttpError(
-                f"{endpoint} has answered in the encoding {encoding}, which was not asked for and can't be read: have "
-                "the server, or the proxy before it, leave the stream as it is"
+                f"{endpoint} answered in the encoding {encoding}, which was not requested: configure "
+                "the server, or the proxy before it, not to encode the stream"
             )
         idle_ms = self._settings.idle_timeout_ms
         if self._socket is not None:
             self._socket.settimeout(idle_ms / 1000 if idle_ms else None)
         self._parser = EventParser(self._split.last_id, self._split.retry_ms)
         self._response = response
-        self._has_come = False
+        self._has_received = False
         return response
 
     def _take(self, data: bytes) -> None:
         events = self._parser.feed(data)
         retry_ms = self._parser.retry_ms
         last_id = self._parser.last_id
-        # A server may tell a position without an event, too.
+        # A server may also send a position without an event.
         if events or last_id != self._split.last_id:
-            self._has_come = True
+            self._has_received = True
             self._split = msgspec.structs.replace(self._split, last_id=last_id, retry_ms=retry_ms)
             self.handover.put(Fetched(events, last_id, retry_ms), max(1, len(events)))
 
-    def _ended(self) -> None:
-        """The server has closed the connection, which is how many end a stream that goes on."""
-        self._lost(TransientHttpError(f"{self._settings.endpoint} has ended the connection"))
+    def _on_stream_end(self) -> None:
+        """Handle the end of a connection by the server, which is how many servers end an open stream."""
+        self._on_connection_lost(TransientHttpError(f"{self._settings.endpoint} ended the connection"))
 
-    def _lost(self, error: HttpError) -> None:
-        was_there = self._response is not None
+    def _on_connection_lost(self, error: HttpError) -> None:
+        was_connected = self._response is not None
         self.disconnect()
         if self.handover.is_closing:
             return
         settings = self._settings
-        retry_ms = self._parser.retry_ms if was_there else self._split.retry_ms
+        retry_ms = self._parser.retry_ms if was_connected else self._split.retry_ms
         self._split = msgspec.structs.replace(self._split, retry_ms=retry_ms)
-        # Servers end streams that go on: a connection that was there is no failure.
-        self._tries = 0 if was_there else self._tries + 1
+        # Servers also end connections of open streams: only a connection that was not established is a failure.
+        self._tries = 0 if was_connected else self._tries + 1
         if not isinstance(error, TransientHttpError) or self._tries > settings.max_retries:
-            raise SourceError(f"{error}. It was tried {self._tries} times" if self._tries > 1 else str(error))
-        if was_there and self._has_come and retry_ms is not None:
+            raise SourceError(f"{error}. {self._tries} tries failed" if self._tries > 1 else str(error))
+        if was_connected and self._has_received and retry_ms is not None:
             pause_ms = retry_ms
         else:
             backoff_ms = settings.backoff.pause_ms(max(1, self._tries), error.retry_after_ms, random.random())
-            # A server that wants no pause, and has nothing, would be asked a thousand times a second.
+            # A server without a pause and without events would get a thousand requests per second.
             pause_ms = max(retry_ms or 0, backoff_ms)
-        level = logging.INFO if was_there else logging.WARNING
-        _log.log(level, "connected again in %d ms: %s", pause_ms, error)
+        level = logging.INFO if was_connected else logging.WARNING
+        _log.log(level, "reconnecting in %d ms: %s", pause_ms, error)
         self.handover.pause(pause_ms / 1000)
 
-
-# Hands on what the fetcher's thread has received.
 
 Fetch = Callable[[EventsSplit, Callable[[], None]], EventFetcher]
 
 
 class EventReader(SplitReader[ServerSentEvent]):
-    """Reads the only split, in one of the subtasks."""
+    """Read the only split, in one of the subtasks."""
 
     def __init__(self, context: ReaderContext, fetch: Fetch) -> None:
         super().__init__(context)
@@ -331,12 +328,13 @@ class EventReader(SplitReader[ServerSentEvent]):
             fetcher.close()
 
 
-class ServerSentEventSource(Source[ServerSentEvent]):
-    """Reads the events that a server sends (`text/event-stream`).
+class ServerSentEventSource(Source[ServerSentEvent], HasFormerBuilder):
+    """Read the events that a server sends (`text/event-stream`).
 
-    One subtask reads, and connects again when the connection ends, with the id of the last event in `Last-Event-ID`; a
-    job that is restored does so with the id in its checkpoint. So each event is emitted once if all have ids, and the
-    server sends what is behind one. An answer 204 ends the stream. Source: WHATWG, HTML, "Server-sent events".
+    One subtask reads. When the connection ends, it connects again and sends the id of the last event in
+    `Last-Event-ID`; a restored job sends the id of its checkpoint. Thus each event is emitted once if all events have
+    ids and the server continues after the given one. An answer 204 ends the stream. Source: WHATWG, HTML, "Server-sent
+    events".
     """
 
     def __init__(
@@ -354,16 +352,16 @@ class ServerSentEventSource(Source[ServerSentEvent]):
     ) -> None:
         """Raise TypeError or ValueError for a wrong argument.
 
-        * `url`: the address, `https://host/path`. A user and a password in it are sent as those of Basic.
+        * `url`: the address, `https://host/path`. A user and a password in it are sent by the scheme Basic.
         * `headers`: headers of each request, such as `Authorization`.
-        * `last_event_id`: the event behind which a job without state begins. Default: where the server begins.
-        * `idle_timeout_ms`: after so much silence a new connection is made; 0: never. Set it if the server sends
-          comments while there is no event: then a connection whose other end is gone is found.
-        * `max_retries`: how often in a row a connection that can't be made is tried again before the job fails.
-        * `backoff_ms`, `backoff_max_ms`: the pause before the second try, and the longest; it doubles from try to try.
+        * `last_event_id`: the event after which a job without state begins. Default: where the server begins.
+        * `idle_timeout_ms`: connect again after this time of silence; 0: never. Set it if the server sends comments
+          while there are no events: the source then detects a broken connection.
+        * `max_retries`: how many connections may fail in a row before the job fails.
+        * `backoff_ms`, `backoff_max_ms`: the first and the longest pause between tries; it doubles from try to try.
           A server's `retry` and its `Retry-After` make it longer.
-        * `timeout_ms`: how long a connection, and then the beginning of an answer, is waited for.
-        * `ca_path`: a file of certificates (PEM) that are trusted. Default: those of the system.
+        * `timeout_ms`: the longest wait for a connection, and for the beginning of an answer.
+        * `ca_path`: a file of trusted certificates (PEM). Default: those of the system.
         """
         if any(one in last_event_id for one in "\0\r\n"):
             raise ValueError(f"last_event_id must be one line of text, got {last_event_id!r}")
@@ -379,7 +377,7 @@ class ServerSentEventSource(Source[ServerSentEvent]):
         return f"events of {self._settings.endpoint}"
 
     def get_boundedness(self) -> Boundedness:
-        """CONTINUOUS_UNBOUNDED."""
+        """Return CONTINUOUS_UNBOUNDED."""
         return Boundedness.CONTINUOUS_UNBOUNDED
 
     def create_enumerator(self, context: EnumeratorContext) -> FixedSplitEnumerator:
@@ -387,7 +385,7 @@ class ServerSentEventSource(Source[ServerSentEvent]):
         return FixedSplitEnumerator(context, [self._start])
 
     def restore_enumerator(self, context: EnumeratorContext, state: Sequence[EventsSplit]) -> FixedSplitEnumerator:
-        """Create one with the split, if it was not assigned."""
+        """Create an enumerator with the split, if it was not assigned."""
         return FixedSplitEnumerator(context, state)
 
     def create_reader(self, context: ReaderContext) -> EventReader:

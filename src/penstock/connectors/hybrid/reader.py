@@ -1,4 +1,4 @@
-"""The reader of a hybrid source: runs one of the current source, and creates the next when that has ended."""
+"""The reader of a hybrid source: runs the reader of the current source, and creates the next one at its end."""
 
 from __future__ import annotations
 
@@ -22,62 +22,62 @@ T = TypeVar("T")
 
 
 class HybridReader(SourceReader[T]):
-    """Reads the splits of one source after the other. It does not know where the chain is until it gets a split."""
+    """Read the splits of one source after the other. The first split shows which source is current."""
 
     def __init__(self, context: ReaderContext, sources: Sequence[Source[T] | None]) -> None:
-        """`sources`: those of the chain, None for each that a factory makes."""
+        """`sources`: those of the chain, None for a source that a factory creates."""
         self._context = context
         self._sources = sources
         self._index = -1
         self._source: Source[T] | None = None
-        """The current one, if a factory has made it."""
+        """The current source, if a factory created it."""
         self._current: SourceReader[T] | None = None
         self._later: deque[HybridSplit] = deque()
-        """Splits that wait until the current source has ended, and ends of sources."""
+        """Splits of later sources, and ends of sources."""
         self._started = False
-        self._asked = False
-        self._asks = False
-        """Whether the current reader asks for splits itself."""
+        self._has_requested = False
+        self._requests_itself = False
+        """Whether the current reader requests splits itself."""
         self._no_more = False
 
     def start(self) -> None:
-        """Start the reader of the restored splits, or ask which source is being read."""
+        """Start the reader of the restored splits, or request the current source."""
         self._started = True
         if self._current is None:
-            self._go_on()
+            self._continue()
         else:
             self._current.start()
 
     def poll(self, max_records: int) -> Records | Nothing | EndOfInput:
-        """Read from the current source, and go on with the next one at its end."""
+        """Read from the current source, and continue with the next one at its end."""
         while self._current is not None:
             step = self._current.poll(max_records)
             if isinstance(step, Records):
                 return Records(f"{self._index}-{step.split_id}", step.values, step.timestamps, step.split_finished)
             if isinstance(step, Nothing):
-                if step.retry_at_ms is None or not self._asks:
-                    # The answer tells one that is assigned splits without asking that there are no more.
+                if step.retry_at_ms is None or not self._requests_itself:
+                    # A reader that does not request splits learns its end from the answer.
                     self._request()
                 return step
             self._release()
-            self._go_on()
+            self._continue()
         return END_OF_INPUT if self._no_more else Nothing()
 
     def add_splits(self, splits: Sequence[HybridSplit]) -> None:
-        """Pass splits of the current source on to its reader, and keep those of sources after it."""
+        """Pass splits of the current source to its reader, and store those of later sources."""
         if any(split.answers for split in splits):
-            self._asked = False
+            self._has_requested = False
         self._later.extend(splits)
-        self._take()
+        self._distribute()
 
     def no_more_splits(self) -> None:
         """End after the last source."""
         self._no_more = True
-        self._asked = False
-        self._take()
+        self._has_requested = False
+        self._distribute()
 
     def interleaves(self, split: HybridSplit) -> bool:
-        """As the reader of its source does."""
+        """Return the answer of the current source's reader."""
         if split.split is None or split.index != self._index or self._current is None:
             return False
         return self._current.interleaves(split.split)
@@ -88,10 +88,10 @@ class HybridReader(SourceReader[T]):
             self._current.prepare_snapshot(checkpoint_id)
 
     def snapshot_state(self) -> list[HybridSplit]:
-        """Return the splits still to be read. An end is told again after a restart."""
+        """Return the splits to read. The enumerator signals ends again after a restart."""
         splits = [] if self._current is None else self._current.snapshot_state()
-        mine = [HybridSplit(self._index, split, self._source) for split in splits]
-        return mine + [
+        current = [HybridSplit(self._index, split, self._source) for split in splits]
+        return current + [
             HybridSplit(later.index, later.split, later.source) for later in self._later if later.split is not None
         ]
 
@@ -109,14 +109,14 @@ class HybridReader(SourceReader[T]):
         """Close the current reader."""
         self._release()
 
-    def _go_on(self) -> None:
-        """There is no current reader: begin with what waits, or ask."""
-        self._take()
+    def _continue(self) -> None:
+        """Start with the waiting splits, or request one: there is no current reader."""
+        self._distribute()
         if self._current is None and not self._no_more:
             self._request()
 
-    def _take(self) -> None:
-        """Give the current reader what is for it; create one if there is none."""
+    def _distribute(self) -> None:
+        """Pass waiting splits to the current reader; create one if there is none."""
         while self._later:
             split = self._later[0]
             if split.split is None:
@@ -141,29 +141,29 @@ class HybridReader(SourceReader[T]):
 
     def _create(self, first: HybridSplit) -> None:
         source = first.source or self._sources[first.index]
-        assert source is not None, "a source that a factory has made comes with its splits"
+        assert source is not None, "splits contain the source that a factory created"
         self._index, self._source = first.index, first.source
-        self._asks = False
-        mine: list[Any] = []
+        self._requests_itself = False
+        current: list[Any] = []
         later: deque[HybridSplit] = deque()
         for split in self._later:
             if split.split is not None and split.index == first.index:
-                mine.append(split.split)
+                current.append(split.split)
             else:
                 later.append(split)
         self._later = later
-        self._current = source.create_reader(_ContextOfOne(self._context, self._asked_by_current))
-        self._current.add_splits(mine)
+        self._current = source.create_reader(_CurrentReaderContext(self._context, self._request_for_current))
+        self._current.add_splits(current)
         if self._started:
             self._current.start()
 
     def _request(self) -> None:
-        if not self._asked and not self._no_more:
-            self._asked = True
+        if not self._has_requested and not self._no_more:
+            self._has_requested = True
             self._context.request_split()
 
-    def _asked_by_current(self) -> None:
-        self._asks = True
+    def _request_for_current(self) -> None:
+        self._requests_itself = True
         self._request()
 
     def _release(self) -> None:
@@ -172,7 +172,7 @@ class HybridReader(SourceReader[T]):
             current.close()
 
 
-class _ContextOfOne:
+class _CurrentReaderContext:
     """The ReaderContext of the reader of one source."""
 
     def __init__(self, context: ReaderContext, request: Callable[[], None]) -> None:

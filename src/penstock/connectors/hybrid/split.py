@@ -1,4 +1,4 @@
-"""What goes from the enumerator of a hybrid source to its readers, and is stored."""
+"""Splits and state of a hybrid source."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from penstock.common.stored import stored_as
 class HybridSplit(msgspec.Struct, frozen=True):
     """A split of the source at `index`. `split` None: that source has no more splits for this subtask.
 
-    `source` is the source itself if a factory has made it, which readers could not do. `answers`: whether this is the
-    answer to a request, after which the reader may send the next one. `subtask`: to which it was assigned.
+    `source`: the source if a factory created it, which readers cannot do. `answers`: whether this answers a request, so
+    that the reader may send the next one. `subtask`: the subtask to which it was assigned.
     """
 
     index: int
@@ -26,13 +26,13 @@ class HybridSplit(msgspec.Struct, frozen=True):
 
     @property
     def split_id(self) -> str:
-        """`<index>-<id within the source>`."""
+        """Return `<index>-<id within the source>`."""
         return f"{self.index}-{f'end-{self.subtask}' if self.split is None else self.split.split_id}"
 
 
 @stored_as("hybrid-enumerator")
 class HybridState(msgspec.Struct, frozen=True):
-    """Where the enumerator is: the source at `index`, itself if a factory has made it, the state of its enumerator."""
+    """Position of the enumerator: index of the source, the source if a factory created it, its enumerator's state."""
 
     index: int
     source: Source[Any] | None

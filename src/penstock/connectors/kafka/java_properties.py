@@ -1,4 +1,4 @@
-"""Properties of clients in Java whose meaning librdkafka has under other names: how PyFlink's users authenticate."""
+"""Java's names for client properties that librdkafka has under other names, as PyFlink's users write them."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _RENAMED = {
     "ssl.keystore.certificate.chain": ("ssl.certificate.pem",),
     "ssl.keystore.key": ("ssl.key.pem",),
 }
-_WITHOUT_MEANING = {
+_IGNORED = {
     "key.deserializer", "value.deserializer", "key.serializer", "value.serializer",
     "ssl.truststore.type", "ssl.truststore.password", "ssl.keystore.type",
 }  # fmt: skip
 
 
-def as_of_librdkafka(properties: dict[str, str]) -> dict[str, str]:
-    """The same settings by librdkafka's names. Raises ValueError for those that it has no equal of."""
+def to_librdkafka(properties: dict[str, str]) -> dict[str, str]:
+    """Return the settings by librdkafka's names. Raise ValueError for settings without an equivalent."""
     renamed: dict[str, str] = {}
     for key, value in properties.items():
         if key == _JAAS:
@@ -29,22 +29,22 @@ def as_of_librdkafka(properties: dict[str, str]) -> dict[str, str]:
             renamed |= {"ssl.certificate.location": value, "ssl.key.location": value}
         elif key == "ssl.truststore.location" and properties.get("ssl.truststore.type", "").upper() != "PEM":
             raise ValueError(
-                "ssl.truststore.location is a file of clients in Java (JKS): export its certificates (keytool -list "
-                "-rfc), and set ssl.ca.location to the file with them, or set ssl.truststore.type to PEM if it is one"
+                "ssl.truststore.location must be a PEM file, got a JKS file: export its certificates (keytool -list "
+                "-rfc) and set ssl.ca.location to that file. If it is a PEM file, set ssl.truststore.type to PEM"
             )
         elif key == "ssl.endpoint.identification.algorithm":
             renamed[key] = value or "none"
-        elif key not in _WITHOUT_MEANING:
+        elif key not in _IGNORED:
             renamed |= dict.fromkeys(_RENAMED.get(key, (key,)), value)
     return renamed
 
 
 def _credentials(jaas: str) -> dict[str, str]:
-    """User and password of a login module. They are in no message: what can't be read may be one of them."""
+    """Return user and password of a login module. Messages omit the value, which may contain a password."""
     found = {name: quoted or single or bare for name, quoted, single, bare in _OPTION.findall(jaas)}
     if not any(module in jaas for module in _MODULES) or found.keys() != {"username", "password"}:
         raise ValueError(
-            f"{_JAAS} must name {' or '.join(_MODULES)}, with username and password. For other mechanisms there are "
-            "librdkafka's properties; for these, also sasl.username and sasl.password"
+            f"{_JAAS} must name {' or '.join(_MODULES)}, with username and password. For other mechanisms, set "
+            "librdkafka's properties (for these: sasl.username and sasl.password)"
         )
     return {f"sasl.{name}": re.sub(r"\\(.)", r"\1", value) for name, value in found.items()}

@@ -26,7 +26,7 @@ class KafkaTopicPartition(msgspec.Struct, frozen=True, order=True):
 
 @stored_as("kafka-split")
 class KafkaPartitionSplit(msgspec.Struct, frozen=True):
-    """A partition, the offset of the next record to be read, and of the first not to be read (None: no end)."""
+    """A partition, the offset of the next record to read, and of the first record not to read (None: no end)."""
 
     topic: str
     partition: int
@@ -35,22 +35,22 @@ class KafkaPartitionSplit(msgspec.Struct, frozen=True):
 
     @property
     def split_id(self) -> str:
-        """Topic and partition."""
+        """Return topic and partition."""
         return f"{self.topic}-{self.partition}"
 
     @property
     def topic_partition(self) -> KafkaTopicPartition:
-        """Which partition this is."""
+        """Return the partition."""
         return KafkaTopicPartition(self.topic, self.partition)
 
     @property
     def is_finished(self) -> bool:
-        """Whether nothing is left to be read."""
+        """Return whether no records are left to read."""
         return self.stopping_offset is not None and self.offset >= self.stopping_offset
 
 
 def owner_of(partition: KafkaTopicPartition, parallelism: int) -> int:
-    """The subtask that reads a partition. Those of a topic are spread, from a subtask that depends on its name.
+    """Return the subtask that reads a partition. The name of a topic selects the subtask of its first partition.
 
     Source: Flink, KafkaSourceEnumerator.getSplitOwner.
     """

@@ -1,4 +1,4 @@
-"""How PostgreSQL is reached: the client library, psycopg, and a database, whose password is not shown."""
+"""The client library psycopg, and connections to a database, whose password is never shown."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ _JDBC = "jdbc:"
 _SCHEMES = ("postgresql://", "postgres://")
 _HIDDEN = "***"
 _CONNECT_TIMEOUT_S = "30"
-_GONE_AFTER = {
+_KEEPALIVES = {
     "keepalives_idle": "30", "keepalives_interval": "10", "keepalives_count": "3", "tcp_user_timeout": "60000",
 }  # fmt: skip
-"""Seconds, and milliseconds. A server whose machine has vanished would be waited for by the system's two hours."""
+"""Seconds, except tcp_user_timeout in ms. By default the system detects a vanished server only after two hours."""
 _LASTING = ("28", "3D", "42", "0A")
 """Classes of SQLSTATE that another try does not change: authorization, unknown database, access rules, features."""
-UNREADABLE_REMEDY = "Correct it, leave the column out of `columns`, or read a view that casts it to text"
-_NOT_LET_IN = ("authentication failed", "no password supplied", "no pg_hba.conf entry")
+UNREADABLE_REMEDY = "Correct it, omit the column from `columns`, or read a view that casts it to text"
+_LOGIN_ERRORS = ("authentication failed", "no password supplied", "no pg_hba.conf entry")
 
 
 class PostgresError(JobError):
-    """PostgreSQL could not be reached, or has refused a statement."""
+    """PostgreSQL could not be reached, or refused a statement."""
 
 
 class TransientPostgresError(PostgresError, TransientError):
-    """Another try may succeed: a connection that was lost, a deadlock, a server that starts or stops."""
+    """An error after which another try may succeed: a lost connection, a deadlock, a server that starts or stops."""
 
 
 def psycopg() -> ModuleType:
-    """The package. Raises ConfigurationError if it is not installed."""
+    """Return the package. Raise ConfigurationError if it is not installed."""
     return package_of(POSTGRES, "the PostgreSQL connector needs psycopg", "psycopg", "psycopg.sql")
 
 
 class Database(msgspec.Struct, frozen=True, repr_omit_defaults=True):
-    """A database and who connects to it. Its text says where it is, and nothing of the user's password.
+    """A database and the user who connects. Its text has the address without the password.
 
-    `url`: `postgresql://host:port/database?sslmode=require`, or libpq's form `host=… dbname=…`. What it does not say,
-    libpq takes from the environment, a password file or a service file of the process that connects.
+    `url`: `postgresql://host:port/database?sslmode=require`, or libpq's form `host=… dbname=…`. libpq takes other
+    settings from the environment, a password file or a service file of the process that connects.
     """
 
     url: str
@@ -54,12 +54,12 @@ class Database(msgspec.Struct, frozen=True, repr_omit_defaults=True):
 
     def __str__(self) -> str:
         known = self._settings()
-        # With an @ in the password that is not written %40, libpq takes the rest of it for the host.
+        # If the password contains an @ that is not written %40, libpq parses the rest of it as the host.
         host, port = known.get("host", "localhost").rpartition("@")[2], known.get("port", "5432")
         return f"{host}:{port}/{known.get('dbname', '')}".rstrip("/")
 
     def connect(self, application_name: str, **settings: str) -> Any:
-        """A connection in autocommit. Raises PostgresError. `settings`: libpq's, weaker than those of the url."""
+        """Return a connection in autocommit. `settings`: libpq's; the url overrides them. Raise PostgresError."""
         package = psycopg()
         try:
             return package.connect(autocommit=True, **self._parameters(application_name, settings))
@@ -67,7 +67,7 @@ class Database(msgspec.Struct, frozen=True, repr_omit_defaults=True):
             raise self._unreachable(error) from None
 
     async def connect_async(self, application_name: str) -> Any:
-        """The same for an event loop."""
+        """Return a connection for an event loop."""
         package = psycopg()
         try:
             return await package.AsyncConnection.connect(autocommit=True, **self._parameters(application_name, {}))
@@ -75,14 +75,14 @@ class Database(msgspec.Struct, frozen=True, repr_omit_defaults=True):
             raise self._unreachable(error) from None
 
     def hide(self, text: str) -> str:
-        """The text without the password, should it be in there."""
+        """Return the text without the password."""
         password = self._settings().get("password")
         return text.replace(password, _HIDDEN) if password else text
 
     def _unreachable(self, error: Exception) -> PostgresError:
-        text = f"no connection to PostgreSQL at {self}: {self.hide(str(error)).rstrip()}"
-        # There is no SQLSTATE before there is a connection: a server that speaks another language is tried again.
-        if any(said in text for said in _NOT_LET_IN):
+        text = f"cannot connect to PostgreSQL at {self}: {self.hide(str(error)).rstrip()}"
+        # Without a connection there is no SQLSTATE: for a server in another language, this error counts as transient.
+        if any(message in text for message in _LOGIN_ERRORS):
             return PostgresError(
                 f"{text}. Check user and password: the arguments user_name and password, or postgresql://user:password@host"
             )
@@ -90,7 +90,7 @@ class Database(msgspec.Struct, frozen=True, repr_omit_defaults=True):
 
     def _parameters(self, application_name: str, settings: dict[str, str]) -> dict[str, str]:
         defaults = {
-            "connect_timeout": _CONNECT_TIMEOUT_S, "application_name": application_name, **_GONE_AFTER, **settings
+            "connect_timeout": _CONNECT_TIMEOUT_S, "application_name": application_name, **_KEEPALIVES, **settings
         }  # fmt: skip
         return {**defaults, **self._settings()}
 
@@ -100,12 +100,12 @@ class Database(msgspec.Struct, frozen=True, repr_omit_defaults=True):
         try:
             known = {name: str(value) for name, value in package.conninfo.conninfo_to_dict(url).items()}
         except package.Error:
-            # What it says contains parts of the url, and these may be of the password.
+            # The message of the error contains parts of the url, possibly of the password.
             raise ConfigurationError(
-                "the url of PostgreSQL can't be read: it is like postgresql://host:5432/database, special characters "
-                "in user and password as %XX. It is not shown, since it may hold a password"
+                "cannot read the url of PostgreSQL: expected one like postgresql://host:5432/database, with special "
+                "characters in user and password as %XX. It is not shown, because it may contain a password"
             ) from None
-        # JDBC's parameters of the same meaning.
+        # JDBC's parameters with the same meaning.
         if "user" not in known and self.user_name is not None:
             known["user"] = self.user_name
         if self.password is not None:
@@ -114,20 +114,19 @@ class Database(msgspec.Struct, frozen=True, repr_omit_defaults=True):
 
 
 def checked_url(url: Any) -> str:
-    """Raises TypeError or ValueError if this is no address of PostgreSQL; does not show it."""
+    """Raise TypeError or ValueError if this is not an address of PostgreSQL, without showing it."""
     if not isinstance(url, str):
-        raise TypeError(f"the url of a database is a str, got a {type(url).__name__}")
+        raise TypeError(f"the url of a database must be a str, got a {type(url).__name__}")
     plain = url.removeprefix(_JDBC)
     if "://" in plain and not plain.startswith(_SCHEMES):
         scheme = plain.partition("://")[0]
         raise ValueError(
-            f"penstock speaks to PostgreSQL: the url begins with postgresql://, got one with {scheme}://. "
-            "Other databases: SqlSource and SqlSink"
+            f"the url must begin with postgresql://, got {scheme}://. For other databases use SqlSource and SqlSink"
         )
     if url.startswith(_JDBC) and not plain.startswith(_SCHEMES):
         raise ValueError(
-            "penstock speaks to PostgreSQL: the url begins with jdbc:postgresql://, got another database. "
-            "Those: SqlSource and SqlSink"
+            "the url must begin with jdbc:postgresql://, got another database. "
+            "For other databases use SqlSource and SqlSink"
         )
     return url
 
@@ -140,9 +139,9 @@ def translated(error: Any, text: str) -> PostgresError:
 
 
 def unreadable_value(cursor: Any) -> str | None:
-    """Describe the first value in a cursor's last result that psycopg cannot make a value of; None: there is none.
+    """Describe the first value in a cursor's last result that psycopg cannot convert, or return None.
 
-    Errors of psycopg name no column. `infinity` in a timestamp, for example, has no value in Python.
+    Errors of psycopg do not name the column. `infinity` in a timestamp, for example, has no value in Python.
     """
     package, result = psycopg(), cursor.pgresult
     if result is None or result.status != package.pq.ExecStatus.TUPLES_OK:
@@ -168,14 +167,14 @@ def _shown(value: bytes | None) -> str:
 
 
 def quoted(name: str) -> str:
-    """A name, in SQL that is given parameters. Raises ValueError if it is empty."""
+    """Return a name for SQL with parameters. Raise ValueError if it is empty."""
     if not name:
-        raise ValueError("names of tables and columns are not empty")
+        raise ValueError("names of tables and columns must not be empty")
     text: str = psycopg().sql.Identifier(name).as_string(None)
-    # Percent signs stand for parameters there.
+    # Percent signs mark parameters there.
     return text.replace("%", "%%")
 
 
 def quoted_table(name: str) -> str:
-    """The name of a table as SQL; there may be a schema and a dot before it."""
+    """Return the name of a table as SQL; it may begin with a schema and a dot."""
     return ".".join(map(quoted, name.split(".")))

@@ -1,4 +1,4 @@
-"""How Redis is reached: the client library, redis-py, and a server, whose password is not shown."""
+"""The client library redis-py, and connections to a server, whose password is never shown."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ _SCHEMES = ("redis://", "rediss://", "unix://")
 _HIDDEN = "***"
 _CONNECT_S = 10.0
 _ANSWER_S = 30.0
-"""How long an answer is waited for: a server that does not answer is away."""
-_OF_A_CLUSTER = (
-    "This is a server of a Redis Cluster, which the connector does not speak to: all keys must be on one server"
+"""The longest wait for an answer: after it the server counts as unavailable."""
+_NO_CLUSTER_SUPPORT = (
+    "This is a server of a Redis Cluster, which the connector does not support: all keys must be on one server"
 )
-_FULL = "The server has come to its maxmemory: raise it, or delete something"
+_FULL = "The server has reached its maxmemory: increase it, or delete keys"
 _ADVICE = {
     "AuthenticationError": "Check user and password: the arguments user_name and password, or redis://user:password@host",
-    "NoPermissionError": "Allow it to the user by ACL SETUSER",
+    "NoPermissionError": "Grant it to the user with ACL SETUSER",
     "OutOfMemoryError": _FULL,
     "OOM": _FULL,
-    "AskError": _OF_A_CLUSTER,
-    "MovedError": _OF_A_CLUSTER,
-    "ClusterCrossSlotError": _OF_A_CLUSTER,
-    "WRONGTYPE": "Another program has made this key with another type: `TYPE <key>` says which. Delete or rename it, "
-    "or take another key",
+    "AskError": _NO_CLUSTER_SUPPORT,
+    "MovedError": _NO_CLUSTER_SUPPORT,
+    "ClusterCrossSlotError": _NO_CLUSTER_SUPPORT,
+    "WRONGTYPE": "Another program created this key with another type: `TYPE <key>` shows it. Delete or rename it, "
+    "or use another key",
 }
-"""redis-py's error, or how the answer begins -> what to do."""
+"""By redis-py's class of the error, or by the first word of the answer: what to do."""
 _TRANSIENT = (
     "BusyLoadingError",
     "ClusterDownError",
@@ -49,22 +49,22 @@ _TRANSIENT = (
 
 
 class RedisError(JobError):
-    """Redis could not be reached, or has refused a command."""
+    """Redis could not be reached, or refused a command."""
 
 
 class TransientRedisError(RedisError, TransientError):
-    """Another try may succeed: a connection that was lost, a server that starts or stops."""
+    """An error after which another try may succeed: a lost connection, a server that starts or stops."""
 
 
 def redis() -> ModuleType:
-    """The package. Raises ConfigurationError if it is not installed."""
+    """Return the package. Raise ConfigurationError if it is not installed."""
     return package_of(REDIS, "the Redis connector needs redis-py", "redis", "redis.backoff")
 
 
 class RedisServer(msgspec.Struct, frozen=True, repr_omit_defaults=True):
-    """A database of a server, and who connects to it. Its text says where it is, and nothing of the user's password.
+    """A database of a server, and the user who connects. Its text has the address without the password.
 
-    `url`: `redis://host:port/database`, by TLS `rediss://…`, or `unix:///path?db=0`.
+    `url`: `redis://host:port/database`, with TLS `rediss://…`, or `unix:///path?db=0`.
     """
 
     url: str
@@ -81,7 +81,7 @@ class RedisServer(msgspec.Struct, frozen=True, repr_omit_defaults=True):
         return f"{known.get('host', 'localhost')}:{known.get('port', 6379)}/{known.get('db', 0)}"
 
     def connect(self) -> Any:
-        """A client (`redis.Redis`) with a connection, which is made already. Raises RedisError."""
+        """Return a client (`redis.Redis`) that is connected. Raise RedisError."""
         package = redis()
         retry = package.retry.Retry(package.backoff.NoBackoff(), 0)
         client = package.Redis.from_pool(package.ConnectionPool(**self._settings(), retry=retry))
@@ -94,7 +94,7 @@ class RedisServer(msgspec.Struct, frozen=True, repr_omit_defaults=True):
 
     @contextlib.contextmanager
     def session(self, what: str = "") -> Iterator[Any]:
-        """A client for as long as a block runs; what redis-py raises there becomes a RedisError."""
+        """Provide a client for a block. Errors of redis-py in the block become RedisErrors."""
         client = self.connect()
         try:
             yield client
@@ -111,7 +111,7 @@ class RedisServer(msgspec.Struct, frozen=True, repr_omit_defaults=True):
         return self._error(str(error), type(error).__name__, what, is_lost)
 
     def refused(self, answer: str, what: str) -> RedisError:
-        """Return the error for an answer of the server that a script passed on. It starts with a word for its kind."""
+        """Return the error for a refusal that a script returned. It starts with a word for its kind."""
         return self._error(answer, answer.split(" ", 1)[0].lstrip("-"), what, False)
 
     def _error(self, answer: str, kind: str, what: str, is_lost: bool) -> RedisError:
@@ -124,7 +124,7 @@ class RedisServer(msgspec.Struct, frozen=True, repr_omit_defaults=True):
         return RedisError(message)
 
     def hide(self, text: str) -> str:
-        """The text without the password, should it be in there."""
+        """Return the text without the password."""
         password = self._settings().get("password")
         return text.replace(password, _HIDDEN) if password else text
 
@@ -132,47 +132,45 @@ class RedisServer(msgspec.Struct, frozen=True, repr_omit_defaults=True):
         try:
             known: dict[str, Any] = redis().connection.parse_url(self.url)
             if "@" in self.url and not {"username", "password"} & known.keys():
-                raise ValueError("a / or # in the password ends the host before it has begun")
+                raise ValueError("the password contains / or #, which end the host")
         except ValueError:
-            # What it says contains parts of the url, and these may be of the password.
+            # The message of the error contains parts of the url, possibly of the password.
             raise ConfigurationError(
-                "the url of Redis can't be read: it is like redis://host:6379/0, special characters in user and "
-                "password as %XX. It is not shown, since it may hold a password"
+                "cannot read the url of Redis: expected one like redis://host:6379/0, with special characters in "
+                "user and password as %XX. It is not shown, because it may contain a password"
             ) from None
         known = {"socket_connect_timeout": _CONNECT_S, "socket_timeout": _ANSWER_S, **known}
         if self.user_name is not None:
             known["username"] = self.user_name
         if self.password is not None:
             known["password"] = self.password
-        # The protocol decides which types answers have, and with "decode_responses" keys would have to be text.
+        # The protocol determines the types of answers, and with "decode_responses" keys would have to be text.
         return {**known, "protocol": 2, "decode_responses": False}
 
 
 def checked_url(url: Any) -> str:
-    """Raises TypeError or ValueError if this is no address of Redis; does not show it."""
+    """Raise TypeError or ValueError if this is not an address of Redis, without showing it."""
     if not isinstance(url, str):
-        raise TypeError(f"the url of Redis is a str, got a {type(url).__name__}")
+        raise TypeError(f"the url of Redis must be a str, got a {type(url).__name__}")
     if not url.startswith(_SCHEMES):
         scheme = url.partition("://")[0] if "://" in url else ""
         got = f"one with {scheme}://" if scheme else "one without a scheme"
-        raise ValueError(f"the url of Redis begins with redis://, rediss:// (TLS) or unix://, got {got}")
+        raise ValueError(f"the url of Redis must begin with redis://, rediss:// (TLS) or unix://, got {got}")
     return url
 
-
-# A connection that is made when it is needed, and made again after it was lost.
 
 T = TypeVar("T")
 
 
 class RedisConnection:
-    """A client of redis-py for one thread at a time."""
+    """A client of redis-py for one thread at a time. It connects when needed, and again after a lost connection."""
 
     def __init__(self, server: RedisServer) -> None:
         self._server = server
         self._client: Any = None
 
     def call(self, call: Callable[[Any], T]) -> T:
-        """Return the result of a call that takes a client. Raise RedisError in the place of redis-py's errors."""
+        """Return the result of a call that takes a client. Raise RedisError instead of redis-py's errors."""
         if self._client is None:
             self._client = self._server.connect()
         try:
@@ -184,7 +182,10 @@ class RedisConnection:
             raise failed from None
 
     def pipelined(self, commands: Iterable[Sequence[Any]]) -> list[Any]:
-        """The answers to commands that are sent together, in order; one that is refused has an exception for it."""
+        """Return the answers to commands that are sent together, in order.
+
+        The answer to a refused one is an exception.
+        """
 
         def send(client: Any) -> list[Any]:
             pipeline = client.pipeline(transaction=False)
@@ -196,7 +197,7 @@ class RedisConnection:
         return self.call(send)
 
     def close(self) -> None:
-        """Leave the server."""
+        """Close the connection."""
         client, self._client = self._client, None
         if client is not None:
             client.close()

@@ -1,4 +1,4 @@
-"""How any database is reached: SQLAlchemy, and a database whose password is not shown."""
+"""Connections to any database by SQLAlchemy. The password is never shown."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from penstock.common.doors.extras import SQL, package_of
 from penstock.common.errors import ConfigurationError, JobError
 from penstock.connectors.base.retries import TransientError
 
-OF_VALUES = (OverflowError, ValueError, TypeError, ArithmeticError)
-"""What drivers and SQLAlchemy's types raise, beside SQLAlchemy's errors, for a value that they cannot convert."""
+VALUE_ERRORS = (OverflowError, ValueError, TypeError, ArithmeticError)
+"""Errors of drivers and of SQLAlchemy's types for a value that they cannot convert, apart from SQLAlchemy's own."""
 _HIDDEN = "***"
-_PASSING_OF_SQLITE = (5, 6, 10, 13, 14, 15)
-"""Busy, locked, I/O error, full, cannot open, protocol. A statement that is wrong is an OperationalError, too."""
+_TRANSIENT_OF_SQLITE = (5, 6, 10, 13, 14, 15)
+"""Busy, locked, I/O error, full, cannot open, protocol. A wrong statement is also an OperationalError."""
 _DRIVERS = {"mysql": "mysql+pymysql", "mariadb": "mariadb+pymysql", "oracle": "oracle+oracledb"}
-"""By a dialect, how one of its usual drivers is named in a url."""
+"""By dialect: the url of one of its usual drivers."""
 
 
 class SqlError(JobError):
-    """A database could not be reached, or has refused a statement."""
+    """A database could not be reached, or refused a statement."""
 
 
 class TransientSqlError(SqlError, TransientError):
-    """Another try may succeed: a connection that was lost, a database that is locked."""
+    """An error after which another try may succeed: a lost connection, a locked database."""
 
 
 def sqlalchemy() -> ModuleType:
-    """The package. Raises ConfigurationError if it is not installed."""
+    """Return the package. Raise ConfigurationError if it is not installed."""
     return package_of(SQL, "the SQL connector needs SQLAlchemy", "sqlalchemy")
 
 
@@ -47,28 +47,28 @@ class SqlDatabase(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         url = self._url()
-        # An @ in a password that is not written %40 makes the rest of it a part of the host.
+        # If the password contains an @ that is not written %40, the rest of it becomes a part of the host.
         host = (url.host or "").rpartition("@")[2] + (f":{url.port}" if url.port else "")
         return f"{url.get_backend_name()}://{host}/{url.database or ''}"
 
     def engine(self) -> Any:
-        """An engine without a pool.
+        """Return an engine without a pool.
 
-        Raises ConfigurationError if the dialect or its driver is not there, SqlError if a file of SQLite's is not.
+        Raise ConfigurationError if the dialect or its driver is missing, SqlError if a file of SQLite is missing.
         """
         package, url = sqlalchemy(), self._url()
         _check_file(url)
         try:
             return package.create_engine(url, poolclass=package.pool.NullPool, hide_parameters=True)
         except package.exc.NoSuchModuleError as error:
-            raise ConfigurationError(f"SQLAlchemy has no such dialect: {error}") from None
+            raise ConfigurationError(f"SQLAlchemy does not know the dialect: {error}") from None
         except ImportError as error:
             named = _DRIVERS.get(url.drivername)
-            advice = f". A url that names no driver means this one: name yours, as in {named}://…" if named else ""
+            advice = f". It is the default of urls without a driver: name yours, as in {named}://…" if named else ""
             raise ConfigurationError(f"{self} needs a driver that is not installed: {error}{advice}") from None
 
     def table(self, name: str) -> Any:
-        """A table with its columns, as the database has it. Raises SqlError."""
+        """Return a table with the columns that the database has. Raise SqlError."""
         package = sqlalchemy()
         schema, _, plain = name.rpartition(".")
         try:
@@ -86,14 +86,14 @@ class SqlDatabase(msgspec.Struct, frozen=True):
         if isinstance(orig := getattr(error, "orig", None), sqlite3.Error):
             # Texts that are not UTF-8 have no code.
             code = getattr(orig, "sqlite_errorcode", 0) & 0xFF
-            return (TransientSqlError if code in _PASSING_OF_SQLITE else SqlError)(text)
-        passing = (package.exc.OperationalError, package.exc.InterfaceError, package.exc.TimeoutError)
-        if isinstance(error, passing) or getattr(error, "connection_invalidated", False):
+            return (TransientSqlError if code in _TRANSIENT_OF_SQLITE else SqlError)(text)
+        transient = (package.exc.OperationalError, package.exc.InterfaceError, package.exc.TimeoutError)
+        if isinstance(error, transient) or getattr(error, "connection_invalidated", False):
             return TransientSqlError(text)
         return SqlError(text)
 
     def hide(self, text: str) -> str:
-        """The text without the password, should it be in there."""
+        """Return the text without the password."""
         password = self._url().password
         return text.replace(str(password), _HIDDEN) if password else text
 
@@ -103,8 +103,8 @@ class SqlDatabase(msgspec.Struct, frozen=True):
             url = package.make_url(self.url)
         except (package.exc.ArgumentError, ValueError):
             raise ConfigurationError(
-                "the url of the database can't be read: it is like mysql+pymysql://host:3306/database, special "
-                "characters in user and password as %XX. It is not shown, since it may hold a password"
+                "cannot read the url of the database: expected one like mysql+pymysql://host:3306/database, with "
+                "special characters in user and password as %XX. It is not shown, because it may contain a password"
             ) from None
         if self.user_name is not None:
             url = url.set(username=self.user_name)
@@ -112,19 +112,21 @@ class SqlDatabase(msgspec.Struct, frozen=True):
 
 
 def _check_file(url: Any) -> None:
-    """SQLite makes an empty file of any name that is misspelt, and has no table there then."""
+    """Raise SqlError for a missing file. SQLite would create an empty one, for example for a misspelled name."""
     file = url.database or ":memory:"
     # `file:` has options of SQLite's own, which may name a database in memory.
     if url.get_backend_name() != "sqlite" or file == ":memory:" or file.startswith("file:"):
         return
     if not Path(file).exists():
-        raise SqlError(f"there is no file {Path(file).absolute()}: a database of SQLite with its tables must be there")
+        raise SqlError(
+            f"the file {Path(file).absolute()} does not exist: create the SQLite database with its tables first"
+        )
 
 
 def checked_column(table: Any, name: str) -> Any:
-    """A column of the table. Raises ConfigurationError if it has none of this name."""
+    """Return a column of the table. Raise ConfigurationError if it is missing."""
     if name not in table.columns:
         raise ConfigurationError(
-            f"the table {table.fullname} has no column {name!r}: it has {list(table.columns.keys())}"
+            f"the table {table.fullname} lacks the column {name!r}: it has {list(table.columns.keys())}"
         )
     return table.columns[name]

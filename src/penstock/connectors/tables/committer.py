@@ -1,4 +1,4 @@
-"""Adds files to a table, exactly once."""
+"""Add files to a table, exactly once."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ _TRIES = 10
 
 
 class TableChangedError(JobError):
-    """Somebody has changed the table since it was loaded, in a way that what is to be added may be there now."""
+    """The table has changed since it was loaded, and may contain the files already."""
 
 
 class TableCommitter(Committer):
-    """Publishes files, then adds all of them in one commit of the table, together with marks.
+    """Publish files, then add all of them in one commit of the table, together with marks.
 
-    A file is in the table, or was, if the mark of its writer has its number or a greater one: files of a writer are
-    committed in order. So a commit is repeated without an effect, also when the table was compacted since.
+    A file is in the table, or was, if the mark of its writer has at least its number, because files of a writer are
+    committed in order. A repeated commit therefore has no effect, also after a compaction of the table.
     """
 
     @abstractmethod
     def base_path(self) -> str:
-        """Below which the files are. Asked when there is something to commit or abort, and once."""
+        """Return the base path of the files. Called once, for the first commit or abort."""
 
     @abstractmethod
     def load(self) -> Any:
-        """The table as it is now."""
+        """Return the present table."""
 
     @abstractmethod
     def mark_of(self, table: Any, writer: str) -> int | None:
-        """The greatest number of the writer's files that were added."""
+        """Return the greatest number of the writer's files that were added."""
 
     @abstractmethod
     def add(self, table: Any, files: Sequence[TableFile], marks: dict[str, int]) -> None:
-        """Add files in one commit, and set marks. Raises TableChangedError if it has to be looked at again."""
+        """Add files in one commit, and set marks. Raise TableChangedError if the marks must be checked again."""
 
     def commit(self, committables: Sequence[TableFile]) -> None:
         if not committables:
@@ -59,7 +59,7 @@ class TableCommitter(Committer):
                 return self.add(table, new, numbers)
             except TableChangedError as error:
                 last = error
-        raise JobError(f"others have changed the table each time that files were to be added, {_TRIES} times: {last}")
+        raise JobError(f"cannot add files: other writers changed the table in each of {_TRIES} tries: {last}")
 
     def abort(self, committables: Sequence[TableFile]) -> None:
         if committables:
@@ -67,7 +67,7 @@ class TableCommitter(Committer):
 
     @cached_property
     def files(self) -> FileCommitter:
-        """Gives files their final names."""
+        """Return the committer that renames files to their final names."""
         return FileCommitter(self._path)
 
     @cached_property
@@ -75,11 +75,11 @@ class TableCommitter(Committer):
         return self.base_path()
 
     def relative(self, one: TableFile) -> str:
-        """The path of a file below the base path."""
+        """Return the path of a file below the base path."""
         return posixpath.relpath(one.file.final_path, self._path.rstrip("/"))
 
     def opened(self, one: TableFile) -> Any:
-        """The file, to be read."""
+        """Open the file for reading."""
         file_system, inner = resolve_below(self._path, one.file.final_path)
         return file_system.open_input_file(inner)
 

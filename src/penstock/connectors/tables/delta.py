@@ -1,4 +1,4 @@
-"""A sink that adds records to a table of Delta Lake."""
+"""A sink that adds records to a Delta Lake table."""
 
 from __future__ import annotations
 
@@ -17,40 +17,47 @@ import pyarrow
 from pyarrow import parquet
 
 from penstock.api.sink import Committer, Sink, SinkContext, SinkWriter
+from penstock.common.columns.record_columns import RecordColumns
 from penstock.common.doors.extras import DELTA, package_of
 from penstock.common.errors import ConfigurationError, JobError, ProgramError
 from penstock.common.files.file_systems import absolute
+from penstock.connectors.base.former_builder import HasFormerBuilder
 from penstock.connectors.base.options import checked_names, checked_text
 from penstock.connectors.files.formats.parquet_format import ParquetWriterFactory
-from penstock.connectors.files.sink.bucket import NOTHING, BucketAssigner, BucketContext, folder_of, partition_values
+from penstock.connectors.files.sink.bucket import (
+    NULL_FOLDER,
+    BucketAssigner,
+    BucketContext,
+    folder_of,
+    partition_values,
+)
 from penstock.connectors.files.sink.part import OutputFileConfig
 from penstock.connectors.files.sink.rolling import RollingPolicy
 from penstock.connectors.files.sink.writer import FileSinkSettings
 from penstock.connectors.files.storage import resolve
-from penstock.connectors.formats.columns import Columns
 from penstock.connectors.tables.committer import TableChangedError, TableCommitter
 from penstock.connectors.tables.record_schema import RecordType, check_columns, check_partitions, schema_of, without
 from penstock.connectors.tables.writer import TableFile, TableFileWriter
 
-# Folders of a table whose files do not have the columns by which it is partitioned: their names are the only place.
+# Folders of a table whose files do not have the partition columns: only the names of folders contain their values.
 
 _KNOWN_MAX = 1_000
 
 
 class DeltaFolders(BucketAssigner):
-    """Assigns folders by values of the columns' types. With one `2.0` among integers no one reads it."""
+    """Assign folders by values that are converted to the columns' types. Readers fail on one `2.0` among integers."""
 
     def __init__(self, columns: tuple[str, ...], record_type: RecordType) -> None:
         self._columns = columns
         self._record_type = record_type
-        # Made by the worker: whether the records have these columns is said at submission, of the table.
-        self._typed: Columns | None = None
+        # Created by the worker. The check of the records' columns is made at submission, by the table.
+        self._typed: RecordColumns | None = None
         self._known: dict[Any, str] = {}
 
     def get_bucket_id(self, element: Any, context: BucketContext) -> str:
-        """Return `column=value/…`. Raises TypeError for a record without names, or a value of another type."""
+        """Return `column=value/…`. Raise TypeError for a record without names, or a value of another type."""
         values = tuple(partition_values(element, self._columns))
-        # 1, 1.0 and True are one key.
+        # 1, 1.0 and True are equal keys of a dict.
         key = (values, tuple(map(type, values)))
         folder = self._known.get(key)
         if folder is None:
@@ -62,25 +69,23 @@ class DeltaFolders(BucketAssigner):
     def _folder_of(self, values: dict[str, Any]) -> str:
         if self._typed is None:
             others = [name for name in schema_of(self._record_type).names if name not in self._columns]
-            self._typed = Columns(without(self._record_type, others))
+            self._typed = RecordColumns(without(self._record_type, others))
         names = self._typed.names
         batch = self._typed.batch([[values[name]] for name in names])
-        own = {name: column[0].as_py() for name, column in zip(names, batch.columns, strict=True)}
-        return "/".join(folder_of(name, own[name]) for name in self._columns)
+        converted = {name: column[0].as_py() for name, column in zip(names, batch.columns, strict=True)}
+        return "/".join(folder_of(name, converted[name]) for name in self._columns)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_typed": None, "_known": {}}
 
 
-# A table of Delta Lake, as deltalake (delta-rs) has it.
-
-_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+_COLORS = re.compile(r"\x1b\[[0-9;]*m")
 _CAUSE = "↳"
 _NOT_WRITTEN = ("delta.generationExpression", "delta.identity.start", "delta.invariants")
 
 
 def deltalake() -> ModuleType:
-    """The package. Raises ConfigurationError if it is not installed."""
+    """Return the package. Raise ConfigurationError if it is not installed."""
     return package_of(
         DELTA, "tables of Delta Lake need deltalake", "deltalake", "deltalake.exceptions", "deltalake.transaction"
     )
@@ -88,13 +93,13 @@ def deltalake() -> ModuleType:
 
 def reason_of(error: BaseException) -> str:
     """Return the text of an error of deltalake, with its causes, each after an arrow, and without a stack."""
-    first, *others = _COLOURS.sub("", str(error)).splitlines() or [""]
+    first, *others = _COLORS.sub("", str(error)).splitlines() or [""]
     causes = itertools.takewhile(lambda line: line.startswith(_CAUSE), map(str.strip, others))
     return ": ".join([first, *(line.removeprefix(_CAUSE).strip() for line in causes)])
 
 
 class DeltaLakeTable(msgspec.Struct, frozen=True):
-    """Where it is. `storage_options`, which may be secrets, are not in its text."""
+    """The location of a table. Its text omits `storage_options`, which may be secrets."""
 
     uri: str
     storage_options: dict[str, str]
@@ -106,22 +111,22 @@ class DeltaLakeTable(msgspec.Struct, frozen=True):
         return f"the Delta table {self.uri}"
 
     def load(self) -> Any:
-        """The table as it is now. Raises JobError if there is none."""
+        """Return the present table. Raise JobError if it cannot be loaded."""
         package = deltalake()
         try:
             return package.DeltaTable(self.uri, storage_options=self.storage_options or None)
         except Exception as error:
-            raise JobError(f"{self} can't be loaded: {reason_of(error)}") from None
+            raise JobError(f"cannot load {self}: {reason_of(error)}") from None
 
     def create(self, schema: pyarrow.Schema, partitions: Sequence[str]) -> None:
-        """Create it, unless it is there. Raises ConfigurationError if it can't have these columns."""
+        """Create the table if it does not exist. Raise ConfigurationError if it cannot have these columns."""
         package = deltalake()
         check_partitions(partitions, schema, str(self))
         nanoseconds = [
             field.name for field in schema if pyarrow.types.is_timestamp(field.type) and field.type.unit == "ns"
         ]
         if nanoseconds:
-            raise ConfigurationError(f"{self} has timestamps in microseconds: declare {nanoseconds} so")
+            raise ConfigurationError(f"{self} has timestamps in microseconds: declare {nanoseconds} with microseconds")
         try:
             if package.DeltaTable.is_deltatable(self.uri, self.storage_options or None):
                 return
@@ -134,45 +139,43 @@ class DeltaLakeTable(msgspec.Struct, frozen=True):
                 storage_options=self.storage_options or None,
             )
         except Exception as error:
-            raise ConfigurationError(f"{self} can't be created: {reason_of(error)}") from None
+            raise ConfigurationError(f"cannot create {self}: {reason_of(error)}") from None
 
     def check(self, schema: pyarrow.Schema, partitions: Sequence[str]) -> None:
-        """Raises ConfigurationError if records with these columns can't be added to it."""
+        """Raise ConfigurationError if records with these columns cannot be added to the table."""
         table = self.load()
         found = table.metadata()
         if list(found.partition_columns) != list(partitions):
             raise ConfigurationError(
-                f"{self} is partitioned by {list(found.partition_columns)}, and the sink by {list(partitions)}: "
-                "see its partition_columns"
+                f"{self} is partitioned by {list(found.partition_columns)}, but the sink by {list(partitions)}: "
+                "set its partition_columns"
             )
         settings = found.configuration
         if settings.get("delta.columnMapping.mode", "none") != "none":
             raise ConfigurationError(
-                f"{self} has other names in its files (delta.columnMapping.mode), which penstock does not write"
+                f"{self} has a column mapping (delta.columnMapping.mode), which penstock does not support"
             )
-        demands = sorted(name for name in settings if name.startswith("delta.constraints."))
-        demands += [field.name for field in table.schema().fields if set(_NOT_WRITTEN) & set(field.metadata)]
-        if demands:
+        unsupported = sorted(name for name in settings if name.startswith("delta.constraints."))
+        unsupported += [field.name for field in table.schema().fields if set(_NOT_WRITTEN) & set(field.metadata)]
+        if unsupported:
             raise ConfigurationError(
-                f"{self} has constraints, or columns that are computed, which penstock does not check: {demands}"
+                f"{self} has constraints or computed columns, which penstock does not check: {unsupported}"
             )
         check_columns(self._as_stored(schema), pyarrow.schema(table.schema().to_arrow()), str(self))
 
     def _as_stored(self, schema: pyarrow.Schema) -> pyarrow.Schema:
-        """As Delta has these columns: its integers have signs."""
+        """Return these columns as Delta has them: its integers have signs."""
         try:
             return pyarrow.schema(deltalake().Schema.from_arrow(schema).to_arrow())
         except Exception as error:
-            raise ConfigurationError(f"{self} can't have columns like these: {reason_of(error)}") from None
-
-
-# Adds files to a table of Delta Lake, with application transactions as marks.
+            raise ConfigurationError(f"{self} cannot have these columns: {reason_of(error)}") from None
 
 
 class DeltaCommitter(TableCommitter):
-    """A version of the table for each commit. Of two that set one mark at a time, Delta refuses the second.
+    """Add files in a new version of the table for each commit. Application transactions are the marks.
 
-    Source: Delta transaction log protocol, "Transaction Identifiers".
+    Of two concurrent commits that set one mark, Delta refuses the second. Source: Delta transaction log protocol,
+    "Transaction Identifiers".
     """
 
     def __init__(self, table: DeltaLakeTable) -> None:
@@ -203,7 +206,7 @@ class DeltaCommitter(TableCommitter):
         except package.exceptions.CommitFailedError as error:
             raise TableChangedError(f"{self._table}: {reason_of(error)}") from None
         except package.exceptions.DeltaError as error:
-            raise JobError(f"files can't be added to {self._table}: {reason_of(error)}") from None
+            raise JobError(f"cannot add files to {self._table}: {reason_of(error)}") from None
 
     def _action(self, one: TableFile, now_ms: int) -> Any:
         path = self.relative(one)
@@ -212,7 +215,9 @@ class DeltaCommitter(TableCommitter):
             records = parquet.read_metadata(file).num_rows
         values = dict(_value(folder) for folder in path.split("/")[:-1])
         stats = json.dumps({"numRecords": records})
-        return deltalake().transaction.AddAction(path, size, values, now_ms, True, stats)
+        return deltalake().transaction.AddAction(
+            path=path, size=size, partition_values=values, modification_time=now_ms, data_change=True, stats=stats
+        )
 
 
 def _application(writer: str) -> str:
@@ -221,14 +226,14 @@ def _application(writer: str) -> str:
 
 def _value(folder: str) -> tuple[str, str | None]:
     name, _, value = folder.partition("=")
-    return unquote(name), None if value == NOTHING else unquote(value)
+    return unquote(name), None if value == NULL_FOLDER else unquote(value)
 
 
-class DeltaSink(Sink[Any]):
-    """Adds records to a table of Delta Lake, each once.
+class DeltaSink(Sink[Any], HasFormerBuilder):
+    """Add records to a Delta Lake table, each once.
 
     Subtasks write Parquet files; the driver adds those of a checkpoint to the table, in one version of it, when the
-    checkpoint is complete; without checkpoints, when the job has succeeded.
+    checkpoint is complete; without checkpoints, after the job has succeeded.
     """
 
     def __init__(
@@ -242,15 +247,15 @@ class DeltaSink(Sink[Any]):
         """Raise TypeError or ValueError for a wrong argument.
 
         * `table`: the folder of the table: a path, or a URL such as `s3://bucket/table`. It is created if it
-          is not there.
+          does not exist.
         * `record_type`: the columns: `Types.ROW_NAMED(...)`, a dataclass or NamedTuple with type hints, or a
           pyarrow.Schema.
         * `partition_columns`: the columns by which the table is partitioned: texts, integers, booleans or dates.
           Default: none.
-        * `storage_options`: how deltalake reaches the log of the table, beyond what the environment says. Never shown.
-          The files of rows are written by penstock, as FileSink writes them: what it needs is in the environment.
+        * `storage_options`: options of deltalake for access to the log of the table, in addition to the environment.
+          Never shown. Penstock writes the files of rows as FileSink does, with options from the environment only.
         """
-        # Raises here what is wrong with it.
+        # Raises TypeError for an invalid type.
         schema_of(record_type)
         partitions = checked_names("partition_columns", partition_columns) if partition_columns else ()
         self._table = DeltaLakeTable(absolute(checked_text("table", os.fspath(table))), dict(storage_options or {}))
@@ -269,15 +274,15 @@ class DeltaSink(Sink[Any]):
         return self._table.uri
 
     def validate(self) -> None:
-        """Create the table unless it is there. Raises ConfigurationError if the records do not fit it.
+        """Create the table if it does not exist. Raise ConfigurationError if the records do not fit it.
 
-        And ProgramError for a path in no file system.
+        Raise ProgramError for a path without a file system.
         """
         schema = schema_of(self._record_type)
         try:
             resolve(self._table.uri)
         except OSError as error:
-            raise ProgramError(f"{self._table} can't be reached: {error}") from error
+            raise ProgramError(f"cannot reach {self._table}: {error}") from error
         self._table.create(schema, self._partitions)
         self._table.check(schema, self._partitions)
 
@@ -286,7 +291,7 @@ class DeltaSink(Sink[Any]):
         return TableFileWriter(context, self._settings, self._factory)
 
     def restore_writer(self, context: SinkContext, state: list[Any]) -> SinkWriter[Any]:
-        """Create one: nothing of the writer before goes on, all its files were handed over."""
+        """Create a writer: there is no state, because all files of the previous writer were committables."""
         return self.create_writer(context)
 
     def create_committer(self) -> Committer:

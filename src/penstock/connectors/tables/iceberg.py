@@ -1,4 +1,4 @@
-"""A sink that adds records to a table of Iceberg."""
+"""A sink that adds records to an Iceberg table."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from penstock.api.sink import Committer, Sink, SinkContext, SinkWriter
 from penstock.common.doors.extras import ICEBERG, package_of
 from penstock.common.errors import ConfigurationError, JobError
 from penstock.common.files.file_systems import is_url
+from penstock.connectors.base.former_builder import HasFormerBuilder
 from penstock.connectors.base.options import checked_names, checked_text
 from penstock.connectors.files.formats.parquet_format import ParquetWriterFactory
 from penstock.connectors.files.sink.bucket import BucketAssigner, BucketContext, folder_of, partition_values
@@ -24,21 +25,19 @@ from penstock.connectors.tables.committer import TableChangedError, TableCommitt
 from penstock.connectors.tables.record_schema import RecordType, check_columns, check_partitions, schema_of
 from penstock.connectors.tables.writer import TableFile, TableFileWriter
 
-# A table of Iceberg in a catalog, as pyiceberg has it.
-
 _HIDDEN = "***"
 _CREDENTIALS = re.compile(r"(?<=://)[^\s/@]*@")
 
 
 def pyiceberg() -> ModuleType:
-    """The package. Raises ConfigurationError if it is not installed."""
+    """Return the package. Raise ConfigurationError if it is not installed."""
     return package_of(
         ICEBERG, "tables of Iceberg need pyiceberg", "pyiceberg.catalog", "pyiceberg.exceptions", "pyiceberg.transforms"
     )
 
 
 class IcebergTable(msgspec.Struct, frozen=True):
-    """Where it is: a catalog, and a name in it. The properties of the catalog may be secrets: its text has none."""
+    """A table by catalog and name. Its text omits the properties of the catalog, which may be secrets."""
 
     name: str
     catalog: str
@@ -51,7 +50,7 @@ class IcebergTable(msgspec.Struct, frozen=True):
         return f"the Iceberg table {self.name} of the catalog '{self.catalog}'"
 
     def reason_of(self, error: BaseException) -> str:
-        """Return the text of an error of pyiceberg, without passwords and urls that may have one."""
+        """Return the text of an error of pyiceberg, without passwords and urls that may contain one."""
         text = str(error)
         for name, value in self.properties.items():
             if len(value) > 1 and name not in ("type", "warehouse"):
@@ -59,21 +58,21 @@ class IcebergTable(msgspec.Struct, frozen=True):
         return _CREDENTIALS.sub(f"{_HIDDEN}@", text)
 
     def load(self) -> Any:
-        """The table as it is now. Raises JobError if there is none, or no catalog."""
+        """Return the present table. Raise JobError if it, or the catalog, cannot be loaded."""
         try:
             return self._catalog().load_table(self.name)
         except Exception as error:
-            raise JobError(f"{self} can't be loaded: {self.reason_of(error)}") from None
+            raise JobError(f"cannot load {self}: {self.reason_of(error)}") from None
 
     def data_path(self) -> str:
-        """Where files of new data are put."""
+        """Return the folder for files of new data."""
         table = self.load()
         path: str = table.properties.get("write.data.path") or f"{table.location().rstrip('/')}/data"
-        # Paths of this machine, as connectors name them.
+        # Connectors use local paths without a scheme.
         return path.removeprefix("file://") if path.startswith("file:///") else path
 
     def create(self, schema: pyarrow.Schema, partitions: Sequence[str]) -> None:
-        """Create it, unless it is there. Raises ConfigurationError if it can't have these columns."""
+        """Create the table if it does not exist. Raise ConfigurationError if it cannot have these columns."""
         check_partitions(partitions, schema, str(self))
         package = pyiceberg()
         try:
@@ -87,21 +86,21 @@ class IcebergTable(msgspec.Struct, frozen=True):
         except package.exceptions.TableAlreadyExistsError:
             return
         except Exception as error:
-            raise ConfigurationError(f"{self} can't be created: {self.reason_of(error)}") from None
+            raise ConfigurationError(f"cannot create {self}: {self.reason_of(error)}") from None
 
     def check(self, schema: pyarrow.Schema, partitions: Sequence[str]) -> None:
-        """Raises ConfigurationError if records with these columns can't be added to it."""
+        """Raise ConfigurationError if records with these columns cannot be added to the table."""
         table = self.load()
         columns = table.schema()
         if others := [field for field in table.spec().fields if str(field.transform) != "identity"]:
             raise ConfigurationError(
-                f"{self} is partitioned by {[str(field.transform) for field in others]}: penstock writes partitions by "
-                "values of columns only"
+                f"{self} is partitioned by {[str(field.transform) for field in others]}: penstock supports only "
+                "partitions by values of columns"
             )
         found = [columns.find_column_name(field.source_id) for field in table.spec().fields]
         if found != list(partitions):
             raise ConfigurationError(
-                f"{self} is partitioned by {found}, and the sink by {list(partitions)}: see its partition_columns"
+                f"{self} is partitioned by {found}, but the sink by {list(partitions)}: set its partition_columns"
             )
         wide = {field.name: field.type for field in columns.as_arrow()}
         check_columns(_widened(schema, wide), columns.as_arrow(), str(self))
@@ -111,7 +110,7 @@ class IcebergTable(msgspec.Struct, frozen=True):
 
 
 def _widened(schema: pyarrow.Schema, wide: Mapping[str, pyarrow.DataType]) -> pyarrow.Schema:
-    """With integers of 32 bits for smaller ones, which Iceberg has not; so Parquet stores them anyway."""
+    """Widen small integers to 32 bits, the least size in Iceberg. Parquet stores them in this size anyway."""
     small = (pyarrow.int8(), pyarrow.int16())
     return pyarrow.schema(
         [
@@ -123,16 +122,15 @@ def _widened(schema: pyarrow.Schema, wide: Mapping[str, pyarrow.DataType]) -> py
     )
 
 
-# Adds files to a table of Iceberg, with marks in the summaries of its snapshots.
-
 _MARK = "penstock.file."
 _NO_RETRIES = ("commit.retry.num-retries", "0")
 
 
 class IcebergCommitter(TableCommitter):
-    """A snapshot for each commit. Its marks are found in the snapshots from the current one back.
+    """Add files in a snapshot for each commit, whose summary contains the marks.
 
-    Source: Flink's sink of Iceberg, which keeps the greatest committed checkpoint of a job in the same place.
+    Marks are searched from the current snapshot back. Source: Flink's Iceberg sink, which stores the greatest committed
+    checkpoint of a job in the same place.
     """
 
     def __init__(self, table: IcebergTable) -> None:
@@ -143,13 +141,13 @@ class IcebergCommitter(TableCommitter):
 
     def load(self) -> Any:
         table = self._table.load()
-        # Another try has to look at the marks again, which that of the library's own does not. Only here: no update
-        # of the table has this.
+        # A retry must check the marks again, which the library's own retries do not. Set only in this object: no update
+        # of the table contains it.
         table.metadata.properties.update([_NO_RETRIES])
         return table
 
     def mark_of(self, table: Any, writer: str) -> int | None:
-        # Not by snapshot_by_id, which looks at all of them for each.
+        # Without snapshot_by_id, which searches all snapshots in each call.
         snapshots = {one.snapshot_id: one for one in table.snapshots()}
         snapshot = table.current_snapshot()
         while snapshot is not None:
@@ -172,14 +170,14 @@ class IcebergCommitter(TableCommitter):
         except pyiceberg().exceptions.CommitFailedException as error:
             raise TableChangedError(f"{self._table}: {self._table.reason_of(error)}") from None
         except Exception as error:
-            raise JobError(f"files can't be added to {self._table}: {self._table.reason_of(error)}") from None
+            raise JobError(f"cannot add files to {self._table}: {self._table.reason_of(error)}") from None
 
 
-class IcebergSink(Sink[Any]):
-    """Adds records to a table of Iceberg, each once.
+class IcebergSink(Sink[Any], HasFormerBuilder):
+    """Add records to an Iceberg table, each once.
 
     Subtasks write Parquet files; the driver adds those of a checkpoint to the table, in one snapshot of it, when the
-    checkpoint is complete; without checkpoints, when the job has succeeded.
+    checkpoint is complete; without checkpoints, after the job has succeeded.
     """
 
     def __init__(
@@ -193,18 +191,18 @@ class IcebergSink(Sink[Any]):
     ) -> None:
         """Raise TypeError or ValueError for a wrong argument.
 
-        * `table`: the table with its namespace, `air.delays`. It is created if there is none.
+        * `table`: the table with its namespace, such as `air.delays`. It is created if it does not exist.
         * `record_type`: the columns: `Types.ROW_NAMED(...)`, a dataclass or NamedTuple with type hints, or a
           pyarrow.Schema.
         * `catalog`: the name of the catalog. `catalog_properties`: pyiceberg's properties of it, such as
-          `{"type": "sql", "uri": ..., "warehouse": ...}`. They are never shown. What they do not say is in pyiceberg's
-          own configuration, a file or the environment.
+          `{"type": "sql", "uri": ..., "warehouse": ...}`, never shown. Default: those of pyiceberg's own
+          configuration, in a file or the environment.
         * `partition_columns`: the columns by whose values the table is partitioned: texts, integers, booleans or dates.
           Default: none.
         """
         if not all(checked_text("table", table).split(".")) or "." not in table:
-            raise ValueError(f"table must be named with its namespace, such as air.delays, got {table!r}")
-        # Raises here what is wrong with it.
+            raise ValueError(f"table must be a name with its namespace, such as air.delays, got {table!r}")
+        # Raises TypeError for an invalid type.
         schema_of(record_type)
         self._table = IcebergTable(table, checked_text("catalog", catalog), dict(catalog_properties or {}))
         self._record_type = record_type
@@ -215,13 +213,13 @@ class IcebergSink(Sink[Any]):
         return f"{self._table.catalog}.{self._table.name}"
 
     def validate(self) -> None:
-        """Create the table unless it is there. Raises ConfigurationError if the records do not fit it."""
+        """Create the table if it does not exist. Raise ConfigurationError if the records do not fit it."""
         schema = schema_of(self._record_type)
         self._table.create(schema, self._partitions)
         self._table.check(schema, self._partitions)
 
     def create_writer(self, context: SinkContext) -> SinkWriter[Any]:
-        """Create the writer of one subtask. It asks the catalog for the place of the files."""
+        """Create the writer of one subtask. It queries the catalog for the folder of the files."""
         assigner = IcebergFolders(self._partitions) if self._partitions else BucketAssigner.base_path_bucket_assigner()
         settings = FileSinkSettings(
             self._table.data_path(),
@@ -232,7 +230,7 @@ class IcebergSink(Sink[Any]):
         return TableFileWriter(context, settings, self._factory)
 
     def restore_writer(self, context: SinkContext, state: list[Any]) -> SinkWriter[Any]:
-        """Create one: nothing of the writer before goes on, all its files were handed over."""
+        """Create a writer: there is no state, because all files of the previous writer were committables."""
         return self.create_writer(context)
 
     def create_committer(self) -> Committer:
@@ -241,7 +239,10 @@ class IcebergSink(Sink[Any]):
 
 
 class IcebergFolders(BucketAssigner):
-    """A folder for each combination of values. The files have the values, too, from which the table takes them."""
+    """Assign a folder for each combination of values.
+
+    The files contain the values too, and the table reads them there.
+    """
 
     def __init__(self, columns: tuple[str, ...]) -> None:
         self._columns = columns
@@ -249,7 +250,7 @@ class IcebergFolders(BucketAssigner):
     def get_bucket_id(self, element: Any, context: BucketContext) -> str:
         """Return `column=value/…`."""
         values = partition_values(element, self._columns)
-        # Iceberg tells an empty text from none. A sole % is no other value's: in a name it begins the code of one.
+        # Iceberg distinguishes an empty text from null. A single % is unambiguous: in names it only begins an escape.
         return "/".join(
             f"{folder_of(name, '-')[:-1]}%" if value == "" else folder_of(name, value)
             for name, value in zip(self._columns, values, strict=True)

@@ -1,4 +1,4 @@
-"""The columns that records have, beside those of the table that they go to."""
+"""The columns of records, and their comparison with the columns of a table."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from typing import Any, TypeAlias
 
 import pyarrow
 
+from penstock.common.columns.record_columns import RecordColumns
 from penstock.common.errors import ConfigurationError
 from penstock.common.typeinfo import RowTypeInfo
 from penstock.common.types.type_hints import from_hint
-from penstock.connectors.formats.columns import Columns
 
 RecordType: TypeAlias = RowTypeInfo | pyarrow.Schema | type[Any]
 _types = pyarrow.types
 
 
 def schema_of(record_type: RecordType) -> pyarrow.Schema:
-    """Its columns. Raises TypeError if the type has none, or one of a field has none."""
-    schema: pyarrow.Schema = Columns(record_type).schema
+    """Return the columns of a record type. Raise TypeError if it has no columns, or a field has no column type."""
+    schema: pyarrow.Schema = RecordColumns(record_type).schema
     return schema
 
 
 def without(record_type: RecordType, columns: Sequence[str]) -> RecordType:
-    """The record type without these columns, for files of a table that has them in names of folders."""
+    """Return the record type without these columns, for files whose folders contain their values."""
     if not columns:
         return record_type
     if isinstance(record_type, pyarrow.Schema):
@@ -37,16 +37,16 @@ def without(record_type: RecordType, columns: Sequence[str]) -> RecordType:
 
 
 def check_partitions(columns: Sequence[str], schema: pyarrow.Schema, where: str) -> None:
-    """Raises ConfigurationError for partitions by columns that are missing, or whose values don't name a folder."""
+    """Raise ConfigurationError for partition columns that are missing, or whose values cannot name a folder."""
     for name in columns:
         if name not in schema.names:
             raise ConfigurationError(
-                f"{where} is partitioned by {name!r}, and the records have {_listed(schema.names)}"
+                f"{where} is partitioned by {name!r}, but the records have only {_listed(schema.names)}"
             )
         kind = schema.field(name).type
         if not (_is_text(kind) or _types.is_integer(kind) or _types.is_boolean(kind) or _types.is_date32(kind)):
             raise ConfigurationError(
-                f"{where} is partitioned by {name!r}, of type {kind}: penstock writes partitions by texts, integers, "
+                f"{where} is partitioned by {name!r}, of type {kind}: penstock supports partitions by texts, integers, "
                 "booleans and dates"
             )
     if len(columns) >= len(schema.names):
@@ -54,27 +54,27 @@ def check_partitions(columns: Sequence[str], schema: pyarrow.Schema, where: str)
 
 
 def check_columns(records: pyarrow.Schema, table: pyarrow.Schema, where: str) -> None:
-    """Raises ConfigurationError if records do not fit the table: columns that it has not, other types, or too few.
+    """Raise ConfigurationError if records do not fit the table: extra columns, other types, or missing ones.
 
-    Columns that the records have not are null in what is added.
+    RecordColumns that the records do not have are null in the added rows.
     """
     if unknown := [name for name in records.names if name not in table.names]:
-        raise ConfigurationError(f"{where} has no column {_listed(unknown)}: it has {_listed(table.names)}")
+        raise ConfigurationError(f"{where} lacks the column {_listed(unknown)}: it has {_listed(table.names)}")
     for field in table:
         if field.name not in records.names:
             if not field.nullable:
-                raise ConfigurationError(f"{where} needs the column {field.name!r}, which the records have not")
+                raise ConfigurationError(f"{where} needs the column {field.name!r}, which the records lack")
             continue
         given = records.field(field.name)
         if not _same(given.type, field.type):
             raise ConfigurationError(
-                f"{where}: the column {field.name!r} is {field.type}, and that of the records {given.type}: declare "
+                f"{where}: the column {field.name!r} must be {field.type}, got {given.type} in the records: declare "
                 "the type of the table"
             )
         if given.nullable and not field.nullable:
             raise ConfigurationError(
-                f"{where}: the column {field.name!r} has no nulls: declare the records by a pyarrow.Schema, with "
-                f"pyarrow.field({field.name!r}, ..., nullable=False)"
+                f"{where}: the column {field.name!r} does not allow nulls: declare the records by a "
+                f"pyarrow.Schema, with pyarrow.field({field.name!r}, ..., nullable=False)"
             )
 
 
@@ -83,7 +83,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _same(given: pyarrow.DataType, wanted: pyarrow.DataType) -> bool:
-    """Whether values of one type are values of the other, however they lie in memory."""
+    """Return whether values of one type are values of the other, whatever their layout in memory."""
     if _is_text(given):
         return _is_text(wanted)
     if _is_bytes(given):

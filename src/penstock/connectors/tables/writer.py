@@ -1,4 +1,4 @@
-"""Writes Parquet files for a table, and numbers them."""
+"""Write Parquet files for a table, and number them."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from penstock.connectors.files.sink.bulk_writer import BulkFileWriter
 from penstock.connectors.files.sink.committer import Completed
 from penstock.connectors.files.sink.writer import FileSinkSettings
 
-# Committables of sinks into tables: a Parquet file, and by what the table knows that it has it.
+# A committable of sinks into tables: a Parquet file, and its mark in the table.
 
 
 @stored_as("table-file")
 class TableFile(msgspec.Struct, frozen=True):
-    """File `number` of a writer, from 0; `writer` names one attempt of one subtask of one sink of one job.
+    """File `number` of a writer, from 0; `writer` identifies one attempt of one subtask of one sink of one job.
 
-    The table keeps the greatest number of each writer, in the commit that adds the file.
+    The table stores the greatest number of each writer, in the commit that adds the file.
     """
 
     file: Completed
@@ -34,7 +34,7 @@ class TableFileWriter(BulkFileWriter):
     def __init__(self, context: SinkContext, settings: FileSinkSettings, factory: BulkWriterFactory) -> None:
         super().__init__(context, settings, factory=factory)
         self._number = 0
-        # With random bits: a job that begins anew under the same id, or twice from one savepoint, has other files.
+        # With random bits: a job that starts again under the same id, or twice from one savepoint, writes other files.
         self._mark = f"{context.job_id}/{context.operator_id}/{self._writer_name}"
 
     def prepare_commit(self) -> list[Any]:

@@ -1,7 +1,7 @@
 """File source and file sink.
 
-Omitted from PyFlink's module: StreamingFileSink (replaced by FileSink in Flink), FileSplitAssignerProvider (locality
-refers to Hadoop hosts; here any reader gets the next split).
+Not here, unlike in PyFlink's module: StreamingFileSink (FileSink replaces it in Flink) and FileSplitAssignerProvider
+(it assigns splits by Hadoop hosts; here any reader gets the next split).
 """
 
 from penstock.common.doors.door import publish
@@ -23,6 +23,7 @@ from penstock.connectors.files.source import (
     FileSplit,
     FoundFile,
     StreamFormat,
+    UnreadableLine,
 )
 
 __all__ = [
@@ -41,6 +42,7 @@ __all__ = [
     "OutputFileConfig",
     "RollingPolicy",
     "StreamFormat",
+    "UnreadableLine",
 ]
 
 publish(__name__, __all__)

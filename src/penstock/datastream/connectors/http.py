@@ -1,4 +1,4 @@
-"""A sink that posts records to a server, and a source of the events that one sends. They need no extra."""
+"""A sink that posts records to a server, and a source of server-sent events, without an extra."""
 
 from penstock.common.doors.door import publish
 from penstock.connectors.http.endpoint import HttpError

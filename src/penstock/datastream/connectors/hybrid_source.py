@@ -1,4 +1,4 @@
-"""A source that reads others one after the other, at PyFlink's module path."""
+"""A source that reads other sources one after the other, at PyFlink's module path."""
 
 from penstock.common.doors.door import publish
 from penstock.connectors.hybrid.source import HybridSource, HybridSourceBuilder, SourceFactory, SourceSwitchContext

@@ -1,6 +1,6 @@
 """Kafka source and Kafka sink; they need the extra `kafka`, `pip install 'penstock-streams[kafka]'`.
 
-Omitted from PyFlink's module: FlinkKafkaConsumer and FlinkKafkaProducer, which Flink 2 has no more either.
+Not here, unlike in PyFlink's module: FlinkKafkaConsumer and FlinkKafkaProducer, which Flink 2 has removed.
 """
 
 from penstock.common.doors.door import publish

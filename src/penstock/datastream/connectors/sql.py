@@ -1,4 +1,4 @@
-"""Any database by SQLAlchemy; it needs the extra `sql`, `pip install 'penstock-streams[sql]'`, and a driver."""
+"""Databases by SQLAlchemy; they need the extra `sql`, `pip install 'penstock-streams[sql]'`, and a driver."""
 
 from penstock.common.doors.door import publish
 from penstock.connectors.base.delivery_guarantee import DeliveryGuarantee

@@ -1,6 +1,7 @@
-"""Avro: container files, and messages, with a schema registry too. It needs `pip install 'penstock-streams[avro]'`.
+"""Avro container files and messages, also with a schema registry. They need `pip install 'penstock-streams[avro]'`.
 
-Not in PyFlink's module: ConfluentRegistryAvroDeserializationSchema and its counterpart, which have Flink's names.
+ConfluentRegistryAvroDeserializationSchema and ConfluentRegistryAvroSerializationSchema have Flink's names; PyFlink's
+module does not have them.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ __all__ = [
 
 
 class AvroInputFormat(FileSource):
-    """Reads the records of Avro files, those of `schema`, as dicts: `env.create_input(AvroInputFormat(path, schema))`.
+    """Reads the records of Avro files as dicts by `schema`: `env.create_input(AvroInputFormat(path, schema))`.
 
-    Raises TypeError if `schema` is no AvroSchema.
+    Raises TypeError if `schema` is not an AvroSchema.
     """
 
     def __init__(self, path: str | os.PathLike[str], schema: AvroSchema) -> None:
@@ -48,7 +49,7 @@ class AvroBulkWriters:
 
     @staticmethod
     def for_generic_record(schema: AvroSchema) -> AvroWriterFactory:
-        """Write records of this schema: dicts or Rows. Raises TypeError if it is no AvroSchema."""
+        """Return a factory for records of this schema, dicts or Rows. Raises TypeError if it is not an AvroSchema."""
         return AvroWriterFactory(schema)
 
 

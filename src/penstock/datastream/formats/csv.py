@@ -1,4 +1,4 @@
-"""CSV files. To write records without a header: `penstock.common.serialization.Encoder.csv_encoder()`."""
+"""CSV files. `penstock.common.serialization.Encoder.csv_encoder()` writes records without a header."""
 
 from penstock.common.doors.door import publish
 from penstock.connectors.files.formats.csv_format import CsvFormat, CsvReaderFormat, CsvWriterFactory
@@ -21,7 +21,7 @@ class CsvBulkWriters:
 
     @staticmethod
     def for_schema(schema: CsvSchema) -> CsvWriterFactory:
-        """Write the schema's columns, with a header if `set_use_header` was called.
+        """Return a factory for files with the schema's columns, with a header if `set_use_header` was called.
 
         Records are dicts, Rows, tuples, or objects with attributes. Raises ValueError if the schema has no columns.
         """

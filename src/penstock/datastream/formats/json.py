@@ -1,4 +1,4 @@
-"""JSON lines, and JSON messages of values and rows. To write lines: `Encoder.json_encoder()` of `penstock.common`."""
+"""JSON lines, and JSON messages of values and rows. `penstock.common.Encoder.json_encoder()` writes lines."""
 
 from penstock.common.doors.door import publish
 from penstock.connectors.files.formats.json_format import JsonLinesFormat

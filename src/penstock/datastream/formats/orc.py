@@ -20,10 +20,10 @@ class OrcBulkWriters:
     def for_row_type(
         row_type: RowTypeInfo, writer_properties: Configuration | None = None, hadoop_config: None = None
     ) -> OrcWriterFactory:
-        """Write the columns of a `Types.ROW_NAMED`. Hadoop's configuration is ignored.
+        """Return a factory for files with the columns of a `Types.ROW_NAMED`. Hadoop's configuration is ignored.
 
-        Of the properties `orc.compress` counts: NONE, ZLIB (the default), SNAPPY, LZ4 or ZSTD. Raises TypeError for a
-        type without a column type (pickled values), ValueError for another compression.
+        The property `orc.compress` may be NONE, ZLIB (the default), SNAPPY, LZ4 or ZSTD; other properties are ignored.
+        Raises TypeError for a field without a column type (pickled values), ValueError for another compression.
         """
         compress = writer_properties.get_string("orc.compress", "ZLIB") if writer_properties is not None else "ZLIB"
         return OrcWriterFactory(row_type, compression={"NONE": "uncompressed"}.get(compress, compress.lower()))

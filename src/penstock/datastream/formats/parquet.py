@@ -29,9 +29,9 @@ __all__ = [
 
 
 class ParquetColumnarRowInputFormat(ParquetFormat):
-    """Reads the columns of `row_type` as Rows of it, as `ParquetFormat(row_type, as_row=True)` does.
+    """Reads the columns of `row_type` as Rows, like `ParquetFormat(row_type, as_row=True)`.
 
-    A column that a file lacks is None, and narrower types are widened. Hadoop's configuration is ignored.
+    A missing column reads as None, and narrower types are widened. Hadoop's configuration is ignored.
     """
 
     def __init__(
@@ -42,9 +42,9 @@ class ParquetColumnarRowInputFormat(ParquetFormat):
         is_utc_timestamp: bool = False,
         is_case_sensitive: bool = True,
     ) -> None:
-        """`batch_size`: number of rows decoded at once.
+        """`batch_size`: number of rows that are decoded together.
 
-        The last two arguments are accepted for compatibility: names are case-sensitive, timestamps as stored.
+        The last two arguments have no effect: names are case-sensitive, and timestamps are read as stored.
         """
         super().__init__(row_type, as_row=True, batch_records=batch_size)
 
@@ -54,7 +54,7 @@ class AvroParquetReaders:
 
     @staticmethod
     def for_generic_record(schema: AvroSchema) -> ParquetFormat:
-        """Read the columns of the schema's fields as dicts. Raises ValueError for a schema that columns can't have."""
+        """Return a format that reads columns as dicts. Raises ValueError for a schema that columns can't represent."""
         return ParquetFormat(columns_of(schema).names)
 
 
@@ -63,7 +63,7 @@ class AvroParquetWriters:
 
     @staticmethod
     def for_generic_record(schema: AvroSchema) -> ParquetWriterFactory:
-        """Write a column for each field: dicts or Rows. Raises ValueError for a schema that columns can't have."""
+        """Return a factory for dicts or Rows. Raises ValueError for a schema that columns can't represent."""
         return ParquetWriterFactory(columns_of(schema))
 
 
@@ -77,10 +77,10 @@ class ParquetBulkWriters:
     def for_row_type(
         row_type: RowTypeInfo, hadoop_config: None = None, utc_timestamp: bool = False
     ) -> ParquetWriterFactory:
-        """Write the columns of a `Types.ROW_NAMED`. Hadoop's configuration is ignored.
+        """Return a factory for files with the columns of a `Types.ROW_NAMED`. Hadoop's configuration is ignored.
 
         Timestamps are written unchanged; with `utc_timestamp` they are marked as UTC. Unbounded numbers (BIG_INT,
-        BIG_DEC) become text columns. Raises TypeError for a type without a column type (pickled values).
+        BIG_DEC) become text columns. Raises TypeError for a field without a column type (pickled values).
         """
         return ParquetWriterFactory(row_type, utc_timestamp=utc_timestamp)
 
@@ -92,9 +92,10 @@ class ParquetBulkWriters:
         row_group_records: int = ROW_GROUP_RECORDS,
         row_group_bytes: int = ROW_GROUP_BYTES,
     ) -> ParquetWriterFactory:
-        """Write the columns of a pyarrow.Schema, a dataclass or NamedTuple with type hints, or a `Types.ROW_NAMED`.
+        """Return a factory for files with the columns of a schema. Not in PyFlink.
 
-        See ParquetWriterFactory for the settings. Not in PyFlink.
+        The schema is a pyarrow.Schema, a dataclass or NamedTuple with type hints, or a `Types.ROW_NAMED`. See
+        ParquetWriterFactory for the settings.
         """
         return ParquetWriterFactory(
             record_type,

@@ -1,6 +1,6 @@
-"""Protobuf: messages, and files of them. It needs `pip install 'penstock-streams[protobuf]'`. Not in PyFlink.
+"""Protobuf messages, and files of them. They need `pip install 'penstock-streams[protobuf]'`. Not in PyFlink.
 
-Its options are those of Flink's format for tables.
+The options are those of Flink's Protobuf format for tables.
 """
 
 from penstock.common.doors.door import publish

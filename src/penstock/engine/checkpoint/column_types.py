@@ -1,7 +1,7 @@
-"""How a column of Python values is stored in Parquet: by its declared type, by the type of its values, or pickled.
+"""Convert columns of Python values to and from Parquet: by declared type, by the type of the values, or pickled.
 
-What is read must equal what was written, types of nested values included: `to_column` refuses values that a typed
-column would change.
+Values that are read equal those that were written, types of nested values included: `to_column` refuses values that a
+typed column would change.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from penstock.common.columns.to_values import replaced_types, typed_values
 from penstock.common.functions.user_calls import RAISED
 from penstock.common.typeinfo import (
     ListTypeInfo,
@@ -29,11 +30,11 @@ from penstock.common.types import Row
 from penstock.common.values.copies import ATOMS
 from penstock.common.values.stored_class import slots_of
 from penstock.engine.checkpoint.type_encoding import decode_type, encode_type
-from penstock.engine.state.gained_fields import StateUnpickler, found_by_former_name
 from penstock.engine.state.pickles import dumps
+from penstock.engine.state.unpickling import StateUnpickler, found_by_former_name
 
 TYPE_KEY = b"penstock.type"
-"""In the metadata of a field: the type of its values, as `type_encoding` writes it. Without it, they are pickles."""
+"""Key in a field's metadata for the type of its values, in the format of `type_encoding`. Without it: pickles."""
 
 _PLAIN: dict[type, TypeInformation] = {
     str: Types.STRING(),
@@ -45,17 +46,11 @@ _PLAIN: dict[type, TypeInformation] = {
     datetime.datetime: Types.SQL_TIMESTAMP(),
 }
 _WIDER = {pa.int8(): pa.int64(), pa.int16(): pa.int64(), pa.int32(): pa.int64(), pa.float32(): pa.float64()}
-"""Declared types may be narrower than Python's numbers: a savepoint must not truncate them."""
-_NUMBERS = {
-    pa.date32(): pa.int32(),
-    pa.time64("us"): pa.int64(),
-    pa.timestamp("us"): pa.int64(),
-    pa.timestamp("us", "UTC"): pa.int64(),
-}
+"""Declared types may be narrower than Python's numbers, and a savepoint must not truncate values."""
 
 
 def field_for(name: str, declared: TypeInformation | None, values: Sequence[Any]) -> pa.Field:
-    """A field for a column that starts with `values`: of the declared type, or of the type of all values."""
+    """Return a field for a column that starts with `values`: of the declared type, or of the type of all values."""
     type_ = declared
     arrow = type_.to_arrow() if type_ is not None else None
     if arrow is None:
@@ -67,16 +62,16 @@ def field_for(name: str, declared: TypeInformation | None, values: Sequence[Any]
         text = encode_type(type_)
     except TypeError:
         return pickled_field(name)
-    return pa.field(name, _replaced(arrow, _WIDER), metadata={TYPE_KEY: text})
+    return pa.field(name, replaced_types(arrow, _WIDER), metadata={TYPE_KEY: text})
 
 
 def pickled_field(name: str) -> pa.Field:
-    """A field of pickles."""
+    """Return a field of pickles."""
     return pa.field(name, pa.large_binary())
 
 
 def to_column(field: pa.Field, values: Sequence[Any]) -> pa.Array | None:
-    """Values as a column; None if reading the column would not return equal values."""
+    """Convert values to a column. Returns None if reading the column would not return equal values."""
     type_ = type_of(field)
     if type_ is None:
         return pa.array([dumps(value) for value in values], field.type)
@@ -87,11 +82,11 @@ def to_column(field: pa.Field, values: Sequence[Any]) -> pa.Array | None:
         column = pa.array(internal, field.type)
     except (pa.ArrowException, TypeError, ValueError, AttributeError, KeyError, OverflowError):
         return None
-    # Read again at once: Arrow converts silently, for example True to 1, and the difference would show after a restore.
+    # Read back immediately: Arrow converts silently, for example True to 1, which would show only after a restore.
     try:
-        again = _typed_values(column, type_)
+        again = typed_values(column, type_)
     except RAISED:
-        # Of the constructor of a record's class, which takes something else than its fields.
+        # The constructor of a record's class does not accept the fields.
         return None
     return column if _same(list(values), again) else None
 
@@ -101,9 +96,9 @@ def _has_map(kind: pa.DataType) -> bool:
 
 
 def _fits(kind: pa.DataType, value: Any) -> bool:
-    """Whether its maps are dicts, with keys that are not None.
+    """Whether all maps in a value are dicts without a None key.
 
-    For a list with a None in it Arrow ends the process, and raises nothing.
+    Arrow ends the process without an exception if a map is given as a list with a None.
     """
     if value is None:
         return True
@@ -118,27 +113,27 @@ def _fits(kind: pa.DataType, value: Any) -> bool:
 
 
 def from_column(field: pa.Field, column: pa.Array | pa.ChunkedArray) -> list[Any]:
-    """The values of a column, as they were written."""
+    """Return the values of a column as they were written."""
     type_ = type_of(field)
     if type_ is None:
         return [StateUnpickler(io.BytesIO(data)).load_complete() for data in column.to_pylist()]
-    return _typed_values(column, type_)
+    return typed_values(column, type_)
 
 
 def type_of(field: pa.Field) -> TypeInformation | None:
-    """The type of a field's values, or None: they are pickles."""
+    """Return the type of a field's values. None: they are pickles."""
     text = (field.metadata or {}).get(TYPE_KEY)
     if text is None:
         return None
     if text.startswith(b"["):
         return decode_type(text)
-    # Manifest version 1 has pickled types.
+    # Manifest version 1 pickled types.
     type_: TypeInformation = _TypeUnpickler(io.BytesIO(base64.b64decode(text))).load()
     return type_
 
 
 def inferred(values: Sequence[Any]) -> TypeInformation | None:
-    """The type that all values have, or None if there is no such type."""
+    """Return the type that all values have, or None if there is no such type."""
     kinds = set(map(type, values)) - {type(None)}
     if not kinds:
         return Types.STRING()
@@ -176,24 +171,8 @@ def _inferred_fields(kind: type, values: list[Any]) -> TypeInformation | None:
     return RowTypeInfo(known, names, kind) if names is not None else None
 
 
-def _typed_values(column: pa.Array | pa.ChunkedArray, type_: TypeInformation) -> list[Any]:
-    # Dates and times as the numbers by which Arrow stores them: these are what the type converts from.
-    return list(map(type_.from_internal_type, column.cast(_replaced(column.type, _NUMBERS)).to_pylist()))
-
-
-def _replaced(arrow: pa.DataType, by: dict[pa.DataType, pa.DataType]) -> pa.DataType:
-    """A type whose innermost types are replaced."""
-    if pa.types.is_map(arrow):
-        return pa.map_(_replaced(arrow.key_type, by), _replaced(arrow.item_type, by))
-    if pa.types.is_list(arrow):
-        return pa.list_(_replaced(arrow.value_type, by))
-    if pa.types.is_struct(arrow):
-        return pa.struct([pa.field(field.name, _replaced(field.type, by)) for field in arrow])
-    return by.get(arrow, arrow)
-
-
 def _same(before: Any, after: Any) -> bool:
-    """Equal, and of the same types all the way down."""
+    """Whether two values are equal and have the same types at every depth."""
     if type(before) is not type(after):
         return False
     if isinstance(before, (list, tuple)):
@@ -207,20 +186,20 @@ def _same(before: Any, after: Any) -> bool:
         # NaN is not equal to itself.
         return before == after or (before != before and after != after)
     if type(before) not in ATOMS and not _same(_attributes(before), _attributes(after)):
-        # The `==` of a record may look at some fields only, and takes 1 for True.
+        # The `==` of a record may ignore fields, and treats 1 and True as equal.
         return False
-    # `==` ignores `fold`, by which a time that occurs twice when clocks are set back is one or the other.
+    # `==` ignores `fold`, which distinguishes the two occurrences of a time when clocks are set back.
     return bool(before == after and getattr(before, "fold", 0) == getattr(after, "fold", 0))
 
 
 def _attributes(record: Any) -> dict[str, Any]:
-    """What an object has by name, in slots and otherwise."""
+    """Return the attributes of an object, including those in slots."""
     in_slots = {name: getattr(record, name) for name in slots_of(type(record)) if hasattr(record, name)}
     return {**in_slots, **getattr(record, "__dict__", {})}
 
 
 class _TypeUnpickler(pickle.Unpickler):
-    """Reads a TypeInformation. A record class that can't be imported here is omitted: its values are read as Rows."""
+    """Unpickles a TypeInformation. Omits a record class that cannot be imported: its values are read as Rows."""
 
     def find_class(self, module: str, name: str) -> Any:
         try:

@@ -1,8 +1,8 @@
-"""Savepoints' keyed state as Parquet: one file for each table and subtask, sorted by key group.
+"""Keyed state of savepoints as Parquet: one file per table and subtask, sorted by key group.
 
     key_group  key  [namespace, or timestamp and namespace]  value
 
-Every row group has a checksum, and so has the footer, in which the types of columns are. A subtask reads only the row
+Each row group has a checksum, and so has the footer, which holds the types of columns. A subtask reads only the row
 groups that hold its key groups.
 """
 
@@ -39,32 +39,34 @@ VALUE = "value"
 
 
 class ColumnFiles(ABC):
-    """Base of storages: the Parquet files of tables, on top of plain state files."""
+    """Base of storages: writes and reads Parquet files of tables on top of plain state files."""
 
     @abstractmethod
     def create(self, name: str, shared: bool) -> StateWriter:
-        """A new state file."""
+        """Create a state file."""
 
     @abstractmethod
     def read(self, path: str, offset: int, length: int) -> bytes:
-        """A part of a file."""
+        """Read a part of a file."""
 
-    def was_here(self, file: KeyedFile) -> None:
-        """Nothing is counted here."""
+    def found_locally(self, file: KeyedFile) -> None:
+        """Do nothing: only workers count local files."""
 
     def create_columns(
         self, name: str, table: str, schema: TableSchema | None, keyed_by_first: bool, pickled: set[str]
     ) -> ParquetColumnWriter:
-        """A new Parquet file."""
-        return ParquetColumnWriter(self.create(name, shared=False), table, schema, keyed_by_first, pickled)
+        """Create a Parquet file."""
+        return ParquetColumnWriter(
+            self.create(name, shared=False), table, schema, keyed_by_first=keyed_by_first, pickled=pickled
+        )
 
     def read_columns(self, file: KeyedFile, groups: range) -> Iterator[tuple[EntryKeys, Entries, int]]:
-        """The rows of these key groups."""
+        """Read the rows of these key groups."""
         return read_columns(self.read, file, groups)
 
 
 class ParquetColumnWriter:
-    """Writes one table. `pickled` names columns that have turned out not to be of one type."""
+    """Writes one table. `pickled`: columns whose values turned out to have several types."""
 
     def __init__(
         self, writer: StateWriter, table: str, schema: TableSchema | None, keyed_by_first: bool, pickled: set[str]
@@ -84,7 +86,7 @@ class ParquetColumnWriter:
         self._sections: dict[tuple[int, int], int] = {}
 
     def write(self, groups: list[int], entry_keys: EntryKeys, values: Entries) -> None:
-        """Append rows. Raises NotTypedError if a value does not fit; the file must be aborted then."""
+        """Append rows. Raises NotTypedError if a value does not fit its column; then abort the file."""
         columns = self._columns(entry_keys, values)
         if self._parquet is None:
             self._begin(columns)
@@ -97,7 +99,7 @@ class ParquetColumnWriter:
         assert self._parquet is not None
         self._waiting.append(pa.RecordBatch.from_arrays(arrays, schema=self._parquet.schema))
         self._waiting_rows += len(groups)
-        # Rows arrive sorted by key group, so a key group is in few row groups, and a subtask reads only those.
+        # Rows arrive sorted by key group, so each key group is in few row groups, and a subtask reads only these.
         for group in groups:
             where = group, self._row_groups
             self._sections[where] = self._sections.get(where, 0) + 1
@@ -105,7 +107,7 @@ class ParquetColumnWriter:
             self._write_row_group()
 
     def close(self) -> KeyedFile:
-        """Make it durable."""
+        """Complete the file and make it durable."""
         self._write_row_group()
         assert self._parquet is not None, "a table without entries has no file"
         self._parquet.close()
@@ -114,13 +116,21 @@ class ParquetColumnWriter:
         sections = [Section(group, row_group, rows, 0) for (group, row_group), rows in sorted(self._sections.items())]
         table = TableInFile(self._table, True, self._schema_text)
         sink = self._sink
-        return KeyedFile(self._writer.path, sink.size, [table], sections, True, crc=sink.crc, parts=sink.parts)
+        return KeyedFile(
+            path=self._writer.path,
+            bytes=sink.size,
+            tables=[table],
+            sections=sections,
+            columns=True,
+            crc=sink.crc,
+            parts=sink.parts,
+        )
 
     def abort(self) -> None:
-        """Remove it."""
+        """Remove the file."""
         self._sink.is_aborted = True
         if self._parquet is not None:
-            # Else it would write its footer when it is garbage-collected, to a file that has been removed.
+            # Otherwise it would write its footer to the removed file when it is garbage-collected.
             self._parquet.close()
         self._writer.abort()
 
@@ -132,7 +142,7 @@ class ParquetColumnWriter:
 
     def _begin(self, columns: dict[str, list[Any]]) -> None:
         declared = {VALUE: self._schema.type} if self._schema is not None else {}
-        # Decided by the first rows. If a later value does not fit, the file is written again with this column pickled.
+        # The first rows decide. If a later value does not fit, the file is written again with this column pickled.
         self._fields = [
             pickled_field(name) if name in self._pickled else field_for(name, declared.get(name), column)
             for name, column in columns.items()
@@ -152,16 +162,16 @@ class ParquetColumnWriter:
 
 
 def read_columns(read: ReadPart, file: KeyedFile, groups: range) -> Iterator[tuple[EntryKeys, Entries, int]]:
-    """The rows of these key groups, a row group at a time, and how many bytes were read for them.
+    """Yield the rows of these key groups by row group, with the number of bytes that were read.
 
-    Raises CheckpointError if the file can't be read (DamagedCheckpointError if it is missing or damaged).
+    Raises CheckpointError if the file cannot be read (DamagedCheckpointError if it is missing or damaged).
     """
     for table, size in read_tables(read, file, groups):
         yield *_rows_of(table), size
 
 
 def read_tables(read: ReadPart, file: KeyedFile, groups: range) -> Iterator[tuple[pa.Table, int]]:
-    """The same as Arrow tables: `key_group` and the other columns."""
+    """Yield like `read_columns`, but as Arrow tables with `key_group` and the other columns."""
     row_groups = sorted({section.offset for section in file.sections if section.group in groups})
     if not row_groups:
         return
@@ -170,19 +180,19 @@ def read_tables(read: ReadPart, file: KeyedFile, groups: range) -> Iterator[tupl
         parquet = pq.ParquetFile(stored, metadata=stored.footer(), page_checksum_verification=True)
         for row_group in row_groups:
             table = parquet.read_row_group(row_group)
-            # The footer of the first version has no checksum: a wrong count there would lose rows silently.
+            # In the first version the footer has no checksum: a wrong count there would lose rows silently.
             rows = sum(section.length for section in file.sections if section.offset == row_group)
             if table.num_rows != rows:
                 raise DamagedCheckpointError(
-                    f"the savepoint file {file.path} is damaged: {table.num_rows} rows in row group {row_group}, "
-                    f"not {rows}"
+                    f"the savepoint file {file.path} is damaged: row group {row_group} should have {rows} rows, but "
+                    f"has {table.num_rows}"
                 )
             size, stored.bytes_read = stored.bytes_read, 0
             yield _of_groups(table, groups), size
 
 
 def read_schema(read: ReadPart, file: KeyedFile) -> pa.Schema:
-    """Its columns. Raises CheckpointError if the file can't be read (DamagedCheckpointError: missing or damaged)."""
+    """Return the columns. Raises CheckpointError if the file cannot be read (DamagedCheckpointError if damaged)."""
     with _errors_named(file):
         return _StoredFile(read, file).footer().schema.to_arrow_schema()
 
@@ -196,7 +206,7 @@ def _errors_named(file: KeyedFile) -> Iterator[None]:
 
 
 def _of_groups(table: pa.Table, groups: range) -> pa.Table:
-    # A row group may also hold key groups of the neighbouring subtasks.
+    # A row group may also hold other key groups.
     of_rows = table.column("key_group").to_pylist()
     rows = [row for row, group in enumerate(of_rows) if group in groups]
     return table.take(rows) if len(rows) < len(of_rows) else table
@@ -210,9 +220,9 @@ def _rows_of(table: pa.Table) -> tuple[EntryKeys, Entries]:
 
 
 class _Sink(io.RawIOBase):
-    """The file object of the Parquet writer: passes bytes on to a StateWriter, and counts and checksums them.
+    """The file object of the Parquet writer: forwards bytes to a StateWriter, and counts and checksums them.
 
-    `parts` are those that `end_part` has ended.
+    `parts`: the parts that `end_part` ended.
     """
 
     def __init__(self, writer: StateWriter) -> None:
@@ -236,7 +246,7 @@ class _Sink(io.RawIOBase):
         return len(data)
 
     def end_part(self) -> None:
-        """What was written since the last call is a part."""
+        """End a part, which consists of the bytes since the last call."""
         start = self.parts[-1].offset + self.parts[-1].length if self.parts else 0
         self.parts.append(Section(0, start, self.size - start, self._crc_of_part))
         self._crc_of_part = 0
@@ -246,22 +256,22 @@ class _Sink(io.RawIOBase):
 
 
 class _StoredFile(io.RawIOBase):
-    """The file object of the Parquet reader: parts that are checked, one at a time. `bytes_read` counts what was read.
+    """The file object of the Parquet reader: checks one part at a time. `bytes_read` counts the bytes.
 
-    Raises CheckpointError, not an OSError, as Parquet's own errors are: a file that can't be read now may be whole.
+    Raises CheckpointError, not OSError like Parquet: a file that cannot be read now may be undamaged.
     """
 
     def __init__(self, read: ReadPart, file: KeyedFile) -> None:
         self._read_part = read
         self._file = file
         self._position = 0
-        self._held: tuple[Section, bytes] | None = None
+        self._last_part: tuple[Section, bytes] | None = None
         self.bytes_read = 0
         if not file.parts and file.crc is not None:
             self._check_all(file.crc)
 
     def footer(self) -> pq.FileMetaData:
-        """What is where in the file."""
+        """Read the Parquet footer."""
         parts = self._file.parts
         return pq.read_metadata(pa.BufferReader(self._checked(parts[-1])) if parts else self)
 
@@ -292,20 +302,20 @@ class _StoredFile(io.RawIOBase):
         )
 
     def _checked(self, part: Section) -> bytes:
-        # Columns of a row group are asked for one by one.
-        if self._held is None or self._held[0] is not part:
-            self._held = part, read_section(self._read_part, self._file.path, part, "savepoint")
+        # Parquet reads the columns of a row group one by one.
+        if self._last_part is None or self._last_part[0] is not part:
+            self._last_part = part, read_section(self._read_part, self._file.path, part, "savepoint")
             self.bytes_read += part.length
-        return self._held[1]
+        return self._last_part[1]
 
     def _check_all(self, written: int) -> None:
-        """Files that were written before there were parts have one checksum: all of the file is read for it."""
+        """Check the whole file: files that were written before parts existed have one checksum."""
         crc = 0
         for start in range(0, self._file.bytes, _CHECKED_BYTES):
             crc = zlib.crc32(self._read(start, min(_CHECKED_BYTES, self._file.bytes - start)), crc)
-        check_crc(crc, written, self._file.path, 0, self._file.bytes, "savepoint")
+        check_crc(crc, written, self._file.path, offset=0, length=self._file.bytes, kind="savepoint")
 
     def _read(self, start: int, length: int) -> bytes:
-        data = read_part(self._read_part, self._file.path, start, length, "savepoint")
+        data = read_part(self._read_part, self._file.path, start, length, kind="savepoint")
         self.bytes_read += length
         return data

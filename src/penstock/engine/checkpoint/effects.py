@@ -1,8 +1,8 @@
-"""What the checkpoint coordinator asks of the host of its job master.
+"""The effects of the checkpoint coordinator, which the host of the JobMaster carries out.
 
 A coordinator performs no I/O. It emits effects; the host carries them out and reports the outcome of those that carry
 an `operation` number. The host executes storage operations one after the other in the order in which they were
-emitted. Commits of one sink are executed in order, those of different sinks may run side by side.
+emitted. Commits of one sink are executed in order; commits of different sinks may run in parallel.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from penstock.engine.runtime.task.events import ControlEvent
 
 
 class SendToTask(msgspec.Struct, frozen=True):
-    """Send a control event to one task of the present attempt."""
+    """Send a control event to one task of the current attempt."""
 
     vertex: int
     subtask: int
@@ -31,11 +31,11 @@ class StorageEffect(msgspec.Struct, frozen=True):
 
 
 class StoreManifest(StorageEffect, frozen=True):
-    """Publish a checkpoint, or write the manifest of a savepoint in one piece.
+    """Publish a checkpoint, or write the manifest of a savepoint atomically.
 
-    With a savepoint with which the job stops, its end is recorded: from then on nothing is restored from the job's
-    checkpoints. `commits`: the job goes on, but output is committed with the savepoint, which is recorded: from then on
-    nothing is restored from the checkpoints before it.
+    If the job stops with the savepoint, the host also records the end of the job: from then on nothing is restored
+    from its checkpoints. `commits`: the job continues, but output is committed with the savepoint, and the host
+    records this: from then on nothing is restored from earlier checkpoints.
     """
 
     manifest: Manifest
@@ -44,9 +44,9 @@ class StoreManifest(StorageEffect, frozen=True):
 
 
 class RecordEnd(StorageEffect, frozen=True):
-    """Record that the job has ended, as which status. From then on nothing is restored from its checkpoints."""
+    """Record that the job has ended with this status. From then on nothing is restored from its checkpoints."""
 
-    how: str
+    status: str
 
 
 class DiscardCheckpoint(StorageEffect, frozen=True):
@@ -56,7 +56,7 @@ class DiscardCheckpoint(StorageEffect, frozen=True):
 
 
 class DeleteFiles(StorageEffect, frozen=True):
-    """Delete state files, as far as they exist. Any other operation but DeleteJob may be carried out before it."""
+    """Delete state files, as far as they exist. The host may carry out later operations before it, except DeleteJob."""
 
     paths: list[str]
 
@@ -64,8 +64,8 @@ class DeleteFiles(StorageEffect, frozen=True):
 class RetainOnly(StorageEffect, frozen=True):
     """Delete everything in the job's checkpoint directory that these checkpoints do not need.
 
-    Emitted only while no task of this run writes there: this also removes the files of workers that were killed while
-    writing. `former_only`: only what former runs of the job have left.
+    Emitted only while no task of this run writes there, since it also deletes the files that killed workers left.
+    `former_only`: delete only files of earlier runs of the job.
     """
 
     retained: list[Manifest]
@@ -73,7 +73,7 @@ class RetainOnly(StorageEffect, frozen=True):
 
 
 class DeleteJob(StorageEffect, frozen=True):
-    """Delete the job's checkpoint directory. Its end is on record; the record goes last."""
+    """Delete the job's checkpoint directory. The end of the job is on record, and the record is deleted last."""
 
 
 class DeleteSavepoint(StorageEffect, frozen=True):
@@ -83,7 +83,7 @@ class DeleteSavepoint(StorageEffect, frozen=True):
 
 
 class Commit(msgspec.Struct, frozen=True):
-    """Commit what one subtask of a sink prepared. The host answers with `operation`.
+    """Commit what one subtask of a sink prepared. The host answers with the number `operation`.
 
     `again`: the job was restored from the checkpoint that names these committables, so they may be committed already.
     """
@@ -96,7 +96,7 @@ class Commit(msgspec.Struct, frozen=True):
 
 
 class AbortCommittables(msgspec.Struct, frozen=True):
-    """Discard what one subtask of a sink prepared: no checkpoint will ever name it. Not answered."""
+    """Discard what one subtask of a sink prepared: no checkpoint will name it. The host does not answer."""
 
     sink: int
     subtask: int

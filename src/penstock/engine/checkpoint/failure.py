@@ -1,8 +1,8 @@
-"""Why a checkpoint was aborted, and whether that counts as a failure of the job's checkpointing.
+"""The reasons for which checkpoints are aborted, and how many failures a job tolerates.
 
 The list is closed, as in Flink's CheckpointFailureReason. A job fails when more checkpoints in a row than
 `execution.checkpointing.tolerable-failed-checkpoints` were aborted for reasons that count. Savepoints never count: the
-user who asked for one receives the error, and the job does not depend on it. Source: Flink docs, "Checkpointing",
+user who requested one receives the error, and the job does not depend on it. Source: Flink docs, "Checkpointing",
 Tolerable checkpoint failure number.
 """
 
@@ -15,7 +15,7 @@ from penstock.engine.runtime.checkpoint_options import DeclineReason
 
 
 class CheckpointFailureReason(enum.Enum):
-    """A reason: its sentence, and whether it counts against the tolerance."""
+    """A reason, with its sentence and whether it counts against the tolerance."""
 
     TRIGGER_FAILED = ("the state of a split enumerator could not be taken", False)
     """A user's enumerator raised an error: the attempt fails with it."""
@@ -24,19 +24,19 @@ class CheckpointFailureReason(enum.Enum):
     DECLINED = ("{detail}", True)
     """A task could not take its part: its state could not be written."""
     DECLINED_ALIGNMENT_LIMIT = ("{detail}", False)
-    """A task would have had to set aside more than it may. The state is sound, and the job only slow: that is no reason
-    to restart it."""
+    """A task would have had to buffer more than its limit. The state is sound and the job only slow: a restart would
+    not help."""
     DECLINED_SUBSUMED = ("{detail}", False)
     """A task saw the barrier of a newer checkpoint first."""
     MANIFEST_NOT_STORED = ("its manifest could not be written by the driver: {detail}", True)
     """All tasks acknowledged, but the storage refused the manifest."""
     SUBSUMED = ("checkpoint {detail} was complete before it", False)
-    """A newer checkpoint completed first; it holds everything that this one would have held."""
+    """A newer checkpoint completed first; it covers everything that this one would have covered."""
     ATTEMPT_ENDED = ("the job ended, or failed, before the snapshot was complete", False)
-    """The tasks that had to acknowledge are gone."""
+    """Tasks that had to acknowledge have ended."""
 
     def __new__(cls, sentence: str, counts: bool) -> CheckpointFailureReason:
-        """Numbered: of two reasons with equal sentences one would be an alias of the other."""
+        """Number the reasons: with equal values one reason would be an alias of another."""
         reason = object.__new__(cls)
         reason._value_ = len(cls.__members__)
         return reason
@@ -46,16 +46,16 @@ class CheckpointFailureReason(enum.Enum):
         self.counts = counts
 
     def error(self, detail: object = "") -> CheckpointError:
-        """The error that a caller who waits for this checkpoint receives."""
+        """Return the error for a caller who waits for this checkpoint."""
         return CheckpointError(self.sentence.format(detail=detail))
 
 
-OF_DECLINE = {
+REASONS_OF_DECLINE = {
     DeclineReason.STATE: CheckpointFailureReason.DECLINED,
     DeclineReason.ALIGNMENT_LIMIT: CheckpointFailureReason.DECLINED_ALIGNMENT_LIMIT,
     DeclineReason.NEWER: CheckpointFailureReason.DECLINED_SUBSUMED,
 }
-"""What a checkpoint is aborted for when a task declines it."""
+"""Reasons for aborting a checkpoint that a task declined."""
 
 
 class FailureTolerance:
@@ -66,11 +66,11 @@ class FailureTolerance:
         self._in_a_row = 0
 
     def reset(self) -> None:
-        """A checkpoint completed, or a new attempt starts."""
+        """Start counting from 0: a checkpoint completed, or a new attempt starts."""
         self._in_a_row = 0
 
     def failed(self, checkpoint_id: int, reason: CheckpointFailureReason, detail: object) -> CheckpointError | None:
-        """Count an aborted checkpoint. Returns the error with which the job fails when the tolerance is exceeded."""
+        """Count an aborted checkpoint. Returns the error with which the job fails if it exceeds the tolerance."""
         if not reason.counts:
             return None
         self._in_a_row += 1
@@ -82,9 +82,9 @@ class FailureTolerance:
         )
 
 
-def output_twice(damaged: str, before: str, sinks: list[str]) -> DamagedCheckpointError:
-    """What would come twice if a job went on from the checkpoint before a damaged one."""
+def duplicate_output(damaged: str, before: str, sinks: list[str]) -> DamagedCheckpointError:
+    """Return the error for output that would be written twice if a job fell back behind a damaged checkpoint."""
     return DamagedCheckpointError(
-        f"{damaged}. The checkpoint before it ({before}) can't simply take its place: output of {', '.join(sinks)} has "
+        f"{damaged}. The job cannot fall back to the checkpoint before it ({before}): output of {', '.join(sinks)} was "
         "or may have been committed since, and would be written a second time. To accept that: --allow-duplicates"
     )

@@ -1,4 +1,4 @@
-"""The newest checkpoints and savepoints of a job that have completed or failed, and what is known of all of them.
+"""The newest checkpoints and savepoints of a job that have completed or failed, and statistics of all of them.
 
 Source: Flink docs, "Monitoring Checkpointing", History.
 """
@@ -15,15 +15,13 @@ from penstock.engine.checkpoint.manifest import Manifest
 from penstock.engine.checkpoint.pending import PendingCheckpoint
 from penstock.engine.checkpoint.report import CheckpointReport
 
-# Lowest, highest, mean and quantiles of some numbers, or of all that there will have been. Flink: StatsSummary.
-
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p999": 0.999}
 _WINDOW = 10_000
-"""So many of the newest numbers count for quantiles, as in Flink."""
+"""How many of the newest numbers quantiles are computed from, as in Flink."""
 
 
 class Summary(NamedTuple):
-    """Of some numbers. All 0 if there are none."""
+    """Lowest, highest, mean and quantiles of numbers. All 0 without numbers. Flink: StatsSummarySnapshot."""
 
     lowest: float = 0
     highest: float = 0
@@ -33,7 +31,7 @@ class Summary(NamedTuple):
 
     @staticmethod
     def of(values: Sequence[float]) -> Summary:
-        """Of numbers in no particular order."""
+        """Return the summary of numbers in any order."""
         ordered = sorted(values)
         if not ordered:
             return Summary()
@@ -41,7 +39,7 @@ class Summary(NamedTuple):
 
 
 class RunningSummary:
-    """Of all numbers so far."""
+    """The summary of all numbers so far. Flink: StatsSummary."""
 
     def __init__(self) -> None:
         self.now = Summary()
@@ -49,10 +47,10 @@ class RunningSummary:
         self._total = 0.0
         self._newest: deque[float] = deque()
         self._ordered: list[float] = []
-        """The same, by size."""
+        """The newest numbers in ascending order."""
 
     def add(self, value: float) -> None:
-        """There is one more."""
+        """Add a number."""
         self._count += 1
         self._total += value
         self._newest.append(value)
@@ -69,28 +67,28 @@ def _quantiles(ordered: Sequence[float]) -> Sequence[float]:
     return tuple(float(ordered[min(last, int(part * len(ordered)))]) for part in QUANTILES.values())
 
 
-_MOST = 100
+_REPORTS_MAX = 100
 
 
 class LatestCheckpoints(NamedTuple):
-    """The newest of each kind, however many others there were since. None: there was none yet."""
+    """The newest report of each kind, which is never dropped. None: there was no such report yet."""
 
     completed: CheckpointReport | None = None
-    """The newest checkpoint that has completed."""
+    """The newest completed checkpoint."""
     savepoint: CheckpointReport | None = None
-    """The newest savepoint that has completed."""
+    """The newest completed savepoint."""
     failed: CheckpointReport | None = None
-    """The newest of both that has failed."""
+    """The newest failed checkpoint or savepoint."""
 
     @property
     def restorable(self) -> CheckpointReport | None:
-        """The newest of both that has completed."""
+        """The newest completed checkpoint or savepoint."""
         completed = [one for one in (self.completed, self.savepoint) if one is not None]
         return max(completed, key=lambda one: one.checkpoint_id, default=None)
 
 
 class CheckpointSummaries(NamedTuple):
-    """Over all checkpoints and savepoints that have completed."""
+    """Summaries over all completed checkpoints and savepoints."""
 
     written_bytes: Summary = Summary()
     total_bytes: Summary = Summary()
@@ -99,29 +97,29 @@ class CheckpointSummaries(NamedTuple):
 
 
 class CheckpointHistory(Sequence[CheckpointReport]):
-    """As a sequence: the reports of checkpoints, oldest first, also of those that are not retained any more.
+    """A sequence of the reports of checkpoints, oldest first, including checkpoints that are no longer retained.
 
-    A hundred, and the newest that has completed, when a hundred have failed since.
+    Holds the newest hundred, and the newest completed one if a hundred checkpoints failed after it.
     """
 
     def __init__(self) -> None:
         self.latest = LatestCheckpoints()
-        self.savepoints: deque[CheckpointReport] = deque(maxlen=_MOST)
-        """The same of savepoints."""
+        self.savepoints: deque[CheckpointReport] = deque(maxlen=_REPORTS_MAX)
+        """The reports of the newest hundred savepoints, oldest first."""
         self.completed_count = 0
-        """Of checkpoints and savepoints, since the job was submitted."""
+        """How many checkpoints and savepoints have completed since the job was submitted."""
         self.failed_count = 0
-        self._checkpoints: deque[CheckpointReport] = deque(maxlen=_MOST)
-        self._kept: Sequence[CheckpointReport] = ()
+        self._checkpoints: deque[CheckpointReport] = deque(maxlen=_REPORTS_MAX)
+        self._items: Sequence[CheckpointReport] = ()
         self._figures: Mapping[str, RunningSummary] = {name: RunningSummary() for name in CheckpointSummaries._fields}
 
     @property
     def summaries(self) -> CheckpointSummaries:
-        """Of figures."""
+        """The summaries of the completed checkpoints and savepoints."""
         return CheckpointSummaries(**{name: running.now for name, running in self._figures.items()})
 
     def completed(self, pending: PendingCheckpoint, manifest: Manifest) -> None:
-        """The manifest of a checkpoint is stored."""
+        """Add a checkpoint whose manifest is stored."""
         self.completed_count += 1
         report = CheckpointReport.completed(pending, manifest)
         kind = {"savepoint": report} if report.savepoint else {"completed": report}
@@ -131,7 +129,7 @@ class CheckpointHistory(Sequence[CheckpointReport]):
         self._add(report)
 
     def failed(self, pending: PendingCheckpoint, reason: CheckpointFailureReason, detail: object, now_ms: int) -> None:
-        """A checkpoint was aborted."""
+        """Add an aborted checkpoint."""
         self.failed_count += 1
         report = CheckpointReport.failed(pending, reason, detail, now_ms)
         self.latest = self.latest._replace(failed=report)
@@ -144,7 +142,7 @@ class CheckpointHistory(Sequence[CheckpointReport]):
         self._checkpoints.append(report)
         completed = self.latest.completed
         is_older = completed is not None and completed.checkpoint_id < self._checkpoints[0].checkpoint_id
-        self._kept = [completed, *self._checkpoints] if completed is not None and is_older else [*self._checkpoints]
+        self._items = [completed, *self._checkpoints] if completed is not None and is_older else [*self._checkpoints]
 
     @overload
     def __getitem__(self, index: int) -> CheckpointReport: ...
@@ -153,7 +151,7 @@ class CheckpointHistory(Sequence[CheckpointReport]):
     def __getitem__(self, index: slice) -> Sequence[CheckpointReport]: ...
 
     def __getitem__(self, index: int | slice) -> CheckpointReport | Sequence[CheckpointReport]:
-        return self._kept[index]
+        return self._items[index]
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._items)

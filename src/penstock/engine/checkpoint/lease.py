@@ -1,11 +1,11 @@
-"""The lease of a job: a file by which the run that holds the job shows that it lives.
+"""The lease of a job: a file by which the run that holds the job shows that it is alive.
 
-Protects against a second run that is started by mistake. That two runs do no harm to each other does not depend on
-it: see job_record.py. So it may be wrong: a run that was stopped for longer than its lease is taken over, and learns of
-it when it wants to publish something, or sees that the lease is another run's.
+It protects against a second run that is started by mistake. Fencing between two runs does not depend on it: see
+job_record.py. So the lease may be wrong: a run that was stopped for longer than its lease is taken over, and learns
+this when it publishes, or when it finds another run's holder in the lease.
 
-Clocks are never compared: who wants to take over watches the file for the time of a lease. On one machine it need not
-wait for a run that has died: the lock that a process holds on the file goes with the process.
+Clocks are never compared: a run that wants to take over watches the file for the duration of a lease. On one machine it
+does not wait for a run that has died: the operating system releases the lock of a process that ends.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pathlib import Path
 from pyarrow import fs
 
 from penstock.common.errors import CheckpointError
-from penstock.common.job_threads import serve
+from penstock.common.job_threads import start_loop
 
 LEASE_MS = 10_000
 _RENEWALS = 5
@@ -30,23 +30,24 @@ _LOOK_S = 0.2
 
 
 class Lease:
-    """Of one run. `lost` is called, by its thread, when the file is found to be another run's, and the job is, too.
+    """The lease of one run.
 
-    `is_taken` tells whether the job is: the file may be that of a former run, whose last write came late.
+    `on_lost`: called by the lease's thread when another run holds both the file and the job. `is_taken_over`: whether
+    another run holds the job; the file alone may be a late write of an earlier run.
     """
 
     def __init__(
         self,
         system: fs.FileSystem,
         path: str,
-        lost: Callable[[], object],
+        on_lost: Callable[[], object],
         lease_ms: int = LEASE_MS,
-        is_taken: Callable[[], bool] = lambda: True,
+        is_taken_over: Callable[[], bool] = lambda: True,
     ) -> None:
         self._system = system
         self._path = path
-        self._lost = lost
-        self._is_taken = is_taken
+        self._on_lost = on_lost
+        self._is_taken = is_taken_over
         self._pause_s = lease_ms / 1000 / _RENEWALS
         self._holder = uuid.uuid4().hex.encode()
         self._renewals = 0
@@ -54,21 +55,21 @@ class Lease:
         self._ended = threading.Event()
 
     def hold(self) -> None:
-        """Take the lease, and renew it from now on. Raises OSError."""
+        """Write the lease, and renew it until `release`. Raises OSError."""
         self._system.create_dir(self._path.rpartition("/")[0], recursive=True)
         if isinstance(self._system, fs.LocalFileSystem):
-            # A file of its own: a run that was taken over keeps the lock of the one before.
+            # A new file: a run that was taken over still holds the lock of the previous file.
             with contextlib.suppress(FileNotFoundError):
                 Path(self._path).unlink()
             self._locked = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
             with contextlib.suppress(OSError):
                 fcntl.flock(self._locked, fcntl.LOCK_EX | fcntl.LOCK_NB)
         self._write(0)
-        # What a store raises besides is logged; to renew the lease is tried again.
-        serve("penstock-lease", self._renew, lambda error: None)
+        # Other errors of a store are logged, and the renewal is repeated.
+        start_loop("penstock-lease", self._renew, lambda error: None)
 
     def release(self) -> None:
-        """The run has ended: no other run has to wait for it."""
+        """Delete the lease, so that no other run waits for this one."""
         self._ended.set()
         with contextlib.suppress(OSError):
             if self._holder_of() == self._holder:
@@ -81,10 +82,10 @@ class Lease:
         if self._ended.wait(self._pause_s):
             return False
         self._renewals += 1
-        # A store that fails for a while: then the lease runs out, and someone may take over.
+        # If a store fails for a while, the lease runs out and another run may take over.
         with contextlib.suppress(OSError):
             if self._holder_of() not in (self._holder, None) and self._is_taken():
-                self._lost()
+                self._on_lost()
                 return False
             self._write(self._renewals)
         return True
@@ -105,34 +106,34 @@ class Lease:
 
 
 def wait_until_free(system: fs.FileSystem, path: str, job_id: str, lease_ms: int = LEASE_MS) -> None:
-    """Return when no run holds a job, at the latest when its lease must have run out.
+    """Wait until no run holds the job, at most until its lease has run out.
 
-    Raises CheckpointError if a run renews it, or if it can't be read for as long.
+    Raises CheckpointError if a run renews the lease, or if it cannot be read for the duration of a lease.
     """
     lease_s = lease_ms / 1000
     before: bytes | None = None
-    heard = until = time.monotonic()
+    read_at = until = time.monotonic()
     while True:
         try:
             now = _read(system, path)
         except OSError as error:
-            # A store that fails for a moment has not said who holds the job.
-            if time.monotonic() - heard > lease_s:
-                raise CheckpointError(f"the lease of the job {job_id} can't be read ({path}): {error}") from error
+            # A failed read says nothing about the holder: read again.
+            if time.monotonic() - read_at > lease_s:
+                raise CheckpointError(f"cannot read the lease of the job {job_id} ({path}): {error}") from error
         else:
-            heard = time.monotonic()
+            read_at = time.monotonic()
             if now is None:
                 return
             if before is None:
                 if not _is_locked(system, path):
                     return
-                before, until = now, heard + lease_s
+                before, until = now, read_at + lease_s
             elif now != before:
                 raise CheckpointError(
                     f"the job {job_id} is still running: it has just renewed its lease ({path}). Cancel it first, with "
                     f"penstock cancel {job_id}, or start from a savepoint"
                 )
-            elif heard >= until:
+            elif read_at >= until:
                 return
         time.sleep(_LOOK_S)
 
@@ -147,7 +148,7 @@ def _read(system: fs.FileSystem, path: str) -> bytes | None:
 
 
 def _is_locked(system: fs.FileSystem, path: str) -> bool:
-    """Whether a process that may live holds the lease. Where nothing can be locked: perhaps."""
+    """Whether a living process may hold the lease. True on file systems without locks."""
     if not isinstance(system, fs.LocalFileSystem):
         return True
     try:

@@ -1,9 +1,8 @@
-"""The manifest of a checkpoint: the complete list of what it consists of. JSON, written last and atomically.
+"""The manifest of a checkpoint: a complete list of its contents. JSON, written last and atomically.
 
-Operators are named by their uid, or by an id derived from their position in the program, so a manifest means the same
-to a job that has been changed. What is arbitrary in it (the state of an enumerator, what a sink has to commit) is
-pickled, in base64. The last field is a checksum of the whole text, so of these, too. docs/internals/formats.md
-describes the versions.
+Operators are named by their uid, or by an id derived from their position in the program, so a changed program finds
+their state. Arbitrary values (the state of an enumerator, committables of a sink) are pickled and in base64. The last
+field is a checksum of the whole text. docs/internals/formats.md describes the versions.
 """
 
 from __future__ import annotations
@@ -18,10 +17,8 @@ from typing import Any
 import msgspec
 
 from penstock.common.errors import CheckpointError, DamagedCheckpointError
-from penstock.common.errors.unreadable import UNREADABLE
 from penstock.common.files.file_systems import is_url
-from penstock.common.values.decoding import from_json
-from penstock.engine.state.gained_fields import StateUnpickler
+from penstock.common.values.decoding import DECODING_ERRORS, from_json
 from penstock.engine.state.handles import (
     EXTERNAL_VERSION,
     KeyedFile,
@@ -33,20 +30,19 @@ from penstock.engine.state.handles import (
     store_files_of,
 )
 from penstock.engine.state.pickles import dumps
+from penstock.engine.state.unpickling import StateUnpickler
 
 VERSION = 6
-"""The version that this version of penstock writes. It reads all versions up to this one."""
+"""The manifest version that this penstock writes. It reads all versions up to this one."""
 _NO_CHECKSUM = "00000000"
 _END = b'"checksum": "00000000"\n}'
 _SIGNED = re.compile(rb'"checksum": "([0-9a-f]{8})"\n\}\Z')
-"""How a manifest of every version but the first ends, and will end: a damaged one must not be taken for one that only a
-newer penstock can read."""
-
-"""What msgspec raises for JSON that is damaged; the second one if a text in it is no UTF-8."""
+"""The end of a manifest in every version except the first, also in versions to come: otherwise a damaged manifest would
+look like one that only a newer penstock can read."""
 
 
 class SubtaskPart(msgspec.Struct, frozen=True):
-    """What one subtask of an operator has in the checkpoint."""
+    """The state of one subtask of an operator in the checkpoint."""
 
     subtask: int
     state: OperatorState
@@ -63,7 +59,7 @@ class OperatorPart(msgspec.Struct, frozen=True):
 
     @property
     def has_keyed(self) -> bool:
-        """Whether there is keyed state, which is in key groups."""
+        """Whether there is keyed state, which belongs to key groups."""
         return any(subtask.state.keyed for subtask in self.subtasks)
 
 
@@ -88,37 +84,38 @@ class Manifest(msgspec.Struct, frozen=True):
     operators: list[OperatorPart]
     subtasks: list[SubtaskReport]
     enumerators: dict[str, str] = {}
-    """state id of a source -> the state of its enumerator."""
+    """State id of a source -> state of its enumerator, packed."""
     commits: dict[str, list[str]] = {}
-    """state id of a sink -> pairs (subtask, committables), packed one by one."""
+    """State id of a sink -> pairs (subtask, committables), each packed."""
     version: int = VERSION
     savepoint: bool = False
     oldest_reader: int = 5
-    """The lowest version that a penstock must know to read this. Below `version` if only optional fields were added."""
+    """The lowest version that a reader must know. Below `version` if only optional fields were added since."""
     epoch: int = 0
-    """Which run of the job wrote it: job_record.py. 0: before there were epochs."""
+    """The epoch of the run that wrote it: job_record.py. 0: written before epochs existed."""
     record_number: int = 0
-    """Which entry of the job's record it is, or is a copy of: job_record.py. 0: a savepoint, or an older copy."""
+    """The number of the entry of the job's record that this is or copies: job_record.py. 0: a savepoint, or an older
+    copy."""
     checksum: str = _NO_CHECKSUM
-    """CRC-32 of the text, in hexadecimal, computed with this field set to zeros. The last field."""
+    """CRC-32 of the text in hexadecimal, computed with this field set to zeros. The last field."""
 
     def files(self) -> set[str]:
-        """The paths of all files that hold its state."""
+        """Return the paths of all files that hold its state."""
         return files_of(self._states())
 
     def has_store_files(self) -> bool:
-        """Whether state is in the own files of key-value stores."""
+        """Whether some state is in native files of key-value stores."""
         return bool(self._store_files())
 
     def has_external_state(self) -> bool:
-        """Whether state is in a store outside of the checkpoint, which names a version of it."""
+        """Whether some state is in a store outside of the checkpoint, which then names its version."""
         return EXTERNAL_VERSION in self._store_files()
 
     def _store_files(self) -> set[str]:
         return {file.store_file for state in self._states() for file in store_files_of(state.keyed)}
 
-    def refused_by_earlier(self) -> Manifest:
-        """As it is to be stored: a penstock that does not know of records in flight would leave them out."""
+    def with_oldest_reader(self) -> Manifest:
+        """Return it with `oldest_reader` 6 if it holds records in flight, which older readers would drop."""
         lists = [one for state in self._states() if state.lists is not None for one in state.lists.lists]
         if any(one.redistribution is Redistribution.IN_FLIGHT for one in lists):
             return msgspec.structs.replace(self, oldest_reader=6)
@@ -128,17 +125,17 @@ class Manifest(msgspec.Struct, frozen=True):
         return [part.state for operator in self.operators for part in operator.subtasks]
 
     def operator(self, state_id: str) -> OperatorPart | None:
-        """The operator of that name."""
+        """Return the operator with this state id, or None."""
         return next((part for part in self.operators if part.state_id == state_id), None)
 
 
 def is_relative(path: str) -> bool:
-    """Whether a file is in the job's own directory; else the job was started from a checkpoint of the file's job."""
+    """Whether a file is in the job's own directory. Other files belong to the job whose checkpoint was restored."""
     return not path.startswith("/") and not is_url(path)
 
 
-def located(manifest: Manifest, directory: str) -> Manifest:
-    """The manifest as another job needs it: with absolute paths of files."""
+def with_absolute_paths(manifest: Manifest, directory: str) -> Manifest:
+    """Return the manifest with absolute paths of files, as another job needs it."""
 
     def whole(path: str) -> str:
         return f"{directory}/{path}" if path and is_relative(path) else path
@@ -169,7 +166,7 @@ def _with_states(manifest: Manifest, change: Callable[[OperatorState], OperatorS
 
 
 def _without_repeated_tables(state: OperatorState) -> OperatorState:
-    """A file without tables has those of the file before it."""
+    """Leave out the tables of a file that are equal to those of the file before it."""
     keyed = [
         msgspec.structs.replace(file, tables=[]) if before is not None and file.tables == before.tables else file
         for before, file in zip([None, *state.keyed], state.keyed, strict=False)
@@ -186,13 +183,13 @@ def _with_repeated_tables(state: OperatorState) -> OperatorState:
 
 
 def encode(manifest: Manifest) -> bytes:
-    """As JSON, with its checksum."""
-    # The files of a chain, of which there may be thousands, mostly have the same tables.
+    """Encode a manifest as JSON with its checksum."""
+    # A chain may have thousands of files, most of them with the same tables.
     return seal(_with_states(manifest, _without_repeated_tables))
 
 
 def seal(stored: msgspec.Struct) -> bytes:
-    """A struct as JSON, a line for each field, with a checksum of the whole text in its last field, `checksum`."""
+    """Encode a struct as JSON, one line per field, with a checksum of the whole text in its last field, `checksum`."""
     blank = msgspec.json.encode(msgspec.structs.replace(stored, checksum=_NO_CHECKSUM))
     fields = from_json(blank, dict[str, msgspec.Raw])
     data = b"{\n" + b",\n".join(b' "%s": %s' % (name.encode(), value) for name, value in fields.items()) + b"\n}"
@@ -200,7 +197,7 @@ def seal(stored: msgspec.Struct) -> bytes:
 
 
 def check_seal(data: bytes, where: str) -> None:
-    """Raises DamagedCheckpointError unless a text ends with its checksum, as `seal` writes it."""
+    """Raise DamagedCheckpointError unless a text ends with its checksum, as `seal` writes it."""
     signed = _SIGNED.search(data)
     if signed is None:
         raise DamagedCheckpointError(f"{where} is damaged: it does not end with its checksum")
@@ -209,24 +206,24 @@ def check_seal(data: bytes, where: str) -> None:
 
 
 def decode(data: bytes, path: str) -> Manifest:
-    """A manifest of any version up to VERSION. Errors name `path`.
+    """Decode a manifest of any version up to VERSION. Errors name `path`.
 
     Raises DamagedCheckpointError if it was changed or truncated, CheckpointError if only a newer penstock can read it.
     """
     try:
         if not _is_first_version(data):
-            # First of all: what a damaged manifest says of itself, its version included, is not to be believed.
+            # Checked first: no field of a damaged manifest is reliable, not even its version.
             check_seal(data, f"the manifest {path}")
         head = from_json(data, _Head)
         needed = head.oldest_reader or head.version
         if needed > VERSION:
             raise CheckpointError(
-                f"the manifest {path} has version {head.version}, this version of penstock reads up to {VERSION}: it "
-                "was written by a newer one"
+                f"the manifest {path} has version {head.version}, but this version of penstock reads up to {VERSION}: "
+                "it was written by a newer one"
             )
         manifest = msgspec.structs.replace(from_json(data, Manifest), checksum=_NO_CHECKSUM)
         return _with_states(manifest, _with_repeated_tables)
-    except UNREADABLE as error:
+    except DECODING_ERRORS as error:
         raise DamagedCheckpointError(f"the manifest {path} is damaged: {error}") from error
 
 
@@ -240,7 +237,7 @@ class _Head(msgspec.Struct):
 
 
 def _is_first_version(data: bytes) -> bool:
-    """Whether it has no checksum since there was none: it has none of the fields that came with the second version."""
+    """Whether a manifest has version 1, which had no checksum: it lacks all fields that version 2 added."""
     if _SIGNED.search(data) is not None:
         return False
     head = from_json(data, _Head)
@@ -252,10 +249,10 @@ def _with_checksum(data: bytes, checksum: str) -> bytes:
 
 
 def packed(value: Any) -> str:
-    """An arbitrary value of a source or sink as text, for a field of a manifest."""
+    """Encode an arbitrary value of a source or sink as text for a field of a manifest."""
     return base64.b64encode(dumps(value)).decode("ascii")
 
 
 def unpacked(text: str) -> Any:
-    """The value of `packed`. Only for manifests from the job's own checkpoint storage."""
+    """Decode a value of `packed`. Only for manifests from the job's own checkpoint storage."""
     return StateUnpickler(io.BytesIO(base64.b64decode(text))).load_complete()

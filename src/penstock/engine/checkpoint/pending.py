@@ -1,4 +1,4 @@
-"""A checkpoint that is being collected: which tasks have acknowledged, and what they brought."""
+"""A pending checkpoint: the tasks that have acknowledged, and the state that they reported."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from penstock.engine.checkpoint.commits import Committables, Numbered
+from penstock.engine.checkpoint.commits import Committables, NumberedCommittables
 from penstock.engine.checkpoint.manifest import Manifest, OperatorPart, SubtaskPart, SubtaskReport, packed
 from penstock.engine.checkpoint.plan import CheckpointPlan, CheckpointVertex
-from penstock.engine.checkpoint.requests import CheckpointRequest
+from penstock.engine.checkpoint.schedule import CheckpointRequest
 from penstock.engine.runtime.ids import SubtaskId
 from penstock.engine.state.handles import SubtaskState, files_of
 
 
 class JobIdentity(NamedTuple):
-    """What a manifest names of the job that wrote it."""
+    """The job that writes a manifest, as the manifest names it."""
 
     job_id: str
     job_name: str
@@ -24,7 +24,7 @@ class JobIdentity(NamedTuple):
 
 
 class PendingCheckpoint:
-    """Collects acknowledgements until none is missing; then its manifest is stored."""
+    """Collects the acknowledgements of all tasks and builds the manifest."""
 
     def __init__(
         self,
@@ -39,16 +39,16 @@ class PendingCheckpoint:
         self.request = request
         self._enumerators = enumerators
         self._missing = set(plan.tasks)
-        self.of_tasks = len(self._missing)
-        """How many tasks have to acknowledge it."""
+        self.task_count = len(self._missing)
+        """How many tasks must acknowledge."""
         self.parallelism = Counter(task.vertex for task in plan.tasks)
-        """The same by vertex. The next attempt may have others."""
+        """The number of tasks by vertex. The next attempt may have other numbers."""
         self._names = {vertex.id: vertex.name for vertex in plan.vertices}
         self._states: dict[SubtaskId, SubtaskState] = {}
         self._reports: dict[SubtaskId, SubtaskReport] = {}
         self._prepared: list[Committables] = []
-        self.named: list[Numbered] | None = None
-        """Set when its manifest is being stored: what the manifest names besides the open commits."""
+        self.named: list[NumberedCommittables] | None = None
+        """Set while the manifest is being stored: what it names in addition to the open commits."""
 
     @property
     def savepoint(self) -> str:
@@ -57,45 +57,45 @@ class PendingCheckpoint:
 
     @property
     def is_acknowledged(self) -> bool:
-        """Whether all tasks have taken their part."""
+        """Whether all tasks have acknowledged."""
         return not self._missing
 
     @property
     def acknowledged(self) -> int:
-        """How many tasks have."""
-        return self.of_tasks - len(self._missing)
+        """How many tasks have acknowledged."""
+        return self.task_count - len(self._missing)
 
     @property
     def reports(self) -> dict[SubtaskId, SubtaskReport]:
-        """Figures of those that have, in the order in which they came. It is a copy."""
+        """A copy of the tasks' measurements, in the order in which the tasks acknowledged."""
         return dict(self._reports)
 
     @property
     def is_being_stored(self) -> bool:
-        """Whether its manifest is on its way to the storage: its outcome is open, so it can't be aborted."""
+        """Whether its manifest is being stored: the outcome is open, so it cannot be aborted."""
         return self.named is not None
 
     def acknowledge(self, task: SubtaskId, state: SubtaskState, prepared: list[Committables]) -> None:
-        """A task has taken its part. A second acknowledgement of the same task changes nothing."""
+        """Record the acknowledgement of a task. A second one of the same task changes nothing."""
         if task in self._missing:
             self._missing.discard(task)
             self._states[task] = state
             self._reports[task] = SubtaskReport(self._names[task.vertex], task.subtask, state.ended, state.figures)
             self._prepared += prepared
 
-    def take_prepared(self) -> list[Numbered]:
-        """Remove and return what sinks prepared for it."""
+    def take_prepared(self) -> list[NumberedCommittables]:
+        """Remove and return what sinks prepared for this checkpoint."""
         prepared, self._prepared = self._prepared, []
         return [(self.checkpoint_id, committables) for committables in prepared]
 
     def files(self) -> set[str]:
-        """The state files that acknowledgements have named so far."""
+        """Return the state files that acknowledgements have named so far."""
         return set().union(*(files_of(state.operators.values()) for state in self._states.values()))
 
     def manifest(
         self, job: JobIdentity, vertices: Sequence[CheckpointVertex], commits: list[Committables], now_ms: int
     ) -> Manifest:
-        """The manifest, with everything that is still to be committed in it."""
+        """Return the manifest. `commits`: everything that is still to be committed."""
         operators = []
         reports = [
             self._reports[SubtaskId(vertex.id, subtask)] for vertex in vertices for subtask in range(vertex.parallelism)
@@ -109,25 +109,26 @@ class PendingCheckpoint:
                     if state_id in state.operators
                 ]
                 if parts:
-                    operators.append(OperatorPart(state_id, name, vertex.parallelism, vertex.max_parallelism, parts))
+                    parallelism, max_parallelism = vertex.parallelism, vertex.max_parallelism
+                    operators.append(OperatorPart(state_id, name, parallelism, max_parallelism, subtasks=parts))
         return Manifest(
-            job.job_id,
-            job.job_name,
-            self.checkpoint_id,
-            job.attempt,
-            self.triggered_ms,
-            now_ms,
-            operators,
-            reports,
-            self._enumerators,
-            _commits_by_sink(vertices, commits),
+            job_id=job.job_id,
+            job_name=job.job_name,
+            checkpoint_id=self.checkpoint_id,
+            attempt=job.attempt,
+            triggered_ms=self.triggered_ms,
+            completed_ms=now_ms,
+            operators=operators,
+            subtasks=reports,
+            enumerators=self._enumerators,
+            commits=_commits_by_sink(vertices, commits),
             savepoint=bool(self.savepoint),
             epoch=job.epoch,
-        ).refused_by_earlier()
+        ).with_oldest_reader()
 
 
 def _commits_by_sink(vertices: Sequence[CheckpointVertex], commits: list[Committables]) -> dict[str, list[str]]:
-    # By state id: the number of a sink may be another one in the program that is restored.
+    # By state id: the number of a sink may differ in the program that restores the checkpoint.
     state_ids = {sink: state_id for vertex in vertices for sink, state_id in vertex.sinks.items()}
     by_sink: dict[str, list[str]] = {}
     for sink, subtask, values in commits:

@@ -1,4 +1,4 @@
-"""Which tasks take part in the next checkpoint: sources are triggered, and all must acknowledge.
+"""The tasks that take part in the next checkpoint: sources are triggered, and all tasks must acknowledge.
 
 Source: Flink's CheckpointPlan.
 """
@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from penstock.engine.runtime.ids import SubtaskId
-
-# What the checkpoint coordinator knows of a job vertex.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,31 +29,31 @@ class CheckpointVertex:
 
 
 class CheckpointPlan(NamedTuple):
-    """Of the present attempts; the next ones may have other vertices. `attempt`: the highest number among them."""
+    """The tasks of the current attempts. `attempt`: the highest number of these."""
 
     attempt: int = 0
     vertices: Sequence[CheckpointVertex] = ()
     tasks: Sequence[SubtaskId] = ()
-    """Those that are there. While a region restarts these are the tasks of the others."""
+    """The tasks that run. While a region restarts, the tasks of the other regions."""
 
     @staticmethod
     def of(attempt: int, vertices: Sequence[CheckpointVertex]) -> CheckpointPlan:
-        """All tasks of these vertices are running."""
+        """Return a plan in which all tasks of these vertices run."""
         tasks = [SubtaskId(vertex.id, subtask) for vertex in vertices for subtask in range(vertex.parallelism)]
         return CheckpointPlan(attempt, vertices, sorted(tasks))
 
     @property
     def sources(self) -> list[SubtaskId]:
-        """The tasks that are triggered, from which barriers reach all others."""
+        """The tasks that are triggered; their barriers reach all other tasks."""
         sources = {vertex.id for vertex in self.vertices if vertex.is_source}
         return [task for task in self.tasks if task.vertex in sources]
 
     def without(self, vertices: Sequence[CheckpointVertex]) -> CheckpointPlan:
-        """The tasks of these vertices are gone."""
+        """Return the plan without the tasks of these vertices."""
         gone = {vertex.id for vertex in vertices}
         return self._replace(tasks=[task for task in self.tasks if task.vertex not in gone])
 
     def name_of(self, task: SubtaskId) -> str:
-        """A task as messages name it, subtasks counted from 1."""
+        """Return the name of a task for messages, with subtasks counted from 1."""
         name = next(vertex.name for vertex in self.vertices if vertex.id == task.vertex)
         return f"{name} ({task.subtask + 1})"

@@ -14,9 +14,10 @@ DIRECTORY = "record"
 
 
 class RecordFiles:
-    """Below the directory `root` of a job. `creation` gives what creates a file if there is none of its name.
+    """The record below a job's directory `root`. `creation` returns a function that creates a file exclusively.
 
-    It is asked with the first entry: a worker creates none, nor does a reader that looks for the latest checkpoint.
+    It is called before the first entry is created: workers, and readers that look for the latest checkpoint, create no
+    entries.
     """
 
     def __init__(self, system: fs.FileSystem, root: str, creation: Callable[[], Create]) -> None:
@@ -27,31 +28,31 @@ class RecordFiles:
         self._create: Create | None = None
 
     def numbers(self) -> list[int]:
-        """The numbers of all entries, ascending."""
+        """Return the numbers of all entries, ascending."""
         found = self._system.get_file_info(fs.FileSelector(self._directory, allow_not_found=True))
         return sorted(int(entry.base_name) for entry in found if entry.base_name.isdecimal())
 
     def read(self, number: int) -> bytes:
-        """An entry. Raises FileNotFoundError if there is none of that number."""
+        """Return the content of an entry. Raises FileNotFoundError if it does not exist."""
         with self._system.open_input_stream(self._path(number)) as stream:
             data: bytes = stream.read()
             return data
 
     def create(self, number: int, data: bytes) -> bool:
-        """Create an entry in one piece. False: there is one of that number, or the whole record was deleted.
+        """Create an entry atomically. False: the entry exists, or the whole record was deleted.
 
-        Raises OSError if the directory that holds those of all jobs is not there any more: its store is away.
+        Raises OSError if the directory of all jobs has disappeared: its store is unavailable.
         """
-        # The first entry alone makes the directory: a run whose job was taken over, ended and deleted must not begin a
-        # new record.
+        # Only the first entry creates the directory: a run whose job was taken over, ended and deleted must not begin
+        # a new record.
         if number == 1:
             self._system.create_dir(self._directory, recursive=True)
         self._create = self._create or self._creation()
         is_created = self._create(self._path(number), data)
         if is_created:
-            self._of_jobs.note()
+            self._of_jobs.identify()
         else:
-            self._of_jobs.check_not_away(self._directory)
+            self._of_jobs.check_available(self._directory)
         return is_created
 
     def remove(self, number: int) -> None:

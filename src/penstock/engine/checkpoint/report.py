@@ -1,4 +1,4 @@
-"""Figures of a checkpoint that has completed or failed, for people."""
+"""Measurements of a completed or failed checkpoint, for users."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from penstock.engine.runtime.ids import SubtaskId
 
 @dataclasses.dataclass(frozen=True)
 class CheckpointReport:
-    """Times in milliseconds, sizes in bytes. Times but for the duration are those of the slowest subtask.
+    """A completed or failed checkpoint. Times in milliseconds, sizes in bytes.
+
+    Start delay, alignment, synchronous and asynchronous time are the maxima over the subtasks.
 
     Source: Flink docs, "Monitoring Checkpointing".
     """
@@ -20,11 +22,11 @@ class CheckpointReport:
     checkpoint_id: int
     """Its number, from 1."""
     triggered_ms: int
-    """When it was triggered, since the epoch."""
+    """When it was triggered, in milliseconds since 1970."""
     duration_ms: int
-    """From the trigger until it was complete, or aborted."""
+    """From the trigger until it completed or was aborted."""
     acknowledged: int
-    """How many subtasks had taken their part."""
+    """How many subtasks had acknowledged."""
     of_subtasks: int
     """How many subtasks the job had."""
     failure: str = ""
@@ -34,19 +36,19 @@ class CheckpointReport:
     alignment_ms: float = 0
     """From the first barrier to the last one."""
     sync_ms: float = 0
-    """The part of the snapshot during which no record was processed."""
+    """The part of the snapshot during which the task processed no record."""
     async_ms: float = 0
-    """The part that was written beside the stream."""
+    """The part that was written while the task processed records."""
     written_bytes: int = 0
-    """What this checkpoint has added."""
+    """Bytes that this checkpoint added."""
     total_bytes: int = 0
-    """What a restore would read."""
+    """Bytes that a restore would read."""
     in_flight_bytes: int = 0
-    """Records that were on their way, which its barriers have overtaken."""
+    """Bytes of records in flight that its barriers have overtaken."""
     subtasks: list[SubtaskReport] = dataclasses.field(default_factory=list)
-    """The same by subtask, vertex by vertex in the order of the graph: of one that was aborted those that had come."""
+    """Measurements of the subtasks that acknowledged, by vertex in the order of the graph."""
     tasks: list[SubtaskId] = dataclasses.field(default_factory=list)
-    """Whose `subtasks` are, in the same order."""
+    """The tasks of `subtasks`, in the same order."""
     parallelism: dict[int, int] = dataclasses.field(default_factory=dict)
     """How many subtasks each vertex had, by its id."""
     savepoint: str = ""
@@ -63,14 +65,14 @@ class CheckpointReport:
 
     @staticmethod
     def completed(pending: PendingCheckpoint, manifest: Manifest) -> CheckpointReport:
-        """Of a checkpoint whose manifest is stored."""
+        """Return the report of a checkpoint whose manifest is stored."""
         return _report(pending, manifest.completed_ms)
 
     @staticmethod
     def failed(
         pending: PendingCheckpoint, reason: CheckpointFailureReason, detail: object, now_ms: int
     ) -> CheckpointReport:
-        """Of a checkpoint that was aborted."""
+        """Return the report of an aborted checkpoint."""
         return _report(pending, now_ms, str(reason.error(detail)), reason.counts)
 
 
@@ -78,12 +80,12 @@ def _report(pending: PendingCheckpoint, ended_ms: int, failure: str = "", counts
     of_tasks = sorted(pending.reports.items())
     figures = [report.figures for _, report in of_tasks]
     return CheckpointReport(
-        pending.checkpoint_id,
-        pending.triggered_ms,
-        ended_ms - pending.triggered_ms,
-        pending.acknowledged,
-        pending.of_tasks,
-        failure,
+        checkpoint_id=pending.checkpoint_id,
+        triggered_ms=pending.triggered_ms,
+        duration_ms=ended_ms - pending.triggered_ms,
+        acknowledged=pending.acknowledged,
+        of_subtasks=pending.task_count,
+        failure=failure,
         start_delay_ms=max((one.start_delay_ms for one in figures), default=0),
         alignment_ms=max((one.alignment_ms for one in figures), default=0),
         sync_ms=max((one.sync_ms for one in figures), default=0),

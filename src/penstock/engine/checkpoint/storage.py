@@ -1,13 +1,13 @@
 """Checkpoint storage on a file system that pyarrow knows: local, or by URL (s3, gs, hdfs, file).
 
-    <checkpoints>/<job>/chk-12/_metadata     the manifest, written last and in one piece
+    <checkpoints>/<job>/chk-12/_metadata     the manifest, written last and atomically
     <checkpoints>/<job>/chk-12/...           files that only this checkpoint refers to
-    <checkpoints>/<job>/shared/...           files that later checkpoints may refer to, too
-    <checkpoints>/<job>/record/00000012      what the job's runs have published: job_record.py
+    <checkpoints>/<job>/shared/...           files that later checkpoints may refer to as well
+    <checkpoints>/<job>/record/00000012      an entry that a run of the job published: job_record.py
 
-A checkpoint is complete when the record holds its manifest; the one in its directory is a copy for people and tools. A
-run that has taken the job over has an epoch above 1, and the names of its files begin with it. A run deletes what it or
-a run before it has written, never what a successor may have: it does not know whether it has one.
+A checkpoint is complete when the record holds its manifest; the one in its directory is a copy for users and tools. A
+run that has taken the job over has an epoch above 1, and its file names begin with the epoch. A run deletes only files
+that it or an earlier run wrote: a later run may exist without its knowledge.
 
 Paths in a manifest are relative to the job's directory, so that it can be copied as a whole. Source: Flink docs,
 "Checkpoints", Directory Structure.
@@ -26,31 +26,31 @@ import msgspec
 from pyarrow import fs
 
 from penstock.common.errors import CheckpointError, DamagedCheckpointError
-from penstock.common.errors.disk_errors import naming
+from penstock.common.errors.disk_errors import naming_file
 from penstock.common.files import file_systems
 from penstock.common.files.durable import is_object_store, make_directory, publish
 from penstock.common.files.exclusive_creation import exclusive_creation
-from penstock.common.files.known_directory import KnownDirectory, store_away
+from penstock.common.files.known_directory import KnownDirectory, store_unavailable
 from penstock.engine.checkpoint import record_files
 from penstock.engine.checkpoint.columns import ColumnFiles
 from penstock.engine.checkpoint.job_record import JobRecord, file_name
 from penstock.engine.checkpoint.manifest import Manifest, decode, encode, is_relative
 from penstock.engine.checkpoint.record_files import RecordFiles
-from penstock.engine.state.snapshot.storage import whole_or_nothing
+from penstock.engine.state.snapshot.storage import complete_or_abort
 
 _log = logging.getLogger(__name__)
 
 METADATA = "_metadata"
 LEASE = "lease"
-"""The file by which a run shows that it lives: lease.py."""
+"""The file by which a run shows that it is alive: lease.py."""
 _DELETIONS_AT_ONCE = 16
 _CHECKPOINT = re.compile(r"chk-(\d+)$")
 _SHOWN_BELOW = 5
-"""Names of checkpoints in an error, at most."""
+"""The most names of checkpoints in an error."""
 
 
 class StateFiles(ColumnFiles):
-    """State files below a directory, by paths that are relative to it or absolute."""
+    """State files below a directory, by relative or absolute paths."""
 
     def __init__(self, directory: str) -> None:
         self.directory = directory
@@ -59,24 +59,27 @@ class StateFiles(ColumnFiles):
         self._made: set[str] = set()
 
     def read(self, path: str, offset: int, length: int) -> bytes:
-        """A part of a file. Raises FileNotFoundError if its directory is there and the file is not, else OSError."""
+        """Read a part of a file.
+
+        Raises FileNotFoundError if the file is missing from an existing directory, otherwise OSError.
+        """
         is_own = is_relative(path)
         system, full = (self._system, self._path(path)) if is_own else file_system_of(path)
         try:
             with system.open_input_file(full) as file:
                 data: bytes = file.read_at(length, offset)
         except FileNotFoundError:
-            # Of another job's files it is not known what belongs together but by the directory of each.
+            # Files of another job are known only by their own directory.
             directory = self._known if is_own else KnownDirectory(system, full.rpartition("/")[0])
-            if directory.is_away:
-                raise store_away(self.directory if is_own else path.rpartition("/")[0]) from None
+            if directory.is_unavailable:
+                raise store_unavailable(self.directory if is_own else path.rpartition("/")[0]) from None
             raise
         if is_own:
-            self._known.note()
+            self._known.identify()
         return data
 
     def create(self, name: str, shared: bool) -> FileWriter:
-        """A new state file. Its name starts with the number of its checkpoint."""
+        """Create a state file. `name` starts with the number of its checkpoint."""
         path = self._relative_path(name, shared)
         full = self._path(path)
         self._make_parent(full)
@@ -88,9 +91,9 @@ class StateFiles(ColumnFiles):
     def _write_manifest(self, path: str, manifest: Manifest) -> None:
         """Write the manifest atomically."""
         self._make_parent(path)
-        # A checkpoint exists if and only if its manifest does, so a reader must never see a part of it, nor may a crash
-        # leave one. The files that it names were synced when they were closed.
-        with whole_or_nothing(FileWriter(self._system, path, path)) as writer:
+        # A checkpoint exists if and only if its manifest does: a reader must never see a part of it, and a crash must
+        # not leave a part. The files that it names were synced when they were closed.
+        with complete_or_abort(FileWriter(self._system, path, path)) as writer:
             writer.write(encode(manifest))
 
     def _path(self, path: str) -> str:
@@ -99,18 +102,18 @@ class StateFiles(ColumnFiles):
     def _make_parent(self, path: str) -> None:
         parent = path.rpartition("/")[0]
         if parent not in self._made:
-            # Made again, it would hide that the store is away, and be in its way when it comes back.
-            self._known.check_not_away(self.directory)
+            # A new directory would hide an unavailable store, and conflict with the store's own when it returns.
+            self._known.check_available(self.directory)
             make_directory(self._system, parent)
-            self._known.note()
+            self._known.identify()
             self._made.add(parent)
 
 
 class SavepointStorage(StateFiles):
-    """The directory of one savepoint. It holds all that the savepoint needs, and may be moved."""
+    """The directory of one savepoint. It holds all files of the savepoint and may be moved."""
 
     def publish(self, manifest: Manifest) -> str:
-        """Write the manifest; returns the directory."""
+        """Write the manifest. Returns the directory."""
         self._write_manifest(self._path(METADATA), manifest)
         return self.directory
 
@@ -123,7 +126,7 @@ class SavepointStorage(StateFiles):
 
     def remove(self) -> None:
         """Remove the directory."""
-        # The manifest first: a savepoint that is half deleted when this process dies must not be taken for a whole one.
+        # The manifest first: if this process dies meanwhile, a half deleted savepoint must not look complete.
         with contextlib.suppress(OSError):
             self._system.delete_file(self._path(METADATA))
         with contextlib.suppress(OSError):
@@ -134,11 +137,12 @@ class SavepointStorage(StateFiles):
 
 
 class DirectoryStorage(StateFiles):
-    """The directory of one job's checkpoints, as one run of the job sees it.
+    """The directory of one job's checkpoints for one run of the job.
 
-    `record`: what the run publishes by; workers, which publish nothing, need its `epoch` only. `newest`: the number of
-    the newest checkpoint when the run took the job over. `keeps_end`: the record stays when the job has ended, until
-    `remove_ended_job` removes it. `begins`: called once, before anything is published, a savepoint too.
+    `record`: the record in which the run publishes; workers publish nothing and need only `epoch`. `newest`: the number
+    of the newest checkpoint when the run took the job over. `keeps_record`: the record stays when the job has ended,
+    until `remove_ended_job` removes it. `before_publishing`: called once before anything is published, also before the
+    first savepoint.
     """
 
     def __init__(
@@ -147,46 +151,46 @@ class DirectoryStorage(StateFiles):
         record: JobRecord | None = None,
         epoch: int = 1,
         newest: int = 0,
-        keeps_end: bool = False,
-        begins: Callable[[], object] = lambda: None,
+        keeps_record: bool = False,
+        before_publishing: Callable[[], object] = lambda: None,
     ) -> None:
         super().__init__(directory)
-        self._begins = begins
-        self._keeps_end = keeps_end
+        self._before_publishing = before_publishing
+        self._keeps_record = keeps_record
         self._record = record or JobRecord(record_in(directory), epoch=epoch)
         self._newest = newest
 
     def publish(self, manifest: Manifest) -> str:
-        """Publish a checkpoint; returns its directory. Raises FencedError if another run has taken the job over."""
+        """Publish a checkpoint. Returns its directory. Raises FencedError if another run has taken the job over."""
         self._begin()
         number = self._record.publish(manifest)
         self._newest = max(self._newest, manifest.checkpoint_id)
         directory = f"chk-{manifest.checkpoint_id}"
-        # Behind the record: a run that was fenced off must not replace a manifest of the run that holds the job.
+        # After the record: a fenced run must not replace a manifest of the run that holds the job.
         try:
             copy = msgspec.structs.replace(manifest, record_number=number)
             self._write_manifest(self._path(f"{directory}/{METADATA}"), copy)
         except OSError as error:
-            # The checkpoint is complete: to report it as failed would discard what belongs to it.
+            # The checkpoint is complete: if it were reported as failed, its committables would be discarded.
             _log.warning("%s: the manifest is on record, but its copy could not be written: %s", directory, error)
         return f"{self.directory}/{directory}"
 
-    def end(self, how: str, savepoint: str = "") -> None:
-        """Record that the job has ended. Raises FencedError."""
+    def record_end(self, status: str, savepoint: str = "") -> None:
+        """Record the end of the job. Raises FencedError."""
         self._begin()
-        self._record.end(how, savepoint)
+        self._record.publish_end(status, savepoint)
 
-    def saved(self, savepoint: str, checkpoint: int) -> None:
+    def record_savepoint(self, savepoint: str, checkpoint: int) -> None:
         """Record that output is committed with a savepoint. Raises FencedError."""
         self._begin()
-        self._record.saved(savepoint, checkpoint)
+        self._record.publish_savepoint(savepoint, checkpoint)
 
     def _begin(self) -> None:
-        begins, self._begins = self._begins, lambda: None
-        begins()
+        before_publishing, self._before_publishing = self._before_publishing, lambda: None
+        before_publishing()
 
     def discard(self, manifest: Manifest) -> None:
-        """Remove the manifest of a subsumed checkpoint. `remove` removes its files. Raises FencedError."""
+        """Remove the manifest of a subsumed checkpoint; `remove` removes its files. Raises FencedError."""
         self._record.forget(manifest.checkpoint_id)
         path = self._path(f"chk-{manifest.checkpoint_id}/{METADATA}")
         with contextlib.suppress(FileNotFoundError):
@@ -196,20 +200,20 @@ class DirectoryStorage(StateFiles):
     def remove(self, paths: Iterable[str]) -> None:
         """Remove state files, as far as they exist. Raises FencedError."""
         self._record.check()
-        own = list(filter(is_relative, paths))
-        # A file that cannot be deleted now is deleted by a later sweep.
-        self._delete_files(map(self._path, own), OSError)
-        for directory in {path.rpartition("/")[0] for path in own} - {"shared"}:
+        relative = list(filter(is_relative, paths))
+        # A later sweep deletes the files that cannot be deleted now.
+        self._delete_files(map(self._path, relative), OSError)
+        for directory in {path.rpartition("/")[0] for path in relative} - {"shared"}:
             self._remove_if_empty(directory)
 
     def sweep(self, checkpoints: Iterable[Manifest], former_only: bool = False) -> None:
-        """Remove all files that these checkpoints do not need, or only those of former runs. Raises FencedError.
+        """Remove all files that these checkpoints do not need, or only those of earlier runs. Raises FencedError.
 
         Without `former_only` no task of this run may be writing.
         """
         retained = list(checkpoints)
         self._record.retain({manifest.checkpoint_id for manifest in retained})
-        # Absolute paths are those of another job, which this one was started from.
+        # Absolute paths belong to another job, from whose checkpoint this one was started.
         kept = [path for manifest in retained for path in manifest.files() if is_relative(path)]
         kept += [f"chk-{manifest.checkpoint_id}/{METADATA}" for manifest in retained]
         # Some file systems return paths with a leading slash.
@@ -222,20 +226,20 @@ class DirectoryStorage(StateFiles):
             and entry.path.strip("/") not in needed
             and self._may_remove(self._inside(entry.path), former_only)
         ]
-        # Manifests first: a checkpoint that is half deleted when this process dies must not be taken for a whole one.
+        # Manifests first: if this process dies meanwhile, a half deleted checkpoint must not look complete.
         for are_manifests in (True, False):
             paths = [entry.path for entry in removed if (entry.base_name == METADATA) is are_manifests]
             self._delete_files(paths, FileNotFoundError)
         for entry in sorted(found, key=lambda entry: -len(entry.path)):
-            # Not that of the record, nor the job's own: this process may hold it by a lock on it. One of the same name
-            # that is made later would be taken for a dead process's.
+            # Not the record's directory, nor the job's own, which this process may have locked: a new directory of the
+            # same name would have no lock and look like one of a dead process.
             if entry.type is fs.FileType.Directory and self._inside(entry.path) != record_files.DIRECTORY:
                 self._remove_if_empty(self._inside(entry.path))
-        # Directories may be gone: the next file has to make its own again.
+        # Directories may be removed now: the next file must create its directory again.
         self._made.clear()
 
     def delete(self) -> None:
-        """Remove everything of a job whose end is on record, and behind which no run can follow.
+        """Remove everything of a job whose end is on record, so that no run can follow.
 
         Raises FencedError.
         """
@@ -243,30 +247,30 @@ class DirectoryStorage(StateFiles):
         self.sweep(())
         self._remove_if_empty(record_files.DIRECTORY)
         self._remove_if_empty("")
-        # Where directories need not be made a former run could begin a new record: there this one stays. Elsewhere it
-        # goes last: without it nothing says that the job has ended, nor where the savepoint is with which it stopped.
-        if self._record.has_ended and isinstance(self._system, fs.LocalFileSystem) and not self._keeps_end:
+        # In a store without directories an earlier run could begin a new record, so the record stays there. Elsewhere
+        # it is removed last: it alone says that the job has ended, and with which savepoint.
+        if self._record.has_ended and isinstance(self._system, fs.LocalFileSystem) and not self._keeps_record:
             with contextlib.suppress(FileNotFoundError):
                 self._system.delete_file(self._path(LEASE))
             if self._record.stopped_with:
-                # It tells where the savepoint is, until a job goes on from there: ended_jobs.py.
+                # It holds the path of the savepoint until a job starts from there: ended_jobs.py.
                 return
             with contextlib.suppress(FileNotFoundError):
                 self._system.delete_dir(self._path(record_files.DIRECTORY))
             self._remove_if_empty("")
 
     def savepoint(self, directory: str) -> SavepointStorage:
-        """Where a savepoint is kept."""
-        # Another job may start from it, and commit, before this one has a checkpoint.
+        """Return the storage of a savepoint."""
+        # Another job may start from it and commit output before this job has a checkpoint.
         self._begin()
         return SavepointStorage(directory)
 
     def _inside(self, path: str) -> str:
-        """A path of the file system, relative to the job's directory."""
+        """Make a path of the file system relative to the job's directory."""
         return path.strip("/").removeprefix(self._root.strip("/")).strip("/")
 
     def _delete_files(self, paths: Iterable[str], tolerated: type[OSError]) -> None:
-        """Delete files, some at a time: a store may take a while for each."""
+        """Delete files, several at a time, since a store may take long for each."""
 
         def delete(path: str) -> None:
             with contextlib.suppress(tolerated):
@@ -274,10 +278,10 @@ class DirectoryStorage(StateFiles):
 
         with ThreadPoolExecutor(_DELETIONS_AT_ONCE, thread_name_prefix="penstock-deletions") as pool:
             for _ in pool.map(delete, paths):
-                """The first error is raised here."""
+                """Iterating raises the first error."""
 
     def _may_remove(self, inside: str, former_only: bool) -> bool:
-        """Whether a file is certainly none of a successor's."""
+        """Whether a file cannot be one of a later run."""
         directory, _, name = inside.rpartition("/")
         if directory == record_files.DIRECTORY or inside == LEASE:
             return False
@@ -287,14 +291,14 @@ class DirectoryStorage(StateFiles):
         return self._record.may_remove(name, former_only)
 
     def _relative_path(self, name: str, shared: bool) -> str:
-        own = file_name(name, self._record.epoch)
-        return f"shared/{own}" if shared else f"chk-{name.partition('-')[0]}/{own}"
+        file = file_name(name, self._record.epoch)
+        return f"shared/{file}" if shared else f"chk-{name.partition('-')[0]}/{file}"
 
     def _remove_if_empty(self, directory: str) -> None:
         path = self._path(directory).rstrip("/")
         with contextlib.suppress(OSError):
             if isinstance(self._system, fs.LocalFileSystem):
-                # In one step: a successor may be about to write its first file there.
+                # Atomic: a later run may be about to write its first file there.
                 Path(path).rmdir()
             elif not self._system.get_file_info(fs.FileSelector(path)):
                 self._system.delete_dir(path)
@@ -304,7 +308,7 @@ class DirectoryStorage(StateFiles):
 
 
 class FileWriter:
-    """A file that is being written. It has its final name, and is on disk, once it is closed."""
+    """A file that is being written. `close` makes it durable and gives it its final name."""
 
     def __init__(self, system: fs.FileSystem, full: str, path: str) -> None:
         self.path = path
@@ -314,19 +318,19 @@ class FileWriter:
         self._stream = system.open_output_stream(self._written_as)
 
     def write(self, data: bytes) -> None:
-        """Append."""
-        with naming(self._written_as):
+        """Append data."""
+        with naming_file(self._written_as):
             self._stream.write(data)
 
     def close(self) -> None:
-        """Complete the file: have it on disk, under its final name."""
-        with naming(self._written_as):
+        """Complete the file: make it durable under its final name."""
+        with naming_file(self._written_as):
             self._stream.close()
             if self._written_as != self._full:
                 publish(self._system, self._written_as, self._full)
 
     def abort(self) -> None:
-        """Remove it."""
+        """Remove the file."""
         with contextlib.suppress(OSError):
             self._stream.close()
         with contextlib.suppress(OSError):
@@ -334,34 +338,34 @@ class FileWriter:
 
 
 def absolute(path: str | Path) -> str:
-    """A path that means the same in another working directory, or a URL as it is; without a slash at its end."""
+    """Return an absolute path, or a URL unchanged, without a slash at its end."""
     return file_systems.absolute(path).rstrip("/")
 
 
 def files_directory(path: str, manifest: Manifest) -> str:
-    """What the paths in the manifest of a checkpoint or savepoint are relative to; `path` is that of either."""
+    """Return the directory to which paths in the manifest of the checkpoint or savepoint at `path` are relative."""
     directory = absolute(path).removesuffix(f"/{METADATA}")
-    # The files of a checkpoint may be shared by those beside it.
+    # Checkpoints of a job share files, so paths are relative to the job's directory.
     return directory if manifest.savepoint else directory.rpartition("/")[0]
 
 
 def file_system_of(directory: str) -> tuple[fs.FileSystem, str]:
-    """The file system of a path or URL, and the path in it. Raises CheckpointError if it is none that is known."""
+    """Return the file system of a path or URL, and the path in it. Raises CheckpointError if it is unknown."""
     try:
         system, path = file_systems.file_system_of(absolute(directory))
         return system, path.rstrip("/")
     except (ValueError, OSError) as error:
-        raise CheckpointError(f"the checkpoint directory {directory} can't be used: {error}") from error
+        raise CheckpointError(f"cannot use the checkpoint directory {directory}: {error}") from error
 
 
 def record_in(directory: str) -> RecordFiles:
-    """The record of the job whose directory this is, a path or URL."""
+    """Return the record in a job's directory, a path or URL."""
     system, root = file_system_of(directory)
     return RecordFiles(system, root, lambda: exclusive_creation(directory, system))
 
 
 def completed_in(directory: str) -> list[tuple[int, str]]:
-    """Number and path of the checkpoints that a job's directory holds, newest last."""
+    """Return number and path of the checkpoints in a job's directory, newest last."""
     system, root = file_system_of(directory)
     found = []
     for entry in system.get_file_info(fs.FileSelector(root, allow_not_found=True)):
@@ -372,9 +376,9 @@ def completed_in(directory: str) -> list[tuple[int, str]]:
 
 
 def read_manifest(path: str) -> Manifest:
-    """The manifest of a checkpoint, by its directory or by its own path.
+    """Read the manifest of a checkpoint, given the path of its directory or its own path.
 
-    Raises CheckpointError; DamagedCheckpointError if it is missing, or is not what was written there.
+    Raises CheckpointError; DamagedCheckpointError if it is missing, or differs from what was written.
     """
     system, inside = file_system_of(path)
     if not inside.endswith(METADATA):
@@ -384,26 +388,26 @@ def read_manifest(path: str) -> Manifest:
             manifest = decode(stream.read(), inside)
     except FileNotFoundError as error:
         below = _names_below(system, inside.removesuffix(f"/{METADATA}"))
-        instead = f". Below it there are {', '.join(below)}: name one of them" if below else ""
+        instead = f". The directory holds {', '.join(below)}: name one of them" if below else ""
         raise DamagedCheckpointError(f"there is no checkpoint at {path}: {inside} is missing{instead}") from error
     except OSError as error:
-        raise CheckpointError(f"the manifest {inside} can't be read: {error}") from error
+        raise CheckpointError(f"cannot read the manifest {inside}: {error}") from error
     number = _CHECKPOINT.search(inside.removesuffix(f"/{METADATA}"))
-    # Whole, but another one: its files may all be there, with the state of another moment.
+    # Undamaged, but of another checkpoint: all its files may exist, with the state of another time.
     if number and not manifest.savepoint and int(number[1]) != manifest.checkpoint_id:
         raise DamagedCheckpointError(
-            f"the manifest {inside} is damaged: it is that of checkpoint {manifest.checkpoint_id}"
+            f"the manifest {inside} is damaged: it describes checkpoint {manifest.checkpoint_id}"
         )
     return manifest
 
 
 def _names_below(system: fs.FileSystem, directory: str) -> list[str]:
-    """Names of the checkpoints and savepoints right below a directory, some of them if there are many."""
+    """Return names of checkpoints and savepoints directly below a directory, the last ones if there are many."""
     try:
         entries = system.get_file_info(fs.FileSelector(directory, allow_not_found=True))
         names = sorted(entry.base_name for entry in entries if entry.type is fs.FileType.Directory)[-_SHOWN_BELOW:]
         manifests = system.get_file_info([f"{directory}/{name}/{METADATA}" for name in names])
     except OSError:
-        # It is said for help.
+        # The names are only a hint in an error message.
         return []
     return [name for name, manifest in zip(names, manifests, strict=True) if manifest.type is fs.FileType.File]

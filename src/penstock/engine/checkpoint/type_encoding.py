@@ -1,10 +1,10 @@
-"""Declared types as JSON, in the metadata of a savepoint's column. A list: the name of the type, then its parts.
+"""Encode declared types as JSON for the metadata of a savepoint's column: a list of the type's name and its parts.
 
     ["LONG"]    ["LIST", element]    ["MAP", key, value]    ["TUPLE", [field, ...]]    ["EXTERNAL", type]
     ["ROW", names or null, [type, ...], class or null]
 
-A user's class is named as `module:qualified name`, one of penstock's by the name under which its values are stored. A
-class that can't be imported where the column is read is left out: the values are Rows there.
+A user's class is named `module:qualified name`, a class of penstock by the name under which its values are stored. If a
+class cannot be imported where the column is read, the values are read as Rows.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ _SINGLE: dict[str, TypeInformation] = {
 
 
 def encode_type(type_: TypeInformation) -> bytes:
-    """A type as JSON. Raises TypeError for one that is not of penstock."""
+    """Encode a type as JSON. Raises TypeError for a type that is not in penstock.common.Types."""
     return msgspec.json.encode(_parts_of(type_))
 
 
 def decode_type(data: bytes) -> TypeInformation:
-    """The type again. Raises CheckpointError for a type that only a newer penstock knows."""
+    """Decode a type. Raises CheckpointError for a type that only a newer penstock knows."""
     return _type_of(msgspec.json.decode(data))
 
 
@@ -75,7 +75,7 @@ def _parts_of(type_: TypeInformation) -> list[Any]:
         return ["EXTERNAL", _parts_of(type_._type_info)]
     if type(type_) in _ARRAY_NAMES:
         return [_ARRAY_NAMES[type(type_)], _parts_of(type_._element_type)]  # type: ignore[attr-defined]
-    raise TypeError(f"the type {type_!r} can't be written: it is none of penstock.common.Types")
+    raise TypeError(f"cannot encode the type {type_!r}: expected a type of penstock.common.Types")
 
 
 def _type_of(parts: list[Any]) -> TypeInformation:
@@ -93,11 +93,11 @@ def _type_of(parts: list[Any]) -> TypeInformation:
         return RowTypeInfo(list(map(_type_of, rest[1])), rest[0], kind and _record_maker(kind, rest[0]))
     if name == "EXTERNAL":
         return ExternalTypeInfo(_type_of(rest[0]))
-    raise CheckpointError(f"a column has values of type {name}, which this version of penstock does not know")
+    raise CheckpointError(f"a column has values of the type {name}, which this version of penstock does not know")
 
 
 def _record_maker(kind: Any, names: list[str]) -> Any:
-    """The class, or what makes its values of these fields if it has others by now."""
+    """Return the class, or if its fields have changed a function that creates its values from these fields."""
     stored = StoredClass(kind)
     if not stored.names or set(stored.names) == set(names):
         return kind

@@ -1,7 +1,7 @@
-"""One attempt of a pipelined region: its graph, its slots, and the progress of its tasks.
+"""Follow one attempt of a pipelined region: its graph, its slots, and the progress of its tasks.
 
     state                event                               next
-    CREATED              what enumerators start has ended    CREATED      (deployed)
+    CREATED              calls to start enumerators end      CREATED      (deployed)
     CREATED              all slots have registered           RUNNING
     RUNNING              Close was sent, all tasks closed    FINISHED
     CREATED, RUNNING     cancel                              CANCELLING   (Cancel to all tasks)
@@ -9,8 +9,8 @@
     CANCELLING           all tasks closed, or abandoned      CANCELED
     FAILING              all others closed, or abandoned     FAILED
 
-Everything that belongs to one attempt is held here, so that the next one may have another graph, parallelism and slots.
-What follows from a failure is decided by the job master. Source: Flink docs, "Jobs and Scheduling".
+An Attempt holds all data of one attempt, so that the next one may have another graph, parallelism and slots. The
+JobMaster decides what follows from a failure. Source: Flink docs, "Jobs and Scheduling".
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from typing import Any
 from penstock.common.errors import DamagedCheckpointError, SparkLostError, TaskLostError
 from penstock.common.job_status import JobStatus
 from penstock.engine.checkpoint.restore import Restored
-from penstock.engine.jobmaster.attempt_id import AttemptId
 from penstock.engine.jobmaster.checkpoint_vertices import checkpoint_vertices, source_state_ids
 from penstock.engine.jobmaster.effects import CallAsync, Deploy, JobEffect, SendToSlot
 from penstock.engine.jobmaster.enumerators import SplitEnumerators
@@ -32,31 +31,30 @@ from penstock.engine.jobmaster.notices import EnumeratorNotClosed
 from penstock.engine.jobmaster.results.collected import AttemptResults
 from penstock.engine.plan.job_graph import JobGraph
 from penstock.engine.rpc.messages import Heartbeat, SlotReport, ToTask
-from penstock.engine.runtime.ids import SlotId, SubtaskId
+from penstock.engine.runtime.ids import AttemptId, SlotId, SubtaskId
 from penstock.engine.runtime.task.events import Cancel, Close, ControlEvent, Drain, Peers, Senders
-
-# The control connections of an attempt's slots.
-#
-# One that breaks and is made again loses what was under way, in both directions, and neither end is notified: splits,
-# committables, the end of a task. It is unknown what to send again, so the attempt has to fail.
 
 
 class SlotConnections:
-    """Of one attempt."""
+    """Watch the control connections of an attempt's slots.
+
+    A connection that breaks and is made again loses messages in flight, in both directions, without notice to either
+    end: splits, committables, the end of a task. The attempt has to fail, since it is unknown what to send again.
+    """
 
     def __init__(self) -> None:
         self._connections: dict[SlotId, bytes] = {}
         self._received: Counter[SlotId] = Counter()
-        """How many messages of a slot have arrived, heartbeats of its control thread not counted."""
+        """Number of messages of a slot that have arrived, heartbeats of its control thread not counted."""
         self._broken: set[SlotId] = set()
 
-    def have_broken(self, slot: SlotId) -> bool:
-        """Whether messages of a slot, or to it, may be lost."""
+    def is_broken(self, slot: SlotId) -> bool:
+        """Return whether messages from or to a slot may be lost."""
         return slot in self._broken
 
-    def fault(self, slot: SlotId, connection: bytes, report: SlotReport) -> TaskLostError | None:
-        """A slot reported by a connection. An error: messages may be lost, which was not known before."""
-        # The first connection may have broken, too, before the driver heard of it: the number shows that.
+    def find_fault(self, slot: SlotId, connection: bytes, report: SlotReport) -> TaskLostError | None:
+        """Check a slot's report and its connection. Return an error if it newly shows that messages may be lost."""
+        # The number shows also that the first connection broke before the driver knew it.
         is_complete = self._connections.setdefault(slot, connection) == connection
         if isinstance(report, Heartbeat) and report.sent is not None:
             is_complete = is_complete and self._received[slot] == report.sent
@@ -68,8 +66,8 @@ class SlotConnections:
         self._connections[slot] = connection
         self._broken.add(slot)
         return TaskLostError(
-            f"the connection of level {slot.level} slot {slot.index} to the driver broke, or its worker was lost and "
-            "started again by Spark: messages may be lost"
+            f"the connection of level {slot.level} slot {slot.index} to the driver broke, or Spark lost its worker "
+            "and started it again: messages may be lost"
         )
 
 
@@ -78,7 +76,7 @@ _ENDS = {
     JobStatus.CANCELLING: JobStatus.CANCELED,
     JobStatus.FAILING: JobStatus.FAILED,
 }
-_STATE_OF_ENDED = {
+_STATE_AT_END = {
     JobStatus.RUNNING: ExecutionState.FINISHED,
     JobStatus.FINISHED: ExecutionState.FINISHED,
     JobStatus.CANCELLING: ExecutionState.CANCELED,
@@ -86,11 +84,11 @@ _STATE_OF_ENDED = {
     JobStatus.FAILING: ExecutionState.CANCELED,
     JobStatus.FAILED: ExecutionState.CANCELED,
 }
-"""Of a task that is closed or abandoned, by the status of its attempt."""
+"""State of a task that is closed or abandoned, by the status of its attempt."""
 
 
 class Attempt:
-    """`emit` takes its effects, in order."""
+    """Follow an attempt of a region. `emit` receives its effects, in order."""
 
     def __init__(self, id: AttemptId, graph: JobGraph, emit: Callable[[JobEffect], None], now_ms: int) -> None:
         vertices = graph.vertices_of(id.region)
@@ -98,23 +96,23 @@ class Attempt:
         self.id = id
         self.number = id.number
         self.graph = graph
-        """Of the whole job."""
+        """The plan of the whole job."""
         self.vertices = [vertex for vertex in checkpoint_vertices(graph) if vertex.id in ids]
         self.sources = {vertex: state_id for vertex, state_id in source_state_ids(graph).items() if vertex in ids}
         self.restored: Restored = {}
-        """What its tasks are restored from."""
+        """The restored state of its tasks."""
         self.restored_id = 0
-        """The number of the checkpoint that they are restored from; 0: they start from the beginning."""
+        """Number of the checkpoint from which they are restored; 0 if they start from the beginning."""
         self.restored_savepoint = False
         """Whether that is a savepoint."""
         self.restored_path = ""
-        """Where that is; empty: in the job's own directory, by its number."""
+        """Its path; empty if it is in the job's own directory, under its number."""
         self.status = JobStatus.CREATED
         self.error: BaseException | None = None
         self.failed_slot: SlotId | None = None
-        """The slot that failed with `error`; None: the attempt failed as a whole, or has not."""
+        """The slot that failed with `error`, or None if no single slot failed."""
         self.deployed_ms: int | None = None
-        """When its tasks were deployed; None: they are not."""
+        """When its tasks were deployed, or None."""
         self.has_run = False
         """Whether all its tasks were running at some time."""
         self.results = AttemptResults(id)
@@ -123,22 +121,22 @@ class Attempt:
         self._emit = emit
         self._slot_of = {task: slot for slot, tasks in self.slots.items() for task in tasks}
         self._registered: dict[SlotId, str] = {}
-        """Slots that have registered, and where others reach them."""
+        """Slots that have registered, with their addresses for other slots."""
         self.loops = Loops(graph, frozenset(ids), self.send)
         self._last_report_ms: dict[SlotId, int] = {}
         self._data_ended: set[SubtaskId] = set()
         self._finished: set[SubtaskId] = set()
         self.enumerators = SplitEnumerators(
             [vertex for vertex in vertices if vertex.is_source],
-            self.send,
-            self._call,
-            now_ms,
-            lambda error: emit(EnumeratorNotClosed(error)),
+            send=self.send,
+            make_call=self._call,
+            now_ms=now_ms,
+            not_closed=lambda error: emit(EnumeratorNotClosed(error)),
         )
 
     @property
-    def is_over(self) -> bool:
-        """Whether all its tasks are closed, or abandoned."""
+    def is_closed(self) -> bool:
+        """Whether all its tasks are closed or abandoned."""
         return self.status in (JobStatus.FINISHED, JobStatus.CANCELED, JobStatus.FAILED)
 
     @property
@@ -157,24 +155,24 @@ class Attempt:
         return len(self._data_ended) == len(self._slot_of)
 
     @property
-    def silent_from_the_start(self) -> list[SlotId]:
-        """Slots that have neither registered nor sent a heartbeat: as far as is known, nothing runs there."""
+    def slots_without_report(self) -> list[SlotId]:
+        """Slots that have neither registered nor sent a heartbeat: probably no worker runs there."""
         return sorted(self.slots.keys() - self._registered - self._last_report_ms.keys())
 
     @property
     def unfinished(self) -> list[SlotId]:
-        """Slots of tasks that are not closed."""
+        """Slots with tasks that are not closed."""
         return sorted({self._slot_of[task] for task in self._slot_of.keys() - self._finished})
 
     def state_of(self, task: SubtaskId) -> ExecutionState:
-        """Where a task is, as far as its slot has reported."""
+        """Return the state of a task, as far as its slot has reported."""
         slot = self._slot_of[task]
         if self.deployed_ms is None and self.status is JobStatus.CREATED:
             return ExecutionState.SCHEDULED
         if slot == self.failed_slot:
             return ExecutionState.FAILED
-        if self.is_over or task in self._finished:
-            return _STATE_OF_ENDED[self.status]
+        if self.is_closed or task in self._finished:
+            return _STATE_AT_END[self.status]
         if self.status in (JobStatus.CANCELLING, JobStatus.FAILING):
             return ExecutionState.CANCELING
         if slot in self._registered:
@@ -182,12 +180,12 @@ class Attempt:
         return ExecutionState.INITIALIZING if slot in self._last_report_ms else ExecutionState.DEPLOYING
 
     def error_of_slot(self, slot: SlotId, error: BaseException) -> BaseException:
-        """What a slot has failed by. One that Spark has started again restores what checkpoints have replaced since."""
+        """Return the cause of a slot's failure: a slot that Spark started again may restore an outdated checkpoint."""
         is_late = isinstance(error, DamagedCheckpointError) and slot in self._registered
         return _started_again(slot) if is_late else error
 
     def explained(self, error: BaseException) -> BaseException:
-        """The error of a query; of a lost worker with what it may have been doing, if tasks had not opened by then."""
+        """Add to the error of a lost worker which operators were not open yet. Return other errors unchanged."""
         unopened = sorted({slot.level for slot in self.slots.keys() - self._registered})
         is_of_a_worker = isinstance(error, TaskLostError) and not isinstance(error, SparkLostError)
         if not is_of_a_worker or self.status is not JobStatus.CREATED or not unopened:
@@ -197,8 +195,8 @@ class Attempt:
             for level in unopened
         )
         return TaskLostError(
-            f"{error}\n  These operators had not opened: {names}. The worker may have died while it unpickled one of "
-            "their functions, restored its state, or was in its open()"
+            f"{error}\n  These operators were not open yet: {names}. The worker may have died while it unpickled a "
+            "function of theirs, restored its state, or ran its open()"
         )
 
     def send(self, vertex: int, subtask: int, event: ControlEvent) -> None:
@@ -212,19 +210,19 @@ class Attempt:
     # Slots.
 
     def deploy_if_started(self, now_ms: int) -> None:
-        """Deploy its tasks, once, when what its enumerators have called to start has ended."""
+        """Deploy its tasks, once, when the first calls of its enumerators have ended."""
         if self.deployed_ms is None and self.status is JobStatus.CREATED and not self.enumerators.is_starting:
             self.deployed_ms = now_ms
             self._emit(Deploy(self.id, self.graph, self.restored))
 
     def reported(self, slot: SlotId, now_ms: int) -> None:
-        """A slot has sent a report."""
+        """Record that a slot has sent a report."""
         self._last_report_ms[slot] = now_ms
 
     def registered(self, slot: SlotId, address: str = "") -> None:
-        """The tasks of a slot are open; other slots reach it by `address`.
+        """Register a slot, whose tasks are open. Other slots reach it at `address`.
 
-        A slot that registers twice was started again by Spark: its state is lost.
+        If a slot registers twice, Spark has started it again: its state is lost, and the attempt fails.
         """
         if slot in self._registered:
             self.failed(_started_again(slot))
@@ -233,16 +231,16 @@ class Attempt:
         if self.status is JobStatus.CREATED and len(self._registered) == len(self.slots):
             self.status = JobStatus.RUNNING
             self.has_run = True
-            self._introduce()
+            self._send_addresses()
             self.loops.begin()
         elif self.status in (JobStatus.CANCELLING, JobStatus.FAILING):
-            # Cancel went to those that had registered by then. Without its own this slot would run on.
+            # Cancel was sent only to slots that had registered by then: without it this slot would continue to run.
             self._send_to(self.slots[slot], Cancel())
 
-    def _introduce(self) -> None:
-        """Tell slots where those are that send to them, and the tasks that feed something back where it goes to.
+    def _send_addresses(self) -> None:
+        """Send slots the addresses of their senders, and tasks with feedback the addresses of its receivers.
 
-        The latter begin now.
+        The latter begin to run with this message.
         """
         reached: dict[int, list[tuple[int, int, str]]] = {}
         for (level, index), address in sorted(self._registered.items()):
@@ -264,9 +262,9 @@ class Attempt:
             for subtask in range(self.graph.vertices[vertex].parallelism):
                 self.send(vertex, subtask, peers)
 
-    def silent(self, now_ms: int, timeout_ms: int) -> SlotId | None:
-        """A slot that sent heartbeats and has sent none for `timeout_ms`, while it restores its state or runs."""
-        # When it closes another deadline holds.
+    def silent_slot(self, now_ms: int, timeout_ms: int) -> SlotId | None:
+        """Return a starting or running slot whose last heartbeat is older than `timeout_ms`, or None."""
+        # When tasks close, another deadline applies.
         if self.status in (JobStatus.CREATED, JobStatus.RUNNING):
             for slot, last_ms in self._last_report_ms.items():
                 if now_ms - last_ms > timeout_ms:
@@ -274,7 +272,7 @@ class Attempt:
         return None
 
     def next_silence_ms(self, timeout_ms: int) -> int | None:
-        """When the slot whose last report is the oldest counts as lost."""
+        """Return when the next slot counts as lost if it sends no report, or None."""
         if self.status not in (JobStatus.CREATED, JobStatus.RUNNING) or not self._last_report_ms:
             return None
         return min(self._last_report_ms.values()) + timeout_ms + 1
@@ -282,51 +280,51 @@ class Attempt:
     # Tasks.
 
     def split_requested(self, vertex: int, subtask: int) -> None:
-        """A reader asks for a split."""
+        """Pass a reader's request for a split to its enumerator."""
         if self.status in (JobStatus.CREATED, JobStatus.RUNNING):
             self.enumerators.split_requested(vertex, subtask)
 
     def data_ended(self, task: SubtaskId) -> None:
-        """A task has processed and sent all its records."""
+        """Record that a task has processed and sent all its records."""
         self._data_ended.add(task)
 
     def finished(self, task: SubtaskId) -> None:
-        """A task is closed."""
+        """Record that a task is closed."""
         self._finished.add(task)
         self._end_if_all_finished()
 
     # The end.
 
     def close(self) -> None:
-        """Close all tasks: their data has ended, or they emit nothing any more."""
-        # Tasks of an attempt that was cancelled or has failed have received Cancel already.
+        """Close all tasks, whose data has ended or which emit nothing after a savepoint."""
+        # Tasks of a canceled or failed attempt have already received Cancel.
         if self.status is JobStatus.RUNNING:
             self._send_to(self._slot_of, Close())
 
     def drain(self) -> None:
-        """Let all sources end here."""
-        # Sources only: the end of their data reaches all other tasks in band, behind the records.
+        """End all sources at their present position."""
+        # Only sources: the end of their data reaches all other tasks in band, after the records.
         for vertex in self.vertices:
             if vertex.is_source:
                 for subtask in range(vertex.parallelism):
                     self.send(vertex.id, subtask, Drain())
 
     def cancel(self) -> None:
-        """Stop all tasks at once."""
+        """Stop all tasks immediately."""
         if self.status in (JobStatus.CREATED, JobStatus.RUNNING):
             self.status = JobStatus.CANCELLING
             self._send_to_registered(Cancel())
             self._end_if_all_finished()
 
     def cancel_again(self, slot: SlotId) -> None:
-        """Messages to this slot may be lost: if its tasks are to stop, Cancel is sent again."""
+        """Send Cancel again to a slot that may have lost messages, if its tasks have to stop."""
         if self.status in (JobStatus.CANCELLING, JobStatus.FAILING):
             self._send_to(self.slots[slot], Cancel())
 
     def failed(self, error: BaseException, slot: SlotId | None = None) -> None:
-        """A slot failed or was lost; `slot` None: the attempt as a whole failed. The first error counts."""
+        """Fail the attempt; `slot`: the slot that failed or was lost, if any. The first error counts."""
         if slot is not None:
-            # Its tasks will report nothing any more; only the others are waited for.
+            # Wait only for the other tasks: those of this slot will report nothing more.
             self._finished.update(self.slots[slot])
         if self.status in (JobStatus.CREATED, JobStatus.RUNNING):
             self.error = error
@@ -336,12 +334,12 @@ class Attempt:
         self._end_if_all_finished()
 
     def abandon(self) -> None:
-        """The tasks that are left will not answer any more."""
-        if not self.is_over:
+        """Stop waiting for the remaining tasks."""
+        if not self.is_closed:
             self.status = JobStatus.CANCELED if self.status is JobStatus.CANCELLING else JobStatus.FAILED
 
     def _end_if_all_finished(self) -> None:
-        # An attempt that was not deployed has no task that could close.
+        # An attempt that was not deployed has no tasks to wait for.
         if self.deployed_ms is None or len(self._finished) == len(self._slot_of):
             self.status = _ENDS.get(self.status, self.status)
 
@@ -356,7 +354,7 @@ class Attempt:
 
 
 def slots_of(graph: JobGraph, region: int) -> dict[SlotId, list[SubtaskId]]:
-    """The tasks that each slot of a region hosts, by (level, index)."""
+    """Return the tasks of each slot of a region."""
     widths = graph.widths
     return {
         SlotId(level, index): [
@@ -368,4 +366,4 @@ def slots_of(graph: JobGraph, region: int) -> dict[SlotId, list[SubtaskId]]:
 
 
 def _started_again(slot: SlotId) -> TaskLostError:
-    return TaskLostError(f"level {slot[0]} slot {slot[1]} was lost and started again by Spark")
+    return TaskLostError(f"Spark lost level {slot[0]} slot {slot[1]} and started it again")

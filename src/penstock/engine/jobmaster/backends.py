@@ -1,4 +1,4 @@
-"""Which state backend a job uses for keyed state."""
+"""Read the settings of a job's state backend from a configuration."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penstock.common.configuration.choices import PriorityQueueStateType
 from penstock.common.configuration.options import checkpoint_interval_ms
 from penstock.common.doors.extras import POSTGRES, REDIS, ROCKSDB
 from penstock.common.errors import ConfigurationError
-from penstock.common.text.secrets import has_password
+from penstock.common.text.secrets import has_secret
 from penstock.connectors.postgres import connection as postgres
 from penstock.connectors.postgres.connection import Database
 from penstock.connectors.redis import server as redis
@@ -20,7 +20,7 @@ from penstock.engine.runtime.task.vertex import PostgresSettings, RedisSettings,
 
 
 def store_settings(configuration: Configuration) -> StoreSettings | None:
-    """Settings of the store that keyed state is in; None: it is on the heap.
+    """Return the settings of the store for keyed state, or None if it is on the heap.
 
     Raises ConfigurationError for an unknown backend, or one that is not installed.
     """
@@ -57,10 +57,10 @@ def _postgres(configuration: Configuration) -> PostgresSettings:
             checked=postgres.checked_url,
             server=Database,
         ),
-        configuration.get(options.POSTGRES_USER),
-        configuration.get(options.POSTGRES_PASSWORD),
-        configuration.get(options.POSTGRES_CACHED_ENTRIES),
-        configuration.get(options.RETAINED_CHECKPOINTS),
+        user=configuration.get(options.POSTGRES_USER),
+        password=configuration.get(options.POSTGRES_PASSWORD),
+        cached_entries=configuration.get(options.POSTGRES_CACHED_ENTRIES),
+        retained_max=configuration.get(options.RETAINED_CHECKPOINTS),
     )
 
 
@@ -75,10 +75,10 @@ def _redis(configuration: Configuration) -> RedisSettings:
         server=RedisServer,
     )
     if checkpoint_interval_ms(configuration) is None:
-        # Its write-ahead log is applied when a checkpoint is complete: without any it would grow in memory.
+        # Changes are written when a checkpoint is complete: without checkpoints they would grow in memory.
         raise ConfigurationError(
-            f"{options.STATE_BACKEND.key} is redis, which takes what has changed with each checkpoint: set "
-            f"{options.CHECKPOINT_INTERVAL.key}, like 10s"
+            f"{options.STATE_BACKEND.key} redis needs checkpoints, with which changes are written: set "
+            f"{options.CHECKPOINT_INTERVAL.key}, for example 10s"
         )
     return RedisSettings(
         url,
@@ -97,15 +97,17 @@ def _url(
     checked: Callable[[str], str],
     server: Callable[[str], Database | RedisServer],
 ) -> str:
-    """Return the server's url. Raises ConfigurationError, which does not show it."""
+    """Return the server's URL. Raises ConfigurationError, which does not show the URL."""
     url = configuration.get(option)
     if url is None:
         name = configuration.get(options.STATE_BACKEND)
-        raise ConfigurationError(f"{options.STATE_BACKEND.key} is {name}: set {option.key}, like {example}")
-    if has_password(url):
-        raise ConfigurationError(f"{option.key} is shown where settings are: give the password as {password.key}")
+        raise ConfigurationError(f"{options.STATE_BACKEND.key} is {name}: set {option.key}, for example {example}")
+    if has_secret(url):
+        raise ConfigurationError(
+            f"{option.key} contains a password, but settings are shown to users: set it as {password.key}"
+        )
     try:
-        # Its text says where it is, for which the url must be readable.
+        # Check that the URL can be parsed: the server's text contains its address.
         str(server(checked(url)))
     except ValueError as error:
         raise ConfigurationError(f"{option.key}: {error}") from None
@@ -113,9 +115,9 @@ def _url(
 
 
 def _check_installed(backend: str, package: str, extra: str) -> None:
-    # Reported here, before anything runs: a task could only fail with an ImportError.
+    # Check before anything runs: a task could only fail with an ImportError.
     if find_spec(package) is None:
         raise ConfigurationError(
-            f"{options.STATE_BACKEND.key} is {backend}, and {package} is not installed: pip install '{extra}', here "
-            "and on the executors"
+            f"{options.STATE_BACKEND.key} is {backend}, but {package} is not installed: run pip install '{extra}' "
+            "here and on the executors"
         )

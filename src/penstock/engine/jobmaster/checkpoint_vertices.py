@@ -1,4 +1,4 @@
-"""A job graph as the checkpoint coordinator sees it."""
+"""Convert a job graph for the checkpoint coordinator."""
 
 from __future__ import annotations
 
@@ -12,42 +12,42 @@ from penstock.engine.runtime.operators.sink import CollectOperator, SinkOperator
 
 
 def checkpoint_vertices(graph: JobGraph) -> list[CheckpointVertex]:
-    """Its vertices, with the state ids of their operators and sinks."""
+    """Return the vertices with the state ids of their operators and sinks."""
     return [
         CheckpointVertex(
-            vertex.id,
-            vertex.name,
-            vertex.parallelism,
-            vertex.max_parallelism,
-            [(node.uid, node.name) for node in vertex.nodes],
-            vertex.is_source,
-            {sink_id: node.uid for sink_id, node in _sinks(vertex)},
+            id=vertex.id,
+            name=vertex.name,
+            parallelism=vertex.parallelism,
+            max_parallelism=vertex.max_parallelism,
+            operators=[(node.uid, node.name) for node in vertex.nodes],
+            is_source=vertex.is_source,
+            sinks={sink_id: node.uid for sink_id, node in _sinks(vertex)},
         )
         for vertex in graph.vertices
     ]
 
 
 def adopt_max_parallelism(graph: JobGraph, manifest: Manifest) -> None:
-    """Give vertices for which the program sets no maximum parallelism that of the state from which they start."""
+    """Set the maximum parallelism of vertices to the one of their restored state, unless the program sets it."""
     for vertex in graph.vertices:
         parts = [part for node in vertex.nodes if (part := manifest.operator(node.uid)) is not None]
         keyed = {part.max_parallelism for part in parts if part.has_keyed}
         if len(keyed) == 1:
-            vertex.adopt_max_parallelism(*keyed)
+            graph.adopt_max_parallelism(vertex, *keyed)
 
 
 def source_state_ids(graph: JobGraph) -> dict[int, str]:
-    """The state id of the source of each vertex that has one."""
+    """Return the state id of the source of each source vertex, by vertex."""
     return {vertex.id: vertex.nodes[0].uid for vertex in graph.sources}
 
 
 def vertex_of_sinks(graph: JobGraph) -> dict[int, int]:
-    """The vertex of each sink, by the id that its results carry."""
+    """Return the vertex of each sink, by the id that its results carry."""
     return {sink_id: vertex.id for vertex in graph.vertices for sink_id, _ in _sinks(vertex)}
 
 
 def has_committers(graph: JobGraph) -> bool:
-    """Whether a sink may have something to commit. What is printed or collected is the driver's."""
+    """Return whether the job has sinks with committers. Printing and collecting need none."""
     return any(isinstance(node.operator, SinkOperator) for vertex in graph.vertices for node in vertex.nodes)
 
 

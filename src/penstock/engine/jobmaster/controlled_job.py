@@ -1,4 +1,4 @@
-"""What the parts of a job master share: the regions, the checkpoints, and how a failure is raised."""
+"""Define the interface of a JobMaster for its parts: regions, checkpoints and failures."""
 
 from __future__ import annotations
 
@@ -9,31 +9,30 @@ from penstock.common.job_status import JobStatus
 from penstock.engine.checkpoint.completed_checkpoints import CompletedCheckpoints
 from penstock.engine.checkpoint.coordinator import CheckpointCoordinator
 from penstock.engine.checkpoint.storage_requests import StorageRequests
-from penstock.engine.jobmaster.region import Region
-from penstock.engine.jobmaster.regions import Regions
+from penstock.engine.jobmaster.region import Region, Regions
 from penstock.engine.jobmaster.settings import JobSettings
 from penstock.engine.plan.job_graph import JobGraph
 from penstock.engine.runtime.ids import SlotId
 
 
 class ControlledJob(Protocol):
-    """A job master, as its parts see it."""
+    """A JobMaster for its parts."""
 
     now_ms: int
     graph: JobGraph
-    """The plan of its next attempts."""
+    """The plan of the next attempts."""
 
     @property
     def name(self) -> str:
-        """The job as log lines name it."""
+        """The job's name in log lines."""
 
     @property
     def status(self) -> JobStatus:
-        """Where the job is."""
+        """The job's status."""
 
     @property
     def is_changing(self) -> bool:
-        """Whether it is being rescaled or updated: one after the other."""
+        """Whether it is being rescaled or updated. Changes do not overlap."""
 
     @property
     def regions(self) -> Regions:
@@ -41,25 +40,25 @@ class ControlledJob(Protocol):
 
     @property
     def settings(self) -> JobSettings:
-        """What of its configuration its parts need."""
+        """The job's settings."""
 
     @property
     def storage(self) -> StorageRequests:
-        """What was asked of the storage of its checkpoints."""
+        """Requests to the storage of its checkpoints."""
 
     @property
     def completed(self) -> CompletedCheckpoints:
-        """The checkpoints from which it may be restored."""
+        """The checkpoints from which it can be restored."""
 
     @property
     def coordinator(self) -> CheckpointCoordinator:
-        """The checkpoints that are under way."""
+        """Triggers checkpoints and collects acknowledgements."""
 
     def fail(self, region: Region, error: BaseException, slot: SlotId | None = None) -> None:
-        """The attempt of a region fails; `slot`: the one that failed."""
+        """Fail the attempt of a region. `slot`: the slot that failed."""
 
     def fail_all(self, error: BaseException) -> None:
-        """The job fails: the attempts of all its regions."""
+        """Fail the attempts of all regions."""
 
     def guarded(self, do: Callable[[], object], region: Region | None = None) -> bool:
-        """Call what may run users' code: an error there fails the region, None: all. True: there was none."""
+        """Make a call that may run users' code; an error fails the region, or all if None. Return whether it worked."""

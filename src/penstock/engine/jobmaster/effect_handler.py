@@ -1,4 +1,4 @@
-"""The one table of a job master's effects: what each asks of its host. Spark's host and the simulator's fill it in."""
+"""Dispatch a JobMaster's effects to the methods of its host: Spark's or the simulator's."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
+from penstock.common.functions.user_calls import outcome_of
 from penstock.engine.checkpoint.effects import AbortCommittables, Commit, StorageEffect
 from penstock.engine.jobmaster.effects import (
     CallAsync,
@@ -22,78 +23,97 @@ from penstock.engine.jobmaster.effects import (
     StateReply,
     StopAttempt,
 )
+from penstock.engine.jobmaster.events import CallEnded
 from penstock.engine.jobmaster.notices import JobNotice
 from penstock.engine.jobmaster.results.lanes import ResultLanes
 
 
 class EffectHandler(ABC):
-    """A host of a job master, as far as it carries out effects. `effects.py` says what each effect is."""
+    """The host of a JobMaster, which implements a method for each effect of `effects.py`."""
 
-    _lanes: ResultLanes
-    """Results on the driver."""
+    lanes: ResultLanes
+    """Deliver and commit results on the driver."""
 
-    def carry_out_one(self, effect: JobEffect) -> None:
-        """Carry out one effect. What it raises is a failure of the host."""
+    def carry_out(self, effect: JobEffect) -> None:
+        """Carry out one effect. An error is a failure of the host."""
         if isinstance(effect, StorageEffect):
-            self._store(effect)
+            self.store(effect)
         elif isinstance(effect, JobNotice):
-            self._note(effect)
+            self.note(effect)
         else:
             METHODS[type(effect)](self, effect)
 
     @abstractmethod
-    def _store(self, effect: StorageEffect) -> None: ...
+    def store(self, effect: StorageEffect) -> None:
+        """Carry out a storage operation of a checkpoint."""
 
     @abstractmethod
-    def _note(self, notice: JobNotice) -> None: ...
+    def note(self, notice: JobNotice) -> None:
+        """Log a notice."""
 
     @abstractmethod
-    def _deploy(self, effect: Deploy) -> None: ...
+    def deploy(self, effect: Deploy) -> None:
+        """Start the query of an attempt."""
 
     @abstractmethod
-    def _stop_attempt(self, effect: StopAttempt) -> None: ...
+    def stop_attempt(self, effect: StopAttempt) -> None:
+        """Stop the query of an attempt."""
 
     @abstractmethod
-    def _call(self, effect: CallAsync) -> None: ...
+    def call_async(self, effect: CallAsync) -> None:
+        """Make a call of a split enumerator on another thread."""
 
     @abstractmethod
-    def _send(self, effect: SendToSlot) -> None: ...
+    def send_to_slot(self, effect: SendToSlot) -> None:
+        """Send a message to a slot."""
 
     @abstractmethod
-    def _count_slots(self, effect: CountSlots) -> None: ...
+    def count_slots(self, effect: CountSlots) -> None:
+        """Count the slots that Spark has for the job."""
 
     @abstractmethod
-    def _reply(self, reply: Reply) -> None: ...
+    def reply(self, effect: Reply) -> None:
+        """Answer a user's request."""
 
     @abstractmethod
-    def _reply_state(self, effect: StateReply) -> None: ...
+    def reply_state(self, effect: StateReply) -> None:
+        """Answer a live query of state."""
 
     @abstractmethod
-    def _reply_stacks(self, effect: StacksReply) -> None: ...
+    def reply_stacks(self, effect: StacksReply) -> None:
+        """Answer a request for samples of stacks."""
 
     @abstractmethod
-    def _finish(self, effect: Finish) -> None: ...
+    def finish(self, effect: Finish) -> None:
+        """End the job."""
 
-    def _deliver(self, effect: Deliver) -> None:
-        self._lanes.deliver(effect)
+    def deliver(self, effect: Deliver) -> None:
+        """Deliver results to their sink."""
+        self.lanes.deliver(effect)
 
-    def _restart_results(self, effect: RestartResults) -> None:
-        self._lanes.restart(effect)
+    def restart_results(self, effect: RestartResults) -> None:
+        """Prepare the sinks of a region for its next attempt."""
+        self.lanes.restart(effect)
 
 
 METHODS: dict[type, Callable[[EffectHandler, Any], None]] = {
-    Deploy: lambda handler, effect: handler._deploy(effect),
-    StopAttempt: lambda handler, effect: handler._stop_attempt(effect),
-    CallAsync: lambda handler, effect: handler._call(effect),
-    SendToSlot: lambda handler, effect: handler._send(effect),
-    Deliver: lambda handler, effect: handler._deliver(effect),
-    RestartResults: lambda handler, effect: handler._restart_results(effect),
-    CloseResults: lambda handler, effect: handler._lanes.close(effect),
-    Commit: lambda handler, effect: handler._lanes.commit(effect),
-    AbortCommittables: lambda handler, effect: handler._lanes.abort(effect),
-    CountSlots: lambda handler, effect: handler._count_slots(effect),
-    Reply: lambda handler, effect: handler._reply(effect),
-    StateReply: lambda handler, effect: handler._reply_state(effect),
-    StacksReply: lambda handler, effect: handler._reply_stacks(effect),
-    Finish: lambda handler, effect: handler._finish(effect),
+    Deploy: lambda handler, effect: handler.deploy(effect),
+    StopAttempt: lambda handler, effect: handler.stop_attempt(effect),
+    CallAsync: lambda handler, effect: handler.call_async(effect),
+    SendToSlot: lambda handler, effect: handler.send_to_slot(effect),
+    Deliver: lambda handler, effect: handler.deliver(effect),
+    RestartResults: lambda handler, effect: handler.restart_results(effect),
+    CloseResults: lambda handler, effect: handler.lanes.close(effect),
+    Commit: lambda handler, effect: handler.lanes.commit(effect),
+    AbortCommittables: lambda handler, effect: handler.lanes.abort(effect),
+    CountSlots: lambda handler, effect: handler.count_slots(effect),
+    Reply: lambda handler, effect: handler.reply(effect),
+    StateReply: lambda handler, effect: handler.reply_state(effect),
+    StacksReply: lambda handler, effect: handler.reply_stacks(effect),
+    Finish: lambda handler, effect: handler.finish(effect),
 }
+
+
+def make_call(effect: CallAsync) -> CallEnded:
+    """Make the call. Its enumerator's handler gets the result or the error."""
+    return CallEnded(effect.attempt, effect.number, *outcome_of(effect.call))

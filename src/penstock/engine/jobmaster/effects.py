@@ -1,7 +1,7 @@
-"""What a job master asks of its host. Checkpoints: engine/checkpoint/effects.py; what is only logged: notices.py.
+"""Define the effects that a JobMaster's host carries out. engine/checkpoint/effects.py has those of checkpoints.
 
-The host carries effects out without blocking the thread that hands in events: deploying, stopping, storage and commits
-each have threads of their own, and their outcomes come back as events.
+notices.py has effects that are only logged. The host carries out effects without blocking the thread that passes
+events: deploying, stopping, storage and commits have their own threads, and their outcomes return as events.
 """
 
 from __future__ import annotations
@@ -14,21 +14,20 @@ import msgspec
 from penstock.common.job_status import JobStatus
 from penstock.engine.checkpoint.effects import AbortCommittables, Commit, StorageEffect
 from penstock.engine.checkpoint.restore import Restored
-from penstock.engine.jobmaster.attempt_id import AttemptId
 from penstock.engine.jobmaster.notices import JobNotice
 from penstock.engine.jobmaster.state_query import LiveState
 from penstock.engine.plan.job_graph import JobGraph
 from penstock.engine.rpc.messages import ToTask
-from penstock.engine.runtime.ids import SlotId
+from penstock.engine.runtime.ids import AttemptId, SlotId
 from penstock.engine.runtime.task.events import Opaque, StacksSampled
 
 
 class Deploy(msgspec.Struct, frozen=True):
-    """Start the query of an attempt. Answered by QueryFailed if it can't be started, else by its slots."""
+    """Start the query of an attempt. Its slots answer, or QueryFailed if it cannot be started."""
 
     attempt: AttemptId
     graph: JobGraph
-    """Of the whole job."""
+    """The plan of the whole job."""
     restored: Restored
 
     @property
@@ -44,7 +43,7 @@ class StopAttempt(msgspec.Struct, frozen=True):
 
 
 class CallAsync(msgspec.Struct, frozen=True):
-    """Make a call of a split enumerator on a thread of its own. Answered by CallEnded."""
+    """Make a call of a split enumerator on another thread. Answered by CallEnded."""
 
     attempt: AttemptId
     number: int
@@ -52,7 +51,7 @@ class CallAsync(msgspec.Struct, frozen=True):
 
 
 class SendToSlot(msgspec.Struct, frozen=True):
-    """Send a message to a slot. Before the slot has registered the host keeps it."""
+    """Send a message to a slot. The host holds it until the slot has registered."""
 
     slot: SlotId
     message: ToTask
@@ -68,14 +67,14 @@ class Deliver(msgspec.Struct, frozen=True):
 
 
 class RestartResults(msgspec.Struct, frozen=True):
-    """A new attempt of a region begins: results for its sinks that do not count yet will come again."""
+    """A new attempt of a region begins, and will repeat results for its sinks that do not count yet."""
 
     attempt: AttemptId
     sinks: frozenset[int]
 
 
 class CloseResults(msgspec.Struct, frozen=True):
-    """No result comes any more: complete what was delivered, then notify the result sinks how the job ended.
+    """No more results follow: complete deliveries, then notify the result sinks how the job ended.
 
     `error` is None if the job succeeded. Answered by ResultsClosed.
     """
@@ -88,7 +87,7 @@ class CountSlots(msgspec.Struct, frozen=True):
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """The answer to a request: the path of a savepoint, or what was done, or why nothing was."""
+    """The answer to a request: a text such as the path of a savepoint, or the error."""
 
     request: int
     text: str = ""
@@ -96,9 +95,9 @@ class Reply(msgspec.Struct, frozen=True):
 
 
 class StateReply(msgspec.Struct, frozen=True):
-    """The answer to StateReadRequested: what the tasks have, or why it can't be told.
+    """The answer to StateReadRequested: the state of the tasks, or the error.
 
-    The errors: StateNotFoundError, KeyTypeError, StateUnavailableError (to try again helps), JobError (it does not).
+    Errors: StateNotFoundError, KeyTypeError, StateUnavailableError (another try may succeed), JobError (it will not).
     """
 
     request: int
@@ -107,7 +106,7 @@ class StateReply(msgspec.Struct, frozen=True):
 
 
 class StacksReply(msgspec.Struct, frozen=True):
-    """The answer to StacksRequested: what the tasks have sent in time, or why they can't be asked."""
+    """The answer to StacksRequested: the samples that arrived in time, or the error."""
 
     request: int
     stacks: list[StacksSampled] = []
@@ -115,7 +114,7 @@ class StacksReply(msgspec.Struct, frozen=True):
 
 
 class Finish(msgspec.Struct, frozen=True):
-    """The job is over. Nothing follows."""
+    """The job has ended. This is the last effect."""
 
     status: JobStatus
     error: BaseException | None

@@ -1,8 +1,8 @@
-"""The split enumerators of one attempt: which split goes to which reader.
+"""Run the split enumerators of one attempt, which assign splits to readers.
 
-They are users' code and run on the thread of the job master; what takes long there they hand to another one by
-`call_async`. Their state is taken when a checkpoint is triggered; since assignments and triggers leave in order, a
-split is either in a reader's snapshot or still with its enumerator. Source: Flink, FLIP-27.
+They are users' code and run on the JobMaster's thread; slow calls run on another thread by `call_async`. Their state is
+captured when a checkpoint is triggered; since assignments and triggers are sent in order, a split is either in a
+reader's snapshot or still in its enumerator's. Source: Flink, FLIP-27.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from penstock.engine.runtime.task.events import AssignSplits, ControlEvent, NoMo
 
 SendToTask = Callable[[int, int, ControlEvent], None]
 MakeCall = Callable[[int, Callable[[], Any]], None]
-"""Have a call made elsewhere. Its number comes back with the outcome."""
+"""Make a call on another thread. Its outcome arrives with its number."""
 Handler = Callable[[Any, Exception | None], None]
 
 
 class SplitEnumerators:
-    """By source vertex: those of `sources`. `not_closed` is called with the error of one that fails to close."""
+    """The enumerators of `sources`. `not_closed` gets the error of an enumerator that fails to close."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class SplitEnumerators:
         not_closed: Callable[[BaseException], None] = lambda error: None,
     ) -> None:
         self.now_ms = now_ms
-        """Processing time; kept up to date by the job master."""
+        """Processing time, set by the JobMaster."""
         self._sources = sources
         self._names = {vertex.id: vertex.nodes[0].name for vertex in sources}
         self._send = send
@@ -47,15 +47,15 @@ class SplitEnumerators:
         self._not_closed = not_closed
         self._calls = itertools.count(1)
         self._handlers: dict[int, tuple[int, Handler]] = {}
-        """Vertex and handler of calls that have not ended, by their number."""
+        """Vertex and handler of pending calls, by their number."""
         self._first_calls: set[int] = set()
-        """Calls made by `start` that have not ended."""
+        """Pending calls that `start` made."""
         self._enumerators: dict[int, SplitEnumerator] = {}
 
     def start(self, states: dict[int, Any]) -> None:
-        """Create and start them. `states`: of the checkpoint that the attempt is restored from, by vertex.
+        """Create and start the enumerators. `states`: their restored state, by vertex.
 
-        Raises SourceError where there is nothing to read.
+        Raises SourceError if a source has nothing to read.
         """
         for vertex in self._sources:
             source: Source[Any] = vertex.source
@@ -74,7 +74,7 @@ class SplitEnumerators:
 
     @property
     def is_starting(self) -> bool:
-        """Whether a call that one of them made in its `start` has not ended."""
+        """Whether a call that an enumerator made in its `start` is pending."""
         return bool(self._first_calls)
 
     def _started(self) -> None:
@@ -83,14 +83,14 @@ class SplitEnumerators:
                 self._discover(vertex)
 
     def call_async(self, vertex: int, call: Callable[[], Any], handler: Handler) -> None:
-        """One of them hands a call to another thread."""
+        """Make a call of an enumerator on another thread."""
         number = next(self._calls)
         self._handlers[number] = vertex, handler
         self._make_call(number, call)
 
     def call_ended(self, number: int, value: Any, error: Exception | None) -> None:
-        """A call has returned a value, or raised an error."""
-        # The handler first: tasks are deployed when it has processed what the call has found.
+        """Pass the outcome of a call to its handler."""
+        # The handler first: tasks are deployed after it has processed the result.
         vertex, handler = self._handlers.pop(number)
         with self._errors_named(vertex, f"the handler {getattr(handler, '__qualname__', handler)} of call_async"):
             handler(value, error)
@@ -99,12 +99,12 @@ class SplitEnumerators:
             self._started()
 
     def split_requested(self, vertex: int, subtask: int) -> None:
-        """A reader asks for a split."""
+        """Pass a reader's request for a split to its enumerator."""
         with self._errors_named(vertex, "handle_split_request"):
             self._enumerators[vertex].handle_split_request(subtask)
 
     def states(self) -> dict[int, Any]:
-        """What they need to go on, by vertex."""
+        """Return the enumerators' states for a checkpoint, by vertex."""
         states = {}
         for vertex, enumerator in self._enumerators.items():
             with self._errors_named(vertex, "snapshot_state"):
@@ -112,18 +112,18 @@ class SplitEnumerators:
         return states
 
     def discover_due(self) -> None:
-        """Look for new splits where it is time to."""
+        """Call `discover` of the enumerators for which it is due."""
         for vertex in [vertex for vertex, at_ms in self._discover_at_ms.items() if at_ms <= self.now_ms]:
             self._discover(vertex)
 
     def wake_at_ms(self) -> int | None:
-        """When the next one wants to look for new splits."""
+        """Return when the next `discover` is due, or None."""
         return min(self._discover_at_ms.values(), default=None)
 
     def close(self) -> None:
-        """Close each once. One that fails is reported: the job ends, or restarts, nevertheless."""
+        """Close each enumerator once. Report errors, which do not keep the job from ending or restarting."""
         while self._enumerators:
-            # Removed before the call: one that fails to close is not closed a second time.
+            # Removed before the call, so that an enumerator that fails to close is not closed again.
             _, enumerator = self._enumerators.popitem()
             try:
                 enumerator.close()
@@ -142,7 +142,7 @@ class SplitEnumerators:
 
     @contextlib.contextmanager
     def _errors_named(self, vertex: int, method: str) -> Iterator[None]:
-        """Errors of users' code name the source and the method, with the user's own traceback."""
+        """Add the source, the method and the user's traceback to errors of users' code."""
         try:
             yield
         except SourceError as error:
@@ -152,13 +152,13 @@ class SplitEnumerators:
         except RAISED as error:
             pass_on_ctrl_c(error)
             raise UserFunctionError(
-                f"split enumerator of the source '{self._names[vertex]}', in {method}\n{user_traceback(error)}",
+                f"split enumerator of source '{self._names[vertex]}', in {method}\n{user_traceback(error)}",
                 class_names(error),
             ) from error
 
 
 class _EnumeratorContext:
-    """What one enumerator may ask of the job."""
+    """The EnumeratorContext of one enumerator."""
 
     def __init__(self, enumerators: SplitEnumerators, vertex: int, parallelism: int, send: SendToTask) -> None:
         self._enumerators = enumerators
@@ -174,7 +174,7 @@ class _EnumeratorContext:
         return self._enumerators.now_ms
 
     def assign_split(self, split: Any, subtask: int) -> None:
-        # Pickled here, where an error is the enumerator's; the thread that sends the message does not know whose it is.
+        # Pickle here, so that an error is the enumerator's: the thread that sends the message does not know its origin.
         self._send(self._vertex, subtask, AssignSplits(Opaque.pickled([split])))
 
     def signal_no_more_splits(self, subtask: int) -> None:

@@ -1,4 +1,4 @@
-"""What can happen to a job, as its job master sees it. Its host passes them in, one at a time, with the time."""
+"""Define the events of a job. The host passes them to the JobMaster one at a time, with the time."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from typing import Any
 
 import msgspec
 
-from penstock.engine.jobmaster.attempt_id import AttemptId
 from penstock.engine.jobmaster.state_query import StateQuery
 from penstock.engine.plan.job_graph import JobGraph
 from penstock.engine.rpc.messages import FromSlot, Heartbeat
 from penstock.engine.runtime.checkpoint_options import CheckpointOptions
+from penstock.engine.runtime.ids import AttemptId
 from penstock.engine.runtime.task.events import Result, StacksSampled, StateRead, StatesListed
 
 
 class JobEvent(msgspec.Struct, frozen=True):
-    """Base of all events."""
+    """Base class of events."""
 
 
 class Reported(JobEvent, frozen=True):
-    """A slot, or one of its tasks, reported. `connection`: which one it came by; a new one has another name."""
+    """A slot, or one of its tasks, reported. `connection`: name of its connection; each connection has its own."""
 
     message: FromSlot
     connection: bytes = b""
@@ -30,20 +30,20 @@ class Tick(JobEvent, frozen=True):
 
 
 class QueryFailed(JobEvent, frozen=True):
-    """The query of an attempt could not be started, or has ended by itself."""
+    """The query of an attempt could not be started, or ended without StopAttempt."""
 
     attempt: AttemptId
     error: BaseException
 
 
 class AttemptStopped(JobEvent, frozen=True):
-    """The query of an attempt has ended, and with it its tasks: the answer to StopAttempt."""
+    """The query and the tasks of an attempt have ended: the answer to StopAttempt."""
 
     attempt: AttemptId
 
 
 class CallEnded(JobEvent, frozen=True):
-    """A call that a split enumerator of an attempt made by `call_async` has returned, or raised an error."""
+    """A `call_async` of a split enumerator has returned or raised an error."""
 
     attempt: AttemptId
     number: int
@@ -67,14 +67,14 @@ class CommitEnded(JobEvent, frozen=True):
 
 
 class DeliveryFailed(JobEvent, frozen=True):
-    """The driver could not take a result that an attempt had sent: printing failed, for example."""
+    """The driver could not process a result of an attempt: for example, printing failed."""
 
     attempt: AttemptId
     error: BaseException
 
 
 class ResultsClosed(JobEvent, frozen=True):
-    """All results have been delivered: the answer to CloseResults. `error`: the first that was raised there."""
+    """All results were delivered: the answer to CloseResults. `error`: the first one raised meanwhile."""
 
     error: BaseException | None = None
 
@@ -84,9 +84,9 @@ class CancelRequested(JobEvent, frozen=True):
 
 
 class SavepointRequested(JobEvent, frozen=True):
-    """The user requests a savepoint, in a directory that is new; or a checkpoint, whose options have no directory.
+    """The user requests a savepoint in a new directory; or a checkpoint, whose options have no directory.
 
-    `request` names the caller in the Reply: it is told the directory, or the checkpoint's number.
+    `request` identifies the caller in the Reply, which contains the directory or the checkpoint's number.
     """
 
     request: int
@@ -94,9 +94,9 @@ class SavepointRequested(JobEvent, frozen=True):
 
 
 class RescaleRequested(JobEvent, frozen=True):
-    """The user wants other numbers of subtasks, by vertex. `request` names the caller in the Reply.
+    """The user requests another parallelism of vertices. `request` identifies the caller in the Reply.
 
-    `free_slots`: how many Spark has beside those that the job holds; None: as many as it is asked for.
+    `free_slots`: Spark's slots in addition to the job's; None for any number.
     """
 
     request: int
@@ -105,17 +105,17 @@ class RescaleRequested(JobEvent, frozen=True):
 
 
 class StateReadRequested(JobEvent, frozen=True):
-    """A user asks for state as the tasks have it now. `request` names the caller in the StateReply."""
+    """A user queries the present state of tasks. `request` identifies the caller in the StateReply."""
 
     request: int
     query: StateQuery
 
 
 class StacksRequested(JobEvent, frozen=True):
-    """A user asks where threads of a vertex's tasks are. `request` names the caller in the StacksReply.
+    """A user requests samples of the stacks of a vertex's tasks. `request` identifies the caller in the StacksReply.
 
-    So many samples of each, `delay_ms` apart, of `depth` frames at most. `threads_of`: the one subtask that is asked
-    where all threads of its process are.
+    `samples`: number of samples of each subtask, `delay_ms` apart, with at most `depth` frames. `threads_of`: a single
+    subtask, whose process samples all its threads.
     """
 
     request: int
@@ -127,10 +127,10 @@ class StacksRequested(JobEvent, frozen=True):
 
 
 class UpdateRequested(JobEvent, frozen=True):
-    """The user wants the functions of another program. `request` names the caller in the Reply.
+    """The user requests the functions of another program. `request` identifies the caller in the Reply.
 
-    `program`: its plan. `classes`: those of its script, pickled, that the job's script does not have.
-    `allow_non_restored`: whether state may be left over for which no function asks any more.
+    `program`: its plan. `classes`: pickled classes of its script that the job's script does not have.
+    `allow_non_restored`: whether state that no function uses may be dropped.
     """
 
     request: int
@@ -140,9 +140,9 @@ class UpdateRequested(JobEvent, frozen=True):
 
 
 class SlotsCounted(JobEvent, frozen=True):
-    """How many slots Spark has for the job, those that it holds included: the answer to CountSlots.
+    """Number of slots that Spark has for the job, including those it holds: the answer to CountSlots.
 
-    None: as many as it wants, or nobody knows. `error`: why; empty: it is known.
+    `slots`: None for any number, or if `error` says why it is unknown.
     """
 
     slots: int | None = None
@@ -150,19 +150,19 @@ class SlotsCounted(JobEvent, frozen=True):
 
 
 class CheckpointRequested(JobEvent, frozen=True):
-    """Start a checkpoint now, besides the periodic ones, if the job takes checkpoints. Not answered."""
+    """Start a checkpoint now, in addition to periodic ones, if the job takes checkpoints. Not answered."""
 
     options: CheckpointOptions = CheckpointOptions()
 
 
 class HostFailed(JobEvent, frozen=True):
-    """Something failed in the host while it served this job: all regions fail, and the restart strategy decides."""
+    """The host had an error while it served this job. All regions fail, and the restart strategy decides."""
 
     error: BaseException
 
 
-def is_noted(event: JobEvent) -> bool:
-    """Whether an event belongs in the journal: heartbeats, results and queries would displace all others."""
+def belongs_in_journal(event: JobEvent) -> bool:
+    """Return whether to record an event in the journal: heartbeats, results and queries would displace all others."""
     if isinstance(event, Reported):
         return not isinstance(event.message.report, Heartbeat | Result | StatesListed | StateRead | StacksSampled)
     return not isinstance(event, Tick | StateReadRequested | StacksRequested)

@@ -1,4 +1,4 @@
-"""A job at one moment, for those who read about it from outside: immutable, so any thread may.
+"""Define an immutable view of a job at one moment, which any thread may read.
 
 Flink: ArchivedExecutionGraph, which its REST handlers render.
 """
@@ -19,8 +19,8 @@ from penstock.engine.jobmaster.notices import Autoscaled
 from penstock.engine.plan.job_graph import JobGraph
 from penstock.engine.runtime.ids import SlotId, SubtaskId
 
-EARLIER_MOST = 16
-"""Of attempts of a subtask. Source: Flink's default of jobmanager.execution.attempts-history-size."""
+EARLIER_MAX = 16
+"""Earlier attempts of a subtask. Source: Flink's default of jobmanager.execution.attempts-history-size."""
 
 
 class Execution(msgspec.Struct, frozen=True):
@@ -29,28 +29,28 @@ class Execution(msgspec.Struct, frozen=True):
     task: SubtaskId
     slot: SlotId
     attempt: int
-    """From 0."""
+    """Number of the attempt, from 0."""
     state: ExecutionState
     since_ms: Mapping[ExecutionState, int]
-    """When it came to each of its states, in this order."""
+    """When it reached each of its states, in this order."""
     earlier: Sequence[Execution] = ()
-    """Of the present attempt: the newest of those before it, oldest first."""
+    """For the present attempt: the newest attempts before it, oldest first."""
 
-    def then_earlier(self, state: ExecutionState, now_ms: int) -> tuple[Execution, ...]:
-        """What the next attempt has before it. `state`: in which this one has ended, if that was not seen."""
+    def history_for_next(self, state: ExecutionState, now_ms: int) -> tuple[Execution, ...]:
+        """Return `earlier` of the next attempt. `state`: the final state of this one, if it has not been reported."""
         ended = msgspec.structs.replace(self, earlier=())
         if ended.state not in ENDED:
             ended = msgspec.structs.replace(ended, state=state, since_ms={**ended.since_ms, state: now_ms})
-        return (*self.earlier, ended)[-EARLIER_MOST:]
+        return (*self.earlier, ended)[-EARLIER_MAX:]
 
     @property
     def started_ms(self) -> int | None:
-        """When it was deployed; None: it is not yet."""
+        """When it was deployed, or None."""
         return self.since_ms.get(ExecutionState.DEPLOYING)
 
     @property
     def ended_ms(self) -> int | None:
-        """When it ended; None: it has not."""
+        """When it ended, or None."""
         return self.since_ms[self.state] if self.state in ENDED else None
 
 
@@ -58,27 +58,27 @@ ENDED = frozenset({ExecutionState.FINISHED, ExecutionState.CANCELED, ExecutionSt
 
 
 def error_name(error: BaseException) -> str:
-    """The class of an error, as users import it."""
+    """Return the class of an error as users import it."""
     name = type(error).__name__
     return f"penstock.{name}" if isinstance(error, PenstockError) else name
 
 
 class JobFailure(msgspec.Struct, frozen=True):
-    """A failure that has restarted the job or a part of it, or has ended it."""
+    """A failure that restarted the job or a part of it, or ended it."""
 
     error: str
-    """The error's class, as users catch it."""
+    """The error's class as users catch it."""
     text: str
-    """What it says: for an error of a user's function, the user's traceback first."""
+    """The error's text; for an error of a user's function, it begins with the user's traceback."""
     at_ms: int
     slot: SlotId | None = None
-    """The slot whose tasks have failed; None: none in particular."""
+    """The slot whose tasks failed, or None if no single slot failed."""
     attempt: int = 0
-    """Which attempt of it, from 0."""
+    """Number of the slot's attempt, from 0."""
 
 
 class CheckpointUnderWay(msgspec.Struct, frozen=True):
-    """A checkpoint that is being collected."""
+    """A checkpoint in progress."""
 
     checkpoint_id: int
     triggered_ms: int
@@ -86,23 +86,23 @@ class CheckpointUnderWay(msgspec.Struct, frozen=True):
     of_subtasks: int
     savepoint: str
     subtasks: Sequence[SubtaskReport] = ()
-    """Of those that have acknowledged it, in the order in which they have."""
+    """Reports of the subtasks that have acknowledged it, in order of arrival."""
     tasks: Sequence[SubtaskId] = ()
-    """Whose they are, in the same order."""
+    """The subtasks of these reports, in the same order."""
     parallelism: Mapping[int, int] = {}
-    """How many subtasks each vertex has, by its id."""
+    """Number of subtasks of each vertex, by its id."""
     stops: bool = False
-    """Whether the job stops with it."""
+    """Whether it stops the job."""
 
 
 class RestoredCheckpoint(msgspec.Struct, frozen=True):
-    """What tasks were restored from the last time."""
+    """The checkpoint or savepoint of the latest restore."""
 
     checkpoint_id: int
     at_ms: int
     savepoint: bool
     path: str = ""
-    """Where that is; empty: in the job's own directory, by its number."""
+    """Its path; empty if it is in the job's own directory, under its number."""
 
 
 class Checkpoints(msgspec.Struct, frozen=True):
@@ -110,7 +110,7 @@ class Checkpoints(msgspec.Struct, frozen=True):
 
     under_way: Sequence[CheckpointUnderWay] = ()
     history: Sequence[CheckpointReport] = ()
-    """The newest that have completed or failed, savepoints included, oldest first."""
+    """The newest completed or failed checkpoints and savepoints, oldest first."""
     latest: LatestCheckpoints = LatestCheckpoints()
     summaries: CheckpointSummaries = CheckpointSummaries()
     completed_count: int = 0
@@ -122,28 +122,28 @@ class Checkpoints(msgspec.Struct, frozen=True):
 
 
 class ExecutionGraph(msgspec.Struct, frozen=True):
-    """The job."""
+    """A job at one moment."""
 
     job_id: str
     graph: JobGraph
     status: JobStatus
     status_ms: Mapping[JobStatus, int]
-    """When it last came to each of the states in which it was."""
+    """When it last reached each status."""
     submitted_ms: int
-    """When it was submitted, which no restart changes."""
+    """When it was submitted. Restarts do not change this."""
     restarts: int
     executions: Mapping[SubtaskId, Execution]
     failures: Sequence[JobFailure]
-    """The newest, oldest first."""
-    failures_are_all: bool
-    """Whether there were no older ones."""
+    """The newest failures, oldest first."""
+    failures_are_complete: bool
+    """Whether there are no older failures."""
     checkpoints: Checkpoints
     autoscaled: Sequence[Autoscaled] = ()
     """The newest decisions of the autoscaler, oldest first."""
     down_since_ms: int | None = None
-    """Since when it is failing or restarting, until all its tasks run again; None: it is not."""
+    """Since when it is failing or restarting; None if all its tasks run."""
 
     def executions_of(self, vertex: int) -> list[Execution]:
-        """Those of one vertex, by subtask."""
+        """Return the executions of one vertex, by subtask."""
         count = self.graph.vertices[vertex].parallelism
         return [self.executions[SubtaskId(vertex, subtask)] for subtask in range(count)]

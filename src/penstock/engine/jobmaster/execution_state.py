@@ -1,4 +1,4 @@
-"""The states of a task in one attempt."""
+"""Define the states of a task in one attempt."""
 
 from __future__ import annotations
 
@@ -6,15 +6,18 @@ import enum
 
 
 class ExecutionState(enum.Enum):
-    """Source: Flink docs, "Jobs and Scheduling", JobManager Data Structures. RECONCILING does not occur."""
+    """State of a task in one attempt.
+
+    Source: Flink docs, "Jobs and Scheduling", JobManager Data Structures. RECONCILING does not occur.
+    """
 
     CREATED = "CREATED"
     SCHEDULED = "SCHEDULED"
-    """Its attempt waits for the split enumerators, or for slots."""
+    """Its attempt waits for split enumerators or for slots."""
     DEPLOYING = "DEPLOYING"
-    """Its query was started, and its slot has not reported yet."""
+    """Its query was started, but its slot has not reported yet."""
     INITIALIZING = "INITIALIZING"
-    """Its state is being restored, and its functions are being opened."""
+    """It restores its state or opens its functions."""
     RUNNING = "RUNNING"
     FINISHED = "FINISHED"
     CANCELING = "CANCELING"

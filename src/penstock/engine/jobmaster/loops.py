@@ -1,17 +1,17 @@
-"""The end of a loop: when its inputs have ended and nothing is in flight in it any more. It is counted, not guessed.
+"""End a loop when its inputs have ended and it has no chunks or elements in flight, by counting them.
 
-All tasks of a loop are asked, round by round. Each answers when it is at rest (`engine/runtime/task/task.py`),
-with how many chunks and elements it has sent and received within the loop, barriers not included. Answers come at
-different times, so one round shows nothing: something may have passed behind the question. But if by the second of two
-rounds no more was sent than had been received by the first, then all that was ever sent had arrived between the two,
-and all tasks were at rest: nothing can move any more. Source: F. Mattern, "Algorithms for distributed termination
-detection" (1987), the four counter method.
+The JobMaster probes all tasks of a loop in rounds. A task answers when it is idle (`engine/runtime/task/task.py`), with
+the number of chunks and elements it has sent and received within the loop, barriers not included. Answers arrive at
+different times, so one round proves nothing: a chunk may pass a task after its answer. But if the number sent by the
+second of two rounds equals the number received by the first, everything sent had arrived between the rounds while all
+tasks were idle, so nothing is in flight. Source: F. Mattern, "Algorithms for distributed termination detection" (1987),
+the four counter method.
 
     event                                     next
     all tasks of the region run               round 1 begins
-    all have answered: sent in this round     the loop ends: its heads take no feedback any more, and end
+    all have answered: sent in this round     the loop ends: its heads accept no more feedback, and end
       = received in the last one
-    all have answered, otherwise              the next round: at once after round 1, then each `_PAUSE_MS`
+    all have answered, otherwise              the next round: at once after round 1, then after `_PAUSE_MS`
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ Send = Callable[[int, int, ControlEvent], None]
 
 
 class LoopEnd:
-    """Of one loop in one attempt: its tasks, and those of them that have the head of an iteration."""
+    """Detect the end of one loop in one attempt. `heads`: its tasks with the head of an iteration."""
 
     def __init__(self, tasks: Sequence[SubtaskId], heads: Sequence[SubtaskId], send: Send) -> None:
         self.tasks = tasks
         self.has_ended = False
         self.begins_ms: int | None = None
-        """When the next round begins; None: not before the present one is over."""
+        """When the next round begins, or None during a round."""
         self._heads = heads
         self._send = send
         self._round = 0
@@ -42,12 +42,12 @@ class LoopEnd:
         self._received_before: int | None = None
 
     def tick(self, now_ms: int) -> None:
-        """Time has passed: begin a round if one is due."""
+        """Begin a round if one is due."""
         if self.begins_ms is not None and now_ms >= self.begins_ms:
             self.begin()
 
     def begin(self) -> None:
-        """Begin a round: all tasks are running."""
+        """Begin a round. All tasks have to be running."""
         self.begins_ms = None
         self._round += 1
         self._answers.clear()
@@ -55,7 +55,7 @@ class LoopEnd:
             self._send(vertex, subtask, ProbeLoop(self._round))
 
     def quiet(self, answer: LoopQuiet, now_ms: int) -> None:
-        """A task has answered."""
+        """Handle a task's answer."""
         if answer.round != self._round or self.has_ended:
             return
         self._answers[SubtaskId(answer.vertex, answer.subtask)] = answer
@@ -76,7 +76,7 @@ class LoopEnd:
 
 
 class Loops:
-    """Those of an attempt of a region, with the vertices of that region."""
+    """All loops of an attempt of a region. `vertices`: those of the region."""
 
     def __init__(self, graph: JobGraph, vertices: frozenset[int], send: Send) -> None:
         heads = {edge.target for edge in graph.edges if edge.feedback}
@@ -92,19 +92,19 @@ class Loops:
         self._of_vertex = {task.vertex: loop for loop in self._loops for task in loop.tasks}
 
     def begin(self) -> None:
-        """All tasks of the region are running."""
+        """Begin the first rounds: all tasks of the region are running."""
         for loop in self._loops:
             loop.begin()
 
     def quiet(self, answer: LoopQuiet, now_ms: int) -> None:
-        """A task of a loop has answered."""
+        """Handle the answer of a loop's task."""
         self._of_vertex[answer.vertex].quiet(answer, now_ms)
 
     def tick(self, now_ms: int) -> None:
-        """Time has passed."""
+        """Begin rounds that are due."""
         for loop in self._loops:
             loop.tick(now_ms)
 
     def wake_at_ms(self) -> int | None:
-        """When `tick` has something to do."""
+        """Return when the next `tick` is due, or None."""
         return earliest(*[loop.begins_ms for loop in self._loops])

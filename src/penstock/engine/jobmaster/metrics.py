@@ -1,4 +1,4 @@
-"""Counters of a job, added up from the reports of its subtasks."""
+"""Add up the counters of a job from the reports of its subtasks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from penstock.engine.rpc.messages import OperatorReport, TaskReport
 
 @dataclasses.dataclass(frozen=True)
 class OperatorMetrics:
-    """One operator over all its subtasks. Watermarks are the lowest of them (ms)."""
+    """Counters of one operator over all its subtasks. Watermarks are the subtasks' lowest (ms)."""
 
     name: str
     records_in: int
@@ -31,97 +31,97 @@ class OperatorMetrics:
 
 @dataclasses.dataclass(frozen=True)
 class VertexMetrics:
-    """One vertex: sums over its subtasks; times in ms; `subtasks` are the reports themselves."""
+    """Counters of one vertex: sums over its subtasks, with times in ms."""
 
     name: str
-    """The names of its operators, joined by arrows."""
+    """Names of its operators, joined by arrows."""
     parallelism: int
-    """The number of its subtasks."""
+    """Number of its subtasks."""
     bytes_in: int
     """Bytes of the buffers received over exchanges."""
     bytes_out: int
-    """Bytes of the buffers that were sent over exchanges."""
+    """Bytes of the buffers sent over exchanges."""
     busy_ms: int
     """Time spent on records, timers and snapshots."""
     idle_ms: int
     """Time without input."""
     back_pressured_ms: int
-    """Time in which the output could not be written, because the next vertex was slower."""
+    """Time in which output could not be written because the next vertex was slower."""
     latency_mean_ms: float | None
-    """From a source to here, by latency markers; None without `metrics.latency.interval`."""
+    """Mean latency from a source to here, by latency markers; None without `metrics.latency.interval`."""
     latency_max_ms: int | None
-    """The highest such time."""
+    """Highest latency."""
     operators: list[OperatorMetrics]
-    """One for each operator of the chain, in order."""
+    """Counters of the operators of the chain, in order."""
     subtasks: list[TaskReport]
-    """The same by subtask, with times in nanoseconds."""
+    """Reports of the subtasks, with times in nanoseconds."""
     restored_bytes: int
-    """State restored when the tasks last started, in bytes."""
+    """Bytes of state restored when the tasks last started."""
     initializing: int = 0
-    """How many of its subtasks restore their state, or open their functions."""
+    """Number of subtasks that still restore their state or open their functions."""
     bytes_to_restore: int = 0
-    """How many `restored_bytes` there will be at most, once no subtask initializes any more."""
+    """Upper limit of `restored_bytes` when all subtasks have initialized."""
     restored_files: int = 0
-    """Files from which state was restored."""
+    """Number of files from which state was restored."""
     files_to_restore: int = 0
-    """How many of these there will be at most."""
+    """Upper limit of `restored_files`."""
 
 
 @dataclasses.dataclass(frozen=True)
 class JobTotals:
-    """What a job has done since it was last started. `watermark`: the lowest at a sink (ms); None: there is none."""
+    """Totals of a job since its last start. `watermark`: the lowest at a sink (ms), or None."""
 
     records_in: int
-    """Emitted by its sources."""
+    """Records that its sources emitted."""
     records_out: int
-    """Arrived at its sinks."""
+    """Records that arrived at its sinks."""
     watermark: int | None
 
 
 @dataclasses.dataclass(frozen=True)
 class JobFigures:
-    """A job at one moment, as reported to clients."""
+    """Figures of a job at one moment, for clients."""
 
     status: str
     restarts: int
     totals: JobTotals
     vertices: list[VertexMetrics]
     checkpoint: CheckpointReport | None
-    """The latest that has completed."""
+    """The latest completed checkpoint."""
     rescales: int = 0
-    """How often it has gone on with another parallelism."""
+    """How often it has continued with another parallelism."""
     failed_checkpoint: CheckpointReport | None = None
-    """The latest of those that have failed since."""
+    """The latest failed checkpoint since then."""
     autoscaled: Autoscaled | None = None
     """The newest decision of the autoscaler."""
     failures: Sequence[JobFailure] = ()
-    """The newest, oldest first."""
+    """The newest failures, oldest first."""
     updates: int = 0
-    """How often it has gone on with other functions."""
+    """How often it has continued with other functions."""
 
 
 class AttemptReport(NamedTuple):
-    """A report of a subtask, and the number of the attempt that has made it."""
+    """A report of a subtask, with the number of its attempt."""
 
     attempt: int
     report: TaskReport
 
 
 class JobMetrics:
-    """The newest report of each subtask."""
+    """Hold the newest report of each subtask."""
 
     def __init__(self, graph: JobGraph) -> None:
         self._graph = graph
         self.rescales = 0
-        """How often attempts have begun with another parallelism than those before them."""
+        """How often attempts have begun with another parallelism."""
         self.updates = 0
-        """How often they have begun with other functions, and as many subtasks."""
+        """How often attempts have begun with other functions and the same parallelism."""
         self._reports: dict[tuple[int, int], TaskReport] = {}
         self._attempts: dict[tuple[int, int], int] = {}
         self._lock = threading.Lock()
 
     def deployed(self, graph: JobGraph) -> None:
-        """The plan of the attempts from now on, perhaps with fewer subtasks than there were."""
+        """Set the plan of the next attempts, which may have fewer subtasks."""
         with self._lock:
             if graph is not self._graph:
                 is_rescaled = _parallelism(graph) != _parallelism(self._graph)
@@ -133,7 +133,7 @@ class JobMetrics:
                     del self._reports[vertex, subtask]
 
     def update(self, reports: list[TaskReport], attempt: int | None = None) -> None:
-        """Take over the reports of a heartbeat. `attempt`: of their slot; None: that which has reported last."""
+        """Store the reports of a heartbeat. `attempt`: number of their attempt; None leaves the known one."""
         with self._lock:
             for report in reports:
                 self._reports[report.vertex, report.subtask] = report
@@ -141,17 +141,17 @@ class JobMetrics:
                     self._attempts[report.vertex, report.subtask] = attempt
 
     def reports(self) -> dict[tuple[int, int], TaskReport]:
-        """The newest report by vertex and subtask. It is a copy: the reports themselves never change."""
+        """Return the newest reports by vertex and subtask, as a copy; the reports are immutable."""
         with self._lock:
             return dict(self._reports)
 
     def of_attempts(self) -> dict[tuple[int, int], AttemptReport]:
-        """The same, with the attempt of each: counters of a new one begin at zero."""
+        """Return the newest reports with their attempts: counters of a new attempt begin at zero."""
         with self._lock:
             return {key: AttemptReport(self._attempts.get(key, 0), report) for key, report in self._reports.items()}
 
     def vertices(self) -> list[VertexMetrics]:
-        """The metrics of each vertex, in the order of the graph."""
+        """Return the metrics of each vertex, in the order of the graph."""
         reports = self.reports()
         result = []
         for vertex in self._graph.vertices:
@@ -160,11 +160,11 @@ class JobMetrics:
         return result
 
     def totals(self) -> JobTotals:
-        """Records in and out, and event time."""
+        """Return records in and out, and event time."""
         return totals_of(self._graph, self.vertices())
 
     def as_dict(self) -> dict[str, dict[str, int | float]]:
-        """By operator name: OPERATOR_METRICS, and users' own."""
+        """Return OPERATOR_METRICS and users' metrics, by operator name."""
         return by_operator(self.vertices())
 
 
@@ -173,12 +173,12 @@ def _parallelism(graph: JobGraph) -> list[int]:
 
 
 def by_operator(vertices: Iterable[VertexMetrics]) -> dict[str, dict[str, int | float]]:
-    """Counters by operator name: OPERATOR_METRICS, and users' own."""
+    """Return OPERATOR_METRICS and users' metrics, by operator name."""
     metrics: dict[str, dict[str, int | float]] = {}
     for vertex in vertices:
         for operator in vertex.operators:
             name = operator.name
-            # Operators of the same name are numbered in the order of the program.
+            # Number operators of the same name in the order of the program.
             while name in metrics:
                 name = _next_name(name)
             metrics[name] = {
@@ -194,7 +194,7 @@ def totals_of(graph: JobGraph, vertices: list[VertexMetrics]) -> JobTotals:
     records_in = records_out = 0
     watermark = MAX_TIMESTAMP
     for vertex, figures in zip(graph.vertices, vertices, strict=True):
-        # Of a vertex that has not reported yet there are no operators.
+        # A vertex that has not reported yet has no operators.
         for node, operator in zip(vertex.nodes, figures.operators, strict=False):
             if vertex.is_source and node is vertex.nodes[0]:
                 records_in += operator.records_out
@@ -247,13 +247,13 @@ def _sum_up(name: str, parallelism: int, subtasks: list[TaskReport]) -> VertexMe
 
 
 def records_of(subtask: TaskReport) -> int:
-    """How many came to its chain; a source receives none, and has emitted so many."""
+    """Return the records that a subtask received, or emitted if it is a source."""
     first = subtask.operators[0] if subtask.operators else None
     return (first.records_in or first.records_out) if first else 0
 
 
 def skew(values: Sequence[float]) -> float:
-    """The mean deviation from the mean, in percent of the mean, at most 100. Flink: DoubleDataSkew."""
+    """Return the mean deviation from the mean, in percent of the mean, at most 100. Flink: DoubleDataSkew."""
     mean = sum(values) / len(values) if values else 0
     deviation = sum(abs(value - mean) for value in values) / len(values) if values else 0
     return min(100.0, 100 * deviation / mean) if mean else 0.0
@@ -263,7 +263,7 @@ _COMBINE = {"min": min, "max": max}
 
 
 def _combined(metric: str, reports: list[OperatorReport]) -> int | float:
-    """One metric over its subtasks: a sum, except for the ends of a distribution."""
+    """Combine a metric over subtasks: the sum, except for minima and maxima."""
     kind = reports[0].extremes.get(metric)
     values = [report.user[metric] for report in reports]
     return sum(values) if kind is None else _COMBINE[kind](values)

@@ -1,4 +1,4 @@
-"""Decisions of a job master that a person wants to read about. The host logs them; the job does not depend on it."""
+"""Define notices of decisions of a JobMaster, which its host logs for users."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from penstock.engine.plan.job_graph import JobGraph
 class RestartScheduled(msgspec.Struct, frozen=True):
     """Regions have failed and are restarted together. `restart`: the number of this restart, from 1.
 
-    `waits`: it is no failure of the job's, which waits for slots and tries again.
+    `waits_for_slots`: the job did not fail, but waits for slots and tries again.
     """
 
     error: BaseException | None
     restart: int
     delay_ms: int
     now_ms: int
-    waits: bool = False
+    waits_for_slots: bool = False
 
 
 class RestartJoined(msgspec.Struct, frozen=True):
-    """A further region has failed, and is restarted with those that wait already."""
+    """Another region has failed, and is restarted together with those that already wait."""
 
     error: BaseException | None
 
 
-class FailedToo(msgspec.Struct, frozen=True):
-    """A further region has failed in the same moment as the one of which another notice, or the end, tells."""
+class OtherRegionFailed(msgspec.Struct, frozen=True):
+    """Another region failed at the same time as the one in the preceding notice or in the job's error."""
 
     error: BaseException | None
 
@@ -40,46 +40,46 @@ class FellBack(msgspec.Struct, frozen=True):
 
 
 class EndFailed(msgspec.Struct, frozen=True):
-    """The job has stopped with a savepoint, but its tasks failed while they were closed."""
+    """The job has stopped with a savepoint, but tasks failed while they closed."""
 
     error: BaseException | None
 
 
 class Stopping(msgspec.Struct, frozen=True):
-    """The savepoint with which the job stops is stored. What it has prepared is committed, which may take any time."""
+    """The savepoint of a stop is stored. Its output is being committed, which may take any time."""
 
     savepoint: str
 
 
 class EnumeratorNotClosed(msgspec.Struct, frozen=True):
-    """A split enumerator of a source has raised when it was closed."""
+    """A split enumerator of a source raised an error when it was closed."""
 
     error: BaseException
 
 
 class Rescaling(msgspec.Struct, frozen=True):
-    """Regions are closed, to be started again with the parallelism of another plan."""
+    """Regions are closed, to start again with the parallelism of another plan."""
 
     before: JobGraph
     after: JobGraph
 
 
 class RescaleFailed(msgspec.Struct, frozen=True):
-    """The job failed before all of it ran with its new parallelism: it goes back to the one before."""
+    """The job failed before all tasks ran with the new parallelism: it returns to the previous one."""
 
     error: BaseException
 
 
 class Updated(msgspec.Struct, frozen=True):
-    """Operators of a running job have new functions, from the barrier of a checkpoint on."""
+    """Operators of a running job have new functions, starting at the barrier of a checkpoint."""
 
     operators: list[str]
-    """Their names."""
+    """Names of the operators."""
     checkpoint_id: int
 
 
 class Autoscaled(msgspec.Struct, frozen=True):
-    """The autoscaler has decided. `done`: the job is rescaled by it; else it is only said, and `why` not done."""
+    """A decision of the autoscaler. `done`: the job is rescaled accordingly; if not, `why` says the reason."""
 
     decision: ScalingDecision
     done: bool
@@ -89,7 +89,7 @@ class Autoscaled(msgspec.Struct, frozen=True):
 JobNotice = (
     RestartScheduled
     | RestartJoined
-    | FailedToo
+    | OtherRegionFailed
     | FellBack
     | EndFailed
     | EnumeratorNotClosed

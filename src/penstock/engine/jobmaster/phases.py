@@ -1,4 +1,4 @@
-"""The phases of a region and of a job, as tables: a step that is not in them is an error.
+"""Define the phases of a region and of a job as tables: a step that is not in them is an error.
 
 docs/internals/a-jobs-way.md draws them. The phases of an attempt are its JobStatus: attempt.py.
 """
@@ -11,16 +11,16 @@ from typing import TypeVar
 
 
 class RegionPhase(enum.Enum):
-    """Where a region is, beyond the status of its attempt."""
+    """Phase of a region, in addition to the status of its attempt."""
 
     DEPLOYED = "its attempt starts, runs, or closes its tasks"
     STOPPING = "all its tasks are closed or abandoned: StopAttempt was emitted"
-    GONE = "its query has ended, and with it its tasks"
-    ENDED = "the coordinator knows it: what its sinks had prepared is discarded. It is restarted, or the job ends"
+    GONE = "its query and its tasks have ended"
+    ENDED = "the coordinator knows it and has discarded prepared output: the region is restarted, or the job ends"
 
 
 class RegionStep(enum.Enum):
-    """What moves a region on."""
+    """Transition of a region to its next phase."""
 
     TASKS_CLOSED = "all its tasks are closed or abandoned"
     QUERY_ENDED = "AttemptStopped"
@@ -37,26 +37,26 @@ REGION = {
 
 
 class JobPhase(enum.Enum):
-    """Where a job is, beyond its regions."""
+    """Phase of a job, in addition to those of its regions."""
 
-    EXECUTING = "its regions run, or are restarted"
+    EXECUTING = "its regions run or are restarted"
     CLOSING_RESULTS = "all regions have ended: CloseResults was emitted"
     SETTLING = "results are closed; checkpoints are dropped or retained, and the storage is not idle yet"
-    OVER = "Finish was emitted"
+    ENDED = "Finish was emitted"
 
 
 class JobStep(enum.Enum):
-    """What moves a job on."""
+    """Transition of a job to its next phase."""
 
-    REGIONS_OVER = "all regions have ended, and none is restarted"
+    REGIONS_ENDED = "all regions have ended, and no region is restarted"
     RESULTS_CLOSED = "ResultsClosed"
     STORAGE_IDLE = "the storage has answered everything"
 
 
 JOB = {
-    (JobPhase.EXECUTING, JobStep.REGIONS_OVER): JobPhase.CLOSING_RESULTS,
+    (JobPhase.EXECUTING, JobStep.REGIONS_ENDED): JobPhase.CLOSING_RESULTS,
     (JobPhase.CLOSING_RESULTS, JobStep.RESULTS_CLOSED): JobPhase.SETTLING,
-    (JobPhase.SETTLING, JobStep.STORAGE_IDLE): JobPhase.OVER,
+    (JobPhase.SETTLING, JobStep.STORAGE_IDLE): JobPhase.ENDED,
 }
 
 Phase = TypeVar("Phase", bound=enum.Enum)
@@ -64,6 +64,6 @@ Step = TypeVar("Step", bound=enum.Enum)
 
 
 def after(table: Mapping[tuple[Phase, Step], Phase], phase: Phase, step: Step) -> Phase:
-    """The phase after a step. Raises AssertionError if the step can't happen in this phase: a fault of ours."""
+    """Return the phase after a step. Raises AssertionError if the step cannot happen in this phase: a bug."""
     assert (phase, step) in table, f"{step.name} ({step.value}) can't happen while {phase.name}: {phase.value}"
     return table[phase, step]

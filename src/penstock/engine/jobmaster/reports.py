@@ -1,4 +1,4 @@
-"""What slots and their tasks report to the job master, and what follows from each report."""
+"""Handle the reports of slots and their tasks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penstock.engine.jobmaster.autoscaling.job_autoscaling import JobAutoscaling
 from penstock.engine.jobmaster.controlled_job import ControlledJob
 from penstock.engine.jobmaster.region import Region
 from penstock.engine.jobmaster.results.collected import CollectedOnce
-from penstock.engine.jobmaster.stack_samples import Questions
+from penstock.engine.jobmaster.stack_samples import TaskQueries
 from penstock.engine.jobmaster.updating import JobUpdating
 from penstock.engine.jobmaster.watermark_groups import WatermarkGroups
 from penstock.engine.rpc.failures import revive
@@ -34,47 +34,50 @@ from penstock.engine.runtime.task.events import (
 )
 
 _AFTER_A_LOSS = (Register, SlotFailed, Finished)
-"""What counts of a slot whose messages may be lost. No snapshot: committables of the one before may be missing."""
+"""Reports that count though messages of the slot may be lost. Snapshots do not: earlier committables may be missing."""
 
 
 class SlotReports:
-    """The callbacks: all tasks of a region run, the data of a task has ended."""
+    """Handle reports of one job.
+
+    `region_started` is called when all tasks of a region run, `data_ended` when a task has processed all its data.
+    """
 
     def __init__(
         self,
         job: ControlledJob,
         *,
         collected: CollectedOnce,
-        region_runs: Callable[[], None],
+        region_started: Callable[[], None],
         data_ended: Callable[[], None],
         watermarks: WatermarkGroups,
         autoscaling: JobAutoscaling,
         updating: JobUpdating,
-        questions: Questions,
+        queries: TaskQueries,
     ) -> None:
         self._job = job
         self._collected = collected
-        self._region_runs = region_runs
-        self._of_data_ended = data_ended
+        self._region_started = region_started
+        self._on_data_ended = data_ended
         self._watermarks = watermarks
         self._autoscaling = autoscaling
-        self._questions = questions
+        self._queries = queries
         self._updating = updating
 
-    def take(self, region: Region, message: FromSlot, connection: bytes) -> None:
-        """A slot of the present attempt of a region reported."""
+    def handle(self, region: Region, message: FromSlot, connection: bytes) -> None:
+        """Handle the report of a slot of a region's present attempt."""
         slot = SlotId(message.level, message.index)
         region.attempt.reported(slot, self._job.now_ms)
-        fault = region.attempt.connections.fault(slot, connection, message.report)
-        # An error of its own says more.
+        fault = region.attempt.connections.find_fault(slot, connection, message.report)
+        # The slot's own error says more than the fault.
         if fault is not None and not isinstance(message.report, SlotFailed):
             self._connection_broke(region, slot, fault)
-        if region.attempt.connections.have_broken(slot) and not isinstance(message.report, _AFTER_A_LOSS):
+        if region.attempt.connections.is_broken(slot) and not isinstance(message.report, _AFTER_A_LOSS):
             return
         _HANDLERS[type(message.report)](self, region, slot, message.report)
 
     def _connection_broke(self, region: Region, slot: SlotId, fault: TaskLostError) -> None:
-        """The slot itself lives, so its tasks are to close as those of the others."""
+        """Fail the region, and cancel the slot's tasks, since the slot itself is alive."""
         if region.is_up:
             self._job.fail(region, fault)
         region.attempt.cancel_again(slot)
@@ -83,14 +86,14 @@ class SlotReports:
         attempt = region.attempt
         had_run = attempt.has_run
         attempt.registered(slot, report.address)
-        # `registered` has failed the attempt: only the job master sets the deadline until which its tasks may close.
+        # `registered` may have failed the attempt: only the JobMaster sets the deadline for its tasks to close.
         if attempt.status is JobStatus.FAILING:
             self._job.fail(region, attempt.error or JobError("the attempt failed"))
         if attempt.has_run and not had_run:
-            self._region_runs()
+            self._region_started()
 
     def _heartbeat(self, region: Region, slot: SlotId, report: Heartbeat) -> None:
-        # That it is alive, `take` has noted.
+        # `handle` has recorded that the slot is alive.
         self._autoscaling.reported(report.reports)
 
     def _slot_failed(self, region: Region, slot: SlotId, report: SlotFailed) -> None:
@@ -108,31 +111,35 @@ class SlotReports:
         region.attempt.loops.quiet(report, self._job.now_ms)
 
     def _states_listed(self, region: Region, slot: SlotId, report: StatesListed) -> None:
-        self._questions.reads.listed(report)
+        self._queries.reads.states_listed(report)
 
     def _state_read(self, region: Region, slot: SlotId, report: StateRead) -> None:
-        self._questions.reads.was_read(report)
+        self._queries.reads.state_read(report)
 
     def _stacks_sampled(self, region: Region, slot: SlotId, report: StacksSampled) -> None:
-        self._questions.stacks.sampled(report)
+        self._queries.stacks.sampled(report)
 
     def _result(self, region: Region, slot: SlotId, report: Result) -> None:
-        self._collected.take(region.attempt.results, report)
+        self._collected.add(region.attempt.results, report)
 
     def _data_ended(self, region: Region, slot: SlotId, report: DataEnded) -> None:
         self._watermarks.ended(_task(report), self._job.now_ms)
         region.attempt.data_ended(_task(report))
-        self._of_data_ended()
+        self._on_data_ended()
 
     def _task_finished(self, region: Region, slot: SlotId, report: Finished) -> None:
         region.attempt.finished(_task(report))
 
     def _acknowledged(self, region: Region, slot: SlotId, report: Acknowledge) -> None:
-        # Committables are unpickled here: an error of their class fails the region, not the job master.
+        # Committables are unpickled here, so that an error of their class fails the region, not the JobMaster.
         coordinator, now_ms = self._job.coordinator, self._job.now_ms
         self._job.guarded(
             lambda: coordinator.acknowledged(
-                _task(report), report.checkpoint_id, report.state, report.commits.value, now_ms
+                _task(report),
+                report.checkpoint_id,
+                state=report.state,
+                commits=report.commits.value,
+                now_ms=now_ms,
             ),
             region,
         )
@@ -142,7 +149,7 @@ class SlotReports:
 
     def _declined(self, region: Region, slot: SlotId, report: Decline) -> None:
         coordinator, now_ms = self._job.coordinator, self._job.now_ms
-        coordinator.declined(_task(report), report.checkpoint_id, report.reason, report.detail, now_ms)
+        coordinator.declined(_task(report), report.checkpoint_id, report.reason, detail=report.detail, now_ms=now_ms)
 
 
 def _task(report: Effect) -> SubtaskId:

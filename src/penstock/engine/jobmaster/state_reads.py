@@ -1,14 +1,13 @@
-"""Live queries: which tasks are asked, and what is made of their answers.
+"""Answer live queries: select the tasks to ask, and merge their answers.
 
-    a query        its state is not known yet     LISTING     ListStates to all subtasks that may have it
-    LISTING        all have answered              READING, or it is over: there is no such state
-    READING keys   ReadState to each subtask that owns one of them, by key group; over when all have answered
-    READING any    ReadState to one subtask after the other; over when there are enough entries, or no subtask is left
-    any            the attempt of a task that was asked does not run any more, or five seconds have passed: over,
-                   with an error that says so
+    a new query    its state is not known yet     LISTING: ListStates to all subtasks that may have it
+    LISTING        all have answered              READING, or an error: there is no such state
+    READING keys   ReadState to each subtask that owns a key, by key group; ends when all have answered
+    READING any    ReadState to one subtask after the other; ends with enough entries or after the last subtask
+    any            an error after five seconds, or when the attempt of one of the tasks no longer runs
 
-Each query is answered once. A question to a task has a number of its own: what comes for one that is not open any more
-is dropped. Nothing of this is recorded, and nothing else of the job waits for it.
+Each query gets one reply. Each message to a task has a number; answers to messages that are no longer open are dropped.
+Queries are not recorded, and the job does not wait for them.
 """
 
 from __future__ import annotations
@@ -23,73 +22,73 @@ from penstock.common.job_status import JobStatus
 from penstock.engine.jobmaster.controlled_job import ControlledJob
 from penstock.engine.jobmaster.effects import JobEffect, StateReply
 from penstock.engine.jobmaster.events import StateReadRequested
-from penstock.engine.jobmaster.state_query import LIVE_MOST, LiveState, StateQuery
+from penstock.engine.jobmaster.state_query import LIVE_MAX, LiveState, StateQuery
 from penstock.engine.plan.job_graph import JobVertex
 from penstock.engine.runtime.operators.keyed import KeyedOperator
 from penstock.engine.runtime.task.events import ListStates, Opaque, ReadState, StateRead, StateShape, StatesListed
 from penstock.engine.state.container_keys import as_key
 from penstock.engine.state.key_groups import key_group_of, subtask_of
 from penstock.engine.state.keys import KeyTypeError
-from penstock.engine.state.queryable_names import no_queryable_name
+from penstock.engine.state.queryable_names import unknown_queryable_name
 
 READ_TIMEOUT_MS = 5_000
-_LISTED_AGAIN_MS = 500
-"""How soon tasks are asked again for a state that they did not have."""
+_LIST_AGAIN_MS = 500
+"""Interval between ListStates to the same vertex."""
 _OPEN_MAX = 10_000
 
 State = tuple[int, StateShape]
-"""A state, with the vertex whose tasks have it."""
+"""A state with the vertex whose tasks have it."""
 
 
 class OpenRead:
-    """A query that is not answered yet."""
+    """A query without a reply yet."""
 
     def __init__(self, request: int, query: StateQuery, until_ms: int) -> None:
         self.request = request
         self.query = query
         self.until_ms = until_ms
         self.regions: set[int] = set()
-        """Those of whose tasks some were asked."""
+        """Regions of the tasks that got a message."""
         self.waits_for: dict[int, Sequence[int]] = {}
-        """By the numbers of questions that are open: the positions of the keys that were asked for."""
+        """Positions of the requested keys, by the numbers of open messages."""
         self.state: State | None = None
         self.entries: list[Opaque] = []
         self.rows = 0
         self.subtask = 0
-        """Without keys: the one that is asked."""
+        """Without keys: the subtask that is read."""
 
 
 class StateReads:
-    """Of one job. `emit` takes its effects, in order."""
+    """Answer live queries of one job. `emit` receives its effects, in order."""
 
     def __init__(self, job: ControlledJob, emit: Callable[[JobEffect], None]) -> None:
         self._job = job
         self._emit = emit
         self._open: dict[int, OpenRead] = {}
-        """By request, in the order of their deadlines."""
-        self._asked: dict[int, OpenRead] = {}
-        """By the number of the question."""
+        """Open queries by request, in the order of their deadlines."""
+        self._by_message: dict[int, OpenRead] = {}
+        """Open queries by the numbers of messages to tasks."""
         self._numbers = itertools.count(1)
         self._known: dict[tuple[str, str], State] = {}
-        """By state id of the operator, and table."""
+        """Known states by state id of the operator and name of the state."""
         self._named: dict[str, dict[tuple[str, str], State]] = {}
-        """By queryable name."""
+        """Known states by queryable name."""
         self._listed_ms: dict[int, int] = {}
-        """When the tasks of a vertex have said what they have."""
+        """When tasks of a vertex last listed their states."""
 
     def requested(self, event: StateReadRequested) -> None:
-        """A user asks."""
+        """Handle a user's query."""
         read = OpenRead(event.request, event.query, self._job.now_ms + READ_TIMEOUT_MS)
         if len(self._open) >= _OPEN_MAX:
-            self._over(read, error=StateUnavailableError(f"{_OPEN_MAX} live queries are open already: try again"))
-        elif max(len(read.query.keys or ()), read.query.limit) > LIVE_MOST:
-            self._over(read, error=JobError(f"a live query has {LIVE_MOST} keys, or entries, at most"))
+            self._end(read, error=StateUnavailableError(f"{_OPEN_MAX} live queries are already open: try again"))
+        elif max(len(read.query.keys or ()), read.query.limit) > LIVE_MAX:
+            self._end(read, error=JobError(f"a live query can have at most {LIVE_MAX} keys or entries"))
         else:
             self._open[read.request] = read
-            self._go_on_with(read, lambda: self._begin(read, self._found(read.query)))
+            self._reply_errors_of(read, lambda: self._begin(read, self._found(read.query)))
 
-    def listed(self, report: StatesListed) -> None:
-        """A subtask has said which states it has."""
+    def states_listed(self, report: StatesListed) -> None:
+        """Handle a subtask's list of states."""
         self._listed_ms[report.vertex] = self._job.now_ms
         for shape in report.states:
             name = shape.operator, shape.state
@@ -98,47 +97,47 @@ class StateReads:
                 self._named.setdefault(queryable, {})[name] = state
         read, _ = self._answered(report.read)
         if read is not None and not read.waits_for:
-            self._go_on_with(read, lambda: self._begin(read, self._found(read.query), was_listed=True))
+            self._reply_errors_of(read, lambda: self._begin(read, self._found(read.query), was_listed=True))
 
-    def was_read(self, report: StateRead) -> None:
-        """A subtask has said what it holds."""
+    def state_read(self, report: StateRead) -> None:
+        """Handle entries of a subtask."""
         read, positions = self._answered(report.read)
         if read is None:
             return
         read.rows += report.rows
         if report.error:
-            self._over(read, error=JobError(f"the state can't be read live: {report.error}. Ask read-committed"))
+            self._end(read, error=JobError(f"the state can't be read live: {report.error}. Query it read-committed"))
         elif read.query.keys is None:
             read.entries += report.entries
             read.subtask += 1
-            self._go_on_with(read, lambda: self._scan(read))
+            self._reply_errors_of(read, lambda: self._scan(read))
         else:
             for position, entry in zip(positions, report.entries, strict=True):
                 read.entries[position] = entry
             if not read.waits_for:
-                self._over(read, is_complete=True)
+                self._end(read, is_complete=True)
 
-    def go_on(self) -> None:
-        """Something happened: what can't be answered any more is answered with the reason."""
+    def advance(self) -> None:
+        """Reply with an error to queries that can no longer be answered."""
         if not self._open:
             return
         for region in self._job.regions:
             if region.status is not JobStatus.RUNNING:
                 for read in [read for read in self._open.values() if region.index in read.regions]:
-                    self._over(read, error=self._not_running(region.status))
+                    self._end(read, error=self._not_running(region.status))
         for read in list(self._open.values()):
             if read.until_ms > self._job.now_ms:
                 break
-            self._over(read, error=StateUnavailableError(
+            self._end(read, error=StateUnavailableError(
                 f"tasks of {self._job.name} have not answered for {READ_TIMEOUT_MS // 1000} s: a function does not "
-                "return, or is held up by back pressure. Try again, or ask read-committed, for which no task is asked"
+                "return, or back pressure delays it. Try again, or query read-committed, which needs no task"
             ))  # fmt: skip
 
     def wake_at_ms(self) -> int | None:
-        """When the first of those that are open is given up."""
+        """Return the first deadline of the open queries, or None."""
         return next((read.until_ms for read in self._open.values()), None)
 
-    # Which state is meant.
+    # Finding the state.
 
     def _found(self, query: StateQuery) -> State | None:
         if not query.name:
@@ -152,16 +151,16 @@ class StateReads:
     def _list(self, read: OpenRead) -> None:
         now_ms = self._job.now_ms
         vertices = [vertex.id for vertex in self._job.graph.vertices if _may_have(vertex, read.query)]
-        due = [v for v in vertices if now_ms - self._listed_ms.get(v, -_LISTED_AGAIN_MS) >= _LISTED_AGAIN_MS]
+        due = [v for v in vertices if now_ms - self._listed_ms.get(v, -_LIST_AGAIN_MS) >= _LIST_AGAIN_MS]
         if not due:
             raise self._unknown(read.query)
         for vertex in due:
             for subtask in range(self._present(vertex).parallelism):
-                self._ask(read, vertex, subtask, ListStates)
+                self._send(read, vertex, subtask, ListStates)
 
     def _unknown(self, query: StateQuery) -> StateNotFoundError:
         if query.name:
-            return no_queryable_name(
+            return unknown_queryable_name(
                 query.name, [(uid, state, shape.queryable_names) for (uid, state), (_, shape) in self._known.items()]
             )
         states = sorted(state for uid, state in self._known if uid == query.operator and not state.startswith("("))
@@ -174,7 +173,7 @@ class StateReads:
             f"there is no operator '{query.operator}' with keyed state. Operators whose state is known: {has}"
         )
 
-    # Asking.
+    # Messages to tasks.
 
     def _begin(self, read: OpenRead, state: State | None, was_listed: bool = False) -> None:
         read.state = state
@@ -185,9 +184,9 @@ class StateReads:
         elif read.query.keys is None:
             self._scan(read)
         else:
-            self._ask_for_keys(read, state, [as_key(key) for key in read.query.keys])
+            self._read_keys(read, state, [as_key(key) for key in read.query.keys])
 
-    def _ask_for_keys(self, read: OpenRead, state: State, keys: list[Any]) -> None:
+    def _read_keys(self, read: OpenRead, state: State, keys: list[Any]) -> None:
         vertex, shape = state
         present = self._present(vertex)
         positions: dict[int, list[int]] = {}
@@ -198,74 +197,83 @@ class StateReads:
         read.entries = [Opaque([])] * len(keys)
         for subtask, own in sorted(positions.items()):
             of_subtask = Opaque([keys[position] for position in own])
-            question = partial(ReadState, operator=shape.operator, state=shape.state, keys=of_subtask)
-            self._ask(read, vertex, subtask, question, own)
+            message = partial(ReadState, operator=shape.operator, state=shape.state, keys=of_subtask)
+            self._send(read, vertex, subtask, message, positions=own)
         if not keys:
-            self._over(read, is_complete=True)
+            self._end(read, is_complete=True)
 
     def _scan(self, read: OpenRead) -> None:
-        """Without keys: ask the next subtask, if more is wanted and there is one."""
+        """Read the next subtask, if more entries are needed and there is one."""
         assert read.state is not None
         (vertex, shape), limit = read.state, read.query.limit
         if read.rows > limit or read.subtask == self._present(vertex).parallelism:
-            self._over(read, is_complete=read.rows <= limit)
+            self._end(read, is_complete=read.rows <= limit)
             return
-        # One more than is wanted shows whether there are more.
+        # One row more than requested shows whether there are more.
         wanted = limit - read.rows + 1
-        question = partial(ReadState, operator=shape.operator, state=shape.state, limit=wanted)
-        self._ask(read, vertex, read.subtask, question)
+        message = partial(ReadState, operator=shape.operator, state=shape.state, limit=wanted)
+        self._send(read, vertex, read.subtask, message)
 
-    def _ask(
+    def _send(
         self,
         read: OpenRead,
         vertex: int,
         subtask: int,
-        question: Callable[[int], ListStates | ReadState],
+        message: Callable[[int], ListStates | ReadState],
         positions: Sequence[int] = (),
     ) -> None:
         region, number = self._job.regions.of_vertex(vertex), next(self._numbers)
         read.regions.add(region.index)
         read.waits_for[number] = positions
-        self._asked[number] = read
-        region.attempt.send(vertex, subtask, question(number))
+        self._by_message[number] = read
+        region.attempt.send(vertex, subtask, message(number))
 
     def _present(self, vertex: int) -> JobVertex:
-        """A vertex as it runs now: the plan of the next attempts may be another one."""
+        """Return a vertex of the present attempt, whose plan may differ from the next one's."""
         attempt = self._job.regions.of_vertex(vertex).attempt
         if attempt.status is not JobStatus.RUNNING:
             raise self._not_running(attempt.status)
         return attempt.graph.vertices[vertex]
 
     def _not_running(self, status: JobStatus) -> StateUnavailableError:
-        return StateUnavailableError(f"tasks of {self._job.name} can't be asked now: they are {status.name}. Try again")
+        return StateUnavailableError(
+            f"cannot query tasks of {self._job.name}: they are {status.name}, not RUNNING. Try again"
+        )
 
     # Answers.
 
-    def _go_on_with(self, read: OpenRead, do: Callable[[], None]) -> None:
+    def _reply_errors_of(self, read: OpenRead, do: Callable[[], None]) -> None:
         try:
             do()
         except (StateNotFoundError, StateUnavailableError, KeyTypeError) as error:
-            self._over(read, error=error)
+            self._end(read, error=error)
 
     def _answered(self, number: int) -> tuple[OpenRead | None, Sequence[int]]:
-        """The query to which a question belongs, and its positions. None: it is over, or was answered before."""
-        read = self._asked.pop(number, None)
+        """Return the query to which a message belongs, and its positions. None if it is no longer open."""
+        read = self._by_message.pop(number, None)
         return read, read.waits_for.pop(number) if read is not None else ()
 
-    def _over(self, read: OpenRead, is_complete: bool = False, error: Exception | None = None) -> None:
+    def _end(self, read: OpenRead, is_complete: bool = False, error: Exception | None = None) -> None:
         self._open.pop(read.request, None)
         for number in read.waits_for:
-            del self._asked[number]
+            del self._by_message[number]
         if error is not None or read.state is None:
             self._emit(StateReply(read.request, error=error))
             return
         _, shape = read.state
-        state = LiveState(shape.operator, shape.state, shape.type, shape.columns, read.entries, is_complete)
+        state = LiveState(
+            operator=shape.operator,
+            state=shape.state,
+            type=shape.type,
+            columns=shape.columns,
+            entries=read.entries,
+            is_complete=is_complete,
+        )
         self._emit(StateReply(read.request, state))
 
 
 def _may_have(vertex: JobVertex, query: StateQuery) -> bool:
-    """Whether tasks of a vertex may have the state that is asked for."""
+    """Return whether tasks of a vertex may have the state of a query."""
     return any(
         isinstance(node.operator, KeyedOperator) and (bool(query.name) or node.uid == query.operator)
         for node in vertex.nodes

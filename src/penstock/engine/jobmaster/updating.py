@@ -1,16 +1,15 @@
-"""Other functions for a running job, which take their places at the barrier of a checkpoint.
+"""Replace functions of a running job at the barrier of a checkpoint.
 
-    IDLE            a request that the plan allows: tasks are sent the new functions             PREPARING
-    PREPARING       all of them have loaded and opened theirs: a checkpoint is requested         CHECKPOINTING
-    PREPARING       one could not, or the job fails or is about to end: nothing has changed      IDLE
-    CHECKPOINTING   it is complete: the next attempts have the new functions, too                IDLE
-    CHECKPOINTING   it has failed: tasks may have either functions                               GOING_BACK
-    GOING_BACK      regions with new functions are closed; they go on from the latest checkpoint IDLE
-                    with the functions before
+    IDLE            a request that the plan allows: tasks get the new functions                  PREPARING
+    PREPARING       all tasks have loaded and opened them: a checkpoint is requested             CHECKPOINTING
+    PREPARING       a task could not, or the job fails or is about to end: nothing has changed   IDLE
+    CHECKPOINTING   it is complete: later attempts also have the new functions                   IDLE
+    CHECKPOINTING   it has failed: tasks may have the old or the new functions                   GOING_BACK
+    GOING_BACK      regions with new functions are closed; they continue from the latest         IDLE
+                    checkpoint with the old functions
 
-No task is deployed again. What the state of a checkpoint belongs to is never in doubt: what is restored from this one,
-or a later one, meets the new functions, and what is restored from an earlier one those before. Source: State Management
-paper, 3.3.1.
+No task is deployed again. A restore always uses the functions that belong to the checkpoint: the new ones for this
+checkpoint and later ones, the old ones for earlier checkpoints. Source: State Management paper, 3.3.1.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from collections.abc import Callable
 from penstock.common.configuration import options
 from penstock.common.errors import CheckpointError, JobError, PenstockError
 from penstock.common.job_status import JobStatus
-from penstock.engine.checkpoint.requests import CheckpointRequest, Outcome
+from penstock.engine.checkpoint.schedule import CheckpointRequest, Outcome
 from penstock.engine.jobmaster.controlled_job import ControlledJob
 from penstock.engine.jobmaster.effects import JobEffect, Reply
 from penstock.engine.jobmaster.ending import JobEnding
@@ -35,22 +34,22 @@ from penstock.engine.runtime.ids import SubtaskId
 from penstock.engine.runtime.task.events import ControlEvent, DropUpdate, Opaque, PrepareUpdate, UpdatePrepared
 
 _AGAIN = (
-    ". Ask again: between two failures it runs for a moment. Or run the new program as a job of its own from the "
-    "newest checkpoint: penstock run -s DIRECTORY/ID/chk-N"
+    ". Try again: between two failures it runs for a moment. Or run the new program as a separate job from the newest "
+    "checkpoint: penstock run -s DIRECTORY/ID/chk-N"
 )
 
 
 class UpdatePhase(enum.Enum):
-    """Where an update is."""
+    """Phase of an update."""
 
-    IDLE = "none was requested"
+    IDLE = "no update is requested"
     PREPARING = "tasks open the new functions"
-    CHECKPOINTING = "its checkpoint waits or is under way"
+    CHECKPOINTING = "its checkpoint is requested or in progress"
     GOING_BACK = "the checkpoint has failed"
 
 
 class JobUpdating:
-    """Of one job. `emit` takes its effects, in order."""
+    """Update one job. `emit` receives its effects, in order."""
 
     def __init__(self, job: ControlledJob, ending: JobEnding, emit: Callable[[JobEffect], None]) -> None:
         self._job = job
@@ -58,22 +57,22 @@ class JobUpdating:
         self._emit = emit
         self._phase = UpdatePhase.IDLE
         self._number = 0
-        """Of the newest update."""
+        """Number of the newest update."""
         self._request = 0
         self._next: JobGraph = job.graph
         self._operators: list[str] = []
         self._tasks: set[SubtaskId] = set()
-        """Those that are sent new functions."""
+        """Tasks that get new functions."""
         self._awaited: set[SubtaskId] = set()
-        """Those of them that have not answered."""
+        """Tasks that have not answered yet."""
 
     @property
     def is_idle(self) -> bool:
-        """Whether none is under way."""
+        """Whether no update is in progress."""
         return self._phase is UpdatePhase.IDLE
 
     def requested(self, event: UpdateRequested) -> None:
-        """The user asks for it."""
+        """Handle the user's request."""
         try:
             self._check()
             update = updated(self._job.graph, event.program)
@@ -102,15 +101,15 @@ class JobUpdating:
                 f"{_AGAIN if job.status is JobStatus.RESTARTING else ''}"
             )
         if job.is_changing:
-            raise JobError("the job is being rescaled or updated already: ask again when it is")
+            raise JobError("the job is already being rescaled or updated: try again afterwards")
         if job.settings.checkpoints.interval_ms is None:
             raise JobError(
-                "the job takes no checkpoints, and functions are replaced at one: set "
-                f"{options.CHECKPOINT_INTERVAL.key}. Or stop it with a savepoint, and run the new program from there"
+                "the job takes no checkpoints, and functions are replaced at a checkpoint: set "
+                f"{options.CHECKPOINT_INTERVAL.key}. Or stop the job with a savepoint, and run the new program from it"
             )
 
     def prepared(self, task: SubtaskId, report: UpdatePrepared) -> None:
-        """A task has opened its new functions, or could not."""
+        """Handle a task's report that it has opened its new functions, or could not."""
         if self._phase is not UpdatePhase.PREPARING or report.update != self._number:
             return
         if report.error:
@@ -125,30 +124,30 @@ class JobUpdating:
     def _checkpointed(self, outcome: Outcome) -> None:
         if isinstance(outcome, CheckpointError):
             self._phase = UpdatePhase.GOING_BACK
-            self._reply(JobError(f"the job keeps its functions, since the checkpoint failed: {outcome}"))
+            self._reply(JobError(f"the job keeps its functions because the checkpoint failed: {outcome}"))
             return
         self._job.graph = self._next
         self._phase = UpdatePhase.IDLE
         names = ", ".join(f"'{name}'" for name in self._operators)
         self._emit(Updated(self._operators, outcome.checkpoint_id))
         self._reply(
-            None, f"'{self._job.graph.name}' has new functions from checkpoint {outcome.checkpoint_id} on: {names}"
+            None, f"'{self._job.graph.name}' has new functions since checkpoint {outcome.checkpoint_id}: {names}"
         )
 
-    def go_on(self) -> None:
-        """Something happened."""
+    def advance(self) -> None:
+        """Drop an update if the job no longer runs, or close regions to return to the old functions."""
         if self._phase is UpdatePhase.PREPARING and not self._ending.takes_checkpoints:
-            self._drop(JobError("nothing has changed: the job has failed meanwhile, or is about to end"))
+            self._drop(JobError("nothing has changed: the job has failed in the meantime, or is about to end"))
         elif self._phase is UpdatePhase.GOING_BACK:
             self._phase = UpdatePhase.IDLE
             for region in self._regions():
                 region.replace(self._job.now_ms)
 
     def job_ends(self) -> None:
-        """All regions are over, and none is started again."""
+        """End an update: all regions have ended and no region restarts."""
         if self._phase in (UpdatePhase.PREPARING, UpdatePhase.CHECKPOINTING):
             self._phase = UpdatePhase.IDLE
-            self._reply(JobError("the job has ended before it was updated"))
+            self._reply(JobError("the job ended before it was updated"))
 
     def _drop(self, error: JobError) -> None:
         self._phase = UpdatePhase.IDLE
@@ -157,7 +156,7 @@ class JobUpdating:
         self._reply(error)
 
     def _regions(self) -> list[Region]:
-        """Those whose tasks may have the new functions; all, if their end has begun: none can go back alone then."""
+        """Return the regions whose tasks may have new functions; all if the end has begun, when none returns alone."""
         vertices = {task.vertex for task in self._tasks}
         return [
             region

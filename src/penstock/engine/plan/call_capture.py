@@ -1,8 +1,8 @@
-"""What is given to the API is pickled in that very call, so that what changes later has no effect on it.
+"""Pickle the arguments of API calls during the call, so that later changes do not affect them.
 
-PyFlink does so, too: lambdas in a loop have the value that a variable had in their round. An operator is pickled as a
-whole when the call that makes it has all of its parts; what belongs to an earlier call, such as a key selector or a
-trigger, is pickled in that one. The bytes are what workers get: nothing is pickled again when the job is deployed.
+PyFlink does the same: a lambda in a loop sees the value that a variable had in its iteration. The call that creates an
+operator pickles it as a whole, once it has all of its parts; arguments of an earlier call, such as a key selector or a
+trigger, are pickled in that call. Workers get these bytes: nothing is pickled again when the job is deployed.
 """
 
 from __future__ import annotations
@@ -19,18 +19,16 @@ from typing import Any, NamedTuple
 
 import cloudpickle.cloudpickle
 
-from penstock.common.errors.user_traceback import is_ours
+from penstock.common.errors.user_traceback import is_penstock_file
 from penstock.common.functions.driver_only import DriverOnly
 from penstock.engine.plan.pickling import can_be_pickled, unpicklable
 from penstock.engine.plan.program_pickler import ProgramPickler
 from penstock.engine.runtime.operators.function import CapturedCall
 from penstock.engine.runtime.operators.pickled import Pickled
 
-# The call of the API that the program is making: its name, its arguments, and the line of the user's program.
-
 
 class ApiCall:
-    """A call from the user's code into penstock. It is described while it is under way."""
+    """A call from the user's code into penstock that has not returned yet: name, arguments and line of the program."""
 
     def __init__(self, frame: FrameType) -> None:
         self._frame = frame
@@ -41,12 +39,12 @@ class ApiCall:
         return self._frame.f_code.co_name
 
     def __str__(self) -> str:
-        """As errors name it: the method, the file and the line of the program."""
+        """Return its name for errors: the method, and the file and line of the program."""
         user = self._frame.f_back
         return self.name if user is None else f"{self.name} at {user.f_code.co_filename}, line {user.f_lineno}"
 
     def argument(self, is_wanted: Callable[[Any], bool]) -> tuple[str, Any] | None:
-        """Name and value of the first argument that `is_wanted`, the stream itself left out; None: there is none."""
+        """Return name and value of the first argument that `is_wanted` accepts, except `self`, or None."""
         names, more, _, values = inspect.getargvalues(self._frame)
         for name in (*names, *([more] if more else [])):
             value = values.get(name)
@@ -56,10 +54,10 @@ class ApiCall:
 
 
 def current_api_call() -> ApiCall:
-    """The call that this thread is in: the first function of penstock that the user's code has called."""
+    """Return this thread's call: the first function of penstock that the user's code has called."""
     frame = inspect.currentframe()
     assert frame is not None
-    while frame.f_back is not None and is_ours(frame.f_back.f_code.co_filename):
+    while frame.f_back is not None and is_penstock_file(frame.f_back.f_code.co_filename):
         frame = frame.f_back
     return ApiCall(frame)
 
@@ -68,22 +66,22 @@ _captures: ContextVar[bool] = ContextVar("captures", default=True)
 
 
 class CapturedPart(NamedTuple):
-    """An object, and what it was like. It is kept, since it is known by its id, which another one could have later."""
+    """An object and its pickle. Holding the object keeps its id unique."""
 
     given: Any
     pickled: Pickled
 
 
 CapturedParts = dict[int, CapturedPart]
-"""By id."""
+"""Parts by the object's id."""
 
 
 def captured(value: Any, parts: Mapping[int, CapturedPart] | None = None) -> Pickled | None:
-    """`value` as it is now, with the variables that it refers to. `parts`: objects in it, as they were before.
+    """Pickle `value` with the variables that it refers to. `parts`: objects in it that were pickled before.
 
-    None: it is pickled when the job is submitted, since it refers to a name that has no value yet, such as a helper
-    that the script defines further below. Raises ProgramError, which names the call of the API and its argument, if it
-    can't be pickled.
+    Return None if `value` refers to a name without a value, such as a helper that the script defines further below: it
+    is then pickled when the job is submitted. Raises ProgramError, which names the API call and its argument, if it
+    cannot be pickled.
     """
     if not _captures.get():
         return None
@@ -94,25 +92,25 @@ def captured(value: Any, parts: Mapping[int, CapturedPart] | None = None) -> Pic
         except Exception as error:
             call = current_api_call()
             argument, given = call.argument(lambda one: not can_be_pickled(one)) or ("", value)
-            what = f"the argument {argument}" if argument else "what it was given"
+            what = f"the argument {argument}" if argument else "its argument"
             raise unpicklable(error, given, f"{call}: {what} can't be pickled") from error
-        return Pickled(file.getvalue()) if pickler.has_all else None
+        return Pickled(file.getvalue()) if pickler.is_complete else None
 
 
 def captured_parts(parts: Iterable[Any]) -> CapturedParts:
-    """Parts of an operator to be, as they are now. Without those that are pickled when the job is submitted."""
+    """Pickle parts of a future operator, except those that are pickled when the job is submitted."""
     return {id(part): CapturedPart(part, pickled) for part in parts if (pickled := captured(part)) is not None}
 
 
 def captured_call(call: Callable[..., Any]) -> Callable[..., Any]:
-    """`call`, which workers get as it is now; itself, if it is pickled when the job is submitted."""
+    """Return `call` with its pickle for workers, or `call` itself if it is pickled when the job is submitted."""
     pickled = captured(call)
     return call if pickled is None else CapturedCall(call, pickled)
 
 
 @contextlib.contextmanager
 def without_capture() -> Iterator[None]:
-    """What is given to the API meanwhile may be what can't be pickled: a program that runs in this process alone."""
+    """Do not pickle arguments of API calls in this context: the program runs in this process alone."""
     token = _captures.set(False)
     try:
         yield
@@ -121,27 +119,27 @@ def without_capture() -> Iterator[None]:
 
 
 class _CallPickler(ProgramPickler):
-    """Notes whether all that the functions refer to is there."""
+    """Pickle, and record whether all names that the functions refer to have values."""
 
-    has_all = True
+    is_complete = True
 
     def __init__(self, file: io.BytesIO, parts: Mapping[int, CapturedPart]) -> None:
         super().__init__(file)
         self._parts = parts
 
     def reducer_override(self, obj: Any) -> Any:
-        """As the pickler of programs."""
+        """Return how to rebuild `obj`, like ProgramPickler; insert parts that were pickled before."""
         part = self._parts.get(id(obj))
         if part is not None:
             return part.pickled.__reduce__()
         reduced = super().reducer_override(obj)
         if reduced is not NotImplemented and isinstance(obj, types.FunctionType) and _lacks_names(obj):
-            self.has_all = False
+            self.is_complete = False
         return reduced
 
 
 def _lacks_names(function: types.FunctionType) -> bool:
-    """Whether a variable that the function refers to has no value."""
+    """Return whether a variable that the function refers to has no value."""
     names = cloudpickle.cloudpickle._extract_code_globals(function.__code__)
     if any(name not in function.__globals__ and not hasattr(builtins, name) for name in names):
         return True

@@ -1,7 +1,7 @@
-"""What decorators of `functools` make of the script's functions, in pickles.
+"""Pickle the objects that decorators of `functools` make of the script's functions.
 
-Each is taken apart into what it was made of, and made again where it arrives, with an empty cache: caches and locks are
-of one process.
+A pickle holds the arguments of the decorator. The receiver calls the decorator again, with an empty cache: caches and
+locks belong to one process.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ _DISPATCHER_CODE: Any = functools.singledispatch(len).__code__  # type: ignore[a
 
 
 def is_dispatcher(obj: Any) -> bool:
-    """Whether `singledispatch` has made this function."""
+    """Return whether `singledispatch` has made this function."""
     return getattr(obj, "__code__", None) is _DISPATCHER_CODE
 
 
 def reduced_dispatcher(dispatcher: Any) -> tuple[Any, ...]:
-    """How a function made by `singledispatch` is rebuilt."""
+    """Return how to rebuild a function made by `singledispatch`."""
     return functools.singledispatch, (dispatcher.__wrapped__,), dict(dispatcher.registry), None, None, _register_all
 
 
@@ -53,7 +53,7 @@ def _lru_cached(function: Callable[..., Any], maxsize: int | None, typed: bool) 
 
 
 def _is_importable(obj: Any) -> bool:
-    """Whether a worker finds `obj` by its name: in a module that is not the script."""
+    """Return whether a worker finds `obj` by its name, in a module that is not the script."""
     module = getattr(obj, "__module__", None)
     if module in (None, "__main__") or module in cloudpickle.list_registry_pickle_by_value():
         return False

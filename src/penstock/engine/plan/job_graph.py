@@ -1,30 +1,28 @@
-"""JobGraph: operators chained into vertices, vertices assigned to levels.
+"""Chain operators into the vertices of a JobGraph, and assign the vertices to levels.
 
 The level of a vertex is its longest distance from a source. All vertices of a level share one Spark stage, so any
 connected DAG becomes a straight line of stages; an edge that skips levels is relayed by the stages in between
 (docs/internals/decisions/0008-levels.md). Parts of a pipelined job without an edge between them are regions
-(regions.py), each with levels, and a Spark query, of its own.
+(regions.py), each with its own levels and its own Spark query.
 """
 
 from __future__ import annotations
 
 import copy
 import dataclasses
-from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from penstock.api.source import Source
-from penstock.common.errors import ProgramError
-from penstock.common.text.secrets import without_passwords
+from penstock.common.text.secrets import without_secrets
 from penstock.common.types.basic_types import TypeInformation
 from penstock.common.types.declared_rows import row_converter
 from penstock.common.types.declared_values import value_converter
+from penstock.engine.plan.passes import BATCH, STREAMING, Plan, applied
 from penstock.engine.plan.regions import loops_of, regions_of
 from penstock.engine.plan.stream_graph import StreamEdge, StreamGraph, StreamNode
-from penstock.engine.plan.transformations import Chaining
+from penstock.engine.runtime.chunks import ChunkKind
 from penstock.engine.runtime.network.edge import EdgeInfo
-from penstock.engine.runtime.network.partitioners import BroadcastPartitioner, ForwardPartitioner
 from penstock.engine.runtime.operators.sink import SinkOperator
 from penstock.engine.runtime.operators.source import SourceOperator
 from penstock.engine.runtime.task.vertex import ChainLink, ChainNode, LevelSpec, VertexSpec
@@ -38,7 +36,7 @@ class JobVertex:
     nodes: list[StreamNode]
     level: int = 0
     labels: list[str] = dataclasses.field(default_factory=list)
-    """Of each operator: the name, the user's uid, the side output that it reads, what it reads or writes outside."""
+    """A text for each operator: its name, the user's uid, the side output it reads, the external system it uses."""
 
     @property
     def parallelism(self) -> int:
@@ -50,24 +48,14 @@ class JobVertex:
         """Number of key groups."""
         return self.nodes[0].max_parallelism
 
-    def adopt_max_parallelism(self, of_state: int) -> None:
-        """Take the maximum with which its state was written, if the program has set none and it suffices.
-
-        Not behind the plan's back: to be called before the job is deployed. Source: Flink, StateAssignmentOperation,
-        checkParallelismPreconditions.
-        """
-        if self.parallelism <= of_state and all(node.max_is_derived for node in self.nodes):
-            for node in self.nodes:
-                node.max_parallelism = of_state
-
     @property
     def is_source(self) -> bool:
-        """Whether it reads from outside."""
+        """Whether it reads an external system."""
         return isinstance(self.nodes[0].operator, SourceOperator)
 
     @property
     def source(self) -> Source[Any]:
-        """What a source vertex reads."""
+        """The source that a source vertex reads."""
         operator = self.nodes[0].operator
         assert isinstance(operator, SourceOperator)
         return operator.source
@@ -104,7 +92,7 @@ class JobEdge:
 
     @property
     def side_output(self) -> str | None:
-        """Id of the side output that it carries; None: the main output."""
+        """Id of the side output that it carries; None for the main output."""
         tag = self.stream_edge.tag
         return None if tag is None else tag.tag_id
 
@@ -116,23 +104,22 @@ class JobGraph:
         self.name = name
         self.batched = batched
         self.stream_graph = graph
-        self._nodes = dict(graph.nodes)
-        self._edges = list(graph.edges)
-        if batched:
-            self._refuse_loops()
-            self._add_combiners()
-        self.vertices, self._vertex_of = self._fuse()
+        given = Plan(graph.nodes, graph.edges, graph.settings.chaining)
+        plan, self.changes = applied(given, BATCH if batched else STREAMING)
+        """The changes that the passes of the plan have made."""
+        self._nodes, self._edges = plan.nodes, plan.edges
+        self.vertices, self._vertex_of = self._fuse(plan)
         for vertex in self.vertices:
             vertex.labels = [self._label(node) for node in vertex.nodes]
         self.edges: list[JobEdge] = []
-        for edge in self._in_reading_order():
+        for edge in self._edges:
             source, target = self._vertex_of[edge.source], self._vertex_of[edge.target]
             if source is not target or edge.feedback:
                 self.edges.append(JobEdge(len(self.edges), source.id, target.id, edge))
         self.regions = self._assign_levels()
-        """The levels of each pipelined region: one Spark query hosts them."""
+        """The levels of each pipelined region. One Spark query hosts a region."""
         self.loops = loops_of(range(len(self.vertices)), [(edge.source, edge.target) for edge in self.edges])
-        """The vertices of each loop: those that reach each other. Loops that share a vertex are one."""
+        """The vertices of each loop: those that reach each other. Loops that share a vertex count as one."""
 
     @property
     def widths(self) -> tuple[int, ...]:
@@ -144,16 +131,16 @@ class JobGraph:
 
     @property
     def slots(self) -> int:
-        """Slots that the job occupies at once: those of all levels in pipelined mode, at least one in batched mode."""
+        """Slots that the job needs at the same time: the sum over all levels in pipelined mode, 1 in batched mode."""
         return 1 if self.batched else sum(self.widths)
 
     @property
     def sources(self) -> list[JobVertex]:
-        """The vertices that read from outside."""
+        """The source vertices."""
         return [vertex for vertex in self.vertices if vertex.is_source]
 
     def with_parallelism(self, parallelism: Mapping[int, int]) -> JobGraph:
-        """The same plan with these numbers of subtasks, by vertex. What may change is decided by rescaling.py."""
+        """Return the same plan with these numbers of subtasks, by vertex. rescaling.py checks what may change."""
         return self.with_nodes(
             {
                 node.id: dataclasses.replace(node, parallelism=parallelism[vertex.id])
@@ -163,26 +150,27 @@ class JobGraph:
         )
 
     def with_nodes(self, nodes: Mapping[int, StreamNode]) -> JobGraph:
-        """The same plan with these in place of those of the same ids."""
+        """Return the same plan with `nodes` in place of those that have the same ids."""
         other = copy.copy(self)
-        other.vertices = [
-            dataclasses.replace(vertex, nodes=[nodes.get(node.id, node) for node in vertex.nodes])
-            for vertex in self.vertices
-        ]
-        other._nodes = {node.id: node for vertex in other.vertices for node in vertex.nodes}
-        other._vertex_of = {node.id: vertex for vertex in other.vertices for node in vertex.nodes}
+        other.vertices = [copy.copy(vertex) for vertex in self.vertices]
         other.stream_graph = copy.copy(self.stream_graph)
-        other.stream_graph.nodes = {id: other._nodes[id] for id in self.stream_graph.nodes}
+        other._replace_nodes(nodes)
         return other
 
-    def _refuse_loops(self) -> None:
-        """Raises ProgramError: a batched stage ends before the next begins. Source: Flink docs, "Execution Mode"."""
-        for edge in self._edges:
-            if edge.feedback:
-                raise ProgramError(
-                    f"the iteration '{self._nodes[edge.target].name}' can't run in BATCH mode, in which nothing is fed "
-                    "back: call env.set_runtime_mode(RuntimeExecutionMode.STREAMING), or set execution.runtime-mode"
-                )
+    def adopt_max_parallelism(self, vertex: JobVertex, restored: int) -> None:
+        """Use the maximum parallelism of a vertex's restored state, if it is high enough and the program sets none.
+
+        Call this before the job is deployed. Source: Flink, StateAssignmentOperation, checkParallelismPreconditions.
+        """
+        if vertex.parallelism <= restored and all(node.max_is_derived for node in vertex.nodes):
+            self._replace_nodes({node.id: dataclasses.replace(node, max_parallelism=restored) for node in vertex.nodes})
+
+    def _replace_nodes(self, nodes: Mapping[int, StreamNode]) -> None:
+        for vertex in self.vertices:
+            vertex.nodes = [nodes.get(node.id, node) for node in vertex.nodes]
+        self._nodes = {node.id: node for vertex in self.vertices for node in vertex.nodes}
+        self._vertex_of = {node.id: vertex for vertex in self.vertices for node in vertex.nodes}
+        self.stream_graph.nodes = {id: self._nodes[id] for id in self.stream_graph.nodes}
 
     def _label(self, node: StreamNode) -> str:
         operator = node.operator
@@ -193,73 +181,21 @@ class JobGraph:
             if edge.target == node.id and edge.tag is not None
         ]
         if isinstance(operator, SourceOperator):
-            parts.append(without_passwords(operator.source.describe()))
+            parts.append(without_secrets(operator.source.describe()))
         elif isinstance(operator, SinkOperator):
-            parts.append(without_passwords(operator.sink.describe()))
+            parts.append(without_secrets(operator.sink.describe()))
         return "  ".join([node.name, *(part for part in parts if part)])
 
     def vertices_of(self, region: int) -> list[JobVertex]:
-        """The vertices of a pipelined region, by its index in `regions`."""
+        """Return the vertices of a pipelined region, given by its index in `regions`."""
         return [vertex for vertex in self.vertices if vertex.level in self.regions[region]]
 
-    def _in_reading_order(self) -> list[StreamEdge]:
-        """The edges in the order in which a batched task is to read them: it reads its input sorted by edge number.
-
-        An operator with a broadcast input must have seen all of it before the first record of another input. Between
-        key groups nothing is left to do, since rows of a broadcast carry no key group, and sort before those that do.
-        """
-        if not self.batched:
-            return self._edges
-        return sorted(self._edges, key=lambda edge: not isinstance(edge.partitioner, BroadcastPartitioner))
-
-    def _add_combiners(self) -> None:
-        """Insert a combiner before keyed exchanges whose target operator has one: it reduces what is sent."""
-        next_id = max(self._nodes) + 1
-        for edge in list(self._edges):
-            combiner = self._nodes[edge.target].operator.combiner() if edge.partitioner.keyed else None
-            if combiner is None:
-                continue
-            source = self._nodes[edge.source]
-            self._nodes[next_id] = dataclasses.replace(
-                source, id=next_id, name=combiner.name, operator=combiner, uid=f"{source.uid}/combine-{next_id}"
-            )
-            self._edges.append(StreamEdge(edge.source, next_id, ForwardPartitioner(), edge.tag))
-            self._edges[self._edges.index(edge)] = dataclasses.replace(edge, source=next_id, tag=None)
-            next_id += 1
-
-    def _may_chain(self, edge: StreamEdge, inputs: dict[int, list[StreamEdge]]) -> bool:
-        """Whether the target may run in the chain of the source.
-
-        Never if it has a second edge, to the same input or to another one: of two paths that meet in one operator, the
-        second would hand it a chunk while it still holds one of the first (`engine/runtime/operators/operator.py`,
-        Pausing). It is the head of its own vertex then, which the task hands one work item at a time. Flink does the
-        same.
-        """
-        source, target = self._nodes[edge.source], self._nodes[edge.target]
-        # A chained operator is called by its one predecessor, in the same task. So the edge must keep every record in
-        # its subtask (forward, equal parallelism) and be the only input: with two inputs, the operator's watermark is
-        # a minimum over channels, which only a task's valve computes.
-        return (
-            self.stream_graph.settings.chaining
-            and type(edge.partitioner) is ForwardPartitioner
-            and len(inputs[edge.target]) == 1
-            and source.parallelism == target.parallelism
-            and source.transformation.chaining is not Chaining.NEVER
-            and target.transformation.chaining is Chaining.ALWAYS
-            and (source.transformation.slot_sharing_group == target.transformation.slot_sharing_group)
-        )
-
-    def _fuse(self) -> tuple[list[JobVertex], dict[int, JobVertex]]:
-        inputs: dict[int, list[StreamEdge]] = defaultdict(list)
-        for edge in self._edges:
-            # What is fed back comes by a channel of its own, and levels are counted without it.
-            if not edge.feedback:
-                inputs[edge.target].append(edge)
+    def _fuse(self, plan: Plan) -> tuple[list[JobVertex], dict[int, JobVertex]]:
         vertices: list[JobVertex] = []
         vertex_of: dict[int, JobVertex] = {}
-        for id in self._topological(inputs):
-            into = inputs[id]
-            if into and self._may_chain(into[0], inputs):
+        for id in self._topological(plan.inputs):
+            into = plan.inputs[id]
+            if len(into) == 1 and plan.chains(into[0]):
                 vertex = vertex_of[into[0].source]
             else:
                 vertex = JobVertex(len(vertices), [])
@@ -268,7 +204,7 @@ class JobGraph:
             vertex_of[id] = vertex
         return vertices, vertex_of
 
-    def _topological(self, inputs: dict[int, list[StreamEdge]]) -> list[int]:
+    def _topological(self, inputs: Mapping[int, Sequence[StreamEdge]]) -> list[int]:
         waiting = {id: {edge.source for edge in inputs[id]} for id in self._nodes}
         ordered: list[int] = []
         done: set[int] = set()
@@ -279,10 +215,10 @@ class JobGraph:
         return ordered
 
     def _assign_levels(self) -> list[range]:
-        """Give each vertex its level. Returns the levels of each region.
+        """Give each vertex its level. Return the levels of each region.
 
-        A vertex's level is its longest distance from a source, counted within its region from the region's first level:
-        no stage hosts vertices of two regions. A batched job is one region: its stages run one after the other.
+        A vertex's level is its longest distance from a source, counted from the first level of its region: a stage
+        hosts vertices of one region only. A batched job is one region: its stages run one after the other.
         """
         # Vertices are created in topological order, so one pass is enough.
         for vertex in self.vertices:
@@ -306,7 +242,7 @@ class JobGraph:
         return regions
 
     def levels(self, job_id: str, attempt: int = 0, **settings: object) -> list[LevelSpec]:
-        """Return what each Spark stage hosts. `settings` are further fields of LevelSpec."""
+        """Return the vertices and edges of each Spark stage. `settings` are further fields of LevelSpec."""
         widths = self.widths
         infos = {edge.id: self._info(edge, widths) for edge in self.edges}
         return [
@@ -327,16 +263,17 @@ class JobGraph:
     def _info(self, edge: JobEdge, widths: tuple[int, ...]) -> EdgeInfo:
         source, target = self.vertices[edge.source], self.vertices[edge.target]
         return EdgeInfo(
-            edge.id,
-            target.id,
-            source.parallelism,
-            target.parallelism,
-            source.level,
-            target.level,
-            widths,
-            edge.stream_edge.input_index,
-            edge.feedback,
-            any(edge.source in loop and edge.target in loop for loop in self.loops),
+            id=edge.id,
+            target_vertex=target.id,
+            source_parallelism=source.parallelism,
+            target_parallelism=target.parallelism,
+            source_level=source.level,
+            target_level=target.level,
+            widths=widths,
+            input_index=edge.stream_edge.input_index,
+            feedback=edge.feedback,
+            in_loop=any(edge.source in loop and edge.target in loop for loop in self.loops),
+            key_fields=edge.stream_edge.partitioner.fields,
         )
 
     def _spec(self, vertex: JobVertex, infos: dict[int, EdgeInfo]) -> VertexSpec:
@@ -353,7 +290,13 @@ class JobGraph:
                 else:
                     links.append(ChainLink(edge.tag, edge=leaving[id(edge)].id))
             nodes.append(
-                ChainNode(node.operator, node.uid if node.uid_is_users else "", links, node.uid, applied_type(node))
+                ChainNode(
+                    node.operator,
+                    uid=node.uid if node.uid_is_users else "",
+                    links=links,
+                    state_id=node.uid,
+                    output_type=applied_type(node),
+                )
             )
         return VertexSpec(
             id=vertex.id,
@@ -368,12 +311,15 @@ class JobGraph:
 
 
 def applied_type(node: StreamNode) -> TypeInformation | None:
-    """The type that a task applies to what the operator emits; others stay with the program.
+    """Return the type to which a task converts the operator's output, or None if it does not convert.
 
-    A source emits what its reader gives; a collection is converted where the program is written.
+    Tasks do not convert the output of sources: a collection is converted when the program is built.
     """
     output_type: TypeInformation | None = node.transformation.output_type
     if isinstance(node.operator, SourceOperator) or output_type is None or not output_type.applies:
+        return None
+    if node.is_conversion or node.operator.gives is not ChunkKind.ROWS:
+        # Records that were columns have the declared types.
         return None
     changes = row_converter(output_type) is not None or value_converter(output_type) is not None
     return output_type if changes else None

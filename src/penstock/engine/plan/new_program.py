@@ -1,8 +1,8 @@
-"""A new version of a running job's program, as it travels to the job: its plan with its code.
+"""Send a new version of a running job's program to the job: its plan with its code.
 
-Values of the job are of the classes of its script. A class that is the same in the new script is one class: functions
-of the new program are given the job's, so that `isinstance` and pickled records go on. A class that is new is added.
-One that has changed is refused, unless it is a function's own: values of it may be in state and on their way.
+Values of the job are instances of classes of its script. For a class that is the same in the new script, functions of
+the new program get the job's class, so that `isinstance` and pickled records still work. A new class is added. A
+changed class is refused unless it is a function's class: state and records in flight may hold instances of it.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from penstock.engine.plan.pickling import dump_main_classes
 from penstock.engine.plan.same_code import same_code
 
 _FIELDS = ("__dataclass_fields__", "__struct_fields__", "__attrs_attrs__", "model_fields")
-"""Attributes of classes of which records are made: of the standard library, msgspec, attrs and Pydantic."""
+"""Attributes of record classes: dataclasses, msgspec, attrs, Pydantic."""
 
 
 class NewProgram(msgspec.Struct, frozen=True):
-    """Made where the new program ran, unpacked where its job runs: `version` and `python` have to be the same there."""
+    """A packed program. `version` and `python` have to be the job's."""
 
     version: str
     python: str
@@ -38,32 +38,32 @@ class NewProgram(msgspec.Struct, frozen=True):
     main_classes: bytes
 
 
-class Unpacked(msgspec.Struct, frozen=True):
-    """A new program where its job runs."""
+class UnpackedProgram(msgspec.Struct, frozen=True):
+    """A new program in the job's driver."""
 
     graph: JobGraph
     classes: dict[str, type]
-    """Those of its script that the job's script does not have."""
+    """Classes of its script that the job's script does not have."""
 
 
 def pack_program(graph: JobGraph, python: str) -> bytes:
-    """A program to be sent. Raises ProgramError if part of it can't be pickled."""
+    """Pack a program to send it to its job. Raises ProgramError if part of it cannot be pickled."""
     try:
         pickled = program_pickler.dumps(graph)
     except Exception as error:
         raise ProgramError(
-            f"'{graph.name}' can't be pickled and so can't be sent to the job: {type(error).__name__}: {error}. Usual "
-            "cause: a function that refers to something open or bound to this process (a connection, lock, file). Open "
-            "it in the function's open() instead"
+            f"'{graph.name}' can't be sent to the job because it can't be pickled: {type(error).__name__}: {error}. "
+            "Usual cause: a function that refers to something open or bound to this process (a connection, lock, "
+            "file). Open it in the function's open() instead"
         ) from error
     return msgspec.msgpack.encode(NewProgram(penstock.__version__, python, pickled, dump_main_classes()))
 
 
-def unpack_program(data: bytes, python: str, script: Mapping[str, Any] | None = None) -> Unpacked:
-    """A program that was sent by this job's user. `script`: the variables of the job's script.
+def unpack_program(data: bytes, python: str, script: Mapping[str, Any] | None = None) -> UnpackedProgram:
+    """Unpack a program that this job's user has sent. `script`: the variables of the job's script.
 
-    Raises ConfigurationError if it comes from another version of penstock or Python, ProgramError if it can't be
-    loaded, JobError if a class has changed of which there may be values.
+    Raises ConfigurationError if it comes from another version of penstock or Python, ProgramError if it cannot be
+    loaded, and JobError if a class has changed that may have instances.
     """
     script = vars(sys.modules["__main__"]) if script is None else script
     program = from_msgpack(data, NewProgram)
@@ -82,33 +82,33 @@ def unpack_program(data: bytes, python: str, script: Mapping[str, Any] | None = 
         if same_code(before, kind):
             if before in numbers:
                 known[before] = numbers[before]
-            _take_for(kind, before)
+            _load_as(kind, before)
         elif not issubclass(kind, Function) and not _is_called_only(kind):
             raise JobError(
-                f"the class '{name}' of the script has changed, and values of it may be in state and on their way. "
-                "Leave it as it is, or give the new one another name; or start anew: penstock stop JOB, penstock run -s"
+                f"the class '{name}' of the script has changed, and state and records in flight may hold instances of "
+                "it. Undo the change, or rename the new class; or stop the job and start it from the savepoint: "
+                "penstock stop JOB, penstock run -s SAVEPOINT NEW"
             )
     added = {name: kind for name, kind in classes.items() if name not in script}
     graph = _loaded(program.graph)
-    # It has noted the numbers of the sender. Workers know those of before.
+    # Loading has recorded the sender's numbers of classes. Workers know the numbers from before.
     numbers.update(known)
-    return Unpacked(graph, added)
+    return UnpackedProgram(graph, added)
 
 
 def _is_called_only(kind: type) -> bool:
-    """Whether it has methods of a function's and no fields: nobody makes records of it."""
+    """Return whether the class has methods of a function and no fields, so that it is not a class of records."""
     if issubclass(kind, tuple) or any(hasattr(kind, name) for name in _FIELDS):
         return False
-    # Many a record has an `add`.
+    # Without `add`, which records have, too.
     methods = ("process_element", "map", "flat_map", "filter", "reduce", "process", "apply", "create_accumulator")
     return any(inspect.isfunction(vars(kind).get(name)) for name in methods)
 
 
-def _take_for(new: type, known: type) -> None:
-    """Pickles that were made with `new` are loaded with `known` in its place.
+def _load_as(new: type, known: type) -> None:
+    """Load pickles that refer to `new` with `known` in its place.
 
-    cloudpickle gives each class of a script a number when it is pickled first, and loads a number it knows as the class
-    that it knows.
+    cloudpickle numbers each class of a script when it is first pickled, and loads a known number as the known class.
     """
     number = cloudpickle.cloudpickle._DYNAMIC_CLASS_TRACKER_BY_CLASS[new]
     cloudpickle.cloudpickle._DYNAMIC_CLASS_TRACKER_BY_ID[number] = known

@@ -1,9 +1,10 @@
-"""Serialization of programs: each operator by cloudpickle separately, plus what the job's script defines.
+"""Serialize programs: each operator separately with cloudpickle, and the classes and functions of the job's script.
 
 Records whose class is defined in the script are pickled by reference to `__main__`, between tasks and in snapshots. The
 classes of the script are therefore sent once and set into the worker's `__main__`, where such references resolve.
-cloudpickle tracks the classes it has loaded: operators pickled by value refer to the same class objects. The script is
-not run again, so it needs no `if __name__ == "__main__"`; notebooks work the same way (docs/internals/decisions/0001).
+cloudpickle tracks the classes it has loaded: operators pickled by value refer to the same class objects. The script
+does not run again, so it does not need `if __name__ == "__main__"`; notebooks work the same way
+(docs/internals/decisions/0001).
 """
 
 from __future__ import annotations
@@ -23,46 +24,46 @@ from typing import Any, ForwardRef
 
 from penstock.common.errors import ProgramError
 from penstock.common.functions.driver_only import DriverOnly
-from penstock.common.functions.script_functions import SCRIPT, found_in_script, is_function, same_function
+from penstock.common.functions.script_functions import SCRIPT, found_in_script, is_script_function, same_function
 from penstock.engine.plan import program_pickler
 from penstock.engine.runtime.operators.operator import Operator
 from penstock.engine.runtime.task.vertex import ChainNode, LevelSpec, VertexSpec
 
-# What a function takes along that can't be pickled: found, and named as the user's code names it.
+# Find the part of a function that cannot be pickled, and name it as the user's code does.
 #
-# A function takes along the variables that it refers to, an object its attributes; pickle's error names only the type
-# of what it failed on, which may be far behind the variable.
+# A function is pickled with the variables that it refers to, an object with its attributes; pickle's error names only
+# the type of the part on which it failed, which may be far behind the variable.
 
 _STEPS_MAX = 50
 _ITEMS_MAX = 1000
 
 
 @dataclass(frozen=True)
-class Captured:
-    """`value` can't be pickled, and nothing in it is to blame. `name`: how it is referred to, empty if by nothing."""
+class UnpicklablePart:
+    """An object that cannot be pickled though its parts can. `name`: how code refers to it, or empty."""
 
     value: Any
     name: str
 
 
-def to_blame(value: Any, can_be_pickled: Callable[[Any], bool]) -> Captured:
-    """Look in `value`, which can't be pickled, for the innermost part that can't be."""
+def find_unpicklable(value: Any, can_be_pickled: Callable[[Any], bool]) -> UnpicklablePart:
+    """Return the innermost part of `value` that cannot be pickled."""
     name, seen = "", {id(value)}
     while len(seen) < _STEPS_MAX and not isinstance(value, DriverOnly):
-        unsound = (part for part in _parts(value) if id(part[1]) not in seen and not can_be_pickled(part[1]))
-        found = next(unsound, None)
+        failing = (part for part in _parts(value) if id(part[1]) not in seen and not can_be_pickled(part[1]))
+        found = next(failing, None)
         if found is None:
             break
         step, part = found
-        # A variable is a name by itself; before the first one there are only our own objects and the user's function.
+        # A variable needs no path; before the first one come only penstock's objects and the user's function.
         name = step if step.isidentifier() else (name or type(value).__name__) + step
         value = part
         seen.add(id(value))
-    return Captured(value, name)
+    return UnpicklablePart(value, name)
 
 
 def _parts(value: Any) -> Iterator[tuple[str, Any]]:
-    """What is pickled with `value`: the name of a variable, or `.attribute` or `[key]`, and what it refers to."""
+    """Yield the parts that are pickled with `value`: a variable's name, `.attribute` or `[key]`, and the object."""
     if isinstance(value, FunctionType):
         yield from _variables(value)
     elif isinstance(value, MethodType):
@@ -87,7 +88,7 @@ def _variables(function: FunctionType) -> Iterator[tuple[str, Any]]:
         try:
             yield name, cell.cell_contents
         except ValueError:
-            """It has no value yet."""
+            """The variable has no value yet."""
     for name in dict.fromkeys(_names(function.__code__)):
         if name in function.__globals__:
             yield name, function.__globals__[name]
@@ -98,36 +99,34 @@ def _variables(function: FunctionType) -> Iterator[tuple[str, Any]]:
 
 
 def _names(code: CodeType) -> Iterator[str]:
-    """The names of globals and attributes that a function and those inside it refer to."""
+    """Yield the names of globals and attributes that a function and the functions inside it refer to."""
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             yield from _names(constant)
 
 
-# Functions and classes of the job's script in processes that a user's function starts with `multiprocessing`.
-#
-# These processes get what they call in pickles, which name functions and classes of `__main__`. After `fork`, that is
-# the worker's `__main__`, where both are found. After `spawn` and `forkserver` it is a new one: so the pickles bring
-# them by value, and the first one is set into the new `__main__`. Lambdas and nested functions always go by value.
-
-
 def install_in_process_pools() -> None:
-    """Have `multiprocessing` in this process send functions and classes of the script in this way."""
+    """Make `multiprocessing` send the script's functions and classes to the processes that a user's function starts.
+
+    Pickles for these processes name functions and classes of `__main__`. After `fork` that is the worker's `__main__`,
+    which has them. After `spawn` and `forkserver` it is a new module: so pickles also contain the function or class,
+    which is set into the new `__main__` when it is first needed. Lambdas and nested functions are always sent by value.
+    """
     _top_level.cache_clear()
     pickler: Any = reduction.ForkingPickler
-    pickler.reducer_override = _reduced
+    pickler.reducer_override = _reduce
 
 
-def _reduced(pickler: Any, value: Any) -> Any:
+def _reduce(pickler: Any, value: Any) -> Any:
     is_class = isinstance(value, type) and value.__module__ == SCRIPT
-    if not is_class and not is_function(value):
+    if not is_class and not is_script_function(value):
         return NotImplemented
     name = value.__qualname__
     found = found_in_script(name)
     if found is value or (not is_class and same_function(found, value)):
         top = name.partition(".")[0]
-        return of_script, (name, _top_level(top))
+        return script_object, (name, _top_level(top))
     return pickle.loads, (program_pickler.dumps(value),)
 
 
@@ -136,8 +135,11 @@ def _top_level(name: str) -> bytes:
     return program_pickler.dumps(found_in_script(name))
 
 
-def of_script(name: str, data: bytes) -> Any:
-    """The function or class of this name. `data`: that of the first part of the name, for a process without it."""
+def script_object(name: str, data: bytes) -> Any:
+    """Return the script's function or class `name`.
+
+    `data`: the pickled object of the first part of the name, for a process whose `__main__` does not have it.
+    """
     found = found_in_script(name)
     if getattr(found, "__module__", None) != SCRIPT:
         install_in_process_pools()
@@ -146,21 +148,21 @@ def of_script(name: str, data: bytes) -> Any:
     return found
 
 
-# What the script defines under which names, for a worker's `__main__`, where pickles look for it.
-#
-# Classes are set into `__main__` (`engine/plan/pickling.py`). Functions are loaded when a pickle first asks for one:
-# most are not values, and some import modules that only the driver has.
-
 _BYTES_MAX = 1_000_000
+"""Limit of the pickled functions of a script, which may refer to large objects."""
 
 
 @dataclasses.dataclass
 class ScriptNames:
-    """Looks up what a module lacks (PEP 562): pickle asks the module for functions and classes of values."""
+    """Look up functions of the script that a worker's `__main__` does not have yet (PEP 562), for pickle.
+
+    Functions are loaded when a pickle first needs one: most are not used in values, and some import modules that only
+    the driver has. Classes are set into `__main__` by `load_main_classes`.
+    """
 
     functions: dict[str, bytes]
     left_out: dict[str, str]
-    """Why a class of the script could not be pickled, by name."""
+    """The reasons why classes of the script could not be pickled, by name."""
     _loaded: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     def __call__(self, name: str) -> Any:
@@ -170,15 +172,15 @@ class ScriptNames:
             return self._loaded[name]
         if name not in self.left_out:
             raise AttributeError(f"module '__main__' has no attribute '{name}'")
-        # pickle would replace an AttributeError by one without a reason.
+        # Not an AttributeError, which pickle would replace by one without the reason.
         raise ProgramError(
-            f"class '{name}' of the job's script is not known here, since it could not be pickled in the driver: "
-            f"{self.left_out[name]}. Keep what is open or bound to a process out of the class, or put the class into "
-            "a module that workers can import (env.add_python_file sends it)"
+            f"the worker does not have class '{name}' of the job's script, because the driver could not pickle it: "
+            f"{self.left_out[name]}. Remove objects from the class that are open or bound to a process, or move the "
+            "class to a module that workers can import (env.add_python_file sends it)"
         )
 
     def install(self) -> None:
-        """Have `__main__` of this process ask this object, and no earlier one."""
+        """Make `__main__` of this process use this object, in place of an earlier one."""
         names = vars(sys.modules[SCRIPT])
         if self.functions or self.left_out:
             names["__getattr__"] = self
@@ -186,13 +188,13 @@ class ScriptNames:
             del names["__getattr__"]
 
 
-def dumped_functions(defined: dict[str, Any]) -> dict[str, bytes]:
-    """The pickles of the script's functions, with what they refer to, as far as that can be sent and is small."""
+def dump_functions(defined: dict[str, Any]) -> dict[str, bytes]:
+    """Pickle the script's functions with the objects they refer to. Skip functions that fail or are too large."""
     received = defined.get("__getattr__")
     dumped = dict(received.functions) if isinstance(received, ScriptNames) else {}
     left = _BYTES_MAX
     for name, function in defined.items():
-        if is_function(function) and function.__qualname__ == name:
+        if is_script_function(function) and function.__qualname__ == name:
             with _LimitedFile(left) as file:
                 try:
                     program_pickler.ProgramPickler(file).dump(function)
@@ -204,7 +206,7 @@ def dumped_functions(defined: dict[str, Any]) -> dict[str, bytes]:
 
 
 class _LimitedFile(io.BytesIO):
-    """A script may refer to gigabytes: their pickle ends where it becomes too large."""
+    """A buffer that refuses more than `bytes_max`: pickling a function that refers to gigabytes ends early."""
 
     def __init__(self, bytes_max: int) -> None:
         super().__init__()
@@ -224,7 +226,7 @@ class _PickledOperator:
 
 
 def dump_level(level: LevelSpec) -> bytes:
-    """Serialize the level. Raises ProgramError naming the operator whose function can't be pickled."""
+    """Serialize a level. Raises ProgramError that names the operator whose function cannot be pickled."""
     vertices = []
     for vertex in level.vertices:
         nodes = [dataclasses.replace(node, operator=_dump_operator(node.operator)) for node in vertex.nodes]
@@ -237,7 +239,7 @@ def dump_level(level: LevelSpec) -> bytes:
 
 
 def load_level(data: bytes) -> LevelSpec:
-    """Deserialize a level, with its own copies of the operators. Raises ProgramError that names what it can't load."""
+    """Deserialize a level with its own copies of the operators. Raises ProgramError that names the part that fails."""
     level: LevelSpec = program_pickler.loads(data, "a key selector, partitioner or split")
     return dataclasses.replace(level, vertices=[_load_vertex(vertex) for vertex in level.vertices])
 
@@ -259,12 +261,15 @@ def _dump_operator(operator: Operator) -> Any:
 
 
 def unpicklable(error: Exception, value: Any, what: str) -> ProgramError:
-    """The error for `value`, which can't be pickled, as `what` says: the part that is to blame, and a remedy."""
-    captured = to_blame(value, can_be_pickled)
-    if isinstance(captured.value, DriverOnly):
+    """Return the error for a `value` that cannot be pickled. `what`: the beginning of its text.
+
+    It names the part that cannot be pickled, and a remedy.
+    """
+    part = find_unpicklable(value, can_be_pickled)
+    if isinstance(part.value, DriverOnly):
         advice = (
-            "Let the function refer to values only, read from it before. Values of another stream come to a function "
-            "by connect(), and to all of its subtasks by broadcast()"
+            "Read the values from it first, and let the function refer only to them. To use values of another stream "
+            "in a function, call connect(); to send them to all of its subtasks, call broadcast()"
         )
     else:
         advice = (
@@ -272,15 +277,15 @@ def unpicklable(error: Exception, value: Any, what: str) -> ProgramError:
             "Open it in the function's open() instead"
         )
     reason = f"{type(error).__name__}: {error}"
-    if captured.name:
-        reason = f"it refers to `{captured.name}` ({type(captured.value).__name__}). {reason}"
+    if part.name:
+        reason = f"it refers to `{part.name}` ({type(part.value).__name__}). {reason}"
     return ProgramError(f"{what} and so can't be sent to workers: {reason}. {advice}")
 
 
 def dump_main_classes() -> bytes:
-    """Serialize the classes and functions defined in `__main__`, by name, and what type hints of the classes refer to.
+    """Serialize the classes and functions defined in `__main__`, and the objects that the classes' type hints name.
 
-    Of a class that can't be pickled the reason is sent, for the error of a worker that would need it.
+    For a class that cannot be pickled, send the reason, for the error of a worker that needs the class.
     """
     main = sys.modules.get("__main__")
     defined = dict(vars(main)) if main is not None else {}
@@ -289,13 +294,13 @@ def dump_main_classes() -> bytes:
     classes = {name: one for name, one in own.items() if name not in left_out}
     names = sorted(_names_in_hints(classes.values()) & defined.keys() - own.keys())
     hinted = {name: defined[name] for name in names if not _why_not(defined[name])}
-    return program_pickler.dumps((classes, hinted, left_out, dumped_functions(defined)))
+    return program_pickler.dumps((classes, hinted, left_out, dump_functions(defined)))
 
 
 def load_main_classes(data: bytes) -> None:
-    """Give this process's `__main__` the classes and functions of the driver's script, so that pickles find them.
+    """Set the classes and functions of the driver's script into this process's `__main__`, so that pickles find them.
 
-    References to classes that could not be pickled raise a ProgramError which says why.
+    A reference to a class that could not be pickled raises a ProgramError with the reason.
     """
     main = sys.modules["__main__"]
     classes, hinted, left_out, functions = program_pickler.loads(data, "the classes of the job's script")
@@ -306,9 +311,9 @@ def load_main_classes(data: bytes) -> None:
 
 
 def _names_in_hints(classes: Iterable[type]) -> set[str]:
-    """The names in type hints that are text, as they all are after `from __future__ import annotations`.
+    """Return the names in type hints that are text, as all are after `from __future__ import annotations`.
 
-    What reads type hints, such as msgspec's decoders, looks them up in the module of the class.
+    Readers of type hints, such as msgspec's decoders, look the names up in the module of the class.
     """
     names: set[str] = set()
     for one in classes:
@@ -323,12 +328,12 @@ def _names_in_hints(classes: Iterable[type]) -> set[str]:
 
 
 def can_be_pickled(value: Any) -> bool:
-    """Whether `value` can be sent to workers."""
+    """Return whether `value` can be sent to workers."""
     return not _why_not(value)
 
 
 def _why_not(value: Any) -> str:
-    """Why `value` can't be pickled; empty if it can be."""
+    """Return why `value` cannot be pickled; empty if it can."""
     try:
         program_pickler.dumps(value)
     except Exception as error:

@@ -1,9 +1,9 @@
-"""The pickler of programs: cloudpickle, with classes of the kinds that it does not rebuild, or not as they were.
+"""Pickle programs: with cloudpickle, extended by kinds of classes that it does not rebuild, or not exactly.
 
 cloudpickle sends a class of the job's script by value: first an empty class of the same metaclass, then all of its
-attributes, one by one. That loses what a metaclass makes of the class body, and fails on what libraries keep in a class
-for themselves. Here the empty class has the body that its metaclass needs, and what is derived is left out: it is
-derived again where the class arrives.
+attributes, one by one. That loses what a metaclass derives from the class body, and fails on attributes that libraries
+keep in a class for themselves. Here the empty class has the body that its metaclass needs, and derived attributes are
+left out: the receiver derives them again.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from penstock.engine.plan import decorator_pickling
 from penstock.engine.runtime.operators.operator import Operator
 from penstock.engine.runtime.operators.pickled import unpickled
 
-# Makes a class of the script again, without what the script does when a class is made.
+# Make a class of the script again without running the script's code for new classes.
 #
-# `__init_subclass__` and metaclasses may need arguments, which Python keeps nowhere, and may refuse or count what they
-# see twice. What those of the script have done arrives with the classes, so they are not called again. What a library
-# does is called, since it may remember the class in a module of its own.
+# `__init_subclass__` and metaclasses may need arguments, which Python does not keep, and may refuse or count a class
+# that they see twice. The effects of the script's own hooks arrive with the classes, so these hooks are not called
+# again. Hooks of libraries are called, since a library may register the class in a module of its own.
 
 _HOOK = "__init_subclass__"
 _lock = threading.RLock()
@@ -43,18 +43,18 @@ _lock = threading.RLock()
 
 @dataclass(frozen=True)
 class ClassMaker:
-    """In place of a metaclass: makes the empty class."""
+    """Make an empty class, in place of its metaclass."""
 
     make: Callable[[str, tuple[type, ...], dict[str, Any]], Any]
-    """The metaclass, or what stands for it."""
+    """The metaclass, or a callable that replaces it."""
     library_type: type | None
-    """What to make it by, if `make` is a metaclass of the script: the first of its bases that is not."""
+    """If `make` is a metaclass of the script: its first base from a library, which makes the class instead."""
     suspended: tuple[type, ...]
     """Classes whose `__init_subclass__` is not called."""
 
     @staticmethod
     def of(kind: type, make: Any, is_of_script: Callable[[type], bool]) -> Any:
-        """What makes `kind`: a ClassMaker, or `make` if nothing is left out."""
+        """Return the maker of `kind`: a ClassMaker, or `make` if there is nothing to suspend."""
         library_type = None
         if make is type(kind) and is_of_script(make):
             library_type = next(one for one in inspect.getmro(make) if not is_of_script(one))
@@ -80,17 +80,17 @@ def _needs_arguments(kind: type) -> bool:
     try:
         _, *parameters = inspect.signature(hook.__func__).parameters.values()
     except (AttributeError, TypeError, ValueError):
-        # Written in C.
+        # The hook is written in C.
         return False
     return any(one.default is one.empty and one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD) for one in parameters)
 
 
 @contextlib.contextmanager
 def _without_hook(kind: Any) -> Iterator[None]:
-    """The next class's `__init_subclass__` instead of that of `kind`."""
+    """Call the next class's `__init_subclass__` instead of the one of `kind`."""
     hook = vars(kind).get(_HOOK)
     if hook is None:
-        # Not set yet: `kind` refers to the class that is made.
+        # Not set yet: `kind` refers to the class being made.
         yield
         return
     type.__setattr__(kind, _HOOK, classmethod(lambda made, **_: getattr(super(kind, made), _HOOK)()))
@@ -100,26 +100,26 @@ def _without_hook(kind: Any) -> Iterator[None]:
         type.__setattr__(kind, _HOOK, hook)
 
 
-# Enums of the script in pickles: all of their names, and members as they were made.
+# Pickle enums of the script with all of their names, and members with their attributes.
 #
 # cloudpickle sends the values of the members that an enum iterates over, and makes members of them again, without the
-# enum's own `__new__` and `__init__`. That loses aliases, named combinations of a Flag, what `__init__` or `__new__`
-# has set, and the content of members whose `_value_` is something else. Here each name is sent, and each member as
-# `copyreg` takes objects apart. Attributes follow when the class is there, since they may refer to it.
+# enum's own `__new__` and `__init__`. That loses aliases, named combinations of a Flag, attributes set by `__init__` or
+# `__new__`, and the content of members whose `_value_` is something else. Here each name is sent, and each member as
+# `copyreg` reduces it. Attributes follow after the class, since they may refer to it.
 
-_OWN = ("__init__", "__new_member__")
-"""What a class has of ours until its own attributes are set."""
+_TEMPORARY = ("__init__", "__new_member__")
+"""Attributes that a class has from this module until its own are set."""
 
 
 @dataclass(frozen=True)
 class MemberMaker:
-    """In place of an enum's `__new__`: makes a member from its number."""
+    """Make an enum's member from its number, in place of the enum's `__new__`."""
 
     members: list[tuple[tuple[Any, ...], Any]]
-    """By number: arguments for `__new__` of the data type, and the value."""
+    """Arguments for `__new__` of the data type, and the value, by number."""
 
     def __call__(self, kind: Any, number: Any) -> Any:
-        # Of enums that are tuples it is a tuple, as all of their values.
+        # The number of an enum of tuples is a tuple, as all of its values.
         args, value = self.members[number[0] if isinstance(number, tuple) else number]
         data_type = kind._member_type_
         member = object.__new__(kind) if data_type is object else data_type.__new__(kind, *args)
@@ -128,7 +128,7 @@ class MemberMaker:
 
 
 def enum_body(kind: type[enum.Enum]) -> dict[str, Any]:
-    """The class body that makes the members of `kind`, under all of their names. Raises TypeError if it can't be."""
+    """Return a class body that makes the members of `kind` under all of their names. Raises TypeError if it cannot."""
     if not kind.__members__:
         return {}
     numbers: dict[int, int] = {}
@@ -136,35 +136,35 @@ def enum_body(kind: type[enum.Enum]) -> dict[str, Any]:
     for member in kind.__members__.values():
         if id(member) not in numbers:
             numbers[id(member)] = len(made)
-            made.append((_taken_apart(member)[0], member._value_))
+            made.append((_reduce_member(member)[0], member._value_))
     names = {name: numbers[id(member)] for name, member in kind.__members__.items()}
-    return {"__new__": MemberMaker(made), "__init__": _as_it_is, **names}
+    return {"__new__": MemberMaker(made), "__init__": _initialize_later, **names}
 
 
 def enum_attributes(kind: type[enum.Enum], attributes: dict[str, Any]) -> dict[str, Any]:
-    """Attributes of the class `kind`, without its members."""
+    """Return the attributes of the class `kind` without its members."""
     return {name: value for name, value in attributes.items() if name not in kind.__members__}
 
 
 def enum_states(kind: type[enum.Enum]) -> dict[str, Any]:
-    """What each member has beside its value, by name."""
-    states = {name: _taken_apart(member)[1] for name, member in kind.__members__.items() if name == member._name_}
+    """Return the state that members have in addition to their value, by name."""
+    states = {name: _reduce_member(member)[1] for name, member in kind.__members__.items() if name == member._name_}
     return {name: state for name, state in states.items() if state}
 
 
 @dataclass(frozen=True)
 class EnumSetter:
-    """Sets attributes of an enum, as `set_class` does, and then those of its members."""
+    """Set the attributes of an enum with `set_class`, then the state of its members."""
 
     set_class: Callable[[Any, Any], Any]
 
     def __call__(self, kind: Any, state: tuple[type, Any, dict[str, Any]]) -> Any:
         metaclass, of_class, of_members = state
         if type(kind) is not metaclass:
-            # cloudpickle takes that of the last base.
+            # cloudpickle uses the metaclass of the last base.
             kind.__class__ = metaclass
-        for name in _OWN:
-            if isinstance(vars(kind).get(name), MemberMaker) or vars(kind).get(name) is _as_it_is:
+        for name in _TEMPORARY:
+            if isinstance(vars(kind).get(name), MemberMaker) or vars(kind).get(name) is _initialize_later:
                 delattr(kind, name)
         self.set_class(kind, of_class)
         for name, of_member in of_members.items():
@@ -172,18 +172,18 @@ class EnumSetter:
         return kind
 
 
-def _as_it_is(member: Any, number: Any) -> None:
-    """In place of an enum's `__init__`: what that has set is set later."""
+def _initialize_later(member: Any, number: Any) -> None:
+    """Do nothing, in place of an enum's `__init__`: EnumSetter sets the attributes later."""
 
 
-def _taken_apart(member: Any) -> tuple[tuple[Any, ...], Any]:
-    """Arguments for `__new__` of the data type, and the state, without what the metaclass gives to members."""
+def _reduce_member(member: Any) -> tuple[tuple[Any, ...], Any]:
+    """Return the arguments for `__new__` of the data type, and the state without the metaclass's own attributes."""
     reduced: Any = object.__reduce_ex__(member, 2)
     make, args, *rest = reduced
     if make is copyreg.__newobj__:  # type: ignore[attr-defined]
         args = args[1:]
     elif make is not type(member):
-        raise TypeError(f"can't take {member!r} apart: its data type is rebuilt by {make!r}")
+        raise TypeError(f"cannot pickle the enum member {member!r}: its data type is rebuilt by {make!r}")
     state = rest[0] if rest else None
     if isinstance(state, tuple):
         return args, (_without_reserved(state[0] or {}), state[1])
@@ -204,15 +204,15 @@ def _set_state(member: Any, state: Any) -> None:
         object.__setattr__(member, name, value)
 
 
-# Submodules that functions use as attributes of packages: `import xml.dom.minidom`, then `xml.dom.minidom.parse`.
+# Find submodules that functions use as attributes of packages: `import xml.dom.minidom`, then `xml.dom.minidom.parse`.
 #
-# A function of the script is sent by value, with the modules that its code names: here, `xml`. Nothing in the code says
-# that the script has imported the submodule, too, so it is looked for among all that are imported. cloudpickle looks at
-# the names in the function's own code, not in that of lambdas, comprehensions and functions inside.
+# A function of the script is sent by value, with the modules that its code names: here, `xml`. The code does not say
+# that the script also imported the submodule, so all imported modules are searched for it. cloudpickle searches the
+# names in the function's own code, but not in lambdas, comprehensions and functions inside it.
 
 
 def used_submodules(function: FunctionType, named: Iterable[Any]) -> list[ModuleType]:
-    """Imported submodules of which `function` uses all names. `named`: the globals that it names, packages included."""
+    """Return the imported submodules whose names `function` uses. `named`: the globals, packages included, it names."""
     values = [*named, *map(_content_of, function.__closure__ or ())]
     packages = [
         value.__name__ + "." for value in values if isinstance(value, ModuleType) and hasattr(value, "__path__")
@@ -232,7 +232,7 @@ def _content_of(cell: CellType) -> Any:
     try:
         return cell.cell_contents
     except ValueError:
-        # It is empty: what it will hold is not assigned yet.
+        # The cell is empty: its variable is not assigned yet.
         return None
 
 
@@ -249,56 +249,59 @@ class _WithFactory(msgspec.Struct):
 
 
 _Factory: Any = type(_WithFactory.__struct_defaults__[0])
-# Spelled as StructMeta takes them. `tag` and `tag_field` depend on each other, `kw_only` and `rename` on the fields.
+
+# In StructMeta's spelling. `tag` and `tag_field` depend on each other, `kw_only` and `rename` on the fields.
 _STRUCT_SETTINGS = (
     "frozen", "eq", "order", "array_like", "gc", "repr_omit_defaults", "omit_defaults", "forbid_unknown_fields",
     "weakref", "dict", "cache_hash",
 )  # fmt: skip
-# Function, arguments, state, two iterators, setter of the state, as pickle has it. Python's own types have two of them.
+
+# As pickle defines it: function, arguments, state, two iterators, setter of the state. Python's own types have two
+# parts.
 _LENGTH_BY_VALUE = 6
 _USUAL_CAUSES = (
     "Usual causes: a module that workers can't import (env.add_python_file sends it), another version of a package, a "
     "failing __setstate__"
 )
 _DERIVED = ("__msgspec_cache__",)
-"""Attributes that libraries keep in classes, and make again if they are not there."""
+"""Attributes that libraries keep in classes, and derive again if they are missing."""
 
 
 def dumps(value: Any) -> bytes:
-    """Pickle `value`; functions and classes of the script by value. Raises what the pickled objects raise."""
+    """Pickle `value`; functions and classes of the script by value. Raises any error of the pickled objects."""
     with io.BytesIO() as file:
         ProgramPickler(file).dump(value)
         return file.getvalue()
 
 
 def loads(data: bytes, what: str) -> Any:
-    """Unpickle `what`, in a worker. Raises ProgramError that names it."""
+    """Unpickle in a worker. Raises ProgramError that names the object as `what`."""
     return unpickled(data, what, _USUAL_CAUSES)
 
 
-def _as_submitted(operator: Operator, settings: dict[str, Any]) -> Operator:
+def _with_attributes(operator: Operator, settings: dict[str, Any]) -> Operator:
     vars(operator).update(settings)
     return operator
 
 
 def _reduced_code(code: types.CodeType) -> tuple[Any, ...]:
-    """Code keeps the name of its file: tracebacks show the user's line, and what `dataclass` has made is known by it.
+    """Keep the file name of code: tracebacks need it to show the user's line, and it marks code made by `dataclass`.
 
-    cloudpickle leaves the name out since 3.1.3, so that equal functions of notebooks have equal pickles.
+    cloudpickle 3.1.3 and later leave the name out, so that equal functions of notebooks have equal pickles.
     """
     make, args = cloudpickle.Pickler.dispatch_table[types.CodeType](code)
-    return _made_of_file, (make, args, code.co_filename)
+    return _code_of_file, (make, args, code.co_filename)
 
 
-def _made_of_file(make: Any, args: tuple[Any, ...], filename: str) -> types.CodeType:
+def _code_of_file(make: Any, args: tuple[Any, ...], filename: str) -> types.CodeType:
     code: types.CodeType = make(*args)
     return code.replace(co_filename=filename)
 
 
 class ProgramPickler(cloudpickle.Pickler):  # type: ignore[misc]
-    """Pickles what a job consists of."""
+    """Pickle the parts of a job."""
 
-    # What `dataclasses` compares by identity: as names, not as objects of their own. And code.
+    # The markers of `dataclasses`, which it compares by identity, are pickled by name.
     dispatch_table: ClassVar[Any] = ChainMap(
         {
             type(dataclasses.MISSING): lambda _: "MISSING",
@@ -310,9 +313,9 @@ class ProgramPickler(cloudpickle.Pickler):  # type: ignore[misc]
     )
 
     def reducer_override(self, obj: Any) -> Any:
-        """How `obj` is rebuilt; NotImplemented: as pickle would, for a class by reference."""
+        """Return how to rebuild `obj`, or NotImplemented to leave it to pickle, which sends classes by reference."""
         if isinstance(obj, Operator) and obj.captured is not None:
-            return _as_submitted, (obj.captured, {name: getattr(obj, name) for name in obj.set_on_submission})
+            return _with_attributes, (obj.captured, {name: getattr(obj, name) for name in obj.set_on_submission})
         reduced = super().reducer_override(obj)
         if reduced is NotImplemented:
             return reduced
@@ -337,14 +340,14 @@ class ProgramPickler(cloudpickle.Pickler):  # type: ignore[misc]
 
 
 def _with_submodules(function: types.FunctionType, reduced: tuple[Any, ...]) -> tuple[Any, ...]:
-    """`reduced` is cloudpickle's: its state names modules to be imported where the function arrives."""
+    """Add submodules to cloudpickle's `reduced`, whose state names the modules that the receiver imports."""
     make, args, (attributes, state), *rest = reduced
     submodules = used_submodules(function, state["__globals__"].values())
     return (make, args, (attributes, {**state, "_cloudpickle_submodules": submodules}), *rest)
 
 
 def _reduced_enum(kind: Any, reduced: tuple[Any, ...]) -> tuple[Any, ...]:
-    """`reduced` is cloudpickle's: bases, name, qualified name, values by name, and three of its own."""
+    """Replace parts of cloudpickle's `reduced`: bases, name, qualified name, values by name, and three of its own."""
     make, args, (attributes, slots), *rest, setter = reduced
     bases, name, qualname, _, *others = args
     of_class = enum_attributes(kind, attributes), slots
@@ -354,22 +357,22 @@ def _reduced_enum(kind: Any, reduced: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _with_body(obj: Any, args: tuple[Any, ...], attributes: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Arguments that make the empty class, and the attributes that it gets then.
+    """Return the arguments that make the empty class, and the attributes to set afterwards.
 
-    `args`: of cloudpickle's skeleton classes: metaclass, name, bases, body, and two of its own.
+    `args` are those of cloudpickle's skeleton classes: metaclass, name, bases, body, and two of its own.
     """
     metaclass, name, bases, body, *others = args
-    # Made from the slots.
+    # Python derives the descriptors of slots from `__slots__`.
     attributes = {name: value for name, value in attributes.items() if not _is_slot(value, obj)}
     if isinstance(obj, _StructMeta):
         attributes.pop("__slots__", None)
         metaclass = _StructMaker.of(obj, metaclass)
     elif typing.is_typeddict(obj) and bases == (dict,):
-        # It extends another one, of which it has kept the fields and not the name.
+        # It extends another TypedDict, and has kept that one's fields but not its name.
         bases = (typing.TypedDict,)
     elif issubclass(obj, tuple):
         if typing.Generic in obj.__bases__:
-            # Of a NamedTuple: made from Generic among the bases.
+            # A NamedTuple's method, which is derived from Generic among the bases.
             attributes.pop("__class_getitem__", None)
     elif "__slots__" in attributes:
         body = {**body, "__slots__": attributes.pop("__slots__")}
@@ -382,12 +385,12 @@ def _is_slot(value: Any, of: type) -> bool:
 
 @dataclass(frozen=True)
 class _StructMaker:
-    """Makes an empty class of msgspec's: with its fields, from which the layout of its instances follows."""
+    """Make an empty msgspec Struct class with its fields, which define the layout of its instances."""
 
     metaclass: Any
     settings: dict[str, Any]
     fields: dict[str, tuple[str, Any, Any]]
-    """The fields that are the class's own: the encoded name, the default, the factory of the default."""
+    """The class's own fields: encoded name, default, factory of the default."""
     has_post_init: bool
 
     @staticmethod
@@ -411,7 +414,7 @@ class _StructMaker:
             made: Any = msgspec.field
             body[field] = made(default=default, default_factory=factory, name=encoded)
         if self.has_post_init:
-            # The metaclass keeps the method that it finds in the body; the true one is an attribute that comes later.
+            # The metaclass keeps the method that it finds in the body; the class's own is set later, as an attribute.
             body["__post_init__"] = _call_post_init
         return self.metaclass(name, bases, body, **self.settings)
 

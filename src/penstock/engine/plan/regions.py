@@ -1,8 +1,8 @@
-"""Pipelined regions: connected components of a job graph. Each is deployed as a Spark query of its own.
+"""Find the pipelined regions of a job graph: its connected components. Each is deployed as its own Spark query.
 
-Vertices of one region share stages, so a slow one holds back its neighbours of the same level. Without an edge between
-them they have no reason to. Checkpoints span all regions of a job. Source: Flink docs, "Jobs and Scheduling", pipelined
-regions.
+Vertices of one region share stages, so a slow vertex holds back its neighbors of the same level. Vertices without a
+path between them should not hold each other back. Checkpoints span all regions of a job. Source: Flink docs, "Jobs and
+Scheduling", pipelined regions.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 
 def regions_of(vertices: Iterable[int], edges: Iterable[tuple[int, int]]) -> list[list[int]]:
-    """The connected components, each in ascending order, by their smallest vertex."""
+    """Return the connected components, each in ascending order, sorted by their smallest vertex."""
     parent = {vertex: vertex for vertex in vertices}
 
     def root(vertex: int) -> int:
@@ -29,13 +29,11 @@ def regions_of(vertices: Iterable[int], edges: Iterable[tuple[int, int]]) -> lis
     return list(regions.values())
 
 
-# Loops: the vertices of a job graph that reach each other, because something is fed back.
-#
-# Loops that share a vertex, one inside another for example, are one: they end together.
-
-
 def loops_of(vertices: Iterable[int], edges: Iterable[tuple[int, int]]) -> list[frozenset[int]]:
-    """The strongly connected components that have a cycle, by their smallest vertex."""
+    """Return the loops, sorted by their smallest vertex: the strongly connected components that have a cycle.
+
+    Loops that share a vertex, such as one inside another, count as one, because they end together.
+    """
     after: dict[int, set[int]] = defaultdict(set)
     for source, target in edges:
         after[source].add(target)
@@ -49,7 +47,7 @@ def loops_of(vertices: Iterable[int], edges: Iterable[tuple[int, int]]) -> list[
 
 
 def _reached(vertex: int, after: dict[int, set[int]]) -> set[int]:
-    """What can be reached by at least one edge."""
+    """Return the vertices that `vertex` reaches over at least one edge."""
     reached: set[int] = set()
     waiting = list(after[vertex])
     while waiting:

@@ -1,8 +1,8 @@
-"""The plan of a running job with other parallelism: what may change between two attempts, and what may not.
+"""Change the parallelism in the plan of a running job, between two attempts.
 
-Operators stay in the chains that they are in: vertices, edges and levels are those of the plan that the job was
-submitted with, so that its state and its metrics go on under their names. Vertices with a forward edge between them
-keep one parallelism. Source: Flink docs, "Elastic Scaling", Externalized Declarative Resource Management.
+Operators stay in their chains: vertices, edges and levels stay those of the submitted plan, so that state and metrics
+keep their names. Vertices with a forward edge between them have one parallelism. Source: Flink docs, "Elastic Scaling",
+Externalized Declarative Resource Management.
 """
 
 from __future__ import annotations
@@ -15,36 +15,36 @@ from penstock.engine.plan.regions import regions_of
 from penstock.engine.runtime.network.partitioners import ForwardPartitioner
 
 
-def wanted(graph: JobGraph, parallelism: int | None, operators: Mapping[str, int]) -> dict[int, int]:
-    """By vertex: `parallelism` of the whole job, if it is given, and that of operators, by name or uid.
+def requested_parallelism(graph: JobGraph, parallelism: int | None, operators: Mapping[str, int]) -> dict[int, int]:
+    """Return the parallelism of each vertex that a request changes.
 
-    Raises JobError.
+    `parallelism`: for the whole job, or None. `operators`: for single operators, by name or uid. Raises JobError.
     """
-    whole = of_whole_job(graph, parallelism) if parallelism is not None else {}
-    return {**whole, **of_operators(graph, operators)}
+    whole = parallelism_of_job(graph, parallelism) if parallelism is not None else {}
+    return {**whole, **parallelism_of_operators(graph, operators)}
 
 
-def of_whole_job(graph: JobGraph, parallelism: int) -> dict[int, int]:
-    """What `penstock run -p` would set: the parallelism of each vertex whose operators have none of their own.
+def parallelism_of_job(graph: JobGraph, parallelism: int) -> dict[int, int]:
+    """Return `parallelism` for each vertex that `penstock run -p` would change: its operators do not set their own.
 
     Raises JobError if there is no such vertex.
     """
     chosen: dict[int, int] = {}
-    for group in together(graph):
+    for group in groups_of_equal_parallelism(graph):
         if all(_follows_the_default(graph.vertices[id]) for id in group):
             chosen.update(dict.fromkeys(group, parallelism))
     if not chosen:
         raise JobError(
-            f"'{graph.name}' has no operator that follows the job's parallelism: each is in a chain with one whose "
-            "program sets it. Name operators and their parallelism: penstock scale JOB --operator NAME=4"
+            f"'{graph.name}' has no operator that follows the job's parallelism: in each chain, the program sets the "
+            "parallelism of an operator. Name operators and their parallelism: penstock scale JOB --operator NAME=4"
         )
     return chosen
 
 
-def of_operators(graph: JobGraph, parallelism: Mapping[str, int]) -> dict[int, int]:
-    """By names or uids of operators.
+def parallelism_of_operators(graph: JobGraph, parallelism: Mapping[str, int]) -> dict[int, int]:
+    """Return the parallelism of vertices, given by names or uids of operators.
 
-    Raises JobError if there is none, or more than one, of that name, or if two of them are in one chain and differ.
+    Raises JobError if no operator or several operators have a name, or if two of one chain get different values.
     """
     chosen: dict[int, int] = {}
     for name, subtasks in parallelism.items():
@@ -55,24 +55,24 @@ def of_operators(graph: JobGraph, parallelism: Mapping[str, int]) -> dict[int, i
         }
         if len(found) != 1:
             names = ", ".join(f"'{node.name}' (uid {node.uid})" for vertex in graph.vertices for node in vertex.nodes)
-            how_many = "no operator" if not found else "several operators, of which a uid names one,"
-            raise JobError(f"'{name}' is {how_many} of '{graph.name}', which has {names}")
+            what = f"several operators have the name '{name}'" if found else f"there is no operator '{name}'"
+            raise JobError(f"{what} in '{graph.name}': use the name or the uid of one of its operators, {names}")
         id = found.pop()
         if chosen.setdefault(id, subtasks) != subtasks:
             raise JobError(
-                f"'{name}' can't have parallelism {subtasks} and another operator of the chain "
-                f"'{graph.vertices[id].name}' {chosen[id]}: name one of them"
+                f"'{name}' can't have parallelism {subtasks} while another operator of its chain "
+                f"'{graph.vertices[id].name}' has parallelism {chosen[id]}: name only one of them"
             )
     return chosen
 
 
 def rescaled(graph: JobGraph, parallelism: Mapping[int, int]) -> JobGraph:
-    """The plan with other numbers of subtasks, by vertex; the others keep theirs.
+    """Return the plan with new numbers of subtasks, by vertex; vertices that are not named keep theirs.
 
-    Raises JobError if a vertex can't have so many, or only together with another one.
+    Raises JobError if a vertex cannot have that number, or only together with another vertex.
     """
     if graph.batched:
-        raise JobError(f"'{graph.name}' runs in BATCH mode, without checkpoints from which it could go on")
+        raise JobError(f"'{graph.name}' can't be rescaled: it runs in BATCH mode, without checkpoints to restore")
     for id, subtasks in parallelism.items():
         _check(graph.vertices[id], subtasks)
     after = {vertex.id: parallelism.get(vertex.id, vertex.parallelism) for vertex in graph.vertices}
@@ -81,18 +81,18 @@ def rescaled(graph: JobGraph, parallelism: Mapping[int, int]) -> JobGraph:
             one, other = graph.vertices[source], graph.vertices[target]
             raise JobError(
                 f"'{one.name}' (parallelism {after[source]}) and '{other.name}' (parallelism {after[target]}) need "
-                "the same parallelism: records go from each subtask to the one of the same number"
+                "the same parallelism: each subtask sends records to the subtask of the same number"
             )
     return graph.with_parallelism(after)
 
 
-def together(graph: JobGraph) -> list[list[int]]:
-    """The vertices that need one parallelism, because records go from each subtask to the one of the same number."""
+def groups_of_equal_parallelism(graph: JobGraph) -> list[list[int]]:
+    """Return groups of vertices that need the same parallelism because forward edges connect them."""
     return regions_of([vertex.id for vertex in graph.vertices], _forward(graph))
 
 
 def fixed_parallelism(vertex: JobVertex) -> str | None:
-    """Why a vertex can't have another parallelism; None: it can."""
+    """Return why a vertex cannot have another parallelism, or None if it can."""
     return next((reason for node in vertex.nodes if (reason := node.transformation.parallelism_fixed)), None)
 
 
@@ -103,7 +103,7 @@ def _check(vertex: JobVertex, subtasks: int) -> None:
     most = min(node.max_parallelism for node in vertex.nodes)
     if not 1 <= subtasks <= most:
         raise JobError(
-            f"'{vertex.name}' can't have parallelism {subtasks}: it is between 1 and its maximum parallelism, {most}"
+            f"'{vertex.name}' can't have parallelism {subtasks}: expected 1 to {most}, its maximum parallelism"
         )
 
 
@@ -117,16 +117,10 @@ def _forward(graph: JobGraph) -> list[tuple[int, int]]:
     ]
 
 
-# The parallelism that a number of slots allows: the same for all operators, as far as each of them may have it.
-#
-# Source: Flink docs, "Elastic Scaling", Reactive Mode. There a slot hosts a task of each operator; here each level of
-# the plan has slots of its own.
-
-
-def highest(graph: JobGraph, reactive: bool) -> dict[int, int]:
-    """The most subtasks that each vertex is to have: what the plan has; `reactive`: what it could have."""
+def max_subtasks(graph: JobGraph, reactive: bool) -> dict[int, int]:
+    """Return the most subtasks for each vertex: its parallelism in the plan, or if `reactive` its maximum."""
     most: dict[int, int] = {}
-    for group in together(graph):
+    for group in groups_of_equal_parallelism(graph):
         vertices = [graph.vertices[id] for id in group]
         is_fixed = not reactive or any(fixed_parallelism(vertex) is not None for vertex in vertices)
         limit = min(min(node.max_parallelism for node in vertex.nodes) for vertex in vertices)
@@ -134,13 +128,17 @@ def highest(graph: JobGraph, reactive: bool) -> dict[int, int]:
     return most
 
 
-def fitted(graph: JobGraph, most: Mapping[int, int], slots: int) -> JobGraph:
-    """The plan with as many subtasks as so many slots allow: at least one of each vertex, though it may not fit."""
-    fixed = {id for group in together(graph) for id in group if _is_fixed(graph, group)}
+def fit_to_slots(graph: JobGraph, most: Mapping[int, int], slots: int) -> JobGraph:
+    """Return the plan with the highest parallelism that fits into `slots`, at least 1 even if that does not fit.
+
+    The parallelism is the same for all operators, up to the limit of each in `most`. Source: Flink docs, "Elastic
+    Scaling", Reactive Mode. There a slot hosts a task of each operator; here each level of the plan has its own slots.
+    """
+    fixed = {id for group in groups_of_equal_parallelism(graph) for id in group if _is_fixed(graph, group)}
 
     def plan(subtasks: int) -> JobGraph:
         return graph.with_parallelism(
-            {id: highest if id in fixed else min(subtasks, highest) for id, highest in most.items()}
+            {id: limit if id in fixed else min(subtasks, limit) for id, limit in most.items()}
         )
 
     low, high = 1, max(most.values())

@@ -1,8 +1,8 @@
-"""Whether two values are the same program: functions and classes by what they do, not by where they are written.
+"""Compare the code of two values: functions and classes by what they do, not by where they are written.
 
-The same script gives other objects each time it runs, and lines move when it is edited. So functions of a script are
-compared by their code, without file and line, by their defaults, by what they refer to; its classes by what is in them.
-Functions and classes of modules that can be imported are compared by name, as they are sent by name.
+A script makes new objects each time it runs, and lines move when it is edited. So functions of a script are compared by
+their code without file and line, by their defaults and by the values they refer to; its classes by their attributes.
+Functions and classes of importable modules are compared by name, because pickles contain only their names.
 """
 
 from __future__ import annotations
@@ -32,16 +32,15 @@ from penstock.engine.plan.program_pickler import ProgramPickler
 from penstock.engine.runtime.operators.function import CapturedCall
 from penstock.engine.runtime.operators.pickled import Pickled
 
-# What was captured, unpickled beside the running script: to be looked at, not run.
-#
-# cloudpickle loads a class of the script as the class that is there, and sets its attributes once more, from the
-# pickle. Here each load makes classes of its own, and the script's stay as they are.
-
 _CLOUDPICKLE = cloudpickle.cloudpickle
 
 
-def loaded_apart(pickled: Pickled) -> Any:
-    """The object. Raises what unpickling it raises."""
+def load_separately(pickled: Pickled) -> Any:
+    """Unpickle an object to look at it, not to run it. Raises any error of unpickling.
+
+    cloudpickle would load a class of the script as the existing class, and set its attributes again from the pickle.
+    Here each load makes its own classes, and the script's do not change.
+    """
     return _loads(pickled.data)
 
 
@@ -51,19 +50,21 @@ def _loads(data: bytes) -> Any:
 
 class _Unpickler(pickle.Unpickler):
     def find_class(self, module_name: str, name: str) -> Any:
-        """What the pickle names, or what takes its place."""
-        return _INSTEAD.get((module_name, name)) or super().find_class(module_name, name)
+        """Return the object that the pickle names, or its replacement."""
+        return _REPLACEMENTS.get((module_name, name)) or super().find_class(module_name, name)
 
 
 def _new_class(make: Any, name: str, bases: Any, body: Any, number: Any, extra: Any) -> Any:
-    return _CLOUDPICKLE._make_skeleton_class(make, name, bases, body, None, extra)
+    return _CLOUDPICKLE._make_skeleton_class(make, name, bases, body, class_tracker_id=None, extra=extra)
 
 
 def _new_enum(bases: Any, name: str, qualname: str, members: Any, module: str, number: Any, extra: Any) -> Any:
-    return _CLOUDPICKLE._make_skeleton_enum(bases, name, qualname, members, module, None, extra)
+    return _CLOUDPICKLE._make_skeleton_enum(
+        bases, name, qualname, members, module=module, class_tracker_id=None, extra=extra
+    )
 
 
-_INSTEAD: dict[tuple[str, str], Any] = {
+_REPLACEMENTS: dict[tuple[str, str], Any] = {
     (_CLOUDPICKLE.__name__, "_make_skeleton_class"): _new_class,
     (_CLOUDPICKLE.__name__, "_make_skeleton_enum"): _new_enum,
     ("_pickle", "loads"): _loads,
@@ -79,43 +80,43 @@ _DERIVED = frozenset(
         "__pydantic_validator__", "__slotnames__", "__static_attributes__", "__weakref__", "_abc_impl", "_use_args_",
     )
 )  # fmt: skip
-"""Attributes of classes that are made, or say where the class is written."""
+"""Attributes of classes that Python or libraries derive, or that say where the class is written."""
 _REFERRING = frozenset(op for name, op in dis.opmap.items() if name in ("LOAD_GLOBAL", "LOAD_NAME"))
-_NOTHING = frozenset(dis.opmap[name] for name in ("CACHE", "EXTENDED_ARG", "NOP"))
-"""Instructions that do nothing, and depend on how a statement is spread over lines and on how far a jump goes."""
+_WITHOUT_EFFECT = frozenset(dis.opmap[name] for name in ("CACHE", "EXTENDED_ARG", "NOP"))
+"""Instructions without effect. They depend on how a statement is split into lines and on the distance of a jump."""
 _READ_LOCALS = frozenset(("dir", "eval", "exec", "locals", "query", "vars"))
-"""Functions, and one of pandas', to which the names of variables matter."""
-_PLACES = ("cls_ref",)
-"""In Pydantic's notes of validators: where the class is in memory."""
-_SLOTS_APART = 2
-"""So many parts has the state of an object with slots, as pickle has it."""
+"""Functions, one of them pandas', to which the names of variables matter."""
+_ADDRESSES = ("cls_ref",)
+"""Address of the class in memory, in Pydantic's data about validators."""
+_STATE_WITH_SLOTS_LENGTH = 2
+"""pickle's state of an object with slots is a pair."""
 _HAS_DOCSTRING = 0x4000000
-"""A flag of code, since Python 3.13. Before, a function's first constant is its docstring, or None."""
+"""A flag of code since Python 3.13. Before, the first constant of a function is its docstring, or None."""
 
 
-def same_code(one: Any, other: Any, but: Iterable[tuple[Any, Any]] = ()) -> bool:
-    """Whether both are the same. `but`: pairs of objects in them that may be different."""
-    pairs = list(but)
-    return bool(described(one, [a for a, _ in pairs]) == described(other, [b for _, b in pairs]))
+def same_code(one: Any, other: Any, except_for: Iterable[tuple[Any, Any]] = ()) -> bool:
+    """Return whether both have the same code. `except_for`: pairs of objects in them that may differ."""
+    pairs = list(except_for)
+    return bool(describe(one, [a for a, _ in pairs]) == describe(other, [b for _, b in pairs]))
 
 
-def described(value: Any, but: Iterable[Any] = ()) -> Any:
-    """What is compared: tuples of atoms. `but`: objects of which only the place in this order counts."""
-    known = {id(one): (one, ("left out", number)) for number, one in enumerate(but)}
+def describe(value: Any, except_for: Iterable[Any] = ()) -> Any:
+    """Return tuples of atoms to compare. Objects in `except_for` are described only by their position in it."""
+    known = {id(one): (one, ("left out", number)) for number, one in enumerate(except_for)}
     return _Description(known).of(value)
 
 
 class _Description:
-    """`known`: by their ids, objects and their descriptions. Objects are kept, or another one might have the id."""
+    """Describe objects. `known`: objects and their descriptions by id; it holds the objects, so ids stay unique."""
 
     def __init__(self, known: dict[int, tuple[Any, Any]]) -> None:
         self._known = known
         self._within: dict[int, int] = {}
-        """Objects that are being described, and how deep: one that refers to itself."""
+        """Depths of the objects being described, to recognize objects that refer to themselves."""
 
     def of(self, value: Any) -> Any:
         if type(value) in _ATOMS:
-            # By type: 1, 1.0 and True are equal, and repr keeps -0.0 and nan apart.
+            # With the type, since 1, 1.0 and True are equal; repr distinguishes -0.0 and nan.
             return type(value).__name__, repr(value) if isinstance(value, float | complex) else value
         known = self._known.get(id(value))
         if known is not None:
@@ -153,19 +154,19 @@ class _Description:
         return (
             code.co_name, _instructions(code), code.co_exceptiontable, code.co_names,
             code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags & ~_HAS_DOCSTRING,
-            # Of other variables the order counts, as in the instructions. Arguments may be given by name.
+            # Arguments by name, since calls may use it; other variables by order, as instructions do.
             variables[:count], len(variables), len(free), tuple(map(variables.count, cells)),
             (variables, free, cells) if reads_locals else (),
             self._all(_constants(code)),
         )  # fmt: skip
 
     def _function(self, function: FunctionType) -> Any:
-        if is_of_module(function):
+        if is_sent_by_name(function):
             return "by name", function.__module__, function.__qualname__
         if is_dispatcher(function):
             _, functions, registry, *_ = reduced_dispatcher(function)
             return "dispatcher", self._all(functions), self.of(registry)
-        names = sorted(_referred(function.__code__))
+        names = sorted(_global_names(function.__code__))
         return (
             "function",
             self._code(function.__code__),
@@ -183,7 +184,7 @@ class _Description:
             return "empty"
 
     def _class(self, kind: type) -> Any:
-        if is_of_module(kind):
+        if is_sent_by_name(kind):
             return "by name", kind.__module__, kind.__qualname__
         attributes = {name: value for name, value in vars(kind).items() if name not in _DERIVED}
         return (
@@ -192,38 +193,39 @@ class _Description:
             self._all(kind.__bases__),
             self._all([type(kind)]),
             tuple((name, self.of(value)) for name, value in sorted(attributes.items())),
-            # Of msgspec's classes, which keep them elsewhere.
+            # msgspec's classes keep fields and defaults outside their attributes.
             self._all(getattr(kind, "__struct_fields__", ())),
             self._all(getattr(one, "factory", one) for one in getattr(kind, "__struct_defaults__", ())),
         )
 
     def _reduced(self, value: Any) -> Any:
-        """As it would be pickled."""
-        # A type variable is sent with a number that each process draws anew.
+        """Describe an object by its pickled parts."""
+        # A type variable is pickled with a number that each process draws again.
         reducer = None if isinstance(value, TypeVar) else ProgramPickler.dispatch_table.get(type(value))
         try:
             reduced = value.__reduce_ex__(4) if reducer is None else reducer(value)
         except Exception as error:
-            # It can't be sent either. Of two such objects nothing is known.
+            # It cannot be pickled either: two such objects are never equal.
             return "not described", type(value).__qualname__, str(error), id(value)
         if isinstance(reduced, str):
             return "by name", type(value).__module__, reduced
-        of_run = getattr(type(value), "of_run", _PLACES if type(value).__module__.startswith("pydantic.") else ())
-        parts = [list(part) if isinstance(part, Iterator) else _without(of_run, part) for part in reduced]
+        default = _ADDRESSES if type(value).__module__.startswith("pydantic.") else ()
+        run_attributes = getattr(type(value), "run_attributes", default)
+        parts = [list(part) if isinstance(part, Iterator) else _without(run_attributes, part) for part in reduced]
         return "object", type(value).__qualname__, self._all(parts)
 
 
 def _without(names: tuple[str, ...], state: Any) -> Any:
-    """The state of an object, without what says which object it is."""
+    """Return the state of an object without the attributes `names`, which identify the object."""
     if isinstance(state, dict):
         return {name: value for name, value in state.items() if name not in names}
-    if isinstance(state, tuple) and len(state) == _SLOTS_APART:
+    if isinstance(state, tuple) and len(state) == _STATE_WITH_SLOTS_LENGTH:
         return tuple(_without(names, part) if isinstance(part, dict) else part for part in state)
     return state
 
 
-def is_of_module(value: Any) -> bool:
-    """Whether a function or class is found by its name, in a module that is no script: it is sent by name."""
+def is_sent_by_name(value: Any) -> bool:
+    """Return whether a function or class is found by its name in a module other than the script."""
     if value.__module__ == "__main__":
         return False
     found: Any = sys.modules.get(value.__module__ or "")
@@ -233,19 +235,19 @@ def is_of_module(value: Any) -> bool:
 
 
 def _instructions(code: CodeType) -> tuple[tuple[int, int | None], ...]:
-    """What a code does, one by one: jumps by which instruction they go to."""
-    kept: list[dis.Instruction] = []
+    """Return the instructions with an effect: operation and argument, which is the target's number for a jump."""
+    found: list[dis.Instruction] = []
     numbers: dict[int, int] = {}
     for one in dis.get_instructions(code):
-        numbers[one.offset] = len(kept)
-        if one.opcode not in _NOTHING:
-            kept.append(one)
+        numbers[one.offset] = len(found)
+        if one.opcode not in _WITHOUT_EFFECT:
+            found.append(one)
     jumps = {*dis.hasjrel, *dis.hasjabs}
-    return tuple((one.opcode, numbers[one.argval] if one.opcode in jumps else one.arg) for one in kept)
+    return tuple((one.opcode, numbers[one.argval] if one.opcode in jumps else one.arg) for one in found)
 
 
 def _constants(code: CodeType) -> tuple[Any, ...]:
-    """The constants, without the docstring."""
+    """Return the constants without the docstring."""
     constants = code.co_consts
     if sys.version_info >= (3, 13):
         has_docstring = bool(code.co_flags & _HAS_DOCSTRING)
@@ -255,17 +257,17 @@ def _constants(code: CodeType) -> tuple[Any, ...]:
     return (None, *constants[1:]) if has_docstring else constants
 
 
-def _referred(code: CodeType) -> set[str]:
-    """The names of globals that a function refers to, and those within it."""
+def _global_names(code: CodeType) -> set[str]:
+    """Return the names of globals that a function and the functions inside it refer to."""
     names = {one.argval for one in dis.get_instructions(code) if one.opcode in _REFERRING}
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            names |= _referred(constant)
+            names |= _global_names(constant)
     return names
 
 
 _KINDS: list[tuple[Any, Callable[[Any, Any], Any]]] = [
-    (CapturedCall, lambda description, value: description.of(loaded_apart(value.pickled))),
+    (CapturedCall, lambda description, value: description.of(load_separately(value.pickled))),
     (FunctionType, _Description._function),
     (type, _Description._class),
     (CodeType, lambda self, code: ("code", self._code(code))),

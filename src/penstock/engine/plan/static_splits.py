@@ -1,7 +1,7 @@
-"""Splits of bounded sources, assigned before the job starts: how batched mode reads.
+"""Assign the splits of bounded sources before a batched job starts.
 
-In batched mode Spark may run a task twice, and both runs must read the same splits. So no enumerator answers requests
-while tasks run; it is drained beforehand, as if every reader asked in turn.
+In batched mode Spark may run a task twice, and both executions must read the same splits. So the enumerator assigns all
+splits beforehand, as if every reader requested one in turn.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from penstock.common.functions.user_calls import outcome_of
 
 
 class _StaticContext:
-    """An EnumeratorContext that records which subtask is assigned which split."""
+    """An EnumeratorContext that records the assigned splits of each subtask."""
 
     def __init__(self, parallelism: int, now_ms: int) -> None:
         self.parallelism = parallelism
@@ -32,14 +32,14 @@ class _StaticContext:
         self.served[subtask] = True
 
     def call_async(self, call: Callable[[], Any], handler: Callable[[Any, Exception | None], None]) -> None:
-        # No job waits meanwhile: the splits are assigned before it starts.
+        # A blocking call delays no job: the splits are assigned before it starts.
         handler(*outcome_of(call))
 
 
 def assign_statically(source: Source[Any], parallelism: int, now_ms: int) -> list[list[Any]]:
-    """All splits of a bounded source, per subtask, as readers would receive them that ask in turn until all are read.
+    """Return all splits of a bounded source by subtask, as if its readers requested splits in turn.
 
-    `now_ms` is processing time in milliseconds. Raises ValueError if the source answers no request.
+    `now_ms` is processing time in milliseconds. Raises ValueError if the source does not answer a request.
     """
     context = _StaticContext(parallelism, now_ms)
     enumerator = source.create_enumerator(context)
@@ -52,7 +52,8 @@ def assign_statically(source: Source[Any], parallelism: int, now_ms: int) -> lis
                     enumerator.handle_split_request(subtask)
             if (sum(map(len, context.assigned)), sum(context.served)) == before:
                 raise ValueError(
-                    f"{type(source).__name__} calls itself bounded but does not end: it answers no request"
+                    f"{type(source).__name__} is declared bounded, but its enumerator does not answer split requests: "
+                    "call assign_split or signal_no_more_splits for each"
                 )
     finally:
         enumerator.close()

@@ -1,4 +1,4 @@
-"""StreamGraph: the program's operators and edges, with partitionings, unions and side outputs resolved."""
+"""Build the StreamGraph: the program's operators and edges, with partitionings, unions and side outputs resolved."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ class GraphSettings:
     watermark_interval_ms: int = 200
     chaining: bool = True
     auto_generate_uids: bool = True
-    """Whether an operator may be without a uid."""
+    """Whether operators without a uid are allowed."""
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(frozen=True)
 class StreamNode:
-    """An operator to be deployed. `uid` is the user's, or derived from the position in the program."""
+    """A deployed operator. `uid` is the user's, or derived from the position in the program."""
 
     id: int
     name: str
@@ -50,11 +50,13 @@ class StreamNode:
     uid_is_users: bool
     buffer_timeout_ms: int
     transformation: Transformation
+    is_conversion: bool = False
+    """Whether the plan has inserted it to convert chunks: it is chained regardless of settings, and has no state."""
     max_is_derived: bool = False
-    """Whether the maximum parallelism was not set: then state that is restored brings its own."""
+    """Whether the program does not set the maximum parallelism: then it adopts the one of restored state."""
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(frozen=True)
 class StreamEdge:
     """Sends records of `source`, or of its side output `tag`, to input `input_index` of `target`."""
 
@@ -64,11 +66,11 @@ class StreamEdge:
     tag: OutputTag[Any] | None = None
     input_index: int = 0
     feedback: bool = False
-    """Whether it closes a loop: it leads back to the head of an iteration."""
+    """Whether it leads back to the head of an iteration, which closes a loop."""
 
 
 class StreamGraph:
-    """Built once per submission. Raises ProgramError for an invalid program."""
+    """Build the graph of a submission. Raises ProgramError for an invalid program."""
 
     def __init__(self, sinks: list[Transformation], settings: GraphSettings) -> None:
         self.settings = settings
@@ -100,24 +102,25 @@ class StreamGraph:
             operator.interval_ms = self.settings.watermark_interval_ms
         timeout = transformation.buffer_timeout_ms
         self.nodes[transformation.id] = StreamNode(
-            transformation.id,
-            transformation.name,
-            operator,
-            parallelism,
-            max_parallelism,
-            transformation.uid or f"{len(self.nodes)}-{transformation.name}",
-            transformation.uid is not None,
-            self.settings.buffer_timeout_ms if timeout is None else timeout,
-            transformation,
+            id=transformation.id,
+            name=transformation.name,
+            operator=operator,
+            parallelism=parallelism,
+            max_parallelism=max_parallelism,
+            uid=transformation.uid or f"{len(self.nodes)}-{transformation.name}",
+            uid_is_users=transformation.uid is not None,
+            buffer_timeout_ms=self.settings.buffer_timeout_ms if timeout is None else timeout,
+            transformation=transformation,
             max_is_derived=max_is_set is None,
         )
         for index, input in enumerate(transformation.inputs):
             self._connect(input, transformation.id, index)
 
     def _parallelism(self, transformation: Transformation) -> int:
-        """Its own, or the default.
+        """Return the operator's parallelism, or the default.
 
-        The head of an iteration has that of what is fed back to it as it is, else that of its input.
+        The head of an iteration has the parallelism of the operator that feeds it back without partitioning, otherwise
+        the parallelism of its input.
         """
         if transformation.parallelism is None and isinstance(transformation, FeedbackTransformation):
             source: Transformation | None = next(iter(transformation.feedback), None)
@@ -135,12 +138,12 @@ class StreamGraph:
         return [transformation for transformation in nodes if isinstance(transformation, FeedbackTransformation)]
 
     def _close(self, head: FeedbackTransformation) -> None:
-        """Connect the feedback of an iteration with its head. Raises ProgramError if there is none."""
+        """Connect the feedback of an iteration to its head. Raises ProgramError if there is no feedback."""
         if not head.feedback:
             raise ProgramError(
                 f"the iteration '{head.name}' is not closed: call close_with() on it with the stream that is fed back"
             )
-        # Partitioned as the input is, unless the program says how. Source: Flink docs, "Iterations".
+        # Feedback is partitioned like the input by default. Source: Flink docs, "Iterations".
         into = head.inputs[0]
         chosen = into.partitioner if isinstance(into, PartitionTransformation) else None
         for feedback in head.feedback:
@@ -149,9 +152,9 @@ class StreamGraph:
     def _connect(
         self, stream: Transformation, target: int, input_index: int, default: Partitioner | None = None
     ) -> None:
-        """Resolve `stream` to its operators. Iterative, as `_in_order` is.
+        """Resolve `stream` to its operators. Iterative, like `_in_order`.
 
-        Of several partitionings in sequence, the one nearest to the target applies; `default` if there is none.
+        If there are several partitionings in sequence, the one nearest to the target applies; if none, `default`.
         """
         stack: list[tuple[Transformation, Partitioner | None, OutputTag[Any] | None]] = [(stream, None, None)]
         while stack:
@@ -161,27 +164,30 @@ class StreamGraph:
             elif isinstance(source, (UnionTransformation, CacheTransformation)):
                 stack.extend((input, partitioner, tag) for input in reversed(source.inputs))
             elif isinstance(source, SideOutputTransformation):
-                # Its input is an operator (DataStream.get_side_output checks that), so no other tag is lost here.
+                # DataStream.get_side_output checks that its input is an operator, so no other tag is lost here.
                 stack.append((source.inputs[0], partitioner, source.tag))
             else:
-                self._add_edge(source, target, input_index, partitioner or default, tag)
+                self._add_edge(source, target, input_index, partitioner=partitioner or default, tag=tag)
 
     def _add_edge(
         self,
         source: Transformation,
         target: int,
         input_index: int,
-        chosen: Partitioner | None,
+        *,
+        partitioner: Partitioner | None,
         tag: OutputTag[Any] | None,
     ) -> None:
         feedback = input_index == 1 and isinstance(self.nodes[target].transformation, FeedbackTransformation)
-        if feedback and chosen is None:
+        if feedback and partitioner is None:
             self._check_forwarded(source.id, target)
-        chosen = self._partitioner(source.id, target, chosen)
-        self.edges.append(StreamEdge(source.id, target, chosen, tag, input_index, feedback))
+        partitioner = self._partitioner(source.id, target, partitioner)
+        self.edges.append(
+            StreamEdge(source.id, target, partitioner, tag=tag, input_index=input_index, feedback=feedback)
+        )
 
     def _check_forwarded(self, source: int, head: int) -> None:
-        """Raises ProgramError if what is fed back as it is has another parallelism than the head."""
+        """Raise ProgramError if feedback without partitioning has another parallelism than the head."""
         sender, receiver = self.nodes[source], self.nodes[head]
         if sender.parallelism != receiver.parallelism:
             raise ProgramError(
@@ -207,11 +213,11 @@ class StreamGraph:
         for node in self.nodes.values():
             if not node.uid_is_users:
                 self._check_uid_is_derived(node)
-            # A uid of the user's may be that which another operator has by its position and name.
+            # A user's uid may equal the derived uid of another operator.
             if node.uid in seen:
                 raise ProgramError(
-                    f"two operators have the uid '{node.uid}': '{seen[node.uid].name}' and '{node.name}'. A uid ties "
-                    "state to one operator, so each needs its own"
+                    f"two operators have the uid '{node.uid}': '{seen[node.uid].name}' and '{node.name}'. A uid "
+                    "identifies the state of one operator: give each its own"
                 )
             seen[node.uid] = node
 
@@ -220,8 +226,8 @@ class StreamGraph:
         if self.settings.auto_generate_uids or transformation.is_nameless or transformation.uid_hash is not None:
             return
         raise ProgramError(
-            f"operator '{node.name}' has no uid, and pipeline.auto-generate-uids is false: its state might not be "
-            "found after a change of the program. Add .uid('...') to it"
+            f"operator '{node.name}' has no uid, and pipeline.auto-generate-uids is false: a changed program might "
+            "not find its state. Add .uid('...') to it"
         )
 
     @property
@@ -266,7 +272,7 @@ def _pact(transformation: Transformation) -> str:
 def _in_order(sinks: list[Transformation]) -> list[Transformation]:
     """Return all transformations upstream of `sinks`, inputs first. Iterative: programs may exceed the stack depth.
 
-    What is fed back to an iteration comes after its head, and need not lead to a sink.
+    Feedback of an iteration follows its head, and need not lead to a sink.
     """
     ordered: dict[int, Transformation] = {}
     stack: list[tuple[Transformation, bool]] = [(sink, False) for sink in reversed(sinks)]

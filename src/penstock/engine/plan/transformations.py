@@ -1,6 +1,6 @@
-"""Transformations: the nodes that calls of the DataStream API create, each with its inputs.
+"""Define transformations: the nodes that calls of the DataStream API create, each with its inputs.
 
-Sources and operators are deployed; partitionings, unions and side outputs only define how these are connected.
+Sources and operators are deployed; partitionings, unions and side outputs only define how they are connected.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from penstock.engine.runtime.operators.source import SourceOperator
 
 
 class Chaining(enum.Enum):
-    """The neighbours with which an operator may be chained."""
+    """The neighbors with which an operator may be chained."""
 
     ALWAYS = "always"
     HEAD = "only with those after it"
@@ -28,10 +28,10 @@ class Chaining(enum.Enum):
 
 
 class Transformation:
-    """A node of the program. `parallelism` None: the environment's default at submission."""
+    """A node of the program. `parallelism`: None is the environment's default at submission."""
 
     edge_kind: str | None = None
-    """What it is called where it only defines edges between operators; None: it is deployed."""
+    """The name of its kind in messages, if it only defines edges between operators; None if it is deployed."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class Transformation:
         self.uid: str | None = None
         self.uid_hash: str | None = None
         self.is_nameless = False
-        """Whether a call of the API made it beside what the user sees, who can't give it a uid. It has no state."""
+        """Whether it is invisible to the user, who cannot give it a uid. It has no state."""
         self.description: str | None = None
         self.buffer_timeout_ms: int | None = None
         self.chaining = Chaining.ALWAYS
@@ -60,7 +60,7 @@ class Transformation:
 
 
 class DeployedTransformation(Transformation):
-    """An operator; `operator` is the unopened instance that subtasks run a copy of, as it is now."""
+    """An operator. Subtasks run copies of `operator`, an unopened instance, as it is now."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class DeployedTransformation(Transformation):
         output_type: Any,
         parallelism: int | None,
     ) -> None:
-        super().__init__(id, name, inputs, output_type, parallelism)
+        super().__init__(id, name, inputs, output_type=output_type, parallelism=parallelism)
         self.operator = operator
         if operator.captured is None:
             operator.captured = captured(operator)
@@ -91,16 +91,16 @@ class SourceTransformation(DeployedTransformation):
         output_type: Any,
         parallelism: int | None,
     ) -> None:
-        # The graph sets the interval that the program has when it is submitted. The source as it is now is used here,
-        # too, with what it keeps out of its pickles: it gives out the splits.
-        of_driver = shallow_copy(source, own_containers=True)
+        # The graph sets the interval when the program is submitted. The driver uses a copy of the source as it is now,
+        # including the attributes that it does not pickle: it assigns the splits.
+        of_driver = shallow_copy(source, copy_containers=True)
         operator = SourceOperator(name, of_driver, shallow_copy(strategy), interval_ms=0)
         operator.given = source
-        super().__init__(id, name, [], operator, output_type, parallelism)
+        super().__init__(id, name, inputs=[], operator=operator, output_type=output_type, parallelism=parallelism)
 
     @property
     def source(self) -> Source[Any]:
-        """What it reads."""
+        """The source that it reads."""
         return self.operator.source
 
 
@@ -117,12 +117,12 @@ class OperatorTransformation(DeployedTransformation):
         parallelism: int | None = None,
         is_sink: bool = False,
     ) -> None:
-        super().__init__(id, name, inputs, operator, output_type, parallelism)
+        super().__init__(id, name, inputs, operator=operator, output_type=output_type, parallelism=parallelism)
         self.is_sink = is_sink
 
 
 class PartitionTransformation(Transformation):
-    """Defines how records of its input are distributed to its consumers."""
+    """Define how records of its input are distributed to its consumers."""
 
     edge_kind = "a partitioned stream"
 
@@ -132,16 +132,16 @@ class PartitionTransformation(Transformation):
 
 
 class FeedbackTransformation(OperatorTransformation):
-    """The head of an iteration: reads its input, and what is fed back to it by `feedback`."""
+    """The head of an iteration. It reads its input and the streams in `feedback`."""
 
     def __init__(self, id: int, name: str, input: Transformation, operator: Operator) -> None:
-        super().__init__(id, name, [input], operator, input.output_type)
+        super().__init__(id, name, [input], operator, output_type=input.output_type)
         self.feedback: list[Transformation] = []
         self.chaining = Chaining.HEAD
 
 
 class UnionTransformation(Transformation):
-    """Merges several streams into one."""
+    """Merge several streams into one."""
 
     edge_kind = "a union"
 
@@ -150,7 +150,7 @@ class UnionTransformation(Transformation):
 
 
 class CacheTransformation(Transformation):
-    """A stream whose records a job keeps for the jobs after it: what it is computed from, or their source."""
+    """A cached stream: the input that it is computed from, or a source of the records that a job has cached."""
 
     edge_kind = "a cached stream"
 
@@ -164,7 +164,7 @@ class CacheTransformation(Transformation):
         return self.inputs[0] is not self._computed_from
 
     def fill(self, source: SourceTransformation) -> None:
-        """Read from `source` from now on."""
+        """Read the cached records from `source` from now on."""
         self.inputs = [source]
 
     def invalidate(self) -> None:

@@ -1,6 +1,6 @@
-"""A slot's end of the control plane: a thread that owns the socket, sends heartbeats and wakes the slot.
+"""Connect a slot to the control plane: a thread owns the socket, sends heartbeats and wakes the slot.
 
-Heartbeats have a thread of their own: a slot that is blocked by back pressure, or by a user's function, is alive.
+Heartbeats have a thread of their own, because a slot that waits for room or for a user's function is alive.
 """
 
 from __future__ import annotations
@@ -18,13 +18,11 @@ from penstock.common.functions.user_calls import RAISED
 from penstock.engine.rpc.keys import ControlAddress
 from penstock.engine.rpc.messages import FromJobMaster, FromSlot, decode_from_job_master, encode
 
-# The client's end of a connection to a job's control port.
-
 
 def dealer(context: zmq.Context[zmq.Socket[bytes]], address: ControlAddress, linger_ms: int) -> zmq.Socket[bytes]:
-    """A socket that is connected with the port, by the job's keys.
+    """Return a socket connected to a job's control port with the job's keys.
 
-    `linger_ms`: how long what was not sent is still tried when the socket is closed.
+    A closed socket tries to send its remaining messages for another `linger_ms`.
     """
     socket: zmq.Socket[bytes] = context.socket(zmq.DEALER)
     socket.curve_serverkey = address.server_public
@@ -36,17 +34,17 @@ def dealer(context: zmq.Context[zmq.Socket[bytes]], address: ControlAddress, lin
 
 
 _OUTGOING = "inproc://outgoing"
-_BESIDE = "inproc://beside"
+_FROM_OTHER_THREADS = "inproc://other-threads"
 _LINGER_MS = 2_000
-_TURN = 64
-"""Messages each way before the other way's turn."""
+_MESSAGES_PER_TURN = 64
+"""Messages in one direction before the other direction gets its turn."""
 
 
 class ControlClient:
-    """Connects to the job master. Messages from it gather in `received`; `on_message` is called for each.
+    """Connect to the JobMaster. Append its messages to `received` and call `on_message` for each.
 
-    `heartbeat` is given the number of messages that were sent before it, heartbeats not counted. `on_failure` is called
-    if one can't be made: the slot can be reached nevertheless, and says why it fails.
+    `heartbeat` gets the number of messages sent before it, heartbeats not counted. `on_failure` gets the error if
+    `heartbeat` raises: the connection stays open, and the slot can report why it fails.
     """
 
     def __init__(
@@ -59,7 +57,7 @@ class ControlClient:
     ) -> None:
         self.received: deque[FromJobMaster] = deque()
         self.arrived_ns: deque[int] = deque()
-        """When each of them has arrived, by the monotonic clock."""
+        """The arrival times of `received`, by the monotonic clock."""
         self._on_message = on_message
         self._heartbeat = heartbeat
         self._on_failure = on_failure
@@ -69,26 +67,26 @@ class ControlClient:
         self._outgoing.bind(_OUTGOING)
         self._address = address
         self._sent = 0
-        """Messages of the slot that the socket was given, or that wait for room in it."""
+        """Number of the slot's messages that were passed to the socket or wait for room in it."""
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._serve, name="penstock-control", daemon=True)
         self._thread.start()
 
     def send(self, message: FromSlot) -> None:
-        """Send to the job master. Blocks while a thousand messages are queued: that is the back pressure on results."""
+        """Send to the JobMaster. Block while a thousand messages are queued, which puts back pressure on results."""
         self._outgoing.send(encode(message))
 
-    def send_beside(self, message: FromSlot) -> None:
-        """Send, from a thread that is not the slot's."""
+    def send_from_other_thread(self, message: FromSlot) -> None:
+        """Send from any thread but the slot's."""
         with self._context.socket(zmq.PUSH) as socket:
             socket.linger = _LINGER_MS
-            socket.connect(_BESIDE)
+            socket.connect(_FROM_OTHER_THREADS)
             socket.send(encode(message))
 
     def close(self) -> None:
-        """Send what is queued, then close."""
+        """Send the queued messages, then close."""
         self._closing.set()
-        with contextlib.suppress(zmq.Again):  # full: then the thread wakes up anyway
+        with contextlib.suppress(zmq.Again):  # a full queue wakes the thread anyway
             self._outgoing.send(b"", zmq.NOBLOCK)
         self._thread.join(timeout=5)
         self._outgoing.close(linger=0)
@@ -100,16 +98,16 @@ class ControlClient:
         socket = dealer(self._context, self._address, linger_ms=_LINGER_MS)
         incoming = self._context.socket(zmq.PULL)
         incoming.connect(_OUTGOING)
-        incoming.bind(_BESIDE)
+        incoming.bind(_FROM_OTHER_THREADS)
         poller = zmq.Poller()
         interval_s = self._interval_ms / 1000
         heartbeat_at = time.monotonic() + interval_s
         unsent: deque[bytes] = deque()
-        """Messages for which the socket has no room: at most one of the slot's, and a heartbeat."""
+        """Messages that do not fit into the socket: at most one of the slot and one heartbeat."""
         was_full = None
         while not self._closing.is_set():
             if (is_full := bool(unsent)) is not was_full:
-                # While the socket is full nothing is taken from the slot, which waits then. What comes in is received.
+                # While the socket is full, accept no message of the slot, which makes it wait, but keep receiving.
                 poller.register(socket, zmq.POLLIN | zmq.POLLOUT if is_full else zmq.POLLIN)
                 poller.register(incoming, 0 if is_full else zmq.POLLIN)
                 was_full = is_full
@@ -117,7 +115,7 @@ class ControlClient:
             if ready.get(socket, 0) & zmq.POLLIN:
                 self._receive(socket)
             self._forward(incoming, socket, unsent)
-            # By the clock, not when the poll times out: a slot that sends all the time must report its counters, too.
+            # By the clock, not when the poll times out: a slot that always sends must report its counters, too.
             if time.monotonic() >= heartbeat_at:
                 heartbeat_at = time.monotonic() + interval_s
                 if len(unsent) < 2:
@@ -135,29 +133,29 @@ class ControlClient:
             self._on_failure(error)
 
     def _forward(self, incoming: zmq.Socket[bytes], socket: zmq.Socket[bytes], unsent: deque[bytes]) -> None:
-        """Send messages of the slot, in order, for one turn: one that sends all the time must hear and be heard."""
+        """Send messages of the slot in order, for one turn, so that a slot that always sends also receives."""
         if not _send(unsent, socket):
             return
-        for message in itertools.islice(_queued(incoming), _TURN):
+        for message in itertools.islice(_queued(incoming), _MESSAGES_PER_TURN):
             self._sent += 1
             unsent.append(message)
             if not _send(unsent, socket):
                 return
 
     def _receive(self, socket: zmq.Socket[bytes]) -> None:
-        for _ in range(_TURN):
+        for _ in range(_MESSAGES_PER_TURN):
             try:
                 message = decode_from_job_master(socket.recv(zmq.NOBLOCK))
             except zmq.Again:
                 return
-            # Before the message: who finds that finds its time, too.
+            # Append the time first: the slot may read the message as soon as it is there, and its time with it.
             self.arrived_ns.append(time.monotonic_ns())
             self.received.append(message)
             self._on_message(message)
 
 
 def _send(unsent: deque[bytes], socket: zmq.Socket[bytes]) -> bool:
-    """Send what has not been sent. False: the socket has no room for all of it."""
+    """Send the messages that wait. Return False if the socket has no room for all of them."""
     while unsent:
         try:
             socket.send(unsent[0], zmq.NOBLOCK)
@@ -168,12 +166,12 @@ def _send(unsent: deque[bytes], socket: zmq.Socket[bytes]) -> bool:
 
 
 def _queued(incoming: zmq.Socket[bytes]) -> Iterator[bytes]:
-    """The messages of the slot that are queued now, and those that come meanwhile."""
+    """Yield the slot's queued messages, and those that arrive in the meantime."""
     while True:
         try:
             message = incoming.recv(zmq.NOBLOCK)
         except zmq.Again:
             return
-        # An empty one only wakes the thread.
+        # An empty message only wakes the thread.
         if message:
             yield message

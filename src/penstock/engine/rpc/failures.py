@@ -1,4 +1,4 @@
-"""A failure as a worker sends it to the driver: the names of its classes, and its text."""
+"""Describe a failure for the way from a worker to the driver: the names of its classes, and its text."""
 
 from __future__ import annotations
 
@@ -9,30 +9,31 @@ from collections.abc import Iterable
 
 from penstock.common import errors
 from penstock.common.errors import JobError, PenstockError, UserFunctionError
-from penstock.common.text.secrets import told
+from penstock.common.text.secrets import redacted
 from penstock.common.text.unicode_text import writable
 
 Failure = tuple[str, str, frozenset[str]]
-"""(name of the error's class, its text, `class_names` of what a user's function raised)."""
+"""(name of the error's class, its text, `class_names` of the error that a user's function raised)."""
 
 
 _FRAME = re.compile(r' *File "(?P<file>.+)", line (?P<line>\d+), in ')
 
 
 def describe(error: BaseException) -> Failure:
-    """An error in words, which can be written; one that isn't penstock's own is a JobError, with its traceback.
+    """Describe an error in text that can be written; an error that is not penstock's becomes a JobError with traceback.
 
-    Its class is the nearest that every process has: that of a connector is not in one without the connector.
+    The class is the nearest one in `penstock.common.errors`, which every process has: a connector's own class is
+    missing where the connector is not installed.
     """
     if isinstance(error, PenstockError):
         raised = error.raised if isinstance(error, UserFunctionError) else frozenset[str]()
         known = next(kind.__name__ for kind in type(error).__mro__ if vars(errors).get(kind.__name__) is kind)
         return known, writable(str(error)), raised
-    return "JobError", writable(told("".join(traceback.format_exception(error)).rstrip())), frozenset()
+    return "JobError", writable(redacted("".join(traceback.format_exception(error)).rstrip())), frozenset()
 
 
 def revive(kind: str, message: str, raised: Iterable[str] = ()) -> PenstockError:
-    """The error that `describe` described."""
+    """Return the error that `describe` described."""
     message = _with_lines(message)
     known = getattr(errors, kind, None)
     if not isinstance(known, type) or not issubclass(known, PenstockError):
@@ -41,7 +42,7 @@ def revive(kind: str, message: str, raised: Iterable[str] = ()) -> PenstockError
 
 
 def _with_lines(text: str) -> str:
-    """Frames of a traceback with the lines of code that only this process has: the cells of a notebook are no files."""
+    """Add the lines of code that only this process has to a traceback: a notebook's cells are not in files."""
     lines = text.split("\n")
     shown = []
     for line, next_line in zip(lines, [*lines[1:], ""], strict=True):

@@ -1,4 +1,4 @@
-"""Keys of a job's control plane, made when it is submitted, known only to its driver and tasks, dropped at its end."""
+"""Hold the keys of a job's control plane: made when it is submitted, known only to its driver and tasks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import zmq
 
 
 class ControlKeys(msgspec.Struct, frozen=True):
-    """Two CURVE key pairs. The server accepts the one client key and no other."""
+    """Two CURVE key pairs. The server accepts only this client key."""
 
     server_public: bytes
     server_secret: bytes
@@ -16,7 +16,7 @@ class ControlKeys(msgspec.Struct, frozen=True):
 
 
 class ControlAddress(msgspec.Struct, frozen=True):
-    """What a slot needs to reach its job master. It is sent to the executors inside the stage's function."""
+    """A slot's access to its JobMaster. It travels to the executors inside the stage's function."""
 
     endpoint: str
     server_public: bytes
@@ -25,5 +25,5 @@ class ControlAddress(msgspec.Struct, frozen=True):
 
 
 def make_keys() -> ControlKeys:
-    """A new pair for each side."""
+    """Make a new pair for each side."""
     return ControlKeys(*zmq.curve_keypair(), *zmq.curve_keypair())

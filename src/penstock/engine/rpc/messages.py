@@ -1,7 +1,7 @@
-"""The messages between a job master and its slots: the runtime's own events and effects, with the attempt around them.
+"""Define the messages between a JobMaster and its slots: the runtime's events and effects, inside an attempt.
 
-Everything is typed; arbitrary values (splits, results, committables) travel pickled inside `Opaque`. Both ends hold
-keys that were made for this job alone, so a pickle here comes from the job itself.
+All messages are typed; arbitrary values (splits, results, committables) travel pickled inside `Opaque`. Both ends hold
+keys made for this job alone, so such a pickle comes from the job itself.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class OperatorReport(msgspec.Struct, frozen=True, array_like=True):
     watermark: int
     user: dict[str, int | float]
     extremes: dict[str, Literal["min", "max"]] = {}
-    """Metrics of `user` that are the lowest or the highest value. All others are sums."""
+    """Metrics of `user` that are minima or maxima. All others are sums."""
     output_watermark: int = MIN_TIMESTAMP
 
 
@@ -51,21 +51,21 @@ class TaskReport(msgspec.Struct, frozen=True, array_like=True):
     restored_files: int = 0
     files_to_restore: int = 0
     initializing: bool = False
-    """Whether its state is being restored, or its functions are being opened."""
+    """Whether it still restores its state or opens its functions."""
     start_delay_ms: int = 0
-    """From the trigger of the latest checkpoint until the task's part in it began."""
+    """Time from the trigger of the latest checkpoint until the task began its part."""
     alignment_ns: int = 0
-    """How long its barriers waited for each other, or have until now."""
+    """How long its barriers waited for each other, or have waited so far."""
     mails: int = 0
-    """Messages of the job master that its slot has handled."""
+    """Messages of the JobMaster that its slot has handled."""
     mails_waiting: int = 0
     mail_latency_mean_ms: float = 0
-    """How long the latest of these have waited."""
+    """How long the latest of these messages waited."""
     mail_latency_max_ms: float = 0
 
 
 class Register(msgspec.Struct, frozen=True, tag=True):
-    """The slot's tasks are open and wait for input. `address`: where other slots reach it; empty: none has to."""
+    """The slot's tasks are open and wait for input. `address`: for messages of other slots; empty if it gets none."""
 
     address: str = ""
 
@@ -73,8 +73,8 @@ class Register(msgspec.Struct, frozen=True, tag=True):
 class Heartbeat(msgspec.Struct, frozen=True, tag=True):
     """The slot is alive.
 
-    `sent`: how many messages it had sent before, heartbeats of its control thread not counted. None: it is one of them.
-    `log`: what it has logged since the one before, if the driver does not see its folder.
+    `sent`: how many messages it had sent before, heartbeats of its control thread not counted; None if this heartbeat
+    is counted itself. `log`: lines logged since the previous heartbeat, if the driver does not see the slot's folder.
     """
 
     reports: list[TaskReport]
@@ -83,9 +83,10 @@ class Heartbeat(msgspec.Struct, frozen=True, tag=True):
 
 
 class SlotFailed(msgspec.Struct, frozen=True, tag=True):
-    """A task of the slot failed, as `penstock.engine.rpc.failures.describe` says it.
+    """A task of the slot failed, as `penstock.engine.rpc.failures.describe` describes it.
 
-    `kind`: the error's class in penstock.common.errors; `raised`: the classes of what a user's function raised.
+    `kind`: the error's class in penstock.common.errors; `raised`: the classes of the error that a user's function
+    raised.
     """
 
     kind: str
@@ -94,7 +95,7 @@ class SlotFailed(msgspec.Struct, frozen=True, tag=True):
 
 
 SlotReport = Register | Heartbeat | SlotFailed | ControlEffect
-"""What a slot, or one of its tasks, reports."""
+"""A report of a slot or of one of its tasks."""
 
 
 class FromSlot(msgspec.Struct, frozen=True, tag=True):
@@ -107,7 +108,7 @@ class FromSlot(msgspec.Struct, frozen=True, tag=True):
 
 
 class ToTask(msgspec.Struct, frozen=True, tag=True):
-    """An event for the task of `vertex` in the slot that receives this. Close and Cancel end all tasks of the slot."""
+    """An event for the task of `vertex` in the receiving slot. Close and Cancel end all tasks of the slot."""
 
     attempt: int
     vertex: int
@@ -115,10 +116,11 @@ class ToTask(msgspec.Struct, frozen=True, tag=True):
 
 
 class Command(msgspec.Struct, frozen=True, tag=True):
-    """A request of another process of the user. `directory`: the target of a savepoint.
+    """A request of another process of the user.
 
-    `parallelism`: of the whole job, and `operators`: of some, by name or uid, when it is scaled. `program`: a
-    NewProgram whose functions take the places of the job's; `allow_non_restored`: they may leave state over.
+    `directory`: the target of a savepoint. `parallelism`: the whole job's parallelism for `scale`, and `operators`: the
+    parallelism of single operators, by name or uid. `program`: a NewProgram whose functions replace the job's;
+    `allow_non_restored`: it need not have all operators with state.
     """
 
     verb: Literal["status", "figures", "checkpoints", "savepoint", "stop", "cancel", "scale", "update"]
@@ -131,17 +133,19 @@ class Command(msgspec.Struct, frozen=True, tag=True):
 
 
 class Answer(msgspec.Struct, frozen=True, tag=True):
-    """To the sender of a Command: the result, or why it failed."""
+    """The answer to a Command: the result, or why it failed."""
 
     done: bool
     text: str
+    error: str = ""
+    """The class of the error, one of penstock.common.errors. "": a JobError."""
 
 
 class ReadCommand(msgspec.Struct, frozen=True, tag=True):
-    """A live query of keyed state, by another process of the user. `number`: by which its answer is known.
+    """A live query of keyed state by another process of the user.
 
-    By the queryable `name` of a state, or by the uid of its `operator` and its own name. `keys`: Python literals; None:
-    the first `limit` entries that are found.
+    `number`: identifies the answer. Either `name` is the queryable name of the state, or `operator` is the uid of its
+    operator and `state` its own name. `keys`: Python literals; None selects the first `limit` entries that are found.
     """
 
     number: int
@@ -153,9 +157,10 @@ class ReadCommand(msgspec.Struct, frozen=True, tag=True):
 
 
 class ReadAnswer(msgspec.Struct, frozen=True, tag=True):
-    """To the sender of a ReadCommand. `error`: the class of what is raised, with its text; "": there is an answer.
+    """The answer to a ReadCommand.
 
-    `entries`: lists of rows, which have these columns: for each key one, in their order; without keys some of any.
+    `error`: the name of the error's class, with its `text`; empty if the query succeeded. `entries`: lists of rows with
+    `columns`: one list for each key of the query, in order; without keys, the entries that were found.
     """
 
     number: int
@@ -164,7 +169,7 @@ class ReadAnswer(msgspec.Struct, frozen=True, tag=True):
     operator: str = ""
     state: str = ""
     schema: str = ""
-    """Kind and type of the state, as the function declares them."""
+    """Kind and type of the state, as its function declares them."""
     columns: list[str] = []
     entries: list[Opaque] = []
     is_complete: bool = True
@@ -191,7 +196,7 @@ decode_from_job_master = msgpack_decoder(FromJobMaster, dec_hook=_decode_opaque)
 
 
 def encode(message: ToJobMaster | FromJobMaster) -> bytes:
-    """A message as it travels. Lone surrogates in its texts are escaped: a reason that quotes one must arrive."""
+    """Encode a message. Escape lone surrogates in its texts, so that an error that quotes one can be sent."""
     try:
         return _encoder.encode(message)
     except UnicodeEncodeError:

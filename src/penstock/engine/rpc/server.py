@@ -1,4 +1,4 @@
-"""The job master's end of the control plane: one socket for all slots of a job, served by a thread."""
+"""Serve the JobMaster's end of the control plane: one socket for all slots of a job, owned by a thread."""
 
 from __future__ import annotations
 
@@ -15,11 +15,9 @@ from penstock.common.job_threads import start_thread
 from penstock.engine.rpc.keys import ControlAddress, make_keys
 from penstock.engine.rpc.messages import FromJobMaster, ToJobMaster, decode_to_job_master, encode
 
-# Who may connect to a socket of a job: those that hold its keys.
-
 
 class OnlyClient:
-    """Admits only clients with the job's own key, as ZeroMQ asks for it."""
+    """Admit only clients with the job's own key. ZeroMQ calls `callback`."""
 
     def __init__(self, client_public: bytes) -> None:
         self._client_public = client_public
@@ -34,9 +32,9 @@ _LAST_ANSWERS_MS = 200
 
 
 class ControlServer:
-    """Receives messages of slots and sends to them. `on_message` and `on_tick` are called by the server's thread.
+    """Receive messages of slots and send to them. The server's thread calls `on_message` and `on_tick`.
 
-    `send` may be called from that thread only; other threads submit calls by `call_soon`.
+    Only that thread may call `send`; other threads submit calls with `call_soon`.
     """
 
     def __init__(self, host: str) -> None:
@@ -55,14 +53,17 @@ class ControlServer:
         self._socket.sndhwm = 0
         port = self._socket.bind_to_random_port(f"tcp://{host}")
         self.address = ControlAddress(
-            f"tcp://{host}:{port}", keys.server_public, keys.client_public, keys.client_secret
+            endpoint=f"tcp://{host}:{port}",
+            server_public=keys.server_public,
+            client_public=keys.client_public,
+            client_secret=keys.client_secret,
         )
         self._inbox = self._context.socket(zmq.PULL)
         self._inbox.bind("inproc://calls")
         self._lock = threading.Lock()
         self._calls: list[Callable[[], None]] = []
         self._wake_up = self._context.socket(zmq.PUSH)
-        """Of all threads, used under the lock: a context has only about a thousand sockets."""
+        """Shared by all threads under the lock: a context has only about a thousand sockets."""
         self._wake_up.linger = 0
         self._wake_up.connect("inproc://calls")
         self._thread: threading.Thread | None = None
@@ -74,9 +75,9 @@ class ControlServer:
         on_tick: Callable[[], None],
         on_failure: Callable[[BaseException], object] = lambda error: None,
     ) -> None:
-        """Start to serve. `on_message` is given the slot's identity, to be used with `send`.
+        """Start serving. `on_message` gets the slot's identity, which `send` expects.
 
-        `on_failure` is called, by the server's thread, if that ends by an error. It makes no more calls then.
+        If an error ends the server's thread, the thread calls `on_failure` last.
         """
         self._on_message = on_message
         self._on_tick = on_tick
@@ -87,26 +88,26 @@ class ControlServer:
         self._socket.send_multipart([identity, encode(message)])
 
     def call(self, call: Callable[[], None]) -> None:
-        """Make a call on the server's thread: immediately if this is it, else soon."""
+        """Make a call on the server's thread: immediately if this is that thread, otherwise soon."""
         if threading.current_thread() is self._thread:
             call()
         else:
             self.call_soon(call)
 
     def call_soon(self, call: Callable[[], None]) -> bool:
-        """Let the server's thread make a call. False if the server has stopped: the call is not made."""
+        """Let the server's thread make a call. Return False, and make no call, if the server has stopped."""
         with self._lock:
             if self._stopping:
                 return False
-            # One wake-up for all calls that wait. The server's thread receives it before it takes the calls, so a call
-            # that finds none before it has a wake-up of its own, and one that finds some is taken with them.
+            # One wake-up for all waiting calls is enough: the server's thread receives it before it takes the list, so
+            # a call that joins others is taken with them, and the first call of a new list sends a new wake-up.
             if not self._calls:
                 self._wake_up.send(b"", zmq.NOBLOCK)
             self._calls.append(call)
             return True
 
     def stop(self) -> None:
-        """Stop serving and close the port. May be called from the server's own thread."""
+        """Stop serving and close the port. The server's own thread may call this."""
         with self._lock:
             self._stopping = True
         if self._thread is None:
@@ -124,15 +125,15 @@ class ControlServer:
                 ready = dict(poller.poll(_TICK_MS))
                 if self._inbox in ready:
                     self._inbox.recv()
-                    # Those that wait now: what they queue themselves comes after the messages.
+                    # Only the calls that wait now: calls that they submit run after the messages.
                     with self._lock:
                         calls, self._calls = self._calls, []
                     for call in calls:
                         _guarded(call)
                 if self._socket in ready:
                     _guarded(self._receive)
-                # Whoever handles a message looks at the clock, too: between messages that come one by one, a thousand a
-                # second, ticks would cost as much as these.
+                # Limit ticks while messages arrive one by one, a thousand a second: they would cost as much as the
+                # messages, whose handlers look at the clock anyway.
                 now_s = time.monotonic()
                 if not ready or now_s - ticked_s >= _TICK_MS / 1000:
                     ticked_s = now_s
@@ -141,7 +142,7 @@ class ControlServer:
             self._close()
 
     def _receive(self) -> None:
-        # Bounded, so that a flood of messages can't starve ticks.
+        # Limited, so that a flood of messages cannot starve ticks.
         for _ in range(1000):
             try:
                 identity, data = self._socket.recv_multipart(zmq.NOBLOCK)
@@ -153,7 +154,7 @@ class ControlServer:
 
     def _close(self) -> None:
         with self._lock:
-            # From here on no other thread uses the socket, also if the server's thread has ended with an error.
+            # From here no other thread uses the socket, even if an error ended the server's thread.
             self._stopping = True
             self._wake_up.close()
         # The last answers may take this long to reach their callers.
@@ -164,7 +165,7 @@ class ControlServer:
 
 
 def _guarded(call: Callable[[], object]) -> None:
-    """No error may end the thread: the job would hang, and could not even be cancelled."""
+    """Log errors instead of letting them end the thread: the job would hang, and could not even be canceled."""
     try:
         call()
     except RAISED:

@@ -1,8 +1,8 @@
-"""The channel between slots: messages from any slot of a job to any other, beside the rows that go through Spark.
+"""Send messages between any two slots of a job, outside the rows that pass through Spark.
 
-Each end that is to be reached has a socket of its own, with a thread that always receives: a sender never waits for
-what the receiver does. Messages of one sender keep their order. Both sides hold the keys of the job's control plane; a
-slot that has others is refused.
+Each receiver has a socket with a thread that always receives, so a sender does not wait for the receiver's task.
+Messages of one sender keep their order. Both sides hold the keys of the job's control plane; a slot with other keys is
+refused.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from penstock.engine.rpc.server import OnlyClient
 
 _IN_FLIGHT_MAX = 64
 """Messages in a sender's queue, and in a receiver's: a sender waits while both are full."""
-_LOOK_MS = 100
-_STOP_MS = 50
+_GIVE_UP_POLL_MS = 100
+_CLOSE_POLL_MS = 50
 
 
 class SlotInbox:
-    """The end of a slot that others send to. `on_message` is called by its thread, which must not wait for the slot.
+    """Receive messages of other slots. The thread that calls `on_message` must not wait for the slot.
 
-    `on_failure` gets the error by which the thread has ended, after which nothing is received.
+    `on_failure` gets the error that ended the thread; nothing is received after it.
     """
 
     def __init__(
@@ -49,19 +49,19 @@ class SlotInbox:
         host = _own_host(keys.endpoint)
         port = self._socket.bind_to_random_port(f"tcp://{host}")
         self.address = f"tcp://{host}:{port}"
-        """Where others send to."""
+        """The address that other slots send to."""
         self._closing = threading.Event()
         self._thread = start_thread("penstock-slot-channel", self._serve, on_failure)
 
     def close(self) -> None:
-        """Receive nothing more."""
+        """Stop receiving."""
         self._closing.set()
         self._thread.join(timeout=5)
 
     def _serve(self) -> None:
         try:
             while not self._closing.is_set():
-                if self._socket.poll(_STOP_MS):
+                if self._socket.poll(_CLOSE_POLL_MS):
                     self._on_message(self._socket.recv())
         finally:
             self._socket.close()
@@ -70,7 +70,7 @@ class SlotInbox:
 
 
 class SlotOutlets:
-    """Sends to other slots. Belongs to one thread. A connection is made with the first message to an address."""
+    """Send to other slots, from one thread. The first message to an address connects to it."""
 
     def __init__(self, keys: ControlAddress) -> None:
         self._keys = keys
@@ -78,23 +78,23 @@ class SlotOutlets:
         self._sockets: dict[str, zmq.Socket[bytes]] = {}
 
     def send(self, address: str, message: bytes, give_up: Callable[[], bool]) -> bool:
-        """Send, and wait while the receiver has no room, unless `give_up` is true. False: it was not sent."""
+        """Send, and wait while the receiver has no room, until `give_up` returns true. Return whether it was sent."""
         outlet = self._outlet(address)
         while True:
             with contextlib.suppress(zmq.Again):
                 outlet.send(message, zmq.NOBLOCK)
                 return True
-            while not outlet.poll(_LOOK_MS, zmq.POLLOUT):
+            while not outlet.poll(_GIVE_UP_POLL_MS, zmq.POLLOUT):
                 if give_up():
                     return False
 
     def offer(self, address: str, message: bytes) -> None:
-        """Send, unless the receiver has no room now: then the message is dropped."""
+        """Send if the receiver has room now, otherwise drop the message."""
         with contextlib.suppress(zmq.Again):
             self._outlet(address).send(message, zmq.NOBLOCK)
 
     def close(self) -> None:
-        """Drop what was not sent: it is not needed any more."""
+        """Close the connections and drop unsent messages, which are no longer needed."""
         for outlet in self._sockets.values():
             outlet.close(linger=0)
         self._context.term()
@@ -116,12 +116,12 @@ class SlotOutlets:
 
 
 def _own_host(endpoint: str) -> str:
-    """The address of this machine from which it reaches the job master: other machines of the job reach it there."""
+    """Return the address with which this machine reaches the JobMaster: other machines of the job can reach it."""
     parts = urlsplit(endpoint)
     assert parts.hostname is not None and parts.port is not None, endpoint
     family, kind, _, _, address = socket.getaddrinfo(parts.hostname, parts.port, type=socket.SOCK_DGRAM)[0]
     with socket.socket(family, kind) as probe:
-        # Sends nothing: it only chooses the way.
+        # Connecting a datagram socket sends nothing; it only selects the route.
         probe.connect(address)
         host = str(probe.getsockname()[0])
     return f"[{host}]" if ":" in host else host

@@ -1,7 +1,7 @@
-"""A connection to the control port of a job, by which other processes of the user ask its tasks for keyed state.
+"""Query keyed state of a running job's tasks from another process of the user, over the job's control port.
 
-Many queries may be under way; each answer has the number of its query. A request over HTTP would cost both ends several
-times the CPU.
+Many queries may be in flight; each answer has the number of its query. HTTP requests would cost both ends several times
+the CPU.
 """
 
 from __future__ import annotations
@@ -20,38 +20,38 @@ from penstock.engine.rpc.client import dealer
 from penstock.engine.rpc.keys import ControlAddress
 from penstock.engine.rpc.messages import ReadAnswer, ReadCommand, decode_from_job_master, encode
 
-_LOOK_MS = 500
+_POLL_MS = 500
 
 
 class StateConnection:
-    """Any thread may ask. `is_there`: whether the job still runs; without it no answer comes."""
+    """Send queries of any thread. `is_running`: whether the job still runs; pending queries fail when it does not."""
 
-    def __init__(self, address: ControlAddress, is_there: Callable[[], bool]) -> None:
+    def __init__(self, address: ControlAddress, is_running: Callable[[], bool]) -> None:
         self._address = address
-        self._is_there = is_there
+        self._is_running = is_running
         self._numbers = itertools.count()
-        self._asked: dict[int, Future[ReadAnswer]] = {}
+        self._pending: dict[int, Future[ReadAnswer]] = {}
         self._unsent: deque[bytes] = deque()
         self._lock = threading.Lock()
         self._closed = False
         self._thread: threading.Thread | None = None
-        """None: nothing has been asked yet."""
+        """Started by the first query."""
 
     def _open(self) -> None:
         self._context = zmq.Context()
         self._inbox = self._context.socket(zmq.PULL)
-        self._inbox.bind("inproc://asked")
+        self._inbox.bind("inproc://queries")
         self._wake_up = self._context.socket(zmq.PUSH)
-        """Of all threads, used under the lock."""
+        """Shared by all threads under the lock."""
         self._wake_up.linger = 0
-        self._wake_up.connect("inproc://asked")
+        self._wake_up.connect("inproc://queries")
         self._thread = threading.Thread(target=self._serve, name="penstock-state", daemon=True)
         self._thread.start()
 
-    def ask(self, command: ReadCommand) -> Future[ReadAnswer]:
-        """Send a query, whose number does not count. The future is given its answer, or a JobError: there is none.
+    def query(self, command: ReadCommand) -> Future[ReadAnswer]:
+        """Send a query, under a number of this connection. The future gets its answer, or a JobError.
 
-        Raises OverflowError or TypeError for what can't be sent, so that it ends nobody else's query.
+        Raises OverflowError or TypeError if the query cannot be sent: other queries are not affected.
         """
         answer: Future[ReadAnswer] = Future()
         with self._lock:
@@ -62,15 +62,15 @@ class StateConnection:
                 self._open()
             number = next(self._numbers)
             message = encode(msgspec.structs.replace(command, number=number))
-            self._asked[number] = answer
-            # One wake-up for all that wait: the thread receives it before it takes them.
+            self._pending[number] = answer
+            # One wake-up for all waiting queries is enough: the thread receives it before it takes them.
             if not self._unsent:
                 self._wake_up.send(b"", zmq.NOBLOCK)
             self._unsent.append(message)
         return answer
 
     def close(self) -> None:
-        """What is not answered yet never will be."""
+        """Close the connection. Pending queries fail."""
         with self._lock:
             if self._closed:
                 return
@@ -87,13 +87,13 @@ class StateConnection:
         poller.register(self._inbox, zmq.POLLIN)
         try:
             while not self._closed:
-                ready = dict(poller.poll(_LOOK_MS))
+                ready = dict(poller.poll(_POLL_MS))
                 if self._inbox in ready:
                     self._inbox.recv()
                     self._send(socket)
                 if socket in ready:
                     self._receive(socket)
-                elif not ready and self._asked and not self._is_there():
+                elif not ready and self._pending and not self._is_running():
                     break
         finally:
             self._end()
@@ -116,15 +116,15 @@ class StateConnection:
                 return
             assert isinstance(answer, ReadAnswer)
             with self._lock:
-                future = self._asked.pop(answer.number, None)
+                future = self._pending.pop(answer.number, None)
             if future is not None and future.set_running_or_notify_cancel():
                 future.set_result(answer)
 
     def _end(self) -> None:
         with self._lock:
             self._closed = True
-            asked, self._asked = self._asked, {}
+            pending, self._pending = self._pending, {}
             self._wake_up.close()
-        for future in asked.values():
+        for future in pending.values():
             if future.set_running_or_notify_cancel():
                 future.set_exception(JobError("the job has ended without an answer"))

@@ -1,4 +1,4 @@
-"""How a checkpoint is to be taken: travels with the request, the trigger, in band with the barrier, to the storage.
+"""Options of a checkpoint: they travel with the request, the trigger and the barrier, and reach the storage.
 
 Source: Flink's CheckpointOptions and SavepointType.
 """
@@ -15,7 +15,7 @@ from penstock.common.stored import stored_as
 
 @stored_as("checkpoint-options")
 class CheckpointOptions(msgspec.Struct, frozen=True, gc=False):
-    """The default is a periodic checkpoint: incremental where the backend can, and the job goes on."""
+    """The default is a periodic checkpoint: incremental if the state backend supports it, and the job continues."""
 
     full: bool = False
     """Write all state, not only what has changed."""
@@ -26,32 +26,27 @@ class CheckpointOptions(msgspec.Struct, frozen=True, gc=False):
     drain: bool = False
     """Sources end before a stop, so that all windows and timers fire."""
     update: int = 0
-    """The update that is made at this barrier: records behind it meet the new functions. 0: none."""
+    """The update that tasks apply at this barrier: new functions process the records behind it. 0: no update."""
 
     @property
     def is_aligned(self) -> bool:
-        """Whether its barriers are aligned, whatever is configured: what was before one is never behind it."""
+        """Whether barriers are aligned even if unaligned checkpoints are configured."""
         return bool(self.savepoint) or bool(self.update)
 
     def __post_init__(self) -> None:
         assert self.stop or not self.drain, "a drain ends with a stop"
 
 
-# Why a task can't take part in a checkpoint.
-
-
 class DeclineReason(enum.Enum):
-    """Why a task declines. `engine/checkpoint/failure.py` knows of each whether it counts as a failure."""
+    """Why a task declines a checkpoint. `engine/checkpoint/failure.py` says which reasons count as failures."""
 
     STATE = "state"
     """Its state could not be written."""
     ALIGNMENT_LIMIT = "alignment limit"
-    """It would have to set aside more than it may while it waits for barriers."""
+    """While the task waited for barriers, it would have had to set aside more than its limit."""
     NEWER = "newer"
     """A barrier of a newer checkpoint came first."""
 
 
-# What the sinks of a task have prepared for a checkpoint.
-
 Commits = list[tuple[int, list[Any]]]
-"""By sink: what is to be committed when the checkpoint is complete. It travels to the coordinator, pickled."""
+"""Committables by sink id, to commit when the checkpoint is complete. They travel to the coordinator, pickled."""

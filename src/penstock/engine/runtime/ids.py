@@ -1,6 +1,6 @@
-"""Names of slots, subtasks and channels. Each is a pair of ints; types of their own keep them apart.
+"""Names of slots, subtasks, channels and attempts. Each is a pair of ints; types of their own keep them apart.
 
-They are made once per slot, subtask or buffer, never per record. Each equals the plain tuple of its parts.
+They are created once per slot, subtask, buffer or attempt, never per record. Each equals the plain tuple of its parts.
 """
 
 from __future__ import annotations
@@ -23,7 +23,14 @@ class SubtaskId(NamedTuple):
 
 
 class ChannelId(NamedTuple):
-    """What subtask `sender` writes to edge `edge` for one receiver; unique among the channels of that receiver."""
+    """The channel from subtask `sender` over edge `edge`; unique among the channels of one receiver."""
 
     edge: int
     sender: int
+
+
+class AttemptId(NamedTuple):
+    """Attempt `number`, counted from 0, of the pipelined region `region`."""
+
+    region: int
+    number: int

@@ -1,9 +1,8 @@
-"""Keyed state of one completed checkpoint, asked for by key.
+"""Read keyed state of one completed checkpoint by key.
 
-A key is looked for in its key group: of each file of its subtask one section is read. So the sections are the index,
-and what an answer costs grows with the entries of a key group, not with those of the state. Groups that were read are
-kept, the latest up to a limit of bytes. Files of RocksDB can't be read in parts: the first question copies and opens
-them.
+A lookup reads the key group of the key: one section of each file of its subtask. So the sections are the index, and the
+cost of a lookup grows with the entries of a key group, not with the size of the state. The latest key groups are
+cached, up to a limit in bytes. RocksDB files cannot be read in parts: the first lookup copies and opens them.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ from penstock.engine.snapshots.keyed_table import TIMERS, KeyedTable, tables_of
 from penstock.engine.snapshots.snapshot_files import SnapshotOnDisk
 from penstock.engine.state.container_keys import as_key
 from penstock.engine.state.key_groups import key_group_of
-from penstock.engine.state.queryable_names import no_queryable_name
+from penstock.engine.state.queryable_names import unknown_queryable_name
 from penstock.engine.state.schema import untimed
 
-KEPT_BYTES = 32 << 20
-"""Of sections of key groups, as stored: values take some times as much in memory."""
+CACHE_BYTES = 32 << 20
+"""The most bytes of cached key groups, in their stored size; values take several times as much in memory."""
 
 
 class StateName(NamedTuple):
@@ -36,14 +35,14 @@ class StateName(NamedTuple):
 
 
 class StateInfo(NamedTuple):
-    """What is known of a keyed state without reading it."""
+    """Properties of a keyed state that are known without reading it."""
 
     uid: str
     operator: str
-    """Its name."""
+    """The name of the operator."""
     state: str
     type: str
-    """Kind and type, as the job declares them; "" if a savepoint was made by hand."""
+    """Kind and type as the job declares them; empty for a savepoint that a program wrote."""
     queryable_names: list[str]
 
 
@@ -53,37 +52,43 @@ class _Group(NamedTuple):
 
 
 class CommittedState:
-    """Of the checkpoint at `path`. Raises CheckpointError if there is none; may be used by several threads."""
+    """The keyed state of the checkpoint at `path`. Raises CheckpointError if there is no checkpoint. Thread-safe."""
 
-    def __init__(self, path: str, kept_bytes: int = KEPT_BYTES) -> None:
-        # All: keys are of any subtask, and each would be copied and opened again.
-        self._snapshot = SnapshotOnDisk(path, stores_kept=sys.maxsize)
-        self._kept_bytes = kept_bytes
+    def __init__(self, path: str, cache_bytes: int = CACHE_BYTES) -> None:
+        # All databases stay open: lookups alternate between subtasks, and each would be copied and opened again.
+        self._snapshot = SnapshotOnDisk(path, open_stores=sys.maxsize)
+        self._cache_bytes = cache_bytes
         self._groups: OrderedDict[tuple[StateName, int], _Group] = OrderedDict()
         self._tables: dict[StateName, KeyedTable] = {}
         self._lock = threading.Lock()
 
     @property
     def checkpoint_id(self) -> int:
-        """Its number."""
+        """The number of the checkpoint."""
         return self._snapshot.manifest.checkpoint_id
 
     @property
     def completed_ms(self) -> int:
-        """When it was completed, in milliseconds since the epoch."""
+        """When the checkpoint completed, in milliseconds since 1970."""
         return self._snapshot.manifest.completed_ms
 
     def states(self) -> list[StateInfo]:
-        """All keyed states that functions have named."""
+        """Return all keyed states that functions have named."""
         return [
-            StateInfo(part.state_id, part.name, state, schema, sorted(_names_of(part, state)))
+            StateInfo(
+                uid=part.state_id,
+                operator=part.name,
+                state=state,
+                type=schema,
+                queryable_names=sorted(_names_of(part, state)),
+            )
             for part in self._snapshot.manifest.operators
             for state, schema in tables_of(part).items()
             if not state.startswith("(")
         ]
 
     def named(self, queryable_name: str) -> StateName:
-        """The state that is queryable by a name. Raises StateNotFoundError if there is none, or more than one."""
+        """Return the state with a queryable name. Raises StateNotFoundError unless exactly one state has it."""
         found = {
             StateName(part.state_id, subtask.state.queryable[queryable_name])
             for part in self._snapshot.manifest.operators
@@ -96,10 +101,10 @@ class CommittedState:
             uids = ", ".join(sorted(name.uid for name in found))
             raise StateNotFoundError(f"several operators have a state that is queryable as '{queryable_name}': {uids}")
         states = [(info.uid, info.state, info.queryable_names) for info in self.states()]
-        raise no_queryable_name(queryable_name, states)
+        raise unknown_queryable_name(queryable_name, states)
 
     def table(self, name: StateName) -> KeyedTable:
-        """The table of a state. Raises StateNotFoundError if there is none."""
+        """Return the table of a state. Raises StateNotFoundError if it does not exist."""
         table = self._tables.get(name)
         if table is None:
             part = self._snapshot.part(name.uid)
@@ -107,16 +112,17 @@ class CommittedState:
         return table
 
     def of_key(self, name: StateName, key: Any) -> list[tuple[Any, ...]]:
-        """The entries of a key: none, one, or one for each window. Each has the columns of its table.
+        """Return the entries of a key, with the columns of the table: one, or one for each window, or an empty list.
 
-        Raises StateNotFoundError, KeyTypeError if it can be no key, CheckpointError if files can't be read.
+        Raises StateNotFoundError, KeyTypeError for a type that keys cannot have, CheckpointError if files cannot be
+        read.
         """
-        kept = as_key(key)
-        group = key_group_of(kept, self._snapshot.part(name.uid).max_parallelism)
-        return self._group(name, group).get(kept, [])
+        stored_key = as_key(key)
+        group = key_group_of(stored_key, self._snapshot.part(name.uid).max_parallelism)
+        return self._group(name, group).get(stored_key, [])
 
     def scan(self, name: StateName, limit: int) -> list[tuple[Any, ...]]:
-        """The first entries, by key group. Raises what `of_key` raises."""
+        """Return the first entries, by key group. Raises the errors of `of_key`."""
         groups = range(self._snapshot.part(name.uid).max_parallelism)
         return list(islice(self._rows(name, groups), limit))
 
@@ -126,12 +132,12 @@ class CommittedState:
                 yield from rows
 
     def _group(self, name: StateName, group: int) -> dict[Any, list[tuple[Any, ...]]]:
-        # One at a time: two readers of a group would read it twice, and a store's files can be opened once.
+        # One thread at a time: two would read a group twice, and a store's files can be opened only once.
         with self._lock:
             known = self._groups.get((name, group))
             if known is None:
                 known = self._groups[name, group] = self._read(name, group)
-                while len(self._groups) > 1 and sum(one.bytes for one in self._groups.values()) > self._kept_bytes:
+                while len(self._groups) > 1 and sum(one.bytes for one in self._groups.values()) > self._cache_bytes:
                     self._groups.popitem(last=False)
             self._groups.move_to_end((name, group))
             return known.rows

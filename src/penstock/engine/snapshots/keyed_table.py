@@ -34,8 +34,7 @@ from penstock.engine.state.handles import KeyedFile
 from penstock.engine.state.key_groups import key_group_of, key_group_range
 from penstock.engine.state.layers import LayeredTable
 from penstock.engine.state.snapshot.files import read_keyed
-from penstock.engine.state.snapshot.footer import sections_of
-from penstock.engine.state.snapshot.storage import ReadPart
+from penstock.engine.state.snapshot.storage import ReadPart, sections_of
 from penstock.engine.state.tables import PIECE_ENTRIES, Entries, EntryKeys
 
 TIMERS = {EVENT_TIMERS_TABLE: "event time", PROCESSING_TIMERS_TABLE: "processing time"}
@@ -44,7 +43,7 @@ _WINDOWED = {
     *(CONTENTS_TABLE, EVICTED_TABLE, LEFT_TABLE, RIGHT_TABLE),
 }
 SPAN_BYTES = 32 << 20
-"""How much of a table is in memory at once."""
+"""The most bytes of a table that are in memory at the same time."""
 _ROW_BYTES = 200
 """Assumed size in memory of a row of a Parquet file, in bytes."""
 
@@ -78,7 +77,7 @@ def tables_of(part: OperatorPart) -> dict[str, str]:
 
 
 class KeyedTable:
-    """The table `name` of an operator. Raises StateNotFoundError if there is none."""
+    """The table `name` of an operator. Raises StateNotFoundError if it does not exist."""
 
     def __init__(
         self, files: SnapshotFiles, part: OperatorPart, name: str, allow_missing_classes: bool = False
@@ -126,26 +125,26 @@ class KeyedTable:
 
     def of_group(self, group: int) -> tuple[list[tuple[Any, ...]], int]:
         """Return the rows of one key group, and about how many bytes were read for them."""
-        one = range(group, group + 1)
+        only = range(group, group + 1)
         chain = next((chain for chain, groups in self.chains() if group in groups), [])
         if all(file.columns for file in chain):
-            rows = list(self.rows_of_chain(chain, one))
+            rows = list(self.rows_of_chain(chain, only))
             return rows, len(rows) * _ROW_BYTES
-        entries, size = self._merged(chain, one)
+        entries, size = self._merged(chain, only)
         return list(self._rows_of(list(entries), list(entries.values()))), size
 
     def pieces(self, chain: list[KeyedFile], groups: range) -> Iterator[tuple[EntryKeys, Entries]]:
         """Yield positions and values of some key groups of a chain, in parts that fit into memory."""
         if all(file.columns for file in chain):
-            read = read_keyed(self._files, chain, groups, {self.name}, self._files.store_reader)
+            read = self._read(chain, groups)
             while True:
                 with classes_found(self._allow_missing):
                     piece = next(read, None)
                 if piece is None:
                     return
                 yield piece[1], piece[2]
-        # A chain of increments has to be merged: a later file replaces or deletes entries of earlier ones. Merge a span
-        # of key groups at a time, which bounds memory.
+        # A chain of increments must be merged: a later file replaces or deletes entries of earlier ones. One span of
+        # key groups at a time, which bounds memory.
         for span in spans_of(self._files.read, chain, groups):
             entries, _ = self._merged(chain, span)
             entry_keys, values = list(entries), list(entries.values())
@@ -170,12 +169,13 @@ class KeyedTable:
         """Return the entries of a chain after applying all increments in order, and the number of bytes read."""
         table, size = LayeredTable(), 0
         with classes_found(self._allow_missing):
-            for _, entry_keys, values, piece_bytes in read_keyed(
-                self._files, chain, groups, {self.name}, self._files.store_reader
-            ):
+            for _, entry_keys, values, piece_bytes in self._read(chain, groups):
                 table.restore(entry_keys, values)
                 size += piece_bytes
         return dict(table.items()), size
+
+    def _read(self, chain: list[KeyedFile], groups: range) -> Iterator[tuple[str, EntryKeys, Entries, int]]:
+        return read_keyed(self._files, chain, groups, {self.name}, store_reader=self._files.store_reader)
 
     def _rows_of(self, entry_keys: EntryKeys, values: Entries) -> Iterator[tuple[Any, ...]]:
         if self.name in TIMERS:

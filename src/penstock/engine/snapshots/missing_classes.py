@@ -1,4 +1,4 @@
-"""Placeholders for values of classes that can't be imported: they show the class name and the fields."""
+"""Placeholders for values of classes that cannot be imported: they show the class name and the fields."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from penstock.common.errors import CheckpointError
-from penstock.engine.state.gained_fields import STAND_IN
+from penstock.engine.state.unpickling import MISSING_CLASS_SUBSTITUTE
 
 
 class MissingClass(type):
@@ -38,20 +38,20 @@ class MissingObject(metaclass=MissingClass):
         self.items: list[Any]
 
     def __setstate__(self, state: Any) -> None:
-        # The state is a dict of attributes, or a tuple of that and a dict of slots.
+        # The state is a dict of attributes, or a tuple of such a dict and a dict of slots.
         for part in state if isinstance(state, tuple) else (state,):
             if isinstance(part, dict):
-                # A pydantic model has its fields in a dict of their own.
+                # A pydantic model nests its fields in a dict.
                 self.fields.update(part["__dict__"] if "__pydantic_fields_set__" in part else part)
             elif part is not None:
                 self.arguments = (*self.arguments, part)
 
     def append(self, item: Any) -> None:
-        """Called by pickle if the class is a list."""
+        """Append an item; pickle calls it if the class is a list."""
         self.items.append(item)
 
     def extend(self, items: Any) -> None:
-        """Called by pickle if the class is a list."""
+        """Append items; pickle calls it if the class is a list."""
         self.items.extend(items)
 
     def __setitem__(self, key: Any, value: Any) -> None:
@@ -71,18 +71,18 @@ class MissingObject(metaclass=MissingClass):
 
 @contextmanager
 def classes_found(allow_missing: bool) -> Iterator[None]:
-    """Context manager for unpickling: missing classes become placeholders if allowed, else raise CheckpointError."""
-    token = STAND_IN.set(_stand_in if allow_missing else _refuse)
+    """Turn missing classes into placeholders while unpickling; raise CheckpointError if that is not allowed."""
+    token = MISSING_CLASS_SUBSTITUTE.set(_placeholder_class if allow_missing else _refuse)
     try:
         yield
     finally:
-        STAND_IN.reset(token)
+        MISSING_CLASS_SUBSTITUTE.reset(token)
 
 
 _known: dict[str, MissingClass] = {}
 
 
-def _stand_in(module: str, name: str) -> MissingClass:
+def _placeholder_class(module: str, name: str) -> MissingClass:
     full = f"{module}.{name}" if module else name
     if full not in _known:
         _known[full] = MissingClass(name.rpartition(".")[2], (MissingObject,), {"name": full})
@@ -90,14 +90,14 @@ def _stand_in(module: str, name: str) -> MissingClass:
 
 
 def missing_object(full: str, fields: dict[str, Any]) -> MissingObject:
-    """A placeholder of a class, by its qualified name, with these fields."""
-    made: MissingObject = _stand_in(*full.rpartition(".")[::2])()
+    """Return a placeholder for an object of a class, given its qualified name and fields."""
+    made: MissingObject = _placeholder_class(*full.rpartition(".")[::2])()
     made.fields = fields
     return made
 
 
 def _refuse(module: str, name: str) -> Any:
     raise CheckpointError(
-        f"the state contains values of {module}.{name}, which can't be imported here. Add its module to the path "
-        "(define a class of the job's own script here), or read with allow_missing_classes=True"
+        f"the state contains values of {module}.{name}, which can't be imported here. Add its module to the path, "
+        "define the class here if it is one of the job's script, or read with allow_missing_classes=True"
     )

@@ -21,7 +21,7 @@ KIND_NAMES = {
 
 
 class OperatorList:
-    """The operator state of a name, over all subtasks. Broadcast state is identical in all: that of one is used."""
+    """An operator state over all subtasks. Of broadcast state, which is identical in all, one copy is used."""
 
     def __init__(self, name: str, redistribution: Redistribution, parts: list[tuple[int, str, ListInFile]]) -> None:
         self.name = name
@@ -30,16 +30,16 @@ class OperatorList:
 
     @property
     def items_count(self) -> int:
-        """Number of items."""
+        """The number of items."""
         return sum(len(part.items) for _, _, part in self._parts)
 
     @property
     def bytes(self) -> int:
-        """Size in bytes."""
+        """The size in bytes."""
         return sum(part.bytes for _, _, part in self._parts)
 
     def items(self, files: StateFiles, allow_missing_classes: bool) -> Iterator[Any]:
-        """Yield all items; (key, value) of broadcast state."""
+        """Yield all items; for broadcast state pairs (key, value)."""
         for _, path, part in self._parts:
             with classes_found(allow_missing_classes):
                 items = read_items(files, path, part)
@@ -62,7 +62,7 @@ def lists_of(part: OperatorPart) -> dict[str, OperatorList]:
 
 
 def list_of(part: OperatorPart, name: str, required: Redistribution | None = None) -> OperatorList:
-    """Return an operator state. Raises StateNotFoundError if there is none of that name, or of that kind."""
+    """Return an operator state. Raises StateNotFoundError if there is none with this name and kind."""
     known = lists_of(part)
     found = known.get(name)
     if found is None or (required is not None and found.redistribution is not required):

@@ -1,4 +1,4 @@
-"""Formats values of state: as a line for people, as JSON for programs."""
+"""Format values of state: as a line for users, as JSON for programs. Decode those that tasks have sent."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ import dataclasses
 import datetime
 import decimal
 import enum
+import io
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from penstock.api.windows.window import TimeWindow
 from penstock.common.types import Row
 from penstock.engine.runtime.task.context import shortened
-from penstock.engine.snapshots.missing_classes import MissingObject, missing_object
+from penstock.engine.runtime.task.events import Opaque
+from penstock.engine.snapshots.missing_classes import MissingObject, classes_found, missing_object
+from penstock.engine.state.unpickling import StateUnpickler
 
 _DEPTH_MAX = 50
 
@@ -67,10 +70,10 @@ def fields_of(value: Any) -> dict[str, Any] | None:
     return None
 
 
-# Values as JSON from which they come back as they were, without pickles: a client unpickles nothing that it is sent.
+# Exact JSON, from which values can be restored without pickles, since a client must not unpickle received data.
 #
-# JSON's own types are themselves; a list is {"list": [...]}, and any other kind is an object with one field, its name.
-# Objects of users' classes come back as MissingObject, with the name of the class and the fields.
+# JSON's own types are unchanged. A list is {"list": [...]}, and each other kind is an object whose one field is its
+# name. Objects of users' classes are restored as MissingObject with the name of the class and the fields.
 
 _TEXTS: dict[str, tuple[type, Callable[[Any], str], Callable[[str], Any]]] = {
     "bytes": (bytes, lambda value: base64.b64encode(value).decode(), base64.b64decode),
@@ -82,22 +85,22 @@ _TEXTS: dict[str, tuple[type, Callable[[Any], str], Callable[[str], Any]]] = {
     "float": (float, repr, float),
     "int": (int, str, int),
 }
-_SEVERAL: dict[str, type] = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}
-_INT_MOST = 1 << 53
-"""Beyond it not every reader of JSON has all digits."""
+_COLLECTIONS: dict[str, type] = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}
+_INT_MAX = 1 << 53
+"""Larger integers lose digits in JSON readers that use doubles."""
 
 
 def exact_of(value: Any) -> Any:
-    """The JSON of a value."""
+    """Return the exact JSON of a value."""
     kind = type(value)
     if value is None or kind in (bool, str):
         return value
-    if (kind is int and abs(value) < _INT_MOST) or (kind is float and value - value == 0):
+    if (kind is int and abs(value) < _INT_MAX) or (kind is float and value - value == 0):
         return value
     for name, (type_, write, _) in _TEXTS.items():
         if kind is type_:
             return {name: write(value)}
-    for name, type_ in _SEVERAL.items():
+    for name, type_ in _COLLECTIONS.items():
         if kind is type_:
             return {name: [exact_of(one) for one in value]}
     if isinstance(value, dict):
@@ -107,7 +110,7 @@ def exact_of(value: Any) -> Any:
     if kind is TimeWindow:
         return {"window": [value.start, value.end]}
     if isinstance(value, list):
-        # A list that is a key.
+        # A ListKey, the class of lists that are keys.
         return exact_of(list(value))
     fields = fields_of(value)
     if fields is None:
@@ -116,15 +119,15 @@ def exact_of(value: Any) -> Any:
 
 
 def value_of(exact: Any) -> Any:
-    """The value of its JSON. Raises ValueError if it is none of `exact_of`."""
+    """Return the value of exact JSON. Raises ValueError for JSON that is not a result of `exact_of`."""
     if not isinstance(exact, dict):
         return exact
     name = next(iter(exact), "")
     content: Any = exact.get(name)
     if name in _TEXTS:
         return _TEXTS[name][2](content)
-    if name in _SEVERAL:
-        return _SEVERAL[name](map(value_of, content))
+    if name in _COLLECTIONS:
+        return _COLLECTIONS[name](map(value_of, content))
     if name == "dict":
         return {value_of(key): value_of(one) for key, one in content}
     if name == "row":
@@ -137,4 +140,10 @@ def value_of(exact: Any) -> Any:
     if name == "object":
         fields = {field: value_of(one) for field, one in exact.get("fields", {}).items()}
         return missing_object(content, fields if "fields" in exact else {"text": exact["text"]})
-    raise ValueError(f"no value: {exact}")
+    raise ValueError(f"expected exact JSON of a value, got {exact}")
+
+
+def live_rows(entries: Iterable[Opaque]) -> list[tuple[Any, ...]]:
+    """Return all rows, with MissingObjects for objects of classes that cannot be imported. Raises errors of pickle."""
+    with classes_found(allow_missing=True):
+        return [row for entry in entries for row in StateUnpickler(io.BytesIO(entry.to_bytes())).load_complete()]

@@ -18,14 +18,14 @@ from penstock.engine.state.backends.rocksdb.store_files import StoreReader
 
 
 class SnapshotFiles(SavepointStorage):
-    """State files below a directory, and the databases among them. Can be sent to another process.
+    """State files below a directory, including files of RocksDB databases. Picklable.
 
-    `stores_kept`: how many of the databases stay open, each with a copy on the local disk.
+    `open_stores`: how many databases stay open, each with a copy on the local disk.
     """
 
-    def __init__(self, directory: str, stores_kept: int = 1) -> None:
+    def __init__(self, directory: str, open_stores: int = 1) -> None:
         super().__init__(directory)
-        self.store_reader = StoreReader(_stores, stores_kept)
+        self.store_reader = StoreReader(_stores, open_stores)
         # Stores are opened from a copy on local disk.
         weakref.finalize(self, self.store_reader.close)
 
@@ -45,27 +45,24 @@ def _stores() -> Stores:
     return rocksdb_stores(RocksDBSettings(None, ROCKSDB_MEMORY.default, ROCKSDB_CACHED_ENTRIES.default))
 
 
-# A stored savepoint or checkpoint: its manifest, files, and operators.
-
-
 class SnapshotOnDisk:
-    """Reads the manifest of `path`: a savepoint, or one checkpoint of a job.
+    """A stored savepoint or checkpoint at `path`: its manifest, files and operators.
 
-    `stores_kept`: how many of its databases stay open once they were read. Raises CheckpointError if there is none.
+    `open_stores`: how many of its databases stay open. Raises CheckpointError if there is no snapshot at `path`.
     """
 
-    def __init__(self, path: str | Path, stores_kept: int = 1) -> None:
+    def __init__(self, path: str | Path, open_stores: int = 1) -> None:
         self.path = absolute(path).removesuffix(f"/{METADATA}")
         self.manifest = read_manifest(self.path)
         self.root = files_directory(self.path, self.manifest)
-        self.files = SnapshotFiles(self.root, stores_kept)
+        self.files = SnapshotFiles(self.root, open_stores)
 
     def __str__(self) -> str:
         kind = "savepoint" if self.manifest.savepoint else "checkpoint"
         return f"the {kind} {self.path}"
 
     def part(self, uid: str) -> OperatorPart:
-        """Return the operator of that uid. Raises StateNotFoundError listing the existing ones."""
+        """Return the operator with this uid. Raises StateNotFoundError, which lists the existing ones."""
         part = self.manifest.operator(uid)
         if part is None:
             there = ", ".join(f"'{part.state_id}' ({part.name})" for part in self.manifest.operators)

@@ -1,65 +1,51 @@
-"""What is answered to a question for keyed state, over REST and to its clients."""
+"""The answers to queries of keyed state, as REST and its clients exchange them."""
 
-# Annotations are evaluated here, not by their text: users see these classes in another module.
+# Without `from __future__ import annotations`: users see these classes in another module, in which the text of the
+# annotations could not be evaluated.
 
-import io
-from collections.abc import Iterable
 from typing import Any, Literal
 
 import msgspec
 
-from penstock.engine.runtime.task.events import Opaque
-from penstock.engine.snapshots.missing_classes import classes_found
-from penstock.engine.state.gained_fields import StateUnpickler
-
 Isolation = Literal["read-committed", "read-uncommitted"]
-"""Whether the last completed checkpoint is asked, or the tasks as they are."""
+"""Whether a query reads the newest completed checkpoint, or the current state of the tasks."""
 
 
 class StateAnswer(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True):
-    """Entries of a keyed state: all of one checkpoint, or of tasks as they were when they were asked."""
+    """Entries of a keyed state, from one checkpoint or from the current state of the tasks."""
 
     operator: str
-    """Its uid."""
+    """The uid of the operator."""
     state: str
     type: str
     """Kind and type of the state as the job declares them: `value of Long`."""
     entries: list[dict[str, Any]]
-    """Of each `key` and `value`, and `namespace` or `timestamp` where it has them."""
+    """Dicts, one per entry, with `key` and `value`, and `namespace` or `timestamp` if the state has these."""
     is_complete: bool
-    """Whether there are no more entries than these."""
+    """Whether `entries` holds all entries that match the query."""
     isolation: Isolation
-    """`read-uncommitted`: a failure may take them back."""
+    """`read-uncommitted`: a failure may revert the entries."""
     checkpoint_id: int | None = None
-    """None: they are of none, but of the tasks."""
+    """The number of the checkpoint. None: the entries come from the tasks."""
     completed: int | None = None
-    """When the checkpoint was completed, in milliseconds since the epoch."""
+    """When the checkpoint completed, in milliseconds since 1970."""
 
 
 class QueryableState(msgspec.Struct, frozen=True, rename="kebab"):
-    """A keyed state that can be asked for."""
+    """A keyed state that can be queried."""
 
     operator: str
-    """Its uid."""
+    """The uid of the operator."""
     operator_name: str
     state: str
     type: str
     queryable_names: list[str]
-    """Those under which it can be asked for as well."""
+    """Names by which it can be queried without its operator."""
 
 
 class QueryableStates(msgspec.Struct, frozen=True, rename="kebab"):
-    """All keyed states of a job that its newest completed checkpoint holds."""
+    """All keyed states in the newest completed checkpoint of a job."""
 
     checkpoint_id: int
     completed: int
     states: list[QueryableState]
-
-
-# Rows of keyed state as tasks have sent them, read where the state's classes may be missing.
-
-
-def rows_of(entries: Iterable[Opaque]) -> list[tuple[Any, ...]]:
-    """All rows. Objects of classes that can't be imported are MissingObjects. Raises what unpickling raises."""
-    with classes_found(allow_missing=True):
-        return [row for entry in entries for row in StateUnpickler(io.BytesIO(entry.to_bytes())).load_complete()]

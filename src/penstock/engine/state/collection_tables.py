@@ -1,8 +1,8 @@
-"""Tables on the heap whose values are maps or lists, with layers that hold what has changed of each.
+"""Tables on the heap whose values are maps or lists, with layers that hold the changes of each.
 
-The current layer has the whole content of a place that no older layer knows, as a plain dict or list; otherwise only
-what has changed. A read goes through the layers, so its cost does not depend on the size of the content, and neither
-does that of a write, before and after a checkpoint.
+The current layer holds the full content of a place that no older layer knows, as a plain dict or list; otherwise only
+the changes. A read goes through the layers, so the costs of reads and writes do not depend on the size of the content,
+before and after a checkpoint.
 """
 
 from __future__ import annotations
@@ -13,48 +13,48 @@ from typing import Any
 
 from penstock.engine.state.collections import (
     ABSENT,
-    CHANGES,
-    GONE,
-    WHOLES,
+    CHANGE_TYPES,
+    CONTENT_TYPES,
+    REMOVED,
     ListChanges,
     MapChanges,
     elements_of,
     in_pieces,
-    whole_of,
+    merged_content,
 )
 from penstock.engine.state.layers import LayeredTable
 from penstock.engine.state.tables import Layer, Pieces
 
 
 class CollectionTable(LayeredTable):
-    """What maps and lists have in common. `get` gives the whole content of a place; it must not be changed."""
+    """Base of tables of maps and of lists. `get` returns the full content of a place; it must not be changed."""
 
     __slots__ = ()
 
     @abstractmethod
     def part(self, place: Any) -> Any:
-        """What the current layer has of the place, created if it has nothing. It may be changed."""
+        """Return the current layer's part of the place, created if it does not exist. It may be changed."""
 
     @abstractmethod
     def is_empty(self, place: Any) -> bool:
-        """Whether there is nothing at the place. What is there is not copied."""
+        """Whether the place has no content. Copies nothing."""
 
     def holds(self, entry_key: Any) -> bool:
         return not self.is_empty(entry_key)
 
-    def may_be_below(self, place: Any) -> bool:
-        """Whether an older layer may hold something of the place."""
+    def may_be_in_older(self, place: Any) -> bool:
+        """Whether an older layer may hold a part of the place."""
         return place in self._base or any(place in layer for layer in self._frozen)
 
     def parts(self, place: Any) -> list[Any]:
-        """What the layers have of the place, oldest first, from the last whole content on. They must not be changed."""
+        """Return the layers' parts of the place, oldest first, from the last full content on. Do not change them."""
         part = self.current.get(place, ABSENT)
         if part is None:
             return []
-        if type(part) in WHOLES:
+        if type(part) in CONTENT_TYPES:
             return [part]
         if self._frozen or self._readers:
-            older = [self._lent(below) for below in parts_in(self.older_layers(), place)]
+            older = [self._copy_while_read(below) for below in parts_in(self.older_layers(), place)]
             return older if part is ABSENT else [*older, part]
         below = self._base.get(place)
         if part is ABSENT:
@@ -62,19 +62,19 @@ class CollectionTable(LayeredTable):
         return [part] if below is None else [below, part]
 
     def get(self, entry_key: Any) -> Any:
-        return whole_of(self.parts(entry_key))
+        return merged_content(self.parts(entry_key))
 
     def older(self, entry_key: Any) -> Any:
-        return whole_of([self._lent(part) for part in parts_in(self.older_layers(), entry_key)])
+        return merged_content([self._copy_while_read(part) for part in parts_in(self.older_layers(), entry_key)])
 
-    def own(self, entry_key: Any) -> Any:
-        """What may be added to, or None: there is nothing."""
+    def get_mutable(self, entry_key: Any) -> Any:
+        """Return the part to which elements may be added, or None if the place has no content."""
         return None if self.is_empty(entry_key) else self.part(entry_key)
 
     def reader(self) -> Callable[[Any], Any]:
         return self.get
 
-    def lender(self) -> Callable[[Any], Any]:
+    def reader_for_functions(self) -> Callable[[Any], Any]:
         return self.get
 
     def items(self) -> Iterator[tuple[Any, Any]]:
@@ -84,21 +84,21 @@ class CollectionTable(LayeredTable):
             if content is not None:
                 yield place, content
 
-    def whole(self) -> dict[Any, Any]:
+    def as_mapping(self) -> dict[Any, Any]:
         return dict(self.items())
 
-    def _wholes_of(self, layers: list[Layer]) -> Callable[[], Pieces]:
-        def wholes() -> Iterator[tuple[Any, Any]]:
+    def _full_pieces_of(self, layers: list[Layer]) -> Callable[[], Pieces]:
+        def full_pieces() -> Iterator[tuple[Any, Any]]:
             for place in _places(layers):
-                yield place, whole_of(parts_in(layers, place))
+                yield place, merged_content(parts_in(layers, place))
 
-        return lambda: in_pieces(wholes())
+        return lambda: in_pieces(full_pieces())
 
     def _compact_layer(self, oldest: Layer, entries_max: int) -> int:
         base, done = self._base, 0
         while oldest and done < entries_max:
             place, part = oldest.popitem()
-            if type(part) in CHANGES:
+            if type(part) in CHANGE_TYPES:
                 done += self._compact_part(oldest, place, part, entries_max - done)
                 continue
             done += 1
@@ -110,11 +110,11 @@ class CollectionTable(LayeredTable):
 
     @abstractmethod
     def _compact_part(self, oldest: Layer, place: Any, part: Any, entries_max: int) -> int:
-        """Move `entries_max` changes into the base, and put the rest back. Returns how many were moved."""
+        """Move `entries_max` changes into the base and put the rest back. Returns how many were moved."""
 
 
 class MapTable(CollectionTable):
-    """place -> {key of the map: value}."""
+    """A table of maps: place -> {key of the map: value}."""
 
     __slots__ = ()
     unit = "entry"
@@ -122,7 +122,7 @@ class MapTable(CollectionTable):
     def part(self, place: Any) -> dict[Any, Any]:
         part = self.current.get(place, ABSENT)
         if part is ABSENT:
-            part = self.current[place] = MapChanges() if self.may_be_below(place) else {}
+            part = self.current[place] = MapChanges() if self.may_be_in_older(place) else {}
         elif part is None:
             part = self.current[place] = {}
         return part  # type: ignore[no-any-return]
@@ -132,14 +132,14 @@ class MapTable(CollectionTable):
         self.part(place).update(entries)
 
     def entry(self, place: Any, key: Any) -> Any:
-        """The value of a key of a map, or ABSENT."""
+        """Return the value of a key of a map, or ABSENT."""
         part = self.current.get(place, ABSENT)
         if part is not ABSENT:
             if part is None:
                 return ABSENT
             value = part.get(key, ABSENT)
             if value is not ABSENT:
-                return ABSENT if value is GONE else value
+                return ABSENT if value is REMOVED else value
             if type(part) is dict:
                 return ABSENT
         return self._older_entry(place, key)
@@ -153,38 +153,38 @@ class MapTable(CollectionTable):
                 return ABSENT
             value = part.get(key, ABSENT)
             if value is not ABSENT:
-                return ABSENT if value is GONE else self._lent(value)
+                return ABSENT if value is REMOVED else self._copy_while_read(value)
             if type(part) is dict:
                 return ABSENT
         return self._stored_entry(place, key)
 
     def _stored_entry(self, place: Any, key: Any) -> Any:
-        """The value below all layers, or ABSENT."""
+        """Return the value below all layers, or ABSENT."""
         return ABSENT
 
     def entries(self, place: Any) -> Iterator[tuple[Any, Any]]:
-        """The entries of a map as they are now; they may be changed meanwhile."""
+        """Return the current entries of a map. The map may be changed during the iteration."""
         part = self.current.get(place)
         return iter(list((part if type(part) is dict else self.get(place) or {}).items()))
 
-    def look_through(self, place: Any) -> Iterator[tuple[Any, Any]]:
-        """The entries of a map in any order, for reading only. Nothing may be stored meanwhile.
+    def scan_entries(self, place: Any) -> Iterator[tuple[Any, Any]]:
+        """Yield the entries of a map in any order, for reading only. Nothing may be stored during the iteration.
 
-        It may stop at any of them, so the layers are not merged: those that are reached are looked for in newer ones.
+        The caller may stop early, so the layers are not merged: each entry is looked up in the newer layers.
         """
         newer: list[Any] = []
         for part in reversed(parts_in([self._base, *self._frozen, self.current], place)):
             for key, value in part.items():
-                if value is not GONE and not any(key in other for other in newer):
+                if value is not REMOVED and not any(key in other for other in newer):
                     yield key, value
             newer.append(part)
 
     def is_empty(self, place: Any) -> bool:
         """Whether a map has no entries."""
-        return next(self.look_through(place), None) is None
+        return next(self.scan_entries(place), None) is None
 
     def remove_entry(self, place: Any, key: Any) -> None:
-        """Remove a key of a map; nothing happens if it does not exist."""
+        """Remove a key of a map, if it exists."""
         part = self.current.get(place, ABSENT)
         if part is None:
             return
@@ -193,7 +193,7 @@ class MapTable(CollectionTable):
             if not part:
                 self.discard(place)
         elif self._older_entry(place, key) is not ABSENT:
-            self.part(place)[key] = GONE
+            self.part(place)[key] = REMOVED
         elif part is not ABSENT:
             part.pop(key, None)
             if not part:
@@ -206,10 +206,10 @@ class MapTable(CollectionTable):
             oldest[place] = part
             changes = [part.popitem() for _ in range(done)]
         else:
-            # In their order, which iterations over the map show.
+            # In insertion order, which iterations over the map show.
             changes = list(part.items())
         for key, value in changes:
-            if value is GONE:
+            if value is REMOVED:
                 content.pop(key, None)
             else:
                 content[key] = value
@@ -219,7 +219,7 @@ class MapTable(CollectionTable):
 
 
 class ListTable(CollectionTable):
-    """place -> list."""
+    """A table of lists: place -> list."""
 
     __slots__ = ()
     unit = "element"
@@ -227,7 +227,7 @@ class ListTable(CollectionTable):
     def part(self, place: Any) -> list[Any]:
         part = self.current.get(place, ABSENT)
         if part is ABSENT:
-            part = self.current[place] = ListChanges() if self.may_be_below(place) else []
+            part = self.current[place] = ListChanges() if self.may_be_in_older(place) else []
         elif part is None:
             part = self.current[place] = []
         return part  # type: ignore[no-any-return]
@@ -237,20 +237,20 @@ class ListTable(CollectionTable):
         self.part(place).extend(values)
 
     def elements(self, place: Any) -> Iterator[Any]:
-        """The elements of a list as they are now."""
+        """Return the current elements of a list."""
         return elements_of(self.parts(place))
 
     def is_empty(self, place: Any) -> bool:
         return not any(parts_in([self._base, *self._frozen, self.current], place))
 
     def _compact_part(self, oldest: Layer, place: Any, part: ListChanges, entries_max: int) -> int:
-        # All at once: a million references are extended in some milliseconds.
+        # In one step: extending by a million references takes a few milliseconds.
         self._base.setdefault(place, []).extend(part)
         return len(part)
 
 
 def _places(layers: list[Layer]) -> Iterator[Any]:
-    """The places in layers, oldest first, each once."""
+    """Yield the places in layers, oldest layer first, each once."""
     for depth, layer in enumerate(layers):
         below = layers[:depth]
         for place in layer:
@@ -259,7 +259,7 @@ def _places(layers: list[Layer]) -> Iterator[Any]:
 
 
 def parts_in(layers: list[Layer], place: Any) -> list[Any]:
-    """What layers, oldest first, hold of a place, from the last whole content on."""
+    """Return the parts of a place in layers, oldest first, from the last full content on."""
     found: list[Any] = []
     for layer in reversed(layers):
         part = layer.get(place, ABSENT)
@@ -267,7 +267,7 @@ def parts_in(layers: list[Layer], place: Any) -> list[Any]:
             break
         if part is not ABSENT:
             found.append(part)
-            if type(part) in WHOLES:
+            if type(part) in CONTENT_TYPES:
                 break
     found.reverse()
     return found

@@ -1,10 +1,10 @@
-"""What a layer, or a snapshot, holds of a map or a list: all of it, or what has changed on top of what is older.
+"""The forms in which a layer or a snapshot holds a map or a list: the full content, or changes of older content.
 
-    dict, list                 the whole content of a place (a key, or a key and a namespace); what is older is replaced
+    dict, list                 the full content of a place (a key, or a key and a namespace); it replaces older content
     MapChanges, ListChanges    entries that were put or removed, elements that were added
     None                       the place was cleared
 
-So a change of one entry costs one entry, however large its map is, in memory, in an increment and in a store.
+So a change of one entry costs one entry in memory, in an increment and in a store, however large the map is.
 """
 
 from __future__ import annotations
@@ -17,34 +17,34 @@ from penstock.common.stored import stored_as
 from penstock.engine.state.tables import PIECE_ENTRIES, Entries, EntryKeys
 
 ABSENT: Any = object()
-"""In place of a value, which may be None: there is none."""
+"""The result of a lookup that found no value, since a value may be None."""
 
 
-class _Gone:
-    """The value of an entry that was removed."""
+class _Removed:
+    """The value of a removed entry."""
 
     def __repr__(self) -> str:
-        return "GONE"
+        return "REMOVED"
 
 
-GONE: Any = _Gone()
+REMOVED: Any = _Removed()
 
 
-def _present_and_gone(changes: MapChanges) -> tuple[Any, ...]:
-    gone = [key for key, value in changes.items() if value is GONE]
-    return ({key: value for key, value in changes.items() if value is not GONE} if gone else dict(changes)), gone
+def _present_and_removed(changes: MapChanges) -> tuple[Any, ...]:
+    gone = [key for key, value in changes.items() if value is REMOVED]
+    return ({key: value for key, value in changes.items() if value is not REMOVED} if gone else dict(changes)), gone
 
 
-@stored_as("map-changes", fields=_present_and_gone)
+@stored_as("map-changes", fields=_present_and_removed)
 class MapChanges(dict[Any, Any]):
-    """Entries of a map that have changed; GONE is the value of one that was removed."""
+    """Changed entries of a map. REMOVED is the value of a removed entry."""
 
     __slots__ = ()
 
     def __init__(self, entries: Iterable[Any] = (), removed: Iterable[Any] = ()) -> None:
         super().__init__(entries)
         for key in removed:
-            self[key] = GONE
+            self[key] = REMOVED
 
 
 @stored_as("list-changes", fields=lambda changes: (list(changes),))
@@ -54,20 +54,20 @@ class ListChanges(list[Any]):
     __slots__ = ()
 
 
-CHANGES = frozenset({MapChanges, ListChanges})
-WHOLES = frozenset({dict, list})
+CHANGE_TYPES = frozenset({MapChanges, ListChanges})
+CONTENT_TYPES = frozenset({dict, list})
 
 COLLECTION_UNITS = frozenset({"entry", "element"})
-"""Of tables (`TableInFile.unit`) whose values are collections, or changes of them: maps, lists."""
+"""Units (`TableInFile.unit`) of tables whose values are maps or lists, or changes of these."""
 
 
 def with_change(before: Any, part: Any) -> Any:
-    """The content of a place once `part` is applied; None: nothing is left. `before` may be changed in place."""
+    """Apply `part` and return the content of the place, or None if it is empty. May change `before` in place."""
     kind = type(part)
     if kind is MapChanges:
         content = {} if before is None else before
         content.update(part)
-        for key in [key for key, value in part.items() if value is GONE]:
+        for key in [key for key, value in part.items() if value is REMOVED]:
             del content[key]
         return content or None
     if kind is ListChanges:
@@ -78,16 +78,16 @@ def with_change(before: Any, part: Any) -> Any:
     return part
 
 
-def whole_of(parts: list[Any]) -> Any:
-    """The content that parts, oldest first, amount to; None: there is none. Only the first may be a whole content.
+def merged_content(parts: list[Any]) -> Any:
+    """Merge parts, oldest first, into a content; None if it is empty. Only the first may be a full content.
 
-    It is not a copy if one part is all of it.
+    The result is not a copy if there is a single part.
     """
     if not parts:
         return None
     first, *changes = parts
     kind = type(first)
-    if not changes and kind not in CHANGES:
+    if not changes and kind not in CHANGE_TYPES:
         return first or None
     content = dict(first) if kind is dict else list(first) if kind is list else with_change(None, first)
     for change in changes:
@@ -96,7 +96,7 @@ def whole_of(parts: list[Any]) -> Any:
 
 
 def pieces_by_size(entry_keys: EntryKeys, values: Entries) -> Iterator[tuple[EntryKeys, Entries]]:
-    """Entries of maps and lists in pieces of about PIECE_ENTRIES entries or elements; large contents are cut."""
+    """Yield entries of maps and lists in pieces of about PIECE_ENTRIES entries or elements; split large contents."""
     of_piece: EntryKeys = []
     parts: Entries = []
     size = 0
@@ -113,7 +113,7 @@ def pieces_by_size(entry_keys: EntryKeys, values: Entries) -> Iterator[tuple[Ent
 
 
 def _cut(part: Any) -> Iterable[Any]:
-    """A part, as several if it is large: all but the first are changes."""
+    """Split a large part: all pieces except the first are changes."""
     if part is None or len(part) <= PIECE_ENTRIES:
         return (part,)
     if isinstance(part, list):
@@ -136,12 +136,12 @@ def _cut_map(part: dict[Any, Any]) -> Iterator[Any]:
 
 
 def in_pieces(entries: Iterable[tuple[Any, Any]]) -> Iterator[tuple[EntryKeys, Entries]]:
-    """Entries, PIECE_ENTRIES at a time."""
+    """Yield entries, PIECE_ENTRIES at a time."""
     rest = iter(entries)
     while piece := list(islice(rest, PIECE_ENTRIES)):
         yield [entry_key for entry_key, _ in piece], [value for _, value in piece]
 
 
 def elements_of(parts: Iterable[list[Any]]) -> Iterator[Any]:
-    """The elements of parts of a list as they are now: none that is added later. Nothing is copied."""
+    """Iterate over the current elements of parts of a list, without elements that are added later. Copies nothing."""
     return chain.from_iterable([islice(part, len(part)) for part in parts])

@@ -1,8 +1,8 @@
-"""Lists and dicts as keys: copies that can't be changed, which are found by their canonical bytes.
+"""Lists and dicts as keys: immutable copies, which are compared by their canonical bytes.
 
-A key selector may return a list or dict, or a tuple or Row with one in it, as in PyFlink. What is kept as the key is a
-`ListKey` or `DictKey`: equal to the list or dict, and hashable. What a function emits or stores of it is a plain list
-or dict again. Most keys are neither, so one call finds out for all keys of a chunk whether any has to be converted.
+A key selector may return a list or dict, or a tuple or Row that contains one, as in PyFlink. The stored key is a
+`ListKey` or `DictKey`: equal to the list or dict, and hashable. Copies of it that a function emits or stores are plain
+lists or dicts. Most keys are of other types, so one call decides for all keys of a chunk whether any must be converted.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from typing import Any, NoReturn
 
 from penstock.common.stored import stored_as
 from penstock.common.types import Row
-from penstock.common.values.copies import ATOMS, copied_by, own_copy
-from penstock.engine.state.keys import PLAIN, KeyTypeError, encode_key, encoded_by, encoded_dict, encoded_list
+from penstock.common.values.copies import ATOMS, copied_by, independent_copy
+from penstock.engine.state.keys import PLAIN, KeyTypeError, encode_key, encoded_dict, encoded_list, register_encoder
 
-_LOOKED_UP = PLAIN | {float}
-"""Types of keys that are what they are looked up by."""
+_UNCHANGED = PLAIN | {float}
+"""Types of keys that are stored without conversion."""
 
 
 def _refuse(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
-    raise TypeError("a key can't be changed, because its state would not be found again. Change a copy of it")
+    raise TypeError("a key can't be changed, because its state would not be found again: change a copy of it")
 
 
 @stored_as("list-key", fields=lambda key: (list(key),))
 class ListKey(list[Any]):
-    """A list that is a key."""
+    """A list as a key."""
 
     __slots__ = ("_hash",)
 
@@ -44,7 +44,7 @@ class ListKey(list[Any]):
 
 @stored_as("dict-key", fields=lambda key: (dict(key),))
 class DictKey(dict[Any, Any]):
-    """A dict that is a key."""
+    """A dict as a key."""
 
     __slots__ = ("_hash",)
 
@@ -59,20 +59,20 @@ class DictKey(dict[Any, Any]):
     __setitem__ = __delitem__ = __ior__ = _refuse
 
 
-encoded_by(ListKey, encoded_list)
-encoded_by(DictKey, encoded_dict)
-# What is in a key can't be changed, so it needs no memo of a record's other parts.
-copied_by(ListKey, lambda key, _: [own_copy(item) for item in key])
-copied_by(DictKey, lambda key, _: {own_copy(name): own_copy(value) for name, value in key.items()})
+register_encoder(ListKey, encoded_list)
+register_encoder(DictKey, encoded_dict)
+# The content of a key is immutable, so the copy needs no memo of the record's other parts.
+copied_by(ListKey, lambda key, _: [independent_copy(item) for item in key])
+copied_by(DictKey, lambda key, _: {independent_copy(name): independent_copy(value) for name, value in key.items()})
 
 
 def as_key(key: Any) -> Any:
-    """The key that is kept for `key`: itself, unless it can be changed, as a list, a dict or a Row can, then a copy.
+    """Return the key to store for `key`: itself, or an immutable copy of a list, dict, Row or other mutable value.
 
-    Raises KeyTypeError for a list or dict with something in it that has no canonical bytes.
+    Raises KeyTypeError for a list or dict that contains a value without canonical bytes.
     """
     kind: Any = type(key)
-    if kind in _LOOKED_UP or kind is ListKey or kind is DictKey:
+    if kind in _UNCHANGED or kind is ListKey or kind is DictKey:
         return key
     if isinstance(key, list) and kind.__eq__ is list.__eq__ and kind is not ListKey:
         return ListKey(key)
@@ -86,14 +86,14 @@ def as_key(key: Any) -> Any:
         if key._fields is not None:
             row.set_field_names(key._fields)
         return row
-    return own_copy(key)
+    return independent_copy(key)
 
 
 def as_keys(keys: list[Any]) -> list[Any]:
-    """`as_key` of each. Most chunks need none, which their types tell.
+    """Convert each key with `as_key`. The types show that most chunks need no conversion.
 
-    A key may be a part of its record, which the function may change: its state would not be found again. Of tuples, and
-    of each other kind, two are looked at for that, since a selector gives them one shape: all would cost 1 µs each.
+    A key may be a part of its record, which the function may change: then its state would not be found again. If all
+    keys have one type, such as tuple, only two are checked, since a selector returns one shape; each costs 1 µs.
     """
     others = {*map(type, keys)} - ATOMS
     if not others:
@@ -107,8 +107,8 @@ def as_keys(keys: list[Any]) -> list[Any]:
     return [as_key(key) for key in keys]
 
 
-def own_key(key: Any) -> Any:
-    """What is kept of a key of a map, which its function may go on with and change. Raises TypeError without a hash."""
+def stored_map_key(key: Any) -> Any:
+    """Return the key to store for a map key, which its function may change later. Raises TypeError if unhashable."""
     if type(key) in ATOMS:
         return key
     hash(key)
@@ -116,12 +116,12 @@ def own_key(key: Any) -> Any:
 
 
 def converting(select: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """A key selector whose keys are converted."""
+    """Return a key selector that converts its keys."""
     return lambda value: as_key(select(value))
 
 
 def is_convertible(key: Any) -> bool:
-    """Whether the key could not be looked up as it is, and can be converted."""
+    """Whether the key is not hashable and can be converted."""
     try:
         hash(key)
     except TypeError:

@@ -1,10 +1,10 @@
-"""When entries of a state with a time to live are examined: soon after they may have expired, a few at a time.
+"""Expire entries of a state with a time to live: examine them soon after they may have expired, a few at a time.
 
-On the heap by a wheel (`ExpiryWheel`): a list of entry keys for each step of time, in which an entry is once, from
-when it is created, however often it is written. When its step comes it is examined: it has expired, or it goes into the
-step in which it will. That is a pointer for each entry, and one look for each time to live.
+On the heap a wheel (`ExpiryWheel`) has a list of entry keys for each step of time. An entry is on it once from its
+creation on, however often it is written. When its step comes, it has expired, or it moves to the step in which it will
+expire. This costs a pointer per entry, and one examination per time to live.
 
-With state in a store nothing is remembered of its entries, which may be more than fit into memory: they are scanned.
+State in a store is scanned (`ExpiryScan`), since its entry keys may not fit into memory.
 """
 
 from __future__ import annotations
@@ -17,30 +17,33 @@ from typing import Any
 _STEPS = 8
 """An entry is removed at most 1/_STEPS of its time to live after it has expired."""
 _FILED_MIN = 1_024
-"""So many entry keys may be in a wheel before it is swept."""
+"""The least number of entry keys at which a wheel is swept."""
 _SCANS = 2
-"""How often all entries are looked at in a time to live, where nothing is remembered of them."""
+"""How often a time to live all entries are scanned."""
 _SCANNING_SHARE = 0.1
-"""The part of the time in which they are looked at, at most."""
+"""The largest share of the time that scans take."""
 _ENTRY_MS = 0.02
-"""What it takes to look at one, about. Not measured: time also passes between two parts of a scan."""
+"""Estimated time to examine an entry (ms). It is not measured while scanning, since a scan is interrupted."""
 
 
 class Expiry(ABC):
-    """Of one state. `alive(entry key)` removes what has expired; it returns when the rest will expire (ms), or None."""
+    """The expiry of one state.
 
-    def __init__(self, ttl_ms: int, alive: Callable[[Any], int | None]) -> None:
+    `remove_expired`: removes the expired parts of an entry; returns when the rest will expire (ms), or None.
+    """
+
+    def __init__(self, ttl_ms: int, remove_expired: Callable[[Any], int | None]) -> None:
         self._ttl_ms = ttl_ms
-        self._alive = alive
+        self._remove_expired = remove_expired
         self.next_ms: int | None = None
-        """When `expire` has something to do."""
+        """When `expire` is due (ms); None: it has nothing to do."""
 
     @abstractmethod
     def touch(self, entry_key: Any, expires_ms: int) -> None:
-        """The entry at `entry_key` is about to be written, and expires at `expires_ms`, then."""
+        """Note that an entry is about to be written and expires at `expires_ms`."""
 
     def merged(self, entry_key: Any, expires_ms: int) -> None:
-        """The entry at `entry_key` was written with what others had, and expires at `expires_ms`."""
+        """Note that other entries were merged into an entry, which expires at `expires_ms`."""
         self.touch(entry_key, expires_ms)
 
     @abstractmethod
@@ -53,14 +56,16 @@ class Expiry(ABC):
 
 
 class ExpiryWheel(Expiry):
-    """Remembers the key of each entry. `is_filed(entry key)`: whether it is certainly on the wheel. False adds it.
+    """Holds the keys of all entries. `is_filed(entry key)`: whether it is known to be on the wheel, or must be added.
 
-    An entry that is removed stays on the wheel until its step comes, and if it is created once more it is there twice.
-    So when there are twice as many as there were, the wheel is swept: what is gone is left out.
+    A removed entry stays on the wheel until its step comes, and if it is created again it is on it twice. So when the
+    number of entry keys has doubled, the wheel is swept: keys of removed entries are dropped.
     """
 
-    def __init__(self, ttl_ms: int, alive: Callable[[Any], int | None], is_filed: Callable[[Any], bool]) -> None:
-        super().__init__(ttl_ms, alive)
+    def __init__(
+        self, ttl_ms: int, remove_expired: Callable[[Any], int | None], is_filed: Callable[[Any], bool]
+    ) -> None:
+        super().__init__(ttl_ms, remove_expired)
         self._width_ms = max(1, ttl_ms // _STEPS)
         self._is_filed = is_filed
         self._steps: dict[int, list[Any]] = {}
@@ -76,7 +81,7 @@ class ExpiryWheel(Expiry):
         self._file(entry_key, expires_ms)
 
     def restored(self, entry_keys: Iterable[Any], examine_ms: int) -> None:
-        """There are these entries already: examine them then."""
+        """Add restored entries, and examine them at `examine_ms`."""
         filed = self._step_of(examine_ms)
         before = len(filed)
         filed.extend(entry_keys)
@@ -101,45 +106,45 @@ class ExpiryWheel(Expiry):
 
     def expire(self, now_ms: int, entries_max: int) -> int:
         if self._sweep is not None:
-            return self._go_on_sweeping(entries_max)
-        looked_at = 0
-        while self.next_ms is not None and self.next_ms <= now_ms and looked_at < entries_max:
+            return self._continue_sweep(entries_max)
+        examined = 0
+        while self.next_ms is not None and self.next_ms <= now_ms and examined < entries_max:
             step = self.next_ms // self._width_ms
             entry_keys = self._steps[step]
-            while entry_keys and looked_at < entries_max:
+            while entry_keys and examined < entries_max:
                 entry_key = entry_keys.pop()
-                looked_at += 1
+                examined += 1
                 self._filed -= 1
-                expires_ms = self._alive(entry_key)
+                expires_ms = self._remove_expired(entry_key)
                 if expires_ms is not None:
-                    # Not into this step, in which it would be examined again at once.
+                    # Not into this step, in which it would be examined again immediately.
                     self._file(entry_key, max(expires_ms, step * self._width_ms))
             if not entry_keys:
                 del self._steps[step]
                 self._filed_max = max(_FILED_MIN, min(self._filed_max, 2 * self._filed))
                 self._find_next()
-        return looked_at
+        return examined
 
     def _find_next(self) -> None:
         self.next_ms = min(self._steps) * self._width_ms if self._steps else None
 
-    def _go_on_sweeping(self, entries_max: int) -> int:
+    def _continue_sweep(self, entries_max: int) -> int:
         assert self._sweep is not None
-        looked_at = sum(1 for _ in islice(self._sweep, entries_max))
-        if looked_at < entries_max:
+        examined = sum(1 for _ in islice(self._sweep, entries_max))
+        if examined < entries_max:
             self._sweep = None
             self._filed_max = max(2 * self._filed, _FILED_MIN)
             self._find_next()
-        return looked_at
+        return examined
 
     def _swept(self) -> Iterator[None]:
-        """Go through the wheel, an entry at a time, and leave out those that are gone or come twice in a step."""
+        """Go through the wheel, one entry at a time, and drop removed entries and duplicates within a step."""
         for step, entry_keys in list(self._steps.items()):
             left = self._steps[step] = []
             seen = set()
             while entry_keys:
                 entry_key = entry_keys.pop()
-                if entry_key not in seen and self._alive(entry_key) is not None:
+                if entry_key not in seen and self._remove_expired(entry_key) is not None:
                     seen.add(entry_key)
                     left.append(entry_key)
                 else:
@@ -153,23 +158,23 @@ class ExpiryWheel(Expiry):
 
 
 class ExpiryScan(Expiry):
-    """Looks at all entries, again and again, and remembers nothing of them: for state that is larger than memory.
+    """Scans all entries repeatedly and holds no entry keys: for state that is larger than memory.
 
-    `entry_keys` goes through what there is, in any order; an entry key may come twice.
+    `entry_keys` yields all entry keys in any order; a key may occur twice.
     """
 
     def __init__(
         self,
         ttl_ms: int,
-        alive: Callable[[Any], int | None],
+        remove_expired: Callable[[Any], int | None],
         entry_keys: Callable[[], Iterator[Any]],
         first_ms: int,
     ) -> None:
-        super().__init__(ttl_ms, alive)
+        super().__init__(ttl_ms, remove_expired)
         self._period_ms = max(1, ttl_ms // _SCANS)
         self._entry_keys = entry_keys
         self._rest: Iterator[Any] | None = None
-        self._looked_at = 0
+        self._examined = 0
         self._any_alive = False
         self.next_ms = first_ms
 
@@ -182,18 +187,18 @@ class ExpiryScan(Expiry):
         if self.next_ms is None or self.next_ms > now_ms:
             return 0
         if self._rest is None:
-            self._rest, self._looked_at, self._any_alive = self._entry_keys(), 0, False
-        looked_at = 0
+            self._rest, self._examined, self._any_alive = self._entry_keys(), 0, False
+        examined = 0
         for entry_key in islice(self._rest, entries_max):
-            looked_at += 1
-            if self._alive(entry_key) is not None:
+            examined += 1
+            if self._remove_expired(entry_key) is not None:
                 self._any_alive = True
-        self._looked_at += looked_at
-        if looked_at < entries_max:
+        self._examined += examined
+        if examined < entries_max:
             self._rest = None
-            pause_ms = max(self._period_ms, int(self._looked_at * _ENTRY_MS / _SCANNING_SHARE))
+            pause_ms = max(self._period_ms, int(self._examined * _ENTRY_MS / _SCANNING_SHARE))
             self.next_ms = now_ms + pause_ms if self._any_alive else None
-        return looked_at
+        return examined
 
     def clear(self) -> None:
         super().clear()

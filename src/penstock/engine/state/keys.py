@@ -1,15 +1,16 @@
-"""Keys as bytes: one canonical, typed encoding, the same in every process, version and machine.
+"""Encode keys as bytes: a canonical, typed encoding that is the same in every process, version and machine.
 
-Two keys that compare equal in Python have equal bytes: `1`, `1.0` and `True` are one key here as they are one key of a
-dict. What may be a key: None, bool, int, float (not NaN), str, bytes, date, datetime, time, timedelta, UUID, enum
-members, and tuples, Rows and frozen dataclasses made of these, and classes with a method `__penstock_key__` that
-returns such a key. Lists and dicts are converted where keys are selected (container_keys.py). Anything else is refused,
-since equal values might not have equal bytes.
+Two keys that compare equal in Python have equal bytes: `1`, `1.0` and `True` are one key, as in a dict. Keys may be
+None, bool, int, float and Decimal (not NaN), str, bytes, date, datetime, time, timedelta, UUID, enum members, tuples,
+Rows and frozen dataclasses of these, and objects of classes with a method `__penstock_key__` that returns such a key.
+Lists and dicts are converted where keys are selected (container_keys.py). All other values are refused, since equal
+values might have different bytes.
 
     tag  what            bytes after it
     N    None            -
     I    integral        sign and length, then magnitude (bool, int, float with an integral value, IntEnum)
-    F    other float     8 bytes, IEEE 754
+    F    other float     8 bytes, IEEE 754 (a Decimal that equals a float: as the float)
+    Q    other Decimal   sign, exponent, digits without zeros at the end
     S B  str, bytes      length, UTF-8 or raw
     D    date            proleptic ordinal
     T    naive datetime  microseconds since year 1         Z  aware datetime: the same in UTC
@@ -32,6 +33,7 @@ import functools
 import struct
 import uuid
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 from penstock.common.types import Row, row_identity
@@ -41,20 +43,22 @@ _DOUBLE = struct.Struct(">d")
 _EPOCH = dt.datetime(1, 1, 1)
 _EPOCH_UTC = dt.datetime(1, 1, 1, tzinfo=dt.UTC)
 _MICROSECOND = dt.timedelta(microseconds=1)
+_DECIMAL_DIGITS_MAX = 10_000
+"""A Decimal can have an exponent of 10**18: as an int, which it may equal, it would fill the memory."""
 
 
 class KeyTypeError(TypeError):
-    """A value cannot be a key: equal values might not have equal bytes."""
+    """A value cannot be a key: equal values might have different bytes."""
 
 
 def encode_key(key: Any) -> bytes:
-    """The canonical bytes of `key`. Raises KeyTypeError for a type that cannot be a key."""
+    """Return the canonical bytes of `key`. Raises KeyTypeError for a type that cannot be a key."""
     encode = _ENCODERS.get(type(key))
     return encode(key) if encode is not None else _encode_subclass(key)
 
 
 def check_key(key: Any) -> None:
-    """Raise KeyTypeError if `key` cannot be a key. A plain value, or a tuple or dataclass of such, is not encoded."""
+    """Raise KeyTypeError if `key` cannot be a key. Does not encode plain values, and tuples or dataclasses of these."""
     kind: Any = type(key)
     if kind in PLAIN:
         return
@@ -65,8 +69,8 @@ def check_key(key: Any) -> None:
 
 @functools.cache
 def _compared_fields(kind: type) -> tuple[str, ...]:
-    """The names of the fields that a frozen dataclass is encoded by; of what is encoded otherwise, or refused, none."""
-    if not dataclasses.is_dataclass(kind) or hasattr(kind, "__penstock_key__") or issubclass(kind, _OTHERWISE):
+    """Return the names of the encoded fields of a frozen dataclass; empty for classes that are encoded otherwise."""
+    if not dataclasses.is_dataclass(kind) or hasattr(kind, "__penstock_key__") or issubclass(kind, _ENCODED_AS_BASE):
         return ()
     if not kind.__dataclass_params__.frozen or not _is_generated(kind.__eq__):  # type: ignore[attr-defined]
         return ()
@@ -83,12 +87,34 @@ def _encode_int(key: int) -> bytes:
     return (b"I+" if key >= 0 else b"I-") + _LENGTH.pack(size) + abs(key).to_bytes(size, "big")
 
 
+def _nan_key() -> KeyTypeError:
+    return KeyTypeError("NaN cannot be a key: it does not equal itself, so no record would ever find its state again")
+
+
 def _encode_float(key: float) -> bytes:
     if key != key:
-        raise KeyTypeError(
-            "NaN cannot be a key: it does not equal itself, so no record would ever find its state again"
-        )
+        raise _nan_key()
     return _encode_int(int(key)) if key.is_integer() else b"F" + _DOUBLE.pack(key)
+
+
+def _encode_decimal(key: Decimal) -> bytes:
+    if key.is_nan():
+        raise _nan_key()
+    if key.is_infinite():
+        return _encode_float(float(key))
+    if key.adjusted() > _DECIMAL_DIGITS_MAX:
+        raise KeyTypeError(f"{key!r:.80} cannot be a key: it has more than {_DECIMAL_DIGITS_MAX:,} digits")
+    if key == key.to_integral_value():
+        return _encode_int(int(key))
+    number = float(key)
+    if Decimal(number) == key:
+        return _encode_float(number)
+    # `normalize` would round to the precision of the thread's context.
+    sign, digits, exponent = key.as_tuple()
+    text = "".join(map(str, digits)).lstrip("0")
+    kept = text.rstrip("0")
+    assert isinstance(exponent, int)
+    return (b"Q-" if sign else b"Q+") + _encode_int(exponent + len(text) - len(kept)) + _sized(b"", kept.encode())
 
 
 def _encode_datetime(key: dt.datetime) -> bytes:
@@ -96,7 +122,7 @@ def _encode_datetime(key: dt.datetime) -> bytes:
     key = key.replace(fold=0)
     if key.utcoffset() is None:
         return b"T" + _encode_int((key.replace(tzinfo=None) - _EPOCH) // _MICROSECOND)
-    # By its instant. In the hours in which clocks are changed two that have one are not equal to Python.
+    # By its instant. Around clock changes, Python treats some equal instants as unequal.
     return b"Z" + _encode_int((key - _EPOCH_UTC) // _MICROSECOND)
 
 
@@ -112,21 +138,21 @@ def _encode_fields(tag: bytes, fields: Any) -> bytes:
 
 
 def _encode_enum(key: enum.Enum) -> bytes:
-    # Members of a Flag with bits that have no name are all called None.
+    # Members of a Flag that have unnamed bits all have the name None.
     name = getattr(key, "name", None) or key.value
     return _sized(b"E", f"{type(key).__module__}.{type(key).__qualname__}.{name}".encode())
 
 
 def _encode_subclass(key: Any) -> bytes:
-    own_key = getattr(type(key), "__penstock_key__", None)
-    if own_key is not None:
+    stored_map_key = getattr(type(key), "__penstock_key__", None)
+    if stored_map_key is not None:
         kind: Any = type(key)
         if kind.__eq__ is object.__eq__ or kind.__hash__ is None:
             raise KeyTypeError(
-                f"a {type(key).__name__} cannot be a key: it has __penstock_key__, but no __eq__ and __hash__ that go "
-                "with it, so its state in memory would not be found again. Compare by what __penstock_key__ returns"
+                f"a {type(key).__name__} cannot be a key: it has __penstock_key__, but no matching __eq__ and "
+                "__hash__, so its state in memory would not be found again. Compare by the result of __penstock_key__"
             )
-        return _sized(b"O", _name_of(type(key))) + encode_key(own_key(key))
+        return _sized(b"O", _name_of(type(key))) + encode_key(stored_map_key(key))
     for kind in (bool, int, float, str, bytes, tuple):
         if isinstance(key, kind) and type(key).__eq__ is kind.__eq__:
             return _ENCODERS[kind](key)
@@ -144,8 +170,8 @@ def _encode_subclass(key: Any) -> bytes:
             )
         if not _is_generated(type(key).__eq__):
             raise KeyTypeError(
-                f"a {type(key).__name__} cannot be a key: it has an __eq__ of its own, so two that are equal may have "
-                "different fields. Give it a method __penstock_key__(self) that returns what it is compared by"
+                f"a {type(key).__name__} cannot be a key: it has its own __eq__, so equal objects may have different "
+                "fields. Add a method __penstock_key__(self) that returns the value by which objects are compared"
             )
         compared = (getattr(key, f.name) for f in dataclasses.fields(key) if f.compare)
         return _sized(b"K", _name_of(type(key))) + _encode_fields(b"(", compared)
@@ -162,7 +188,7 @@ def _name_of(kind: type) -> bytes:
 
 
 def _is_generated(method: Any) -> bool:
-    """Whether `dataclass` has written this method: it compiles what it writes from a string."""
+    """Whether `dataclass` generated this method: it compiles generated code from a string."""
     return getattr(getattr(method, "__code__", None), "co_filename", None) == "<string>"
 
 
@@ -171,6 +197,7 @@ _ENCODERS: dict[type, Callable[[Any], bytes]] = {
     bool: _encode_int,
     int: _encode_int,
     float: _encode_float,
+    Decimal: _encode_decimal,
     str: lambda key: _sized(b"S", key.encode("utf-8", "surrogatepass")),
     bytes: lambda key: _sized(b"B", key),
     dt.date: lambda key: b"D" + _LENGTH.pack(key.toordinal()),
@@ -181,22 +208,22 @@ _ENCODERS: dict[type, Callable[[Any], bytes]] = {
     tuple: lambda key: _encode_fields(b"(", key),
     Row: lambda key: b"R" + encode_key(row_identity(key)),
 }
-PLAIN = frozenset(_ENCODERS.keys() - {float, tuple, Row})
+PLAIN = frozenset(_ENCODERS.keys() - {float, Decimal, tuple, Row})
 """Types of which every value can be a key."""
 
 
-def encoded_by(kind: type, encode: Callable[[Any], bytes]) -> None:
-    """Have instances of exactly this class encoded so."""
+def register_encoder(kind: type, encode: Callable[[Any], bytes]) -> None:
+    """Encode instances of exactly this class with `encode`."""
     _ENCODERS[kind] = encode
 
 
 def encoded_list(key: list[Any]) -> bytes:
-    """The canonical bytes of a list: those of its items. Raises KeyTypeError if one has none."""
+    """Return the canonical bytes of a list. Raises KeyTypeError if an item cannot be a key."""
     return _encode_fields(b"L", key)
 
 
 def encoded_dict(key: dict[Any, Any]) -> bytes:
-    """The canonical bytes of a dict: those of its entries, in their order. Raises KeyTypeError if one has none."""
+    """Return the canonical bytes of a dict, with sorted entries. Raises KeyTypeError if a part cannot be a key."""
     entries = sorted(encode_key(name) + encode_key(value) for name, value in key.items())
     return b"M" + _LENGTH.pack(len(entries)) + b"".join(entries)
 
@@ -206,6 +233,6 @@ _IMMUTABLE: dict[Any, str] = {
     dict: "; return tuple(sorted(key.items())) instead",
     set: "; return tuple(sorted(key)) instead",
 }
-"""What the key selector can return instead of a value that may change."""
-_OTHERWISE = (bool, int, float, str, bytes, tuple, enum.Enum)
-"""Kinds whose subclasses may be encoded as they are, also if they are dataclasses."""
+"""Immutable replacements that a key selector can return for mutable values."""
+_ENCODED_AS_BASE = (bool, int, float, str, bytes, tuple, enum.Enum)
+"""Classes whose subclasses are encoded like the class, also if they are dataclasses."""

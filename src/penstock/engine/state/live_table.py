@@ -1,7 +1,7 @@
-"""A table of keyed state as it is now, for readers from outside: between two work items of its task.
+"""The current content of a table of keyed state, for queries. Read between two work items of its task.
 
-Nothing is changed: neither the current key of the backend, under which a function may be paused, nor a time of last
-use. What is given away is the state itself, to be copied at once.
+Reading changes nothing: neither the current key of the backend, since a function may be paused under it, nor a time of
+last use. Rows contain the state's own values, which the caller must copy immediately.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from penstock.engine.state.layers import LayeredTable
 from penstock.engine.state.sliced import SlicedTable
 
 EXAMINED_MAX = 100_000
-"""How many entries in memory are looked through for the windows of keys: some milliseconds of the task's time."""
+"""The most entries in memory that are searched for windows of keys, which takes a few milliseconds of the task."""
 
 Row = tuple[Any, ...]
-"""(key, value), or (key, namespace, value) of a state that is kept by window."""
+"""(key, value), or (key, namespace, value) of a state with windows."""
 
 
 class LiveTable:
@@ -26,17 +26,17 @@ class LiveTable:
 
     def __init__(self, backend: KeyedStateBackend, name: str, table: LayeredTable | SlicedTable) -> None:
         self._table = table
-        self._shown = backend.shown(name)
+        self._visible_value = backend.visible_value_of(name)
 
     @property
     def columns(self) -> list[str]:
-        """Those of its rows."""
+        """The columns of its rows."""
         return ["key", "namespace", "value"] if self._table.is_namespaced else ["key", "value"]
 
     def of_keys(self, keys: Sequence[Any]) -> dict[Any, list[Row]]:
-        """The rows of those keys that have any. Raises ManyEntriesError if they can't be found quickly."""
+        """Return the rows of these keys, by key. Raises ManyEntriesError if they cannot be found quickly."""
         rows: dict[Any, list[Row]] = {}
-        # Each place once: a key that is asked for twice has its rows, not twice as many.
+        # Each place once: a key that a query names twice has its rows once.
         for place in dict.fromkeys(self._table.places_of(keys, EXAMINED_MAX)):
             value = self._table.get(place)
             if value is not None and (row := self._row(place, value)) is not None:
@@ -44,7 +44,7 @@ class LiveTable:
         return rows
 
     def first(self, limit: int) -> list[Row]:
-        """The first rows, at most `limit`, in no particular order."""
+        """Return at most `limit` rows, in any order."""
         return list(islice(self._rows(), limit))
 
     def _rows(self) -> Iterator[Row]:
@@ -53,14 +53,14 @@ class LiveTable:
                 yield row
 
     def _row(self, place: Any, stored: Any) -> Row | None:
-        value = self._shown(stored)
+        value = self._visible_value(stored)
         if value is None:
             return None
         return (*place, value) if self._table.is_namespaced else (place, value)
 
 
 def live_tables(backend: KeyedStateBackend) -> dict[str, LiveTable]:
-    """Those that can be read: all but timers."""
+    """Return the readable tables: all except timers."""
     return {
         name: LiveTable(backend, name, table)
         for name, table in backend.tables.items()
@@ -69,6 +69,6 @@ def live_tables(backend: KeyedStateBackend) -> dict[str, LiveTable]:
 
 
 def live_table(backend: KeyedStateBackend, name: str) -> LiveTable | None:
-    """The one of that name; None: there is none."""
+    """Return the readable table with this name, or None."""
     table = backend.tables.get(name)
     return LiveTable(backend, name, table) if isinstance(table, LayeredTable | SlicedTable) else None

@@ -1,4 +1,4 @@
-"""Operator state on the heap: lists and dicts that belong to a subtask, not to a key. Small, and written whole.
+"""Operator state on the heap: lists and dicts that belong to a subtask, not to a key. It is small and written whole.
 
 Source: Flink docs, "Working with State", Operator State; "The Broadcast State Pattern".
 """
@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 from penstock.api.state.descriptors import ListStateDescriptor, MapStateDescriptor, StateDescriptor
 from penstock.api.state.state import BroadcastState, ListState, OperatorStateStore
 from penstock.common.errors import ProgramError
-from penstock.common.values.copies import own_copy
-from penstock.engine.state.container_keys import own_key
+from penstock.common.values.copies import independent_copy
+from penstock.engine.state.container_keys import stored_map_key
 from penstock.engine.state.handles import Redistribution
 from penstock.engine.state.schema import TableSchema, check_schema, schema_of
 
 
 class NamedList(NamedTuple):
-    """An operator state as a snapshot has it: of broadcast state, items are (key, value)."""
+    """An operator state in the form of a snapshot. Items of broadcast state are (key, value)."""
 
     name: str
     redistribution: Redistribution
@@ -36,7 +36,7 @@ class HeapOperatorStates(OperatorStateStore):
         self._schemas: dict[str, TableSchema] = {}
         self._restored: dict[str, NamedList] = {}
         self.is_restored = False
-        """Whether the operator was restored from a snapshot, even if no list has come to this subtask."""
+        """Whether the operator was restored from a snapshot, even if this subtask received no list."""
 
     def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
         return self._list(state_descriptor, Redistribution.SPLIT)
@@ -54,24 +54,24 @@ class HeapOperatorStates(OperatorStateStore):
         return state
 
     def lists(self) -> list[NamedList]:
-        """What a snapshot holds: copies, so that later changes are not in it."""
+        """Return copies of all states for a snapshot, so that it does not contain later changes."""
         requested = [
-            NamedList(name, how, [own_copy(item) for item in state.content()], self._schemas[name])
-            for name, (how, state) in self._states.items()
+            NamedList(name, redistribution, [independent_copy(item) for item in state.content()], self._schemas[name])
+            for name, (redistribution, state) in self._states.items()
         ]
-        # What was restored and not requested yet, or by no one any more, stays as it is. Each subtask has all of a
-        # union list: one of them writes it, or it would grow by that factor with every restart.
+        # Restored states that no function has requested stay unchanged. Each subtask has all of a union list: only one
+        # subtask writes it, or it would grow by the parallelism with every restart.
         waiting = [
-            one._replace(items=[own_copy(item) for item in one.items])
+            one._replace(items=[independent_copy(item) for item in one.items])
             for one in self._restored.values()
             if one.redistribution is not Redistribution.UNION or self._subtask == 0
         ]
         return requested + waiting
 
     def restore(self, lists: Iterable[NamedList]) -> None:
-        """Restore lists. States take them when first requested; `_check` refuses another schema.
+        """Restore lists. A state receives its list when it is first requested; `_check` refuses another schema.
 
-        Those that are never requested are in all later snapshots. Source: Flink, DefaultOperatorStateBackend.
+        Lists that are never requested are in all later snapshots. Source: Flink, DefaultOperatorStateBackend.
         """
         self._restored = {one.name: one for one in lists}
         self.is_restored = True
@@ -90,7 +90,7 @@ class HeapOperatorStates(OperatorStateStore):
         return state
 
     def _check(self, descriptor: StateDescriptor) -> None:
-        """Raises CheckpointError if what was restored was of another kind or type."""
+        """Raise CheckpointError if the restored state has another kind or type."""
         name = descriptor.get_name()
         schema = self._schemas[name] = schema_of(descriptor)
         restored = self._restored.get(name)
@@ -100,8 +100,8 @@ class HeapOperatorStates(OperatorStateStore):
         redistribution, state = self._states[name]
         if redistribution is not requested:
             raise ProgramError(
-                f"the operator state '{name}' is requested as {requested.value} and as {redistribution.value}: give "
-                "them different names"
+                f"the operator state '{name}' is requested as {requested.value}, but was requested as "
+                f"{redistribution.value} before: use different names"
             )
         return state
 
@@ -155,10 +155,10 @@ class _Broadcast(BroadcastState[Any, Any]):
         return not self._entries
 
     def put(self, key: Any, value: Any) -> None:
-        self._entries[own_key(key)] = value
+        self._entries[stored_map_key(key)] = value
 
     def put_all(self, dict_value: Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> None:
-        self._entries.update({own_key(key): value for key, value in dict(dict_value).items()})
+        self._entries.update({stored_map_key(key): value for key, value in dict(dict_value).items()})
 
     def remove(self, key: Any) -> None:
         self._entries.pop(key, None)

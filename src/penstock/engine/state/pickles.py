@@ -1,7 +1,7 @@
-"""The pickles of which state consists: values of users' classes by names of fields (`common/values/stored_class.py`).
+"""Pickle stored values: objects of users' classes by the names of their fields (`common/values/stored_class.py`).
 
-`pickle.loads` reads them. Only what is stored is written this way: what travels between tasks is read by the program
-that wrote it.
+`pickle.loads` reads them. Only stored values are written this way: values that travel between tasks are read by the
+program that wrote them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from penstock.common.functions import script_functions
-from penstock.common.values.stored_class import COMPUTED, UNSET, StoredClass, cached_properties, is_generated
+from penstock.common.values.stored_class import COMPUTED, UNSET, StoredClass, cached_properties, has_own_getstate
 
 PROTOCOL = 5
 _REUSED_BYTES = 4_096
@@ -27,7 +27,7 @@ _object: Any = object
 
 
 class _Reducers(dict[type, _Reduce]):
-    """type -> how its values are taken apart, found out when the first one is stored."""
+    """Type -> the function that reduces its values, determined when the first one is stored."""
 
     def __missing__(self, kind: type) -> _Reduce:
         reduce = self[kind] = _reducer_of(kind)
@@ -35,25 +35,25 @@ class _Reducers(dict[type, _Reduce]):
 
 
 class StatePickler(pickle.Pickler):
-    """Pickles what is stored."""
+    """Pickles stored values."""
 
     dispatch_table: ClassVar[Any] = _Reducers()  # type: ignore[misc]
 
 
 class _WithFunctions(StatePickler):
-    """The same, at some cost for each object, for values with copies of the script's functions."""
+    """A slower StatePickler for values that contain copies of the script's functions."""
 
     def reducer_override(self, value: Any) -> Any:
-        return script_functions.reduced(value)
+        return script_functions.reduce_function(value)
 
 
 _free: list[tuple[io.BytesIO, StatePickler]] = []
-"""Picklers that are not in use. To make one costs twice as much as to pickle a number."""
+"""Unused picklers. Creating one costs twice as much as pickling a number."""
 
 
 def dumps(value: Any) -> bytes:
-    """The pickle of a value in state. Raises what pickle raises."""
-    # Tasks and snapshots, which are written in threads, pickle at once: each takes one out.
+    """Pickle a value of state. Raises the errors of pickle."""
+    # Tasks and the threads that write snapshots pickle at the same time: each removes its own pickler.
     try:
         file, pickler = _free.pop()
     except IndexError:
@@ -66,8 +66,8 @@ def dumps(value: Any) -> bytes:
             _WithFunctions(file, PROTOCOL).dump(value)
             return file.getvalue()
     data = file.getvalue()
-    # After an error it is not used again: its file has a part of a pickle. Nor after a large value: a memo does not
-    # shrink, and is cleared entry by entry.
+    # A pickler is not reused after an error, since its file holds a partial pickle, nor after a large value, since its
+    # memo does not shrink and is cleared entry by entry.
     if len(data) <= _REUSED_BYTES:
         pickler.clear_memo()
         file.seek(0)
@@ -81,7 +81,7 @@ def _reducer_of(kind: Any) -> _Reduce:
     if registered is not None:
         return registered  # type: ignore[no-any-return]
     if issubclass(kind, type):
-        # Classes, of a metaclass: by name.
+        # Instances of metaclasses are classes: by name.
         return lambda one: one.__qualname__
     if issubclass(kind, enum.Enum):
         return _member_reducer(kind) if kind.__reduce_ex__ is enum.Enum.__reduce_ex__ else _usual
@@ -104,7 +104,7 @@ def _member_reducer(kind: Any) -> _Reduce:
         if name in members:
             return stored, (name,)
         if not isinstance(member, enum.Flag):
-            # Made by `_missing_`: it has no name that the enum knows.
+            # Created by `_missing_`: the enum does not know its name.
             return _usual(member)
         single = [one for one in kind if one._value_ & member._value_]
         rest = member._value_
@@ -129,10 +129,10 @@ def _tuple_reducer(kind: Any) -> _Reduce:
 
 def _object_reducer(kind: Any) -> _Reduce:
     stored = StoredClass(kind)
-    own_getstate = kind.__getstate__ is not _object.__getstate__ and not is_generated(kind.__getstate__)
+    own_getstate = has_own_getstate(kind)
     names, required = stored.names, stored.defaults.keys()
     if not names and (own_getstate or stored.sets_state):
-        # Its author decides what is stored, and how it is read.
+        # The class itself defines what is stored and how it is read.
         return _usual
     if not own_getstate and _has_only_fields(kind, stored) and (names or kind.__dictoffset__):
         return _fields_reducer(kind, stored)
@@ -159,14 +159,14 @@ def _object_reducer(kind: Any) -> _Reduce:
 
 
 def _with_computed(state: dict[Any, Any], one: Any, properties: frozenset[str]) -> dict[Any, Any]:
-    """The fields of an object with the names of those cached properties that have a value in it."""
+    """Return the fields of an object, and the names of cached properties that have a value in it."""
     if not properties or properties.isdisjoint(one.__dict__):
         return state
     return {**state, COMPUTED: [name for name in one.__dict__ if name in properties]}
 
 
 def _has_only_fields(kind: Any, stored: StoredClass) -> bool:
-    """Whether all that its objects have is in their attributes: a dict, or slots that are fields."""
+    """Whether the state of its objects is in attributes only: in a dict, or in slots that are fields."""
     if kind.__new__ is not _object.__new__:
         return False
     if stored.slots if kind.__dictoffset__ else not stored.slots <= stored.defaults.keys():
@@ -175,7 +175,7 @@ def _has_only_fields(kind: Any, stored: StoredClass) -> bool:
 
 
 def _fields_reducer(kind: Any, stored: StoredClass) -> _Reduce:
-    """Without what `__reduce_ex__` looks for in each object."""
+    """Return a reducer that skips the lookups that `__reduce_ex__` makes for each object."""
     names, required, args = stored.names, stored.defaults.keys(), (kind,)
     make: Any = copyreg.__newobj__  # type: ignore[attr-defined]
     values_of = attrgetter(*names) if names else None

@@ -1,4 +1,4 @@
-"""What is said of a name under which no keyed state can be asked for."""
+"""The error for a name under which no keyed state can be queried."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from collections.abc import Iterable
 from penstock.common.errors import StateNotFoundError
 
 
-def no_queryable_name(asked: str, states: Iterable[tuple[str, str, Iterable[str]]]) -> StateNotFoundError:
-    """An error with the names that there are, and how to ask for states whose own name this is.
+def unknown_queryable_name(name: str, states: Iterable[tuple[str, str, Iterable[str]]]) -> StateNotFoundError:
+    """Return an error that lists the queryable names, and says how to query states whose own name this is.
 
     `states`: the operator's uid, the state's own name, and its queryable names.
     """
     found = list(states)
     known = ", ".join(map(repr, sorted({name for _, _, names in found for name in names}))) or "none"
-    own = sorted({uid for uid, state, _ in found if state == asked})
-    text = f"no state is queryable as '{asked}'. There are: {known}"
-    if own:
+    uids = sorted({uid for uid, state, _ in found if state == name})
+    text = f"no state is queryable as '{name}'. Queryable names: {known}"
+    if uids:
         text += (
-            f". '{asked}' is the state's own name in {', '.join(map(repr, own))}, by which it is asked for together "
-            f"with its operator: --operator {own[0]} {asked}"
+            f". '{name}' is the state's own name in {', '.join(map(repr, uids))}. To query by it, name the operator, "
+            f"too: --operator {uids[0]} {name}"
         )
     return StateNotFoundError(text)

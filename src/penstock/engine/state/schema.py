@@ -1,7 +1,7 @@
-"""The kind and type of a state in a snapshot, so that it is not restored as something else.
+"""The kind and type of a state in a snapshot, which prevent that it is restored as another state.
 
-A state may be read back as what it was. A dataclass may have gained fields, if these have defaults. Source: Flink docs,
-"State Schema Evolution".
+A state must have the kind and type with which it was written. A dataclass may have gained fields with defaults. Source:
+Flink docs, "State Schema Evolution".
 """
 
 from __future__ import annotations
@@ -18,40 +18,40 @@ _TIMED = "with a time to live"
 
 
 class TableSchema(NamedTuple):
-    """`kind` is the descriptor's: value, list, map, reducing, aggregating; `type` that of what a key has."""
+    """`kind`: of the descriptor: value, list, map, reducing, aggregating. `type`: of the content of a key."""
 
     kind: str
     type: TypeInformation
 
     @property
     def collection(self) -> str:
-        """Whether its values are maps ("map") or lists ("list"); else ""."""
+        """The kind of collection of its values: "map" or "list", or empty for single values."""
         return collection_in(self.kind)
 
     def __str__(self) -> str:
         return f"{self.kind} of {self.type!r}"
 
 
-class SchemaAsBefore(TableSchema):
-    """The schema of a state in an existing snapshot, which stores the text of the type and not the type itself."""
+class RestoredSchema(TableSchema):
+    """The schema of a state in an existing snapshot, which stores the text of the schema and not the type itself."""
 
     def __str__(self) -> str:
         return self.kind
 
 
-def as_before(text: str) -> TableSchema | None:
-    """The schema of a state in a snapshot from its text; None: it has none."""
-    return SchemaAsBefore(text, Types.PICKLED_BYTE_ARRAY()) if text else None
+def restored_schema(text: str) -> TableSchema | None:
+    """Return the schema of a state in a snapshot from its text; None for an empty text."""
+    return RestoredSchema(text, Types.PICKLED_BYTE_ARRAY()) if text else None
 
 
 def collection_in(schema: str) -> str:
-    """The same of the text of a schema, or of its kind."""
+    """Return `TableSchema.collection`, given the text of a schema or its kind."""
     kind = schema.partition(" ")[0]
     return kind if kind in ("map", "list") else ""
 
 
 def schema_of(descriptor: StateDescriptor) -> TableSchema:
-    """The schema of a state."""
+    """Return the schema of a state."""
     kind, type_ = type(descriptor).__name__.removesuffix("StateDescriptor").lower(), descriptor.type_info
     if descriptor.ttl_config is None:
         return TableSchema(kind, type_)
@@ -59,7 +59,7 @@ def schema_of(descriptor: StateDescriptor) -> TableSchema:
 
 
 def element_schema(schema: TableSchema) -> TableSchema:
-    """Of a list or a map: the schema of a single element or value."""
+    """Return the schema of a single element of a list, or value of a map."""
     if isinstance(schema.type, ListTypeInfo):
         return TableSchema(schema.kind, schema.type.elem_type)
     if isinstance(schema.type, MapTypeInfo):
@@ -68,7 +68,7 @@ def element_schema(schema: TableSchema) -> TableSchema:
 
 
 def _timed(type_: TypeInformation) -> TypeInformation:
-    """The type that is stored if each value carries the time of its last use."""
+    """Return the stored type of a state whose values carry the time of their last use."""
     if isinstance(type_, ListTypeInfo):
         return ListTypeInfo(TupleTypeInfo([Types.LONG(), type_.elem_type]))
     if isinstance(type_, MapTypeInfo):
@@ -77,7 +77,7 @@ def _timed(type_: TypeInformation) -> TypeInformation:
 
 
 def untimed(schema: str, value: Any) -> Any:
-    """A stored value without the times of its last use, by the text of its schema."""
+    """Remove the times of last use from a stored value, given the text of its schema."""
     kind, _, rest = schema.partition(" ")
     if not rest.startswith(_TIMED):
         return value
@@ -89,40 +89,40 @@ def untimed(schema: str, value: Any) -> Any:
 
 
 def check_schema(name: str, found: str, declared: TableSchema) -> None:
-    """Raises CheckpointError if a state of schema `found` can't be read as `declared`."""
+    """Raise CheckpointError if a state with the schema `found` cannot be read as `declared`."""
     if not found or found == str(declared):
         return
-    as_it_was = TableSchema(declared.kind, _as_it_was(declared.type, found.removeprefix(f"{declared.kind} of ")))
-    if found != str(as_it_was):
+    former = TableSchema(declared.kind, _former_type(declared.type, found.removeprefix(f"{declared.kind} of ")))
+    if found != str(former):
         raise CheckpointError(
-            f"the state '{name}' was written as {found}, the program declares it as {declared}. Declare it as it was, "
-            "or give the new state another name"
+            f"the state '{name}' was written as {found}, the program declares it as {declared}. Declare it as it was "
+            "written, or give the new state another name"
         )
 
 
-def _as_it_was(now: TypeInformation, found: str) -> TypeInformation:
-    """The type without those fields of dataclasses that have defaults and are not in `found`, its text."""
+def _former_type(now: TypeInformation, found: str) -> TypeInformation:
+    """Return the type without fields of dataclasses that have defaults and are missing from `found`, its text."""
     parts = _parts_of(found)
     if isinstance(now, ListTypeInfo) and len(parts) == 1:
-        return ListTypeInfo(_as_it_was(now.elem_type, parts[0]))
+        return ListTypeInfo(_former_type(now.elem_type, parts[0]))
     if isinstance(now, MapTypeInfo) and len(parts) == 2:
-        return MapTypeInfo(_as_it_was(now._key_type_info, parts[0]), _as_it_was(now._value_type_info, parts[1]))
+        return MapTypeInfo(_former_type(now._key_type_info, parts[0]), _former_type(now._value_type_info, parts[1]))
     if isinstance(now, TupleTypeInfo) and len(parts) == len(now.get_field_types()):
-        return TupleTypeInfo([_as_it_was(*each) for each in zip(now.get_field_types(), parts, strict=True)])
+        return TupleTypeInfo([_former_type(*each) for each in zip(now.get_field_types(), parts, strict=True)])
     if not isinstance(now, RowTypeInfo) or not dataclasses.is_dataclass(now.record_class):
         return now
     texts = {name: text for name, _, text in (part.partition(": ") for part in parts)}
     new = {field.name for field in dataclasses.fields(now.record_class) if _has_default(field)} - texts.keys()
-    kept = [
-        (name, _as_it_was(type_, texts.get(name, "")))
+    fields = [
+        (name, _former_type(type_, texts.get(name, "")))
         for name, type_ in zip(now.get_field_names(), now.get_field_types(), strict=True)
         if name not in new
     ]
-    return RowTypeInfo([type_ for _, type_ in kept], [name for name, _ in kept], now.record_class)
+    return RowTypeInfo([type_ for _, type_ in fields], [name for name, _ in fields], now.record_class)
 
 
 def _parts_of(text: str) -> list[str]:
-    """The parts of a composite type, from its text: `RowTypeInfo(a: Long, b: Long)` has `a: Long` and `b: Long`."""
+    """Split the text of a composite type: `RowTypeInfo(a: Long, b: Long)` has the parts `a: Long` and `b: Long`."""
     begin = min((at for at in map(text.find, "(<") if at >= 0), default=len(text))
     parts, depth, start = [], 0, begin + 1
     for at in range(start, len(text) - 1):

@@ -1,4 +1,4 @@
-"""Tables of windows: the contents of keys in slices of time. A slice is created and dropped as a whole."""
+"""Tables of windows: the contents of keys by slice of time. A slice is created and dropped as a whole."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from penstock.engine.state.tables import FrozenTable, Layer, Pieces, Table, piec
 
 
 class Slice(Protocol):
-    """Contents of one slice, by key. Hot paths read and write `current` themselves and ask `older` for the rest."""
+    """Contents of one slice, by key. Hot paths read and write `current` themselves and call `older` for the rest."""
 
     @property
     def current(self) -> Layer:
-        """The layer with the latest changes, which may be written to."""
+        """The layer with the latest changes. It may be written to."""
 
     def older(self, key: Any) -> Any:
-        """What `current` lacks, or None."""
+        """Return the value below `current`, or None."""
 
     def get(self, key: Any) -> Any:
-        """The value, or None."""
+        """Return the value, or None."""
 
-    def own(self, key: Any) -> Any:
-        """The value, or None. The caller may change it in place."""
+    def get_mutable(self, key: Any) -> Any:
+        """Return the value, or None. The caller may change it in place."""
 
     def put(self, key: Any, value: Any) -> None:
         """Store a value."""
@@ -33,46 +33,46 @@ class Slices(Protocol):
     """Contents of windows by slice and key, on the heap or in a store."""
 
     def at(self, start: int) -> Slice:
-        """The slice that starts at `start`. It may be written to until the operator's call ends."""
+        """Return the slice that starts at `start`. It may be written to until the operator's call ends."""
 
     def reader(self, start: int) -> Callable[[Any], Any] | None:
-        """A function from key to contents in that slice, to be handed to functions; None: the slice is empty."""
+        """Return a function from key to contents in that slice, for use by functions. None: the slice is empty."""
 
     def drop(self, start: int, keys: Iterable[Any]) -> Iterable[None]:
-        """Remove the slice; only these keys may be in it. It is removed when the iterable is exhausted."""
+        """Remove the slice, which holds only these keys. It is removed when the iterable is exhausted."""
 
 
 class SlicedTable(Table):
-    """start of slice -> a layered table by key, which `new_table` makes. Places are (key, start)."""
+    """Start of slice -> a layered table by key, which `new_table` creates. Entry keys are (key, start)."""
 
     def __init__(self, new_table: Callable[[], LayeredTable] = LayeredTable) -> None:
         self._new_table = new_table
         self.unit = new_table().unit
-        """What an entry of a snapshot is (`TableInFile.unit`)."""
+        """The unit of an entry in snapshots (`TableInFile.unit`)."""
         self.slices: dict[int, LayeredTable] = {}
         self._dropped: list[tuple[int, LayeredTable]] = []
 
     def at(self, start: int) -> LayeredTable:
-        """The slice that starts at `start`, created if it does not exist."""
+        """Return the slice that starts at `start`, created if it does not exist."""
         table = self.slices.get(start)
         if table is None:
             table = self.slices[start] = self._new_table()
         return table
 
     def reader(self, start: int) -> Callable[[Any], Any] | None:
-        """A function from key to contents in that slice, to be handed to functions; None: the slice is empty."""
+        """Return a function from key to contents in that slice, for use by functions. None: the slice is empty."""
         table = self.slices.get(start)
-        return None if table is None else table.lender()
+        return None if table is None else table.reader_for_functions()
 
     def keys(self, start: int) -> Collection[Any]:
-        """The keys of that slice, some perhaps twice or of contents that are gone."""
+        """Return the keys of that slice. Keys may repeat, or belong to removed contents."""
         table = self.slices.get(start)
-        # A list: layers may be compacted before it is read to its end.
+        # A list: layers may be compacted before the caller has read all keys.
         return [] if table is None else list(table.entry_keys())
 
     def take(self, start: int) -> Mapping[Any, Any]:
         """Remove a slice and return its entries."""
-        whole = self.slices[start].whole()
+        whole = self.slices[start].as_mapping()
         self.drop(start)
         return whole
 
@@ -84,20 +84,18 @@ class SlicedTable(Table):
             self._dropped.append((start, table))
         return ()
 
-    """Entry keys are (key, start)."""
-
     def places_of(self, keys: Collection[Any], examined_max: int) -> list[Any]:
-        """The entry keys that these keys may have: one for each slice."""
+        """Return the possible entry keys of these keys: one for each slice."""
         return [(key, start) for key in keys for start in self.slices]
 
     def get(self, entry_key: Any) -> Any:
-        """The value, or None."""
+        """Return the value, or None."""
         key, start = entry_key
         table = self.slices.get(start)
         return None if table is None else table.get(key)
 
     def first_items(self) -> Iterator[tuple[Any, Any]]:
-        """All entries, for who wants a few of them only. Nothing may be stored meanwhile."""
+        """Iterate over all entries; callers need only a few. Nothing may be stored during the iteration."""
         return (((key, start), value) for start, table in self.slices.items() for key, value in table.items())
 
     def freeze(self, full: bool) -> FrozenTable:
@@ -112,16 +110,16 @@ class SlicedTable(Table):
                 for keys, values in of_slice.pieces():
                     yield [(key, start) for key in keys], values
 
-        def wholes() -> Pieces:
+        def full_pieces() -> Pieces:
             for start, of_slice in frozen:
-                for keys, values in of_slice.wholes():
+                for keys, values in of_slice.full_pieces():
                     yield [(key, start) for key in keys], values
 
         def release() -> None:
             for _, of_slice in frozen:
                 of_slice.release()
 
-        return FrozenTable(pieces, full, keyed_by_first=True, release=release, unit=self.unit, wholes=wholes)
+        return FrozenTable(pieces, full, keyed_by_first=True, release=release, unit=self.unit, full_pieces=full_pieces)
 
     def restore(self, entry_keys: Iterable[Any], values: Iterable[Any]) -> None:
         for (key, start), value in zip(entry_keys, values, strict=True):

@@ -1,7 +1,7 @@
-"""Keyed state as snapshots see it: tables that can be frozen at once, and written and restored by key.
+"""Keyed state for snapshots: tables that are frozen in one step, and written and restored by key.
 
-An *entry* has an *entry key*, which identifies it in its table, and a value. It is the key itself, or a tuple
-that starts with the key. The key determines the key group. A frozen table is read by another thread, piece by piece,
+An *entry* has an *entry key*, which identifies it in its table, and a value. The entry key is the key itself, or a
+tuple that starts with the key. The key determines the key group. Another thread reads a frozen table in small pieces
 while the table is in use.
 """
 
@@ -12,24 +12,24 @@ from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from typing import Any
 
 PIECE_ENTRIES = 512
-"""How many entries are processed in one step: about a millisecond's work, then other threads may run."""
+"""Entries that are processed in one step, which takes about a millisecond; then other threads may run."""
 
 Layer = MutableMapping[Any, Any]
-"""entry key -> value"""
+"""Entry key -> value."""
 EntryKeys = list[Any]
 Entries = list[Any]
 Pieces = Iterator[tuple[EntryKeys, Entries]]
-"""Entry keys and values in parallel, some at a time."""
+"""Entry keys and values as parallel lists, a few at a time."""
 
 
 class ManyEntriesError(Exception):
-    """More entries would have to be examined than may be."""
+    """More entries would have to be examined than allowed."""
 
 
 class FrozenTable:
-    """The entries of a table at one moment, or those that had changed by then (`full` False; None is a tombstone)."""
+    """The entries of a table at one moment, or only the changes since the last freeze (`full` False; None: removed)."""
 
-    __slots__ = ("_pieces", "_release", "full", "keyed_by_first", "of_group", "prepare", "unit", "wholes")
+    __slots__ = ("_pieces", "_release", "full", "full_pieces", "keyed_by_first", "of_group", "prepare", "unit")
 
     def __init__(
         self,
@@ -40,13 +40,13 @@ class FrozenTable:
         of_group: Callable[[int], Pieces] | None = None,
         prepare: Callable[[Callable[[Any], int]], Iterator[None]] = lambda group_of: iter(()),
         unit: str = "key",
-        wholes: Callable[[], Pieces] | None = None,
+        full_pieces: Callable[[], Pieces] | None = None,
     ) -> None:
         self._pieces = pieces
         self.unit = unit
-        """What an entry of a snapshot is (`TableInFile.unit`)."""
-        self.wholes = wholes or pieces
-        """Pieces without changes of maps and lists: each value is all that a key has, or an older value of it."""
+        """The unit of an entry in snapshots (`TableInFile.unit`)."""
+        self.full_pieces = full_pieces or pieces
+        """Pieces without changes of maps and lists: each value is the full content of a key, or an older one."""
         self._release = release
         self.full = full
         self.keyed_by_first = keyed_by_first
@@ -54,14 +54,15 @@ class FrozenTable:
         self.of_group = of_group
         """Pieces of one key group, without reading the others: for tables that are larger than memory."""
         self.prepare = prepare
-        """Given a function from entry key to key group, an iterator to exhaust before `of_group`, in short steps."""
+        """Called with a function from entry key to key group. Returns an iterator of short steps, to exhaust before
+        `of_group`."""
 
     def pieces(self) -> Iterator[tuple[EntryKeys, Entries]]:
-        """Entry keys and values in parallel, PIECE_ENTRIES at a time. In a full table a key's last value counts."""
+        """Yield entry keys and values, PIECE_ENTRIES at a time. In a full table the last value of a key counts."""
         return self._pieces()
 
     def release(self) -> None:
-        """Called once in the task's own thread, when the snapshot is written or aborted."""
+        """Release the entries. Called once in the task's thread, when the snapshot is written or aborted."""
         self._release()
 
 
@@ -75,27 +76,27 @@ class Table(ABC):
 
     @abstractmethod
     def freeze(self, full: bool) -> FrozenTable:
-        """Freeze all entries (`full`), or those that have changed since the last call. Cheap, whatever the size."""
+        """Freeze all entries (`full`), or the changes since the last call. The cost does not depend on the size."""
 
     @abstractmethod
     def restore(self, entry_keys: Iterable[Any], values: Iterable[Any]) -> None:
-        """Restore entries, before anything else is done; None removes one. Later calls replace earlier ones."""
+        """Restore entries before any other use; None removes an entry. Later calls replace earlier values."""
 
     @abstractmethod
     def clear(self) -> None:
-        """Remove all entries (batched mode: a key is over)."""
+        """Remove all entries (in batched mode when a key has ended)."""
 
     @abstractmethod
     def __bool__(self) -> bool:
-        """Whether there is any entry."""
+        """Whether the table has entries."""
 
     def compact(self, entries_max: int) -> int:
-        """Compact at most `entries_max` frozen entries into the layers below. Returns how many; 0: nothing is left."""
+        """Compact at most `entries_max` frozen entries into lower layers. Returns how many; 0: nothing was left."""
         return 0
 
 
 def pieces_of(layers: Iterable[Layer]) -> Iterator[tuple[EntryKeys, Entries]]:
-    """The entries of layers that do not change, one after the other."""
+    """Yield the entries of immutable layers, one layer after the other."""
     for layer in layers:
         entry_keys, values = iter(layer), iter(layer.values())
         while piece := [entry_key for _, entry_key in zip(range(PIECE_ENTRIES), entry_keys, strict=False)]:

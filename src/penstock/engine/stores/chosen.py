@@ -1,4 +1,4 @@
-"""The stores for keyed state that a job's settings ask for."""
+"""Open the stores for keyed state that a job's settings select."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from penstock.engine.state.backends.versioned.store import VersionedStores
 
 
 def stores_of(settings: StoreSettings | None) -> Stores | VersionedStores | None:
-    """Stores for the tasks of a slot; None: their state is on the heap."""
-    # Imported where they are needed: no package need be installed.
+    """Return the stores for the tasks of a slot. None: their state is on the heap."""
+    # Imported only if selected, since the packages are optional.
     if isinstance(settings, RocksDBSettings):
         from penstock.engine.stores.rocksdb import rocksdb_stores
 

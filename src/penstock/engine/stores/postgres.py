@@ -1,16 +1,16 @@
-"""PostgreSQL as the store of tasks that knows its older versions.
+"""PostgreSQL as a store of tasks with older versions.
 
-All jobs share four tables, which are made once:
+All jobs share four tables, which are created once:
 
-    penstock_operators   id, job, operator, run                     who owns the state: a fence
-    penstock_states      id, operator, name                         its states
-    penstock_entries     state, key_group, key, version, value      NULL is a tombstone
-    penstock_floors      operator, key_group, version               what is older may lack entries
+    penstock_operators   id, job, operator, run                     the owner of the state: a fence
+    penstock_states      id, operator, name                         the states of an operator
+    penstock_entries     state, key_group, key, version, value      the entries; NULL is a tombstone
+    penstock_floors      operator, key_group, version               older versions may lack entries
 
-Each write is one statement that holds the operator's row and finds its own run there: a successor changes the run, and
-what was not written by then never is. A worker reads through a connection of its task, and writes and reads for
-snapshots through another one, in the snapshot's thread. Values that were read or written lately are cached: nobody else
-writes to these key groups.
+Each write is one statement that locks the operator's row and compares its run: a later owner changes the run, and
+writes of the earlier one fail from then on. A worker reads through a connection of its task. The snapshot's thread has
+another connection for its reads and writes. Recently read or written values are cached: only the owner writes to its
+key groups.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from penstock.engine.stores import postgres_statements as sql
 
 _BATCH_ENTRIES = 2_000
 _PAGE_ENTRIES = 2_000
-_SOME_ENTRIES = 32
+_SAMPLE_ENTRIES = 32
 _PREFIX_BYTES = 4
 _GROUP_BYTES = 6
 _NEWEST = (1 << 63) - 1
@@ -40,24 +40,24 @@ Entry = tuple[bytes, bytes]
 
 
 class Connection:
-    """A connection to the database, opened when it is first used. Errors are PostgresError."""
+    """A connection to the database, opened at its first use. Errors are PostgresError."""
 
     def __init__(self, database: Database, name: str) -> None:
         self._database = database
         self._name = name
         self._connection: Any = None
 
-    def rows(self, statement: str, *parameters: Any) -> list[Any]:
-        """What a query gives."""
+    def rows(self, statement: str, parameters: Sequence[Any] = ()) -> list[Any]:
+        """Execute a query and return its rows."""
         rows: list[Any] = self._run(statement, parameters, lambda cursor: cursor.fetchall())
         return rows
 
-    def count(self, statement: str, *parameters: Any) -> int:
-        """How many rows a statement has written."""
+    def count(self, statement: str, parameters: Sequence[Any] = ()) -> int:
+        """Execute a statement and return how many rows it wrote."""
         count: int = self._run(statement, parameters, lambda cursor: cursor.rowcount)
         return count
 
-    def in_one(self, work: Callable[[], None]) -> None:
+    def in_transaction(self, work: Callable[[], None]) -> None:
         """Do some work in one transaction."""
         package = psycopg()
         try:
@@ -76,7 +76,7 @@ class Connection:
             raise self._error(error) from None
 
     def _open(self) -> Any:
-        # A lost one fails what it was used for, a snapshot for example. The next one has another connection.
+        # A lost connection fails its current use, for example a snapshot. The next use opens a new one.
         if self._connection is None or self._connection.closed:
             self._connection = self._database.connect(self._name)
         return self._connection
@@ -86,70 +86,71 @@ class Connection:
         return translated(error, f"state in PostgreSQL at {self._database}: {text}")
 
     def close(self) -> None:
-        """Close it, if it is open."""
+        """Close the connection, if it is open."""
         if self._connection is not None:
             self._connection.close()
 
 
 class PostgresStore:
-    """The state of one subtask of an operator. Nothing is asked of the server before the first use."""
+    """The state of one subtask of an operator. It connects at its first use."""
 
     def __init__(self, settings: PostgresSettings, database: Database, owner: StoreOwner) -> None:
         self._owner = owner
         self._retained_max = settings.retained_max
         self._connection = Connection(database, f"penstock state {owner.job}")
-        self._beside = Connection(database, f"penstock snapshots {owner.job}")
+        self._snapshot_connection = Connection(database, f"penstock snapshots {owner.job}")
         self._recent = RecentValues(settings.cached_entries)
         self._operator: int | None = None
-        """The id of its row; None: nothing was asked yet."""
+        """The id of the operator's row. None: the store has not begun."""
         self._names: dict[bytes, str] = {}
         self._states: dict[bytes, int] = {}
         self._numbers: dict[str, bytes] = {}
-        """By table, the number of the next segment: of a subtask, and so part of its version."""
+        """Table -> the number of the next segment. Each subtask has its own, so it is a part of the version."""
         self._version = 1
         self._sealing = threading.Lock()
         self._completed: list[int] = []
-        """Versions of complete checkpoints, as many as are retained."""
+        """Versions of the retained checkpoints."""
         self._floor: int | None = None
-        """The oldest version of which the database has all entries, and says so: what only older ones have may go."""
+        """The recorded oldest version with all entries: entries that only older versions need may be removed."""
 
-    # Whose it is.
+    # Ownership.
 
     def name_table(self, prefix: bytes, name: str) -> None:
-        """Entries whose keys start with `prefix` are of the table of that name."""
+        """Assign entries whose keys start with `prefix` to the table `name`."""
         self._names[prefix] = name
         self._states.pop(prefix, None)
 
     def begin_with(self, versions: Sequence[StoreVersion]) -> None:
-        """Begin with what these hold of its key groups."""
-        self._connection.in_one(lambda: self._begin(versions))
+        """Begin with the content of these versions in the owner's key groups."""
+        self._connection.in_transaction(lambda: self._begin(versions))
         self._recent.clear()
         self._floor = None
         if versions:
             numbers = [version.version for version in versions]
             self._version = max(self._version, max(numbers) + 1)
-            own = {(version.job, version.operator) for version in versions} == {(self._owner.job, self._owner.operator)}
-            # Of several subtasks: what the one that was behind has is needed, until the next checkpoint is complete.
-            # Another job's is copied again, if it is needed.
-            self._completed = [min(numbers) if own else self._version - 1]
+            operators = {(version.job, version.operator) for version in versions}
+            is_same_operator = operators == {(self._owner.job, self._owner.operator)}
+            # Of several former subtasks, the lowest version is needed until the next checkpoint completes. State of
+            # another job can be copied again.
+            self._completed = [min(numbers) if is_same_operator else self._version - 1]
         for version in versions:
             for name, number in version.numbers.items():
                 self._numbers[name] = max(self._numbers.get(name, b""), number.to_bytes(8, "big"))
 
     def _begin(self, versions: Sequence[StoreVersion]) -> None:
         owner, connection = self._owner, self._connection
-        if not connection.rows(sql.ARE_THERE)[0][0]:
-            # One at a time: two that create a table at once fail.
+        if not connection.rows(sql.TABLES_EXIST)[0][0]:
+            # With a lock: if two connections create a table at the same time, one fails.
             connection.rows(sql.LOCK)
             for statement in sql.TABLES:
                 connection.count(statement)
-        is_known = connection.rows(sql.OPERATOR, owner.job, owner.operator)
+        is_known = connection.rows(sql.OPERATOR, (owner.job, owner.operator))
         if not is_known and any((version.job, version.operator) == (owner.job, owner.operator) for version in versions):
-            raise self._is_gone(owner.job, owner.operator)
-        fenced = connection.rows(sql.FENCE, owner.job, owner.operator, owner.run)
-        if not fenced:
-            raise self._is_fenced()
-        operator: int = fenced[0][0]
+            raise _missing_error(owner.job, owner.operator)
+        owned = connection.rows(sql.FENCE, (owner.job, owner.operator, owner.run))
+        if not owned:
+            raise self._fenced_error()
+        operator: int = owned[0][0]
         left = owner.first
         for version in sorted(versions, key=lambda one: one.first):
             first, after = max(version.first, owner.first), min(version.after, owner.after)
@@ -158,7 +159,7 @@ class PostgresStore:
             self._remove(operator, left, first)
             left = after
             if (version.job, version.operator) == (owner.job, owner.operator):
-                connection.count(sql.REMOVE_NEWER, operator, first, after, version.version)
+                connection.count(sql.REMOVE_NEWER, (operator, first, after, version.version))
                 self._check_floor(version, operator, first, after)
             else:
                 self._copy(version, operator, first, after)
@@ -166,51 +167,45 @@ class PostgresStore:
         self._operator = operator
 
     def _copy(self, version: StoreVersion, operator: int, first: int, after: int) -> None:
-        """Another job's: it goes on with its own, and may end."""
-        others = self._connection.rows(sql.OPERATOR, version.job, version.operator)
+        """Copy the state of another job, which may continue to change its own state, or end."""
+        others = self._connection.rows(sql.OPERATOR, (version.job, version.operator))
         if not others:
-            raise self._is_gone(version.job, version.operator)
+            raise _missing_error(version.job, version.operator)
         self._remove(operator, first, after)
-        self._connection.count(sql.COPY_STATES, operator, others[0][0])
-        self._connection.count(sql.COPY, operator, others[0][0], first, after, version.version)
-        # Last: that job may be running, and what it has removed by then was perhaps not copied.
+        self._connection.count(sql.COPY_STATES, (operator, others[0][0]))
+        self._connection.count(sql.COPY, (operator, others[0][0], first, after, version.version))
+        # Checked last: that job may be running, and may have removed entries before they were copied.
         self._check_floor(version, others[0][0], first, after)
 
     def _remove(self, operator: int, first: int, after: int) -> None:
-        """What is there is none of this run's. Versions go on behind it, so that none means something else later.
+        """Remove entries of other runs. Versions continue after theirs, so that a version never gets another meaning.
 
-        A checkpoint that names one of these is refused from now on: it would find nothing, or what comes next.
+        Checkpoints that name a removed version are refused from now on.
         """
         if first >= after:
             return
-        ((removed,),) = self._connection.rows(sql.REMOVE_ALL, operator, first, after)
-        ((floor,),) = self._connection.rows(sql.FLOOR, operator, first, after)
+        ((removed,),) = self._connection.rows(sql.REMOVE_ALL, (operator, first, after))
+        ((floor,),) = self._connection.rows(sql.FLOOR, (operator, first, after))
         if newest := max(removed, floor):
             self._version = max(self._version, newest + 1)
-            self._connection.count(sql.RAISE_FLOORS, operator, self._owner.run, newest + 1, first, after - 1)
+            self._connection.count(sql.RAISE_FLOORS, (operator, self._owner.run, newest + 1, first, after - 1))
 
     def _check_floor(self, version: StoreVersion, operator: int, first: int, after: int) -> None:
-        ((floor,),) = self._connection.rows(sql.FLOOR, operator, first, after)
+        ((floor,),) = self._connection.rows(sql.FLOOR, (operator, first, after))
         if floor > version.version:
             raise CheckpointError(
-                f"the state of the operator '{version.operator}' of job {version.job} is that of a checkpoint that is "
-                "older than the oldest that is retained, and PostgreSQL has not all of it any more: start from a "
-                "retained one, or from a savepoint"
+                f"PostgreSQL no longer has all state of the operator '{version.operator}' of job {version.job} for "
+                "this checkpoint, which is older than the oldest retained one: start from a retained checkpoint, or "
+                "from a savepoint"
             )
 
-    def _is_gone(self, job: str, operator: str) -> CheckpointError:
-        return CheckpointError(
-            f"the state of the operator '{operator}' of job {job} is not in PostgreSQL any more: start from a "
-            "savepoint, or from a checkpoint that is retained"
-        )
-
-    def _is_fenced(self) -> CheckpointError:
+    def _fenced_error(self) -> CheckpointError:
         return CheckpointError(
             f"the state of the operator '{self._owner.operator}' in PostgreSQL belongs to a later run of job "
-            f"{self._owner.job}: this one was taken for dead, and ends"
+            f"{self._owner.job}: this run was considered dead, and ends"
         )
 
-    def _own(self) -> int:
+    def _begun_operator(self) -> int:
         if self._operator is None:
             self.begin_with(())
         assert self._operator is not None
@@ -219,38 +214,39 @@ class PostgresStore:
     def _state(self, prefix: bytes) -> int:
         number = self._states.get(prefix)
         if number is None:
-            operator, name = self._own(), self._names[prefix]
-            self._connection.count(sql.ADD_STATE, operator, name)
-            number = self._states[prefix] = self._connection.rows(sql.STATE, operator, name)[0][0]
+            operator, name = self._begun_operator(), self._names[prefix]
+            self._connection.count(sql.ADD_STATE, (operator, name))
+            number = self._states[prefix] = self._connection.rows(sql.STATE, (operator, name))[0][0]
         return number
 
     # Entries.
 
     def get(self, key: bytes) -> bytes | None:
-        """The newest value of a key; None if there is none."""
+        """Return the newest value of a key, or None."""
         value = self._recent.get(key)
         if value is ABSENT:
             if key.startswith(NUMBERS_GROUP, _PREFIX_BYTES):
-                self._own()
+                self._begun_operator()
                 return self._numbers.get(self._names[key[:_PREFIX_BYTES]])
             value = self.get_at(self._connection, key, _NEWEST)
             self._recent.put(key, value)
         return value  # type: ignore[no-any-return]
 
     def get_at(self, connection: Connection, key: bytes, version: int) -> bytes | None:
-        """The value of a key as of a version."""
+        """Return the value of a key as of a version, or None."""
         state, group, rest = self._state(key[:_PREFIX_BYTES]), _group_of(key), key[_GROUP_BYTES:]
-        found = connection.rows(sql.GET, state, group, rest, version)
+        found = connection.rows(sql.GET, (state, group, rest, version))
         value: bytes | None = found[0][0] if found else None
         return value
 
     def items(self, prefix: bytes, start: bytes = b"") -> Iterator[Entry]:
-        """All entries whose keys begin with `prefix`, as they are at the call, sorted by key."""
+        """Return the current entries whose keys start with `prefix`, sorted by key, from `start` on."""
         return self.items_at(self._connection, prefix, start, None)
 
-    def some(self, prefix: bytes) -> Iterator[Entry]:
-        """Some entries whose keys begin with `prefix`."""
-        return itertools.islice(self.items_at(self._connection, prefix, b"", None, _SOME_ENTRIES), _SOME_ENTRIES)
+    def sample(self, prefix: bytes) -> Iterator[Entry]:
+        """Return some entries whose keys start with `prefix`."""
+        entries = self.items_at(self._connection, prefix, start=b"", version=None, page_entries=_SAMPLE_ENTRIES)
+        return itertools.islice(entries, _SAMPLE_ENTRIES)
 
     def items_at(
         self,
@@ -260,7 +256,7 @@ class PostgresStore:
         version: int | None,
         page_entries: int = _PAGE_ENTRIES,
     ) -> Iterator[Entry]:
-        """The same as of a version; None: as of now."""
+        """Return the entries whose keys start with `prefix` as of a version. None: the current entries."""
         table = prefix[:_PREFIX_BYTES]
         state = self._state(table)
         first, after = self._owner.first, self._owner.after
@@ -272,13 +268,15 @@ class PostgresStore:
         def page(at: bytes, version: int) -> list[Any]:
             of_group = _group_of(at)
             parameters = (state, of_group, at[_GROUP_BYTES:], after, version, page_entries)
-            return connection.rows(sql.PAGE, *parameters)
+            return connection.rows(sql.PAGE, parameters)
 
         entries = page(begin, _NEWEST if version is None else version)
         if version is None and len(entries) == page_entries:
-            # What is written before the next page is read must not be on it.
+            # Entries that are written before the next page is read must not be on it.
             version = self._sealed()
-        return self._pages(table, prefix, entries, lambda at: page(at, version or _NEWEST), page_entries)
+        return self._pages(
+            table, prefix, entries, page=lambda at: page(at, version or _NEWEST), page_entries=page_entries
+        )
 
     def _pages(
         self, table: bytes, prefix: bytes, entries: list[Any], page: Callable[[bytes], list[Any]], page_entries: int
@@ -301,15 +299,15 @@ class PostgresStore:
         self._write(self._connection, self._version, entries)
 
     def write_at(self, version: StoreVersion, entries: Iterable[tuple[bytes, bytes | None]]) -> None:
-        """The same with a version that was sealed, in another thread."""
+        """Store values with a sealed version, in another thread."""
         self._raise_floor()
-        self._write(self._beside, version.version, entries)
+        self._write(self._snapshot_connection, version.version, entries)
 
     def _write(self, connection: Connection, version: int, entries: Iterable[tuple[bytes, bytes | None]]) -> None:
         rest = iter(entries)
-        # Without entries nothing is asked: a table may be filled with nothing before it is known what it begins with.
+        # Without entries the store does not begin: an empty write may come before `begin_with`.
         while batch := dict(itertools.islice(rest, _BATCH_ENTRIES)):
-            operator = self._own()
+            operator = self._begun_operator()
             for key in [key for key in batch if key.startswith(NUMBERS_GROUP, _PREFIX_BYTES)]:
                 number = batch.pop(key)
                 assert number is not None
@@ -319,31 +317,32 @@ class PostgresStore:
                 [_group_of(key) for key in batch],
                 [key[_GROUP_BYTES:] for key in batch],
             )
-            written = connection.count(sql.PUT, operator, self._owner.run, version, *keys, list(batch.values()))
-            if written < len(batch):
-                raise self._is_fenced()
+            parameters = (operator, self._owner.run, version, *keys, list(batch.values()))
+            if connection.count(sql.PUT, parameters) < len(batch):
+                raise self._fenced_error()
             for key, value in batch.items():
                 self._recent.put(key, value)
             if self._floor is not None:
-                connection.count(sql.PRUNE, *keys, self._floor)
+                connection.count(sql.PRUNE, (*keys, self._floor))
 
     def all_written(self, version: StoreVersion) -> StoreVersion:
-        """The version, complete. Removes what was removed before all retained checkpoints, in that other thread."""
+        """Return the completed version. Prunes removed keys that no retained checkpoint needs, in that other thread."""
         self._raise_floor()
         if self._floor is not None:
             states, owner = list(self._states.values()), self._owner
-            self._beside.count(sql.PRUNE_REMOVED, states, owner.first, owner.after, self._floor)
-        # Perhaps larger ones than the version has: that does no harm.
+            parameters = (states, owner.first, owner.after, self._floor)
+            self._snapshot_connection.count(sql.PRUNE_REMOVED, parameters)
+        # These may be larger than at the time of the version, which does no harm.
         numbers = {name: int.from_bytes(number, "big") for name, number in self._numbers.items()}
         return msgspec.structs.replace(version, numbers=numbers)
 
     def _raise_floor(self) -> None:
-        """What only versions before the oldest that is retained have may be removed, once all know of it."""
+        """Record the oldest retained version in the database. Then entries that only older versions need may go."""
         oldest, owner = self._oldest_retained(), self._owner
         if oldest is not None and oldest != self._floor:
-            groups = (owner.first, owner.after - 1)
-            if not self._beside.count(sql.RAISE_FLOORS, self._own(), owner.run, oldest, *groups):
-                raise self._is_fenced()
+            parameters = (self._begun_operator(), owner.run, oldest, owner.first, owner.after - 1)
+            if not self._snapshot_connection.count(sql.RAISE_FLOORS, parameters):
+                raise self._fenced_error()
             self._floor = oldest
 
     def ingest(self, entries: Iterable[Entry]) -> None:
@@ -351,52 +350,54 @@ class PostgresStore:
         self.write(entries)
 
     def remove_range(self, first: bytes, after: bytes) -> None:
-        """Remove all entries whose keys are not before `first`, and before `after`."""
+        """Remove all entries with keys from `first` to before `after`."""
         found = itertools.takewhile(lambda entry: entry[0] < after, self.items(first[:_PREFIX_BYTES], first))
         self.write((key, None) for key, _ in found)
 
     # Versions.
 
     def view(self) -> PostgresView:
-        """The store as it is now."""
-        self._own()
-        return PostgresView(self, self._beside, self._sealed())
+        """Return a view of the current content."""
+        self._begun_operator()
+        return PostgresView(self, self._snapshot_connection, self._sealed())
 
     def _sealed(self) -> int:
-        # Another thread seals, too, where it reads many entries for what it writes.
+        # With a lock: the snapshot's thread seals as well if it reads many entries for its writes.
         with self._sealing:
             self._version += 1
             return self._version - 1
 
     def seal(self) -> StoreVersion:
-        """What is written from now on is newer than this version."""
-        self._own()
+        """Return the current version and begin a new one: later writes are newer than it."""
+        self._begun_operator()
         owner = self._owner
         for prefix in self._names:
-            # In the task's thread: another one writes for the snapshot.
+            # In the task's thread, since another thread writes for the snapshot.
             self._state(prefix)
-        return StoreVersion(owner.job, owner.operator, owner.first, owner.after, self._sealed())
+        return StoreVersion(
+            job=owner.job, operator=owner.operator, first=owner.first, after=owner.after, version=self._sealed()
+        )
 
     def completed(self, version: int) -> None:
-        """A checkpoint with this version is complete."""
+        """Note the version of a completed checkpoint."""
         self._completed = [*self._completed, version][-self._retained_max :]
 
     def _oldest_retained(self) -> int | None:
-        """The version of the oldest checkpoint that is retained; None: it is not known, there were others before."""
+        """Return the version of the oldest retained checkpoint. None: unknown, since there are earlier checkpoints."""
         return self._completed[0] if len(self._completed) == self._retained_max else None
 
     def link(self) -> Any:
-        """It has no files."""
+        """Raise NotImplementedError: the store has no files."""
         raise NotImplementedError("an external store is frozen by its version")
 
     def close(self) -> None:
-        """Close its connections. The entries stay, as the checkpoints do that need them."""
+        """Close the connections. The entries stay, like the checkpoints that need them."""
         self._connection.close()
-        self._beside.close()
+        self._snapshot_connection.close()
 
 
 class PostgresView:
-    """A store as of a version. It may be read in the thread that writes snapshots."""
+    """The content of a store as of a version. The thread that writes snapshots may read it."""
 
     def __init__(self, store: PostgresStore, connection: Connection, version: int) -> None:
         self._store = store
@@ -404,12 +405,19 @@ class PostgresView:
         self._version = version
 
     def get(self, key: bytes) -> bytes | None:
-        """The value of a key; None if there is none."""
+        """Return the value of a key, or None."""
         return self._store.get_at(self._connection, key, self._version)
 
     def items(self, prefix: bytes) -> Iterator[Entry]:
-        """All entries whose keys begin with `prefix`, sorted by key."""
+        """Return all entries whose keys start with `prefix`, sorted by key."""
         return self._store.items_at(self._connection, prefix, b"", self._version)
+
+
+def _missing_error(job: str, operator: str) -> CheckpointError:
+    return CheckpointError(
+        f"the state of the operator '{operator}' of job {job} is no longer in PostgreSQL: start from a savepoint, or "
+        "from a retained checkpoint"
+    )
 
 
 def _group_of(key: bytes) -> int:
@@ -417,16 +425,16 @@ def _group_of(key: bytes) -> int:
 
 
 def postgres_stores(settings: PostgresSettings) -> VersionedStores:
-    """Stores for the tasks of a slot."""
+    """Return stores for the tasks of a slot."""
     database = Database(settings.url, settings.user, settings.password)
     return VersionedStores(lambda owner: PostgresStore(settings, database, owner), settings.cached_entries)
 
 
 def forget_job(settings: PostgresSettings, job: str) -> None:
-    """Remove the state of a job that has ended, and of which no checkpoint is retained."""
+    """Remove the state of a job that has ended without a retained checkpoint."""
     connection = Connection(Database(settings.url, settings.user, settings.password), f"penstock {job}")
     try:
-        if connection.rows(sql.ARE_THERE)[0][0]:
-            connection.count(sql.FORGET, job)
+        if connection.rows(sql.TABLES_EXIST)[0][0]:
+            connection.count(sql.FORGET, (job,))
     finally:
         connection.close()

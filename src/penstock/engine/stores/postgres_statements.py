@@ -1,10 +1,10 @@
-"""The tables of state in PostgreSQL, and all that is asked of them."""
+"""The tables of state in PostgreSQL, and all statements on them."""
 
 from __future__ import annotations
 
 from typing import Final
 
-ARE_THERE: Final = "SELECT to_regclass('penstock_floors') IS NOT NULL"
+TABLES_EXIST: Final = "SELECT to_regclass('penstock_floors') IS NOT NULL"
 LOCK: Final = "SELECT pg_advisory_xact_lock(hashtext('penstock_entries'))"
 TABLES: Final = (
     "CREATE TABLE IF NOT EXISTS penstock_operators (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, "
@@ -15,7 +15,7 @@ TABLES: Final = (
     "value bytea, PRIMARY KEY (state, key_group, key, version))",
     "CREATE TABLE IF NOT EXISTS penstock_floors (operator bigint, key_group integer, version bigint NOT NULL, "
     "PRIMARY KEY (operator, key_group))",
-    # Few: an entry that was removed, until no retained checkpoint has it.
+    # Tombstones are few: they are removed when no retained checkpoint has the entry.
     "CREATE INDEX IF NOT EXISTS penstock_tombstones ON penstock_entries (state, key_group, version) "
     "WHERE value IS NULL",
 )
@@ -31,7 +31,7 @@ STATE: Final = "SELECT id FROM penstock_states WHERE operator = %s AND name = %s
 _OF_OPERATOR = "state IN (SELECT id FROM penstock_states WHERE operator = %s) AND key_group >= %s AND key_group < %s"
 _REMOVE = f"DELETE FROM penstock_entries WHERE {_OF_OPERATOR}"
 REMOVE_ALL: Final = f"WITH gone AS ({_REMOVE} RETURNING version) SELECT coalesce(max(version), 0) FROM gone"
-"""Answers with the greatest version of what was there."""
+"""Returns the greatest version of the removed entries."""
 REMOVE_NEWER: Final = f"{_REMOVE} AND version > %s"
 
 _FLOORS = "penstock_floors WHERE operator = %s AND key_group >= %s AND key_group < %s"
@@ -41,7 +41,7 @@ RAISE_FLOORS: Final = (
     "INSERT INTO penstock_floors SELECT mine.id, one, %s FROM mine, generate_series(%s::integer, %s::integer) AS one "
     "ON CONFLICT (operator, key_group) DO UPDATE SET version = greatest(penstock_floors.version, excluded.version)"
 )
-"""Before anything that only older versions have is removed."""
+"""Executed before entries that only older versions need are removed."""
 
 COPY_STATES: Final = (
     "INSERT INTO penstock_states (operator, name) SELECT %s, name FROM penstock_states WHERE operator = %s "
@@ -78,14 +78,14 @@ PRUNE: Final = (
     "SELECT max(kept.version) FROM penstock_entries AS kept WHERE kept.state = new.state "
     "AND kept.key_group = new.key_group AND kept.key = new.key AND kept.version <= %s)"
 )
-"""Of keys that are written anyway, what is older than the oldest version that is still needed."""
+"""Removes entries that are older than the oldest needed version, for keys that are being written."""
 PRUNE_REMOVED: Final = (
     "DELETE FROM penstock_entries AS old USING penstock_entries AS gone "
     "WHERE gone.value IS NULL AND gone.state = ANY(%s) AND gone.key_group >= %s AND gone.key_group < %s "
     "AND gone.version <= %s AND old.state = gone.state AND old.key_group = gone.key_group AND old.key = gone.key "
     "AND old.version <= gone.version"
 )
-"""Of keys that were removed, which may never be written again: the tombstone, and what is older."""
+"""Removes tombstones and older entries of removed keys, which may never be written again."""
 FORGET: Final = (
     "WITH operators AS (DELETE FROM penstock_operators WHERE job = %s RETURNING id), "
     "floors AS (DELETE FROM penstock_floors AS one USING operators WHERE one.operator = operators.id), "

@@ -1,12 +1,12 @@
-"""Redis as a store of tasks that knows no older versions: what complete checkpoints have, and nothing else.
+"""Redis as a store of tasks without older versions: it holds only the state of completed checkpoints.
 
-    penstock/state/<job>/<operator>                            a hash: `run`, the fence; by key group, its
-    version penstock/state/<job>/<operator>/tables                     a set: the names of tables
+    penstock/state/<job>/<operator>                            a hash: `run` (the fence), key group -> its version
+    penstock/state/<job>/<operator>/tables                     a set: the names of tables
     penstock/state/<job>/<operator>/values/<group>/<table>     a hash: key -> value
-    penstock/state/<job>/<operator>/keys/<group>/<table>       a sorted set of the same keys: those with a prefix
+    penstock/state/<job>/<operator>/keys/<group>/<table>       a sorted set of the same keys, to find them by prefix
 
-What is written goes by scripts, which find the run of their owner first: a successor changes it, and what was not
-written by then never is. The log above it is in engine/state/backends/versioned/logged.py.
+All writes are scripts that first compare the run of their owner: a later owner changes the run, and writes of the
+earlier one fail from then on. The log above the store is in engine/state/backends/versioned/logged.py.
 """
 
 from __future__ import annotations
@@ -66,12 +66,12 @@ if redis.call('HGET', KEYS[1], 'run') ~= ARGV[1] then return 0 end
 redis.call('COPY', ARGV[2], ARGV[3], 'REPLACE')
 return 1
 """
-# All that changes anything is a script that looks at the run first: a run that is stopped in the middle of its begin,
-# and goes on when another one has its state, changes nothing of it.
+# Every change is a script that compares the run first: a run that is paused during `begin`, and resumes when another
+# run owns the state, changes nothing.
 
 
 class RedisStore:
-    """The state of one subtask of an operator, as of its last complete checkpoint."""
+    """The state of one subtask of an operator, as of its last completed checkpoint."""
 
     def __init__(self, server: RedisServer, owner: StoreOwner) -> None:
         self._server = server
@@ -81,29 +81,29 @@ class RedisStore:
         self._tables: set[str] = set()
 
     def get(self, table: str, group: int, key: bytes) -> bytes | None:
-        """The value of a key."""
+        """Return the value of a key, or None."""
         value: bytes | None = self._connection.call(lambda client: client.hget(self._values(table, group), key))
         return value
 
     def items(self, table: str, group: int, prefix: bytes) -> Iterator[Entry]:
-        """All entries of a key group whose keys start with `prefix`."""
-        bounds = (b"[" + prefix, _behind(prefix))
+        """Return all entries of a key group whose keys start with `prefix`."""
+        bounds = (b"[" + prefix, _upper_bound(prefix))
         keys = self._connection.call(lambda client: client.zrangebylex(self._keys(table, group), *bounds))
         for at in range(0, len(keys), _PAGE_ENTRIES):
             page = keys[at : at + _PAGE_ENTRIES]
-            (values,) = self._sent([("HMGET", self._values(table, group), *page)])
+            (values,) = self._send([("HMGET", self._values(table, group), *page)])
             yield from zip(page, values, strict=True)
 
-    def some(self, table: str, groups: range) -> Iterator[tuple[int, bytes, bytes]]:
-        """One entry of each key group: its group, key and value."""
-        firsts = self._sent([("ZRANGE", self._keys(table, group), 0, 0) for group in groups])
+    def sample(self, table: str, groups: range) -> Iterator[tuple[int, bytes, bytes]]:
+        """Return one entry of each key group: group, key and value."""
+        firsts = self._send([("ZRANGE", self._keys(table, group), 0, 0) for group in groups])
         found = [(group, key) for group, keys in zip(groups, firsts, strict=True) for key in keys]
-        values = self._sent([("HGET", self._values(table, group), key) for group, key in found]) if found else []
+        values = self._send([("HGET", self._values(table, group), key) for group, key in found]) if found else []
         for (group, key), value in zip(found, values, strict=True):
             yield group, key, value
 
     def begin(self, versions: Sequence[StoreVersion]) -> None:
-        """Begin with what these have of the owner's key groups, and with nothing in others."""
+        """Begin with the content of these versions in the owner's key groups; other groups are empty."""
         owner = self._owner
         self._script(_FENCE)
         tables = self._tables_of(self._base)
@@ -111,22 +111,22 @@ class RedisStore:
         for version in versions:
             groups = {*range(version.first, version.after)} & left
             left -= groups
-            theirs = _base_of(version.job, version.operator)
-            self._check_marks(theirs, version, groups)
-            if theirs != self._base:
+            other_base = _base_of(version.job, version.operator)
+            self._check_marks(other_base, version, groups)
+            if other_base != self._base:
                 self._remove(tables, groups)
-                self._copy(theirs, groups)
-                # If its job has gone on meanwhile, what was copied is a mixture.
-                self._check_marks(theirs, version, groups)
+                self._copy(other_base, groups)
+                # Checked again: if that job wrote during the copy, the copy is inconsistent.
+                self._check_marks(other_base, version, groups)
         self._remove(tables, left)
 
     def apply(self, groups: range, version: int, entries: Sequence[LoggedEntry]) -> None:
-        """Store values, None removes a key; these key groups are then as of this version."""
+        """Store values, after which these key groups have this version. None removes a key."""
         if new := {entry.table for entry in entries} - self._tables:
             self._tables |= new
             self._connection.call(lambda client: client.sadd(f"{self._base}/tables", *new))
-        # First: after a failure in between this is no state of an older version any more. Who goes on from this one
-        # applies all of it again.
+        # Marked first: after a failure before the end, this is no longer the state of an older version. A restore from
+        # this version applies all changes again.
         self._script(_MARK, version, *groups)
         for at in range(0, len(entries), _BATCH_ENTRIES):
             arguments: list[Any] = []
@@ -136,7 +136,7 @@ class RedisStore:
             self._script(_APPLY, *arguments)
 
     def close(self) -> None:
-        """Leave the server."""
+        """Close the connection."""
         self._connection.close()
 
     def _script(self, script: str, *arguments: Any) -> None:
@@ -144,26 +144,26 @@ class RedisStore:
         if not self._connection.call(lambda client: client.eval(script, 1, self._base, run, *arguments)):
             raise CheckpointError(
                 f"the state of the operator '{self._owner.operator}' in Redis belongs to a later run of job "
-                f"{self._owner.job}: this one was taken for dead, and ends"
+                f"{self._owner.job}: this run was considered dead, and ends"
             )
 
     def _check_marks(self, base: str, version: StoreVersion, groups: set[int]) -> None:
         marks = self._connection.call(lambda client: client.hmget(base, sorted(groups))) if groups else []
         if any(mark is not None and int(mark) > version.version for mark in marks):
             raise CheckpointError(
-                f"the state of the operator '{version.operator}' of job {version.job} in Redis is that of a later "
-                "checkpoint, and Redis has no older versions: start from the newest one, or from a savepoint"
+                f"the state of the operator '{version.operator}' of job {version.job} in Redis belongs to a later "
+                "checkpoint, and Redis has no older versions: start from the newest checkpoint, or from a savepoint"
             )
         if any(int(mark or 0) < version.applied for mark in marks):
             raise CheckpointError(
-                f"the state of the operator '{version.operator}' of job {version.job} is not in Redis any more, or "
-                "older than it was: start from a savepoint, or from a checkpoint that is retained"
+                f"the state of the operator '{version.operator}' of job {version.job} is no longer in Redis, or is "
+                "older than this checkpoint: start from a savepoint, or from a retained checkpoint"
             )
 
-    def _copy(self, theirs: str, groups: set[int]) -> None:
-        tables = self._tables_of(theirs)
+    def _copy(self, other_base: str, groups: set[int]) -> None:
+        tables = self._tables_of(other_base)
         pairs = [
-            (f"{theirs}/{kind}/{group}/{table}", f"{self._base}/{kind}/{group}/{table}")
+            (f"{other_base}/{kind}/{group}/{table}", f"{self._base}/{kind}/{group}/{table}")
             for kind in ("values", "keys")
             for group in groups
             for table in tables
@@ -180,7 +180,7 @@ class RedisStore:
         if groups:
             self._script(_FORGET, *groups)
 
-    def _sent(self, commands: list[tuple[Any, ...]]) -> list[Any]:
+    def _send(self, commands: list[tuple[Any, ...]]) -> list[Any]:
         answers = self._connection.pipelined(commands)
         for answer in answers:
             if isinstance(answer, Exception):
@@ -198,18 +198,18 @@ class RedisStore:
 
 
 def _base_of(job: str, operator: str) -> str:
-    # A uid may be long, and have any characters.
+    # Hashed: a uid may be long and contain any characters.
     return f"{_PREFIX}/{job}/{hashlib.blake2s(operator.encode(), digest_size=8).hexdigest()}"
 
 
-def _behind(prefix: bytes) -> bytes:
-    """As a bound of ZRANGEBYLEX: before all that comes behind the keys with this prefix."""
+def _upper_bound(prefix: bytes) -> bytes:
+    """Return the bound of ZRANGEBYLEX that excludes all keys after those with this prefix."""
     head = prefix.rstrip(b"\xff")
     return b"(" + head[:-1] + bytes([head[-1] + 1]) if head else b"+"
 
 
 def redis_stores(settings: RedisSettings) -> VersionedStores:
-    """Stores for the tasks of a slot."""
+    """Return stores for the tasks of a slot."""
     server = RedisServer(settings.url, settings.user, settings.password)
 
     def opened(owner: StoreOwner) -> LoggedStore:
@@ -219,7 +219,7 @@ def redis_stores(settings: RedisSettings) -> VersionedStores:
 
 
 def forget_job(settings: RedisSettings, job: str) -> None:
-    """Remove the state of a job that has ended, and of which no checkpoint is retained."""
+    """Remove the state of a job that has ended without a retained checkpoint."""
     with RedisServer(settings.url, settings.user, settings.password).session() as client:
         names = list(client.scan_iter(match=f"{_PREFIX}/{job}/*", count=1_000))
         for at in range(0, len(names), _BATCH_ENTRIES):

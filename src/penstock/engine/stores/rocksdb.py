@@ -1,7 +1,7 @@
-"""RocksDB as the key-value store of tasks, through rocksdict. Each subtask of an operator has a database of its own.
+"""RocksDB as the key-value store of tasks, through rocksdict. Each subtask of an operator has its own database.
 
-A database holds working state only; durable state is in snapshots. So it writes no log, and its directory is removed
-when the operator is closed, or by the next job on this disk if the worker was killed (common/files/held_directory.py).
+A database holds only working state; durable state is in snapshots. So it writes no log, and its directory is removed
+when the operator closes, or by the next job on this disk if the worker was killed (common/files/held_directory.py).
 """
 
 from __future__ import annotations
@@ -35,31 +35,31 @@ from penstock.common.configuration import options
 from penstock.common.errors import JobError
 from penstock.common.files.held_directory import HeldDirectory, remove_abandoned
 from penstock.engine.runtime.task.vertex import RocksDBSettings
-from penstock.engine.state.backends.rocksdb.store import StoredFile, Stores, after
+from penstock.engine.state.backends.rocksdb.store import StoredFile, Stores, prefix_end
 from penstock.engine.stores.shared_copies import put_files
 
 _BATCH_ENTRIES = 1_000
 _TABLE_BYTES = 64 << 20
-"""Of a file that is ingested: RocksDB's own default for the files of a level."""
+"""Size of an ingested file: RocksDB's default for files of a level."""
 _BUFFERS = 2
 
 
 class RocksView:
-    """A database as of one moment.
+    """The content of a database at one moment.
 
-    It is made of iterators, which read the database as of their creation: the snapshots of rocksdict do not.
+    It uses iterators, which read the database as of their creation; snapshots of rocksdict do not.
     """
 
     def __init__(self, database: Rdict) -> None:
-        self._looking_up = database.iter()
-        self._walking = database.iter()
+        self._lookups = database.iter()
+        self._scans = database.iter()
 
     def get(self, key: bytes) -> bytes | None:
-        """The value of a key; None if there is none."""
-        position = self._looking_up
+        """Return the value of a key, or None."""
+        position = self._lookups
         position.seek(key)
         if not position.valid():
-            # At the end, or where a file can't be read: then it raises that.
+            # At the end, or where a file cannot be read: then this raises the error.
             position.status()
             return None
         if position.key() != key:
@@ -68,8 +68,8 @@ class RocksView:
         return value
 
     def items(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """All entries whose keys begin with `prefix`, sorted by key. Only one such iteration at a time."""
-        return _from(self._walking, prefix)
+        """Return all entries whose keys start with `prefix`, sorted by key. Only one iteration at a time."""
+        return _from(self._scans, prefix)
 
 
 def _from(position: RdictIter, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
@@ -85,17 +85,17 @@ def _from(position: RdictIter, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _is_table(name: str) -> bool:
-    """Whether a file is one of a table: RocksDB does not write to these again, or reuse their names."""
+    """Whether it is a table file: RocksDB never changes these, or reuses their names."""
     return name.endswith(".sst")
 
 
 def _shareable(files: Mapping[str, StoredFile]) -> dict[str, StoredFile]:
-    """The same, where only those have an identity that never change."""
+    """Return the files without the identities of files that may change."""
     return {name: file if _is_table(name) else file._replace(identity="") for name, file in files.items()}
 
 
 class RocksFiles:
-    """A RocksDB checkpoint: hard links to the files of its tables, which stay when the database compacts its own."""
+    """A RocksDB checkpoint: hard links to the files, which stay when the database compacts its own."""
 
     def __init__(self, path: Path, held: HeldDirectory) -> None:
         self._path = path
@@ -107,7 +107,7 @@ class RocksFiles:
         return _is_table(name)
 
     def read(self, name: str, offset: int, length: int) -> bytes:
-        """`length` bytes of a file, from `offset`."""
+        """Read `length` bytes of a file from `offset` on."""
         with (self._path / name).open("rb") as file:
             file.seek(offset)
             return file.read(length)
@@ -119,10 +119,10 @@ class RocksFiles:
 
 
 class RocksStore:
-    """A database in a temporary directory below `directory`; `memory_bytes` for its buffers and its cache.
+    """A database in a temporary directory below `directory`, with `memory_bytes` for its buffers and cache.
 
-    `files`: those that it starts with, by name; empty for an empty database. `counts`: whether RocksDB counts what it
-    does, for `keys_skipped`.
+    `files`: the files with which it starts, by name; empty for an empty database. `counts`: whether RocksDB collects
+    statistics, which `keys_skipped` needs.
     """
 
     def __init__(
@@ -132,12 +132,12 @@ class RocksStore:
         self._path = Path(self._held.path) / "database"
         self._path.mkdir()
         self._links = itertools.count(1)
-        # Links are made by another thread: the database must not be closed in the middle of one.
+        # Another thread creates links: the database must not be closed meanwhile.
         self._linking = threading.Lock()
         try:
             put_files(_shareable(files), self._path, directory)
         except BaseException:
-            # A restore that fails is tried again: each try would leave a copy of the state.
+            # A failed restore is repeated: each attempt would leave a copy of the state.
             self._held.remove()
             raise
         rocks_options = Options(raw_mode=True)
@@ -146,14 +146,14 @@ class RocksStore:
             rocks_options.enable_statistics()
         rocks_options.set_write_buffer_size(max(memory_bytes // 2 // _BUFFERS, 1 << 20))
         rocks_options.set_max_write_buffer_number(_BUFFERS)
-        # Files of 64 MB, 128 MB, 256 MB ... from level to level: a manifest names each of them.
+        # Files of 64 MB, 128 MB, 256 MB ... from level to level: fewer files, since a manifest names each.
         rocks_options.set_target_file_size_multiplier(2)
         tables = BlockBasedOptions()
         tables.set_block_cache(Cache(max(memory_bytes // 2, 1 << 20)))
         tables.set_bloom_filter(10, block_based=False)
         rocks_options.set_block_based_table_factory(tables)
         self._options = rocks_options
-        with self._telling():
+        with self._explaining_errors():
             self._database = Rdict(str(self._path), rocks_options)
         self._without_log = WriteOptions()
         self._without_log.disable_wal = True  # type: ignore[method-assign,assignment]
@@ -161,27 +161,27 @@ class RocksStore:
         self._moving.set_move_files(True)
 
     def get(self, key: bytes) -> bytes | None:
-        """The value of a key; None if there is none."""
+        """Return the value of a key, or None."""
         value: bytes | None = self._database.get(key)
         return value
 
     def items(self, prefix: bytes, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        """All entries whose keys begin with `prefix`, as they are at the call, sorted by key.
+        """Return the current entries whose keys start with `prefix`, sorted by key.
 
-        `start`: only those whose keys are not before this one.
+        `start`: the first key to return.
         """
         begin = max(prefix, start)
-        # Without a bound RocksDB looks for the next key behind the prefix, and reads all tombstones on its way there.
+        # Without a bound RocksDB searches the next key after the prefix, and reads all tombstones on the way.
         bounded = ReadOptions()
-        bounded.set_iterate_upper_bound(after(prefix))
-        return self._whole(self._database.items(from_key=begin, read_opt=bounded), bounded, begin)
+        bounded.set_iterate_upper_bound(prefix_end(prefix))
+        return self._checked(self._database.items(from_key=begin, read_opt=bounded), bounded, begin)
 
-    def _whole(self, entries: Any, bounded: ReadOptions, begin: bytes) -> Iterator[tuple[bytes, bytes]]:
+    def _checked(self, entries: Any, bounded: ReadOptions, begin: bytes) -> Iterator[tuple[bytes, bytes]]:
         last = None
         for entry in entries:
             last = entry[0]
             yield entry
-        # It ends at the end, and where a file can't be read, without an error.
+        # The iteration ends without an error at the end, and also where a file cannot be read.
         position = self._database.iter(bounded)
         position.seek(begin if last is None else last)
         if last is not None and position.valid():
@@ -190,7 +190,7 @@ class RocksStore:
             position.status()
 
     def write(self, entries: Iterable[tuple[bytes, bytes | None]]) -> None:
-        """Store values; a value of None removes its key."""
+        """Store values; None removes a key."""
         batch = WriteBatch(raw_mode=True)
         for key, value in entries:
             if value is None:
@@ -204,54 +204,54 @@ class RocksStore:
             self._write(batch)
 
     def ingest(self, entries: Iterable[tuple[bytes, bytes]]) -> None:
-        """Store values of keys that ascend and are not there yet, as files of tables that are complete at once."""
+        """Store values of new keys in ascending order, as complete table files."""
         rest = iter(entries)
         for number in itertools.count():
-            # Several, as RocksDB would write them: one large file would be compacted as a whole.
+            # Several files, as RocksDB would write them: one large file would be compacted as a whole.
             path = str(self._path.with_name(f"ingested-{number}.sst"))
-            with self._telling():
+            with self._explaining_errors():
                 if not _write_table(path, self._options, rest):
                     return
                 self._database.ingest_external_file([path], self._moving)
 
     def view(self) -> RocksView:
-        """The database as of now."""
+        """Return a view of the current content."""
         return RocksView(self._database)
 
     def link(self) -> RocksFiles:
-        """Its files, after RocksDB has flushed its write buffers. May be called by another thread than the others."""
+        """Link the files after RocksDB has flushed its write buffers. May be called by another thread."""
         path = self._path.with_name(f"links-{next(self._links)}")
-        with self._linking, self._telling():
-            # By itself: `create_checkpoint` would do it, too, but it holds the interpreter meanwhile (0.7 s for 50 MB).
+        with self._linking, self._explaining_errors():
+            # Flushed separately: `create_checkpoint` would block the interpreter during the flush (0.7 s for 50 MB).
             self._database.flush(wait=True)
             Checkpoint(self._database).create_checkpoint(str(path))
         return RocksFiles(path, self._held)
 
     def remove_range(self, first: bytes, after: bytes) -> None:
-        """Remove all entries whose keys are not before `first`, and before `after`."""
+        """Remove all entries with keys from `first` to before `after`."""
         self._database.delete_range(first, after, self._without_log)
 
     def keys_skipped(self) -> int:
-        """Over how many tombstones and older values iterators have passed so far. Needs `counts`."""
+        """Return how many tombstones and older values iterators have skipped so far. Needs `counts`."""
         found = re.search(r"rocksdb\.number\.iter\.skip COUNT : (\d+)", self._options.get_statistics() or "")
         if found is None:
-            raise ValueError("the database does not count: open it with counts=True")
+            raise ValueError("the database does not collect statistics: open it with counts=True")
         return int(found[1])
 
     def close(self) -> None:
-        """Close the database and remove its directory. Links that `link` has made stay."""
+        """Close the database and remove its directory. Links of `link` stay."""
         with self._linking:
             self._database.close()
         shutil.rmtree(self._path, ignore_errors=True)
         self._held.remove_if_empty()
 
     def _write(self, batch: WriteBatch) -> None:
-        with self._telling():
+        with self._explaining_errors():
             self._database.write(batch, self._without_log)
 
     @contextlib.contextmanager
-    def _telling(self) -> Iterator[None]:
-        """Errors of RocksDB's, which are bare Exceptions, in words. Those of penstock and of disks pass."""
+    def _explaining_errors(self) -> Iterator[None]:
+        """Turn RocksDB's errors, which are bare Exceptions, into JobErrors. Other errors pass."""
         try:
             yield
         except Exception as error:
@@ -259,12 +259,12 @@ class RocksStore:
                 raise
             raise JobError(
                 f"state can't be written to RocksDB in {self._path}: {error}. If its disk is full: free some space, or "
-                f"set {options.ROCKSDB_DIRECTORY.key} to a directory on another one"
+                f"set {options.ROCKSDB_DIRECTORY.key} to a directory on another disk"
             ) from error
 
 
 def _write_table(path: str, options: Options, entries: Iterator[tuple[bytes, bytes]]) -> bool:
-    """Write the next entries into a file of a table, until it is full. False: there were none, and there is no file."""
+    """Write the next entries into a table file, until it is full. Returns False, without a file, if there are none."""
     first = next(entries, None)
     if first is None:
         return False
@@ -281,7 +281,7 @@ def _write_table(path: str, options: Options, entries: Iterator[tuple[bytes, byt
 
 
 def rocksdb_stores(settings: RocksDBSettings) -> Stores:
-    """Stores for the tasks of a slot. Removes the databases of workers that were killed."""
+    """Return stores for the tasks of a slot. Removes the databases of killed workers."""
     directory = settings.directory or tempfile.gettempdir()
     Path(directory).mkdir(parents=True, exist_ok=True)
     remove_abandoned(directory)

@@ -9,27 +9,27 @@ from pathlib import Path
 from penstock.hosts.logs.format import LogFormat
 from penstock.hosts.logs.settings import LogSettings
 
-_BEGINS = "%(asctime)s %(levelname)-7s"
+_TIME_AND_LEVEL = "%(asctime)s %(levelname)-7s"
 """The local time in a form that sorts: `2013-01-01 05:15:00,123`."""
-_ENDS = "%(name)s - %(message)s"
+_LOGGER_AND_MESSAGE = "%(name)s - %(message)s"
 
 
 class LogFile(logging.handlers.RotatingFileHandler):
-    """Return a handler for the file `name`.log in a job's folder; each line names the job. Raises OSError.
+    """Handle records by writing to `name`.log in a job's folder; each line names the job. Raises OSError.
 
-    `of_task`: each record has the place where it was written, in its attribute `task`.
+    `names_task`: each record has an attribute `task`, the subtask that wrote it, which the line shows.
     """
 
-    def __init__(self, settings: LogSettings, name: str, of_task: bool = False) -> None:
+    def __init__(self, settings: LogSettings, name: str, names_task: bool = False) -> None:
         path = Path(settings.folder) / f"{name}.log"
         super().__init__(
             path, maxBytes=settings.max_bytes, backupCount=settings.backups, encoding="utf-8", errors="backslashreplace"
         )
-        place = settings.job.mark + " %(task)s" * of_task
-        self.setFormatter(LogFormat(f"{_BEGINS} [{place}] {_ENDS}"))
+        origin = settings.job.mark + " %(task)s" * names_task
+        self.setFormatter(LogFormat(f"{_TIME_AND_LEVEL} [{origin}] {_LOGGER_AND_MESSAGE}"))
 
     def append(self, lines: str) -> None:
-        """A handler for lines that are already formatted, by another process."""
+        """Write lines that another process has formatted."""
         record = logging.makeLogRecord({"msg": lines})
         formatter, self.formatter = self.formatter, logging.Formatter("%(message)s")
         try:

@@ -18,21 +18,21 @@ from pathlib import Path
 import msgspec
 
 from penstock.common.errors import JobError
-from penstock.common.errors.unreadable import UNREADABLE
-from penstock.common.values.decoding import from_json
+from penstock.common.values.decoding import DECODING_ERRORS, from_json
 from penstock.hosts.logs.settings import LoggedJob, LogSettings
 
-_ABOUT = "job.json"
+_JOB_FILE = "job.json"
 _ID = re.compile(r"[0-9a-f]{32}")
 
 
-class HeldFolder:
-    """The folder of a job: it exists until this process ends or releases it. Raises OSError.
+class LockedFolder:
+    """Create the folder of a job, and protect it from removal until this process ends or releases it.
 
-    `begins`: a run of the job starts with it. A worker on another machine may be the first there, too.
+    `starts_run`: a run of the job starts now. A worker on a machine without the driver may also be the first to write
+    there. Raises OSError.
     """
 
-    def __init__(self, settings: LogSettings, begins: bool = False) -> None:
+    def __init__(self, settings: LogSettings, starts_run: bool = False) -> None:
         self.path = folder = Path(settings.folder)
         while True:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -45,9 +45,9 @@ class HeldFolder:
                 break
             os.close(descriptor)
         self._descriptor: int | None = descriptor
-        about = folder / _ABOUT
-        if begins or not about.exists():
-            about.write_bytes(msgspec.json.encode(settings.job))
+        job_file = folder / _JOB_FILE
+        if starts_run or not job_file.exists():
+            job_file.write_bytes(msgspec.json.encode(settings.job))
             remove_ended(folder.parent, settings.retained_jobs)
 
     def release(self) -> None:
@@ -64,8 +64,8 @@ def _is_at(descriptor: int, folder: Path) -> bool:
         return False
 
 
-def is_held(folder: Path) -> bool:
-    """Return whether a process of this machine writes there."""
+def is_locked(folder: Path) -> bool:
+    """Return whether a process of this machine writes to the folder."""
     try:
         with _locked(folder):
             return False
@@ -78,23 +78,22 @@ def jobs_in(directory: Path) -> list[tuple[Path, LoggedJob]]:
     found = []
     for folder in directory.glob("*") if directory.is_dir() else ():
         if _ID.fullmatch(folder.name):
-            # Other folders are not ours, or are being created or removed.
-            with contextlib.suppress(OSError, *UNREADABLE):
-                found.append((folder, from_json((folder / _ABOUT).read_bytes(), LoggedJob)))
+            # A folder without a readable job file is not penstock's, or is being created or removed.
+            with contextlib.suppress(OSError, *DECODING_ERRORS):
+                found.append((folder, from_json((folder / _JOB_FILE).read_bytes(), LoggedJob)))
     return sorted(found, key=lambda entry: entry[1].started_ms)
 
 
 def remove_ended(directory: Path, retained_jobs: int) -> None:
     """Remove folders of jobs that have ended, except the newest ones.
 
-    Raises nothing, and keeps what can't be removed.
+    Raises nothing, and keeps folders that cannot be removed.
     """
-    ended = [folder for folder, _ in jobs_in(directory) if not is_held(folder)]
+    ended = [folder for folder, _ in jobs_in(directory) if not is_locked(folder)]
     for folder in ended[: max(0, len(ended) - retained_jobs)]:
         with contextlib.suppress(OSError):
             if folder.is_symlink():
-                # This is a link; the folder itself is in a directory of the user's choice, where jobs that log there
-                # remove it.
+                # The folder itself is in the directory `env.log.dir`, where later jobs with that setting remove it.
                 folder.unlink()
                 continue
             with _locked(folder):
@@ -110,14 +109,14 @@ def find(directory: Path, reference: str) -> Path:
     Raises JobError if there is none, or if several ids have this prefix.
     """
     jobs = jobs_in(directory)
-    named = [folder for folder, job in jobs if reference in (job.job_id, job.name)]
-    if named:
-        return named[-1].resolve()
-    beginning = [(folder, job) for folder, job in jobs if job.job_id.startswith(reference)]
-    if len(beginning) == 1:
-        return beginning[0][0].resolve()
-    listed = "\n".join(f"  {job.job_id}  {job.name}" for _, job in beginning or jobs)
-    if beginning:
+    exact = [folder for folder, job in jobs if reference in (job.job_id, job.name)]
+    if exact:
+        return exact[-1].resolve()
+    by_prefix = [(folder, job) for folder, job in jobs if job.job_id.startswith(reference)]
+    if len(by_prefix) == 1:
+        return by_prefix[0][0].resolve()
+    listed = "\n".join(f"  {job.job_id}  {job.name}" for _, job in by_prefix or jobs)
+    if by_prefix:
         raise JobError(f"the ids of several jobs begin with '{reference}':\n{listed}")
     if jobs:
         raise JobError(f"this machine has no logs of a job '{reference}'. Jobs with logs:\n{listed}")
@@ -126,7 +125,7 @@ def find(directory: Path, reference: str) -> Path:
 
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Remove a folder. Raises OSError if a process holds it."""
+    """Hold the exclusive lock of a folder. Raises OSError if a process writes to the folder."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 
-from penstock.common.text.secrets import told
+from penstock.common.text.secrets import redacted
 
 
 class LogFormat(logging.Formatter):
-    """A formatter. Errors of penstock hide passwords themselves, those of libraries and users do not."""
+    """Hide passwords: errors of libraries and of users' functions contain them, unlike penstock's own errors."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line, with its traceback."""
-        return told(super().format(record))
+        """Return the line, with the traceback if the record has one."""
+        return redacted(super().format(record))

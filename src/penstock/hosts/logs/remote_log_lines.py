@@ -1,42 +1,42 @@
-"""Log lines of a worker whose log folder the driver cannot see: its heartbeats carry them."""
+"""Log lines of a worker on another machine, which its heartbeats carry to the driver."""
 
 from __future__ import annotations
 
 import threading
 
-MOST_CHARACTERS = 1 << 16
-"""Most characters in one heartbeat. A function that prints all the time must not delay control messages."""
+CHARACTERS_MAX = 1 << 16
+"""Maximum number of characters in one heartbeat. A function that prints constantly must not delay control messages."""
 
 
 class RemoteLogLines:
-    """Lines since the last heartbeat. If there are too many, the last line says how many are missing.
+    """Collect lines between two heartbeats. If there are too many, the last line says how many are missing.
 
-    `where`: the file that has all lines, and its machine.
+    `full_log`: the machine and the file that have all lines.
     """
 
-    def __init__(self, where: str, most: int = MOST_CHARACTERS) -> None:
-        self._where = where
-        self._most = most
+    def __init__(self, full_log: str, characters_max: int = CHARACTERS_MAX) -> None:
+        self._full_log = full_log
+        self._characters_max = characters_max
         self._lines: list[str] = []
         self._characters = 0
-        self._left_out = 0
+        self._omitted = 0
         self._lock = threading.Lock()
 
     def add(self, line: str) -> None:
         """Add a line, without its line end. Called by any thread."""
         with self._lock:
-            if self._characters + len(line) > self._most:
-                self._left_out += 1
+            if self._characters + len(line) > self._characters_max:
+                self._omitted += 1
                 return
             self._lines.append(line)
             self._characters += len(line)
 
-    def take(self) -> str:
-        """Return the lines to be sent now; empty if there are none. Called by any thread."""
+    def drain(self) -> str:
+        """Remove and return the lines to be sent now; empty if there are none. Called by any thread."""
         with self._lock:
             lines, self._lines = self._lines, []
-            left_out, self._left_out = self._left_out, 0
+            omitted, self._omitted = self._omitted, 0
             self._characters = 0
-        if left_out:
-            lines.append(f"... {left_out} more lines in {self._where}")
+        if omitted:
+            lines.append(f"... {omitted} more lines in {self._full_log}")
         return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""The place and size of a job's logs: what the driver and all workers need to write them."""
+"""The settings of a job's logs: folder, level and size. The driver and all workers of the job use them."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ DIRECTORY = "logs"
 JVM_LOG = "jvm.log"
 """Name of the file to which Spark's JVM writes."""
 PLACE = "place"
-"""Name of the file that tells a worker whether its folder is the driver's, too: it contains `LogSettings.place`."""
-_MARK = 8
+"""Name of a file that contains `LogSettings.place`. A worker that finds it there shares its folder with the driver."""
+_MARK_LENGTH = 8
 
 
 class LoggedJob(msgspec.Struct, frozen=True):
-    """The job of a folder."""
+    """The job whose logs a folder contains."""
 
     job_id: str
     name: str
@@ -29,12 +29,12 @@ class LoggedJob(msgspec.Struct, frozen=True):
 
     @property
     def mark(self) -> str:
-        """The beginning of the job's id, which is in each line."""
-        return self.job_id[:_MARK]
+        """Return the first characters of the job's id, which each line shows."""
+        return self.job_id[:_MARK_LENGTH]
 
 
 class LogSettings(msgspec.Struct, frozen=True):
-    """Settings in the payload of a stage. `folder` is absolute; workers on other machines have one of the same path."""
+    """Part of a stage's payload. `folder` is absolute; workers on other machines create a folder at the same path."""
 
     job: LoggedJob
     folder: str
@@ -43,7 +43,7 @@ class LogSettings(msgspec.Struct, frozen=True):
     backups: int
     retained_jobs: int
     place: str = ""
-    """A random text, for each run. Empty: the folder is the driver's."""
+    """A random text, another one for each run. Empty: the worker shares its folder with the driver."""
 
 
 def worker_log(level: int, index: int) -> str:
@@ -60,7 +60,7 @@ def log_settings(configuration: Configuration, job_id: str, name: str, default_d
         job=LoggedJob(job_id, name, now_ms()),
         folder=str(Path(directory).absolute() / job_id if directory else default_directory / job_id),
         level=configuration.get(options.LOG_LEVEL).value,
-        # `logging` never rotates a file without a maximum size or a number of backups.
+        # With a maximum size or a number of backups of 0, `logging` never rotates the file.
         max_bytes=max(1, configuration.get(options.LOG_MAX_SIZE)),
         backups=max(1, configuration.get(options.LOG_MAX)),
         retained_jobs=max(0, configuration.get(options.LOG_RETAINED_JOBS)),

@@ -16,8 +16,15 @@ from typing import Any
 from penstock.engine.plan.job_graph import JobGraph
 from penstock.engine.plan.pickling import dump_level, load_level
 from penstock.engine.plan.static_splits import assign_statically
+from penstock.engine.runtime import chunks
 from penstock.engine.runtime.batch.slot_run import run_to_end
-from penstock.engine.runtime.network.buffer import OUTCOME_EDGE, SORT_PREFIX_BYTES, decode_header, decode_segments
+from penstock.engine.runtime.network.buffer import (
+    OUTCOME_EDGE,
+    SORT_PREFIX_BYTES,
+    decode_header,
+    decode_items,
+    decode_message,
+)
 from penstock.engine.runtime.task.environment import Environment
 from penstock.engine.runtime.task.events import Result
 from penstock.engine.runtime.task.slot import Slot
@@ -27,9 +34,9 @@ from penstock.hosts.simulator.clock import Clock
 from penstock.hosts.simulator.event_loop import SteppedEventLoops
 from penstock.hosts.simulator.key_order import PARAMETER
 from penstock.hosts.simulator.outside import Outside
-from penstock.hosts.simulator.patience import Patience
 from penstock.hosts.simulator.report import Trace
 from penstock.hosts.simulator.scheduler import Action, Scheduler
+from penstock.hosts.simulator.step_limit import StepLimit
 from penstock.hosts.simulator.stores import MemorySpill
 
 _RUN_AGAIN = 0.15
@@ -38,7 +45,7 @@ Rows = list[tuple[int, bytes]]
 
 
 class BatchedSimulation:
-    """One run of a batched job.
+    """Run a batched job.
 
     Raises AssertionError for a violated invariant, and the exceptions of the job's functions.
     """
@@ -50,13 +57,13 @@ class BatchedSimulation:
         self.clock = Clock(random, circumstances.tick_ns_max)
         trace.use_clock(self.clock.now_ms)
         self.outside = Outside()
-        self.patience = Patience()
+        self.step_limit = StepLimit()
         self._widths = graph.widths
         splits: dict[int, list[list[Any]]] = {
             vertex.id: assign_statically(vertex.source, vertex.parallelism, self.clock.now_ms())
             for vertex in graph.sources
         }
-        # Of few bytes, so that sorted runs are spilled and merged.
+        # Mostly few bytes, so that sorted runs are spilled and merged.
         memory_bytes = random.choice([0, 500, 5_000, 1 << 20])
         levels = graph.levels(
             "simulated", splits=splits, sorted_inputs_bytes=memory_bytes, job_parameters={PARAMETER: "yes"}
@@ -64,9 +71,9 @@ class BatchedSimulation:
         edges = {id: edge for level in levels for id, edge in level.edges.items()}
         self._channels = ChannelChecks(edges, exact_time=False, batched=True)
         self._places: list[tuple[int, int]] = []
-        """Of each run of a slot: its level and index."""
+        """Level and index of the slot of each execution."""
         self._results: list[list[Result]] = []
-        """What each run has sent to the driver. The runs that count are known at the end."""
+        """Results that each run has sent to the driver. At the end the outcomes show which runs count."""
         self._payloads = [dump_level(level) for level in levels]
 
     def run(self) -> None:
@@ -78,7 +85,7 @@ class BatchedSimulation:
                 inputs[target].append(row)
             rows = self._run_level(level, [inputs[index] for index in range(width)])
         self._channels.all_arrived_but(OUTCOME_EDGE)
-        outcomes = [outcome for _, row in rows for segment in decode_segments(row) for outcome in segment[0]]  # type: ignore[index]
+        outcomes = [decode_message(row) for _, row in rows]
         for run in sorted(outcomes, key=self._places.__getitem__):
             for result in self._results[run]:
                 self.outside.collect(result.sink_id, result.subtask, result.values.value)
@@ -89,7 +96,7 @@ class BatchedSimulation:
         sent: list[Rows] = [[] for _ in inputs]
         numbers = [self._next_run(level, index) for index, _ in enumerate(inputs)]
         runs = {
-            index: self._run_slot(level, index, input, sent[index], numbers[index])
+            index: self._run_slot(level=level, index=index, input=input, sent=sent[index], run=numbers[index])
             for index, input in enumerate(inputs)
         }
         while runs:
@@ -99,9 +106,9 @@ class BatchedSimulation:
             event = next(runs[index], None)
             if event is None:
                 del runs[index]
-                self._check_again(level, index, inputs[index], sent[index], numbers[index])
+                self._check_again(level=level, index=index, input=inputs[index], sent=sent[index], first=numbers[index])
             self.trace.add(chosen, event or "ends", f"{len(sent[index])} rows out")
-            self.patience.check(self.trace.steps)
+            self.step_limit.check(self.trace.steps)
         for index, rows in enumerate(sent):
             for row in inputs[index]:
                 self._channels.arrived(row)
@@ -120,7 +127,7 @@ class BatchedSimulation:
             return
         again: Rows = []
         run = self._next_run(level, index)
-        for _ in self._run_slot(level, index, input, again, run):
+        for _ in self._run_slot(level=level, index=index, input=input, sent=again, run=run):
             pass
         assert _contents(again) == _contents(sent), f"slot {level}/{index} ran twice and sent different records"
         both = [_by_sink(self._results[number]) for number in (first, run)]
@@ -149,7 +156,7 @@ class BatchedSimulation:
             yield from run_to_end(
                 slot,
                 sorted(arrived, key=lambda row: row[:SORT_PREFIX_BYTES]),
-                lambda: self._until_idle(slot, calls, sent, checks, run),
+                lambda: self._until_idle(slot=slot, calls=calls, sent=sent, checks=checks, run=run),
                 lambda: self._sleep_until(slot),
             )
         self._take(slot, sent, checks, run)
@@ -179,7 +186,7 @@ class BatchedSimulation:
 
     def _sleep_until(self, slot: Slot) -> None:
         at = slot.wake_at_ms()
-        assert at is not None, "the slot has nothing to do and its data has not ended: deadlock"
+        assert at is not None, "the slot has no work and its data has not ended: deadlock"
         self.clock.advance_to(max(at, self.clock.now_ms()))
 
 
@@ -191,11 +198,10 @@ def _contents(rows: Rows) -> dict[Any, list[Any]]:
         if header.edge == OUTCOME_EDGE:
             continue
         where = (target, header.edge, header.sender, header.target, header.key_group)
-        for segment in decode_segments(row):
-            assert isinstance(segment, tuple), "an element in batched mode"
-            values, timestamps = segment
-            times: list[int | None] = [*timestamps] if timestamps is not None else [None] * len(values)
-            contents[where].extend(zip(values, times, strict=True))
+        for chunk in decode_items(row):
+            assert isinstance(chunk, chunks.Rows), "an element in batched mode"
+            times: list[int | None] = [*chunk.timestamps] if chunk.timestamps is not None else [None] * len(chunk)
+            contents[where].extend(zip(chunk.values, times, strict=True))
     return contents
 
 

@@ -17,7 +17,7 @@ from penstock.datastream.stream_execution_environment import StreamExecutionEnvi
 from penstock.datastream.window import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
 from penstock.engine.plan.job_graph import JobGraph
 from penstock.hosts.simulator import functions
-from penstock.hosts.simulator.changing import Held, HeldForLong, Settle
+from penstock.hosts.simulator.changing import EmitAndChange, EmitAndChangeLater, ReadAndChange
 from penstock.hosts.simulator.functions import key_of
 from penstock.hosts.simulator.loops import TURNS, build_loop
 from penstock.hosts.simulator.programs import Node, Program, SplitScript
@@ -59,7 +59,7 @@ def build(program: Program) -> Built:
 
 
 def _inputs_of(node: Node, program: Program) -> list[int]:
-    """The nodes that it reads: of a keyed stream that is partitioned in another way, or broadcast, what has no key."""
+    """Return the inputs of a node; if it repartitions or broadcasts a keyed stream, the stream before `key_by`."""
     inputs = list(node.inputs)
     nodes = {other.id: other for other in program.nodes}
     repartitioned = {"partition": 0, "rules": 1}.get(node.kind)
@@ -173,19 +173,42 @@ def _window_join(_: StreamExecutionEnvironment, node: Node, inputs: list[Any]) -
     return windowed.apply(functions.paired if node.settings["how"] == "join" else functions.co_grouped)
 
 
-def _ask(environment: StreamExecutionEnvironment, node: Node, inputs: list[Any]) -> Any:
+def _add(_: StreamExecutionEnvironment, node: Node, inputs: list[Any]) -> Any:
+    """Add to the number, in rows, or in columns between two operators on rows."""
+    amount = node.settings["amount"]
+    if "columns" not in node.settings:
+        return inputs[0].map(functions.Add(amount))
+    flat = inputs[0].map(functions.Flat.of).set_parallelism(node.parallelism)
+    columns = flat.as_columns(functions.Flat).set_parallelism(node.parallelism)
+    if node.settings["columns"] == "exchanged":
+        columns = columns.forward()
+    added = columns.map_batches(functions.AddToColumn(amount)).set_parallelism(node.parallelism)
+    if node.settings["columns"] == "unchained":
+        added = added.disable_chaining()
+    return added.map(functions.Flat.record)
+
+
+def _add_asynchronously(environment: StreamExecutionEnvironment, node: Node, inputs: list[Any]) -> Any:
     settings = node.settings
     wait = AsyncDataStream.ordered_wait_with_retry if settings["ordered"] else AsyncDataStream.unordered_wait_with_retry
     retries: AsyncRetryStrategy[Any] = AsyncRetryStrategy.fixed_delay(
         3, settings["delay_ms"], exception_predicate=functions.is_connection_error
     )
-    function = functions.AskForMore(settings["amount"], settings["fails_each"])
-    return wait(inputs[0], function, settings["timeout_ms"], retries, settings["capacity"])
+    function = functions.AddAsynchronously(settings["amount"], settings["fails_each"])
+    return wait(
+        inputs[0],
+        function,
+        timeout=settings["timeout_ms"],
+        async_retry_strategy=retries,
+        capacity=settings["capacity"],
+    )
 
 
-def _held(_: StreamExecutionEnvironment, node: Node, inputs: list[Any]) -> Any:
+def _emit_and_change(_: StreamExecutionEnvironment, node: Node, inputs: list[Any]) -> Any:
     form, copies = node.settings["form"], node.settings["copies"]
-    return inputs[0].map(HeldForLong(form)) if copies is None else inputs[0].flat_map(Held(form, copies))
+    return (
+        inputs[0].map(EmitAndChangeLater(form)) if copies is None else inputs[0].flat_map(EmitAndChange(form, copies))
+    )
 
 
 def _late(environment: StreamExecutionEnvironment, node: Node, inputs: list[Any]) -> Any:
@@ -194,7 +217,7 @@ def _late(environment: StreamExecutionEnvironment, node: Node, inputs: list[Any]
 
 _KINDS: dict[str, Callable[[StreamExecutionEnvironment, Node, list[Any]], Any]] = {
     "source": _source,
-    "map": lambda _, node, inputs: inputs[0].map(functions.Add(node.settings["amount"])),
+    "map": _add,
     "lambda": lambda _, node, inputs: inputs[0].map(lambda value: value),
     "rekey": lambda _, node, inputs: inputs[0].map(functions.Rekey(node.settings["keys"])),
     "plain": lambda _, node, inputs: inputs[0].map(functions.Plain()),
@@ -217,13 +240,15 @@ _KINDS: dict[str, Callable[[StreamExecutionEnvironment, Node, list[Any]], Any]] 
         .process(functions.Pair())
     ),
     "window_join": _window_join,
-    "rules": lambda _, node, inputs: inputs[0].connect(inputs[1].broadcast(functions.RULES)).process(functions.Ruled()),
+    "rules": lambda _, node, inputs: (
+        inputs[0].connect(inputs[1].broadcast(functions.RULES)).process(functions.TotalWithRules())
+    ),
     "partition": _partition,
     "key_by": lambda _, node, inputs: inputs[0].key_by(key_of),
     "reduce": _reduce,
-    "ask": _ask,
-    "held": _held,
-    "settled": lambda _, node, inputs: inputs[0].map(Settle()),
+    "async_add": _add_asynchronously,
+    "emit_and_change": _emit_and_change,
+    "read_and_change": lambda _, node, inputs: inputs[0].map(ReadAndChange()),
     "echo": lambda _, node, inputs: inputs[0].process(functions.Echo(node.settings["copies"])),
     "gather": lambda _, node, inputs: inputs[0].process(functions.Gather()),
     "alarms": lambda _, node, inputs: inputs[0].process(

@@ -1,4 +1,4 @@
-"""Functions that change their values: what they have emitted, and what they are given. Nobody else may see it."""
+"""Functions that change values which they have emitted or received. Other functions must not see the changes."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from penstock.datastream.functions import FlatMapFunction, MapFunction
-from penstock.hosts.simulator.lifecycles import Followed
+from penstock.hosts.simulator.lifecycles import RecordedFunction
 from penstock.hosts.simulator.programs import Record
 
 _SPOILT = -1_000_000_007
 
 
 class Box:
-    """An object that has a hash, so that it may be in a set, and can be changed nevertheless."""
+    """A mutable object with a hash, so it can be in a set."""
 
     def __init__(self, fields: list[Any]) -> None:
         self.fields = fields
@@ -35,11 +35,11 @@ FORMS: dict[str, Callable[[Record], Any]] = {
     "box": lambda record: Box(list(record)),
     "in a frozenset": lambda record: (record[0], frozenset([Box([record[1], record[3]])]), record[2]),
 }
-"""What a record is made into: something whose third item is the key, as a record's is."""
+"""Conversions of a record into other values. Their third item is the key, like a record's."""
 
 
-class Held(Followed, FlatMapFunction[Record, Any]):
-    """Emits each record several times, as one value of that form, which it changes between and behind."""
+class EmitAndChange(RecordedFunction, FlatMapFunction[Record, Any]):
+    """Emits each record several times, as one value of that form; changes it before each copy and at the end."""
 
     def __init__(self, form: str, copies: int) -> None:
         self.form = form
@@ -48,14 +48,14 @@ class Held(Followed, FlatMapFunction[Record, Any]):
     def flat_map(self, value: Record) -> Iterator[Any]:
         self.check_open()
         emitted = FORMS[self.form](value)
-        for _, path, _, number in held(value, self.copies):
+        for _, path, _, number in changed_copies(value, self.copies):
             _change(emitted, path, number)
             yield emitted
         spoil(emitted)
 
 
-class HeldForLong(Followed, MapFunction[Record, Any]):
-    """Returns each record as a value of that form, and changes it when it is given the next one."""
+class EmitAndChangeLater(RecordedFunction, MapFunction[Record, Any]):
+    """Returns each record as a value of that form, and changes the value when it gets the next record."""
 
     def __init__(self, form: str) -> None:
         self.form = form
@@ -72,8 +72,8 @@ class HeldForLong(Followed, MapFunction[Record, Any]):
         return self._last
 
 
-class Settle(Followed, MapFunction[Any, Record]):
-    """Makes a record of each value again, and changes what it was given."""
+class ReadAndChange(RecordedFunction, MapFunction[Any, Record]):
+    """Converts each value back to a record, and then changes the value."""
 
     def map(self, value: Any) -> Record:
         self.check_open()
@@ -83,14 +83,14 @@ class Settle(Followed, MapFunction[Any, Record]):
         return record
 
 
-def held(record: Record, copies: int | None) -> list[Record]:
-    """Return the records that Held, or with None HeldForLong, makes of one."""
+def changed_copies(record: Record, copies: int | None) -> list[Record]:
+    """Return the output of EmitAndChange for a record; if `copies` is None, of EmitAndChangeLater."""
     origin, path, key, number = record
     return [record] if copies is None else [(origin, (*path, copy), key, number + copy) for copy in range(copies)]
 
 
 def spoil(value: Any) -> None:
-    """Change whatever can be changed of a value that has one of the forms."""
+    """Change the mutable parts of a value in one of the forms."""
     _change(value, (_SPOILT,), _SPOILT)
 
 
@@ -100,7 +100,7 @@ def _change(value: Any, path: tuple[int, ...], number: int) -> None:
 
 
 def _changeable(value: Any) -> tuple[Any, int, int]:
-    """The list or dict in a value that can be changed, and where in it path and number are."""
+    """Return the mutable list or dict in a value, and the positions of path and number in it."""
     if isinstance(value, tuple):
         inner = value[1]
         return (next(iter(inner)).fields if isinstance(inner, frozenset) else inner), 0, 1

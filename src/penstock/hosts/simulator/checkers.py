@@ -3,9 +3,9 @@
 TaskChecks       `Task.check()`, and the order of a task's effects
 ChannelChecks    per channel: sequence numbers, ascending watermarks, nothing after the end, no late record if the
 program allows none, and no record lost or duplicated in transit
-CutChecks        per checkpoint: the records a task had read when it took its snapshot are those that its senders sent
-before the barrier; of an unaligned one, together with those that are logged; in AT_LEAST_ONCE mode, except for
-savepoints, they are at least those
+CutChecks        per checkpoint: the records a task had read when it took its snapshot are the records that its senders
+sent before the barrier. For an unaligned checkpoint, logged records count as read. In AT_LEAST_ONCE mode, except for
+savepoints, a task may have read more
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
 from penstock.engine.runtime.checkpoint_options import CheckpointOptions
+from penstock.engine.runtime.chunks import Rows
 from penstock.engine.runtime.ids import SubtaskId
 from penstock.engine.runtime.network.buffer import (
     OUTCOME_EDGE,
@@ -25,7 +26,7 @@ from penstock.engine.runtime.network.buffer import (
     Watermark,
     WatermarkStatus,
     decode_header,
-    decode_segments,
+    decode_items,
 )
 from penstock.engine.runtime.network.channel_log import ChannelLog
 from penstock.engine.runtime.network.edge import EdgeInfo
@@ -63,7 +64,7 @@ class TaskChecks:
             assert subtask not in self._ended, f"{effect} for the second time"
             self._ended.add(subtask)
         elif isinstance(effect, Result):
-            # What a sink has prepared leaves when the job has ended, if no savepoint has come.
+            # A sink sends prepared output when the job has ended, if no savepoint has taken it.
             is_prepared = all(isinstance(value, Written) for value in effect.values.value)
             assert subtask not in self._ended or is_prepared, f"{effect} after the end of the data"
         elif isinstance(effect, Acknowledge):
@@ -109,8 +110,8 @@ class ChannelChecks:
                 f"channel {channel}: sent {header.sequence} as no {state.sequence}"
             )
             state.sequence += 1
-        for segment in decode_segments(row):
-            self._look_at(channel, state, segment)
+        for item in decode_items(row):
+            self._look_at(channel, state, item)
 
     def fed_back(self, row: bytes) -> None:
         """Check a buffer that is fed back."""
@@ -121,46 +122,45 @@ class ChannelChecks:
             f"channel {channel}: fed back {header.sequence} as no {state.sequence}"
         )
         state.sequence += 1
-        for segment in decode_segments(row):
-            assert isinstance(segment, (tuple, CheckpointBarrier)), f"channel {channel}: {segment} is fed back"
-            self._look_at(channel, state, segment)
+        for item in decode_items(row):
+            assert isinstance(item, (Rows, CheckpointBarrier)), f"channel {channel}: {item} is fed back"
+            self._look_at(channel, state, item)
 
-    def _look_at(self, channel: SentChannel, state: _ChannelState, segment: Any) -> None:
-        if isinstance(segment, tuple):
-            values, timestamps = segment
-            assert values, f"channel {channel}: a segment without a record"
+    def _look_at(self, channel: SentChannel, state: _ChannelState, item: Any) -> None:
+        if isinstance(item, Rows):
+            values, timestamps = item.values, item.timestamps
+            assert values, f"channel {channel}: a chunk without a record"
             assert timestamps is None or len(timestamps) == len(values), (
                 f"channel {channel}: timestamps are not parallel"
             )
             assert not state.ended, f"channel {channel}: {len(values)} records after the end of the data"
             state.records += len(values)
-            # Exempt MAX: a timer that fires at the end of time stamps its record with MAX. A generator in mid-stream
-            # then advances its watermark as far as its bound allows, and records of another branch after that are
-            # rightly late.
+            # Exempt MAX: a timer at the end of time stamps its record with MAX. A generator in mid-stream then advances
+            # its watermark up to its bound, and later records of another branch are rightly late.
             near_the_end = MAX_TIMESTAMP - _BOUND_MAX <= state.watermark < MAX_TIMESTAMP
             if self._exact_time and timestamps is not None and not near_the_end:
                 early = min(timestamps)
                 assert early > state.watermark, (
                     f"channel {channel}: a record of {early} after watermark {state.watermark}"
                 )
-        elif isinstance(segment, Watermark):
-            assert not state.ended, f"channel {channel}: {segment} after the end of the data"
-            assert segment.timestamp > state.watermark, f"channel {channel}: {segment} after {state.watermark}"
-            assert state.active, f"channel {channel}: {segment} while it is idle, so it is ignored"
-            state.watermark = segment.timestamp
-        elif isinstance(segment, EndOfData):
+        elif isinstance(item, Watermark):
+            assert not state.ended, f"channel {channel}: {item} after the end of the data"
+            assert item.timestamp > state.watermark, f"channel {channel}: {item} after {state.watermark}"
+            assert state.active, f"channel {channel}: {item} while it is idle, so it is ignored"
+            state.watermark = item.timestamp
+        elif isinstance(item, EndOfData):
             assert not state.ended, f"channel {channel}: its data ended twice"
             state.ended = True
-        elif isinstance(segment, CheckpointBarrier):
-            n = segment.checkpoint_id
+        elif isinstance(item, CheckpointBarrier):
+            n = item.checkpoint_id
             assert n not in state.barriers, f"channel {channel}: barrier {n} twice"
             state.barriers[n] = state.records
             cut = state.cuts.get(n, state.records)
             assert state.records == cut, (
                 f"channel {channel}: barrier {n} after {state.records} records, to be after {cut}"
             )
-        elif isinstance(segment, WatermarkStatus):
-            state.active = segment.active
+        elif isinstance(item, WatermarkStatus):
+            state.active = item.active
 
     def arrived(self, row: bytes) -> Header:
         """Check a row that reaches its target."""
@@ -175,16 +175,16 @@ class ChannelChecks:
         assert not lost, f"{len(lost)} rows were never delivered: {lost[:3]}"
 
     def cut(self, checkpoint_id: int, task: Task, rows: list[tuple[int, bytes]]) -> None:
-        """A task takes its snapshot: records sent by now, including `rows` in its outbox, are before the barrier."""
+        """Note the snapshot of a task: records sent by now, including `rows` in its outbox, are before the barrier."""
         ours = {edge.info.id: edge for edge in task.edges}
         for edge in ours.values():
-            left = edge.records_gathered
+            left = edge.gathering.records
             assert not left, f"{task.info} acknowledged {checkpoint_id} with {left} records not sent"
         waiting: Counter[SentChannel] = Counter()
         for _, row in rows:
             header = decode_header(row)
             if header.edge in ours and header.sender == task.info.subtask:
-                records = [len(s[0]) for s in decode_segments(row) if isinstance(s, tuple)]
+                records = [len(item) for item in decode_items(row) if isinstance(item, Rows)]
                 waiting[header.edge, header.sender, header.target] += sum(records)
         for edge in ours.values():
             for target in edge.targets:
@@ -211,7 +211,7 @@ class CutChecks:
         self._channels = channels
         self._exactly_once = exactly_once
         self._unaligned: dict[tuple[SubtaskId, int], tuple[int, ChannelLog]] = {}
-        """(subtask, checkpoint) -> how many records it had read when it was frozen, and what is logged since"""
+        """(subtask, checkpoint) -> the number of records it had read when it was frozen, and the log since then"""
         self.cuts = 0
 
     def watch(self, slot: Slot, task: Task) -> None:
@@ -228,23 +228,23 @@ class CutChecks:
             self._channels.cut(checkpoint_id, task, [*slot.outbox.rows, *slot.feedback.rows])
             return freeze(checkpoint_id, timestamp_ms, options, in_flight)
 
-        ask = task.ask
+        request = task.request
 
-        def asked(effect: Effect) -> None:
+        def checked(effect: Effect) -> None:
             if isinstance(effect, WriteSnapshot):
                 self._compare_unaligned(task, effect.snapshot.checkpoint_id)
-            ask(effect)
+            request(effect)
 
         task.snapshots.freeze = frozen  # type: ignore[method-assign]
-        task.ask = asked  # type: ignore[method-assign]
+        task.request = checked  # type: ignore[method-assign]
 
     def _compare_unaligned(self, task: Task, checkpoint_id: int) -> None:
-        # When the snapshot is to be written, all that was in flight is logged.
+        # When the snapshot is about to be written, the log holds all data in flight.
         unaligned = self._unaligned.pop((task.id, checkpoint_id), None)
         if unaligned is None:
             return
         read, log = unaligned
-        logged = sum(len(segment[0]) for *_, buffer in log for segment in pickle.loads(buffer))
+        logged = sum(len(item[0]) for *_, buffer in log for item in pickle.loads(buffer))
         self._compare_records(task, checkpoint_id, read + logged, aligned=True)
 
     def _compare(self, task: Task, checkpoint_id: int, aligned: bool) -> None:
@@ -266,7 +266,7 @@ class CutChecks:
 
 
 class RegionChecks:
-    """The checks of one attempt of a region: those of other regions go on when it is restarted."""
+    """The checks of one attempt of a region. A restart does not affect the checks of other regions."""
 
     def __init__(self, edges: dict[int, EdgeInfo], exact_time: bool, exactly_once: bool) -> None:
         self.tasks = TaskChecks()
@@ -275,10 +275,10 @@ class RegionChecks:
 
 
 def records_read(task: Task) -> int:
-    """Return how many records the operator at the head of a task was given by its channels."""
+    """Return how many records the head operator of a task has got from its channels."""
     return sum(input.records_in - input.replayed for input in {channel.input for channel in task.inputs.channels})
 
 
 def channels_of(task: Task) -> list[SentChannel]:
-    """Return the channels that a task reads, but for what is fed back."""
+    """Return the channels that a task reads, without feedback."""
     return [(edge, sender, task.info.subtask) for edge, sender in task.channels]

@@ -1,11 +1,11 @@
-"""Parameters of a run besides its program: budgets, buffer sizes, capacities, checkpoints, faults, cancellation."""
+"""Parameters of a run other than its program: budgets, buffer sizes, capacities, checkpoints, faults, cancellation."""
 
 from __future__ import annotations
 
 import dataclasses
 from random import Random
 
-from penstock.engine.runtime.network.output import BufferSize
+from penstock.engine.runtime.network.sender import BufferSize
 from penstock.engine.runtime.network.set_aside import AlignmentLimits
 from penstock.engine.runtime.task.budget import Budget
 from penstock.engine.runtime.task.slot import Slot
@@ -13,7 +13,7 @@ from penstock.hosts.simulator.clock import Clock
 
 NEVER_MS = 1_000_000_000
 FIRST_RECORDS = 64
-"""Whole chunks from the first call on: programs here have few records, and would be done before they got any."""
+"""Full chunks from the first call on: programs here have few records, and would end before chunks had grown."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Circumstances:
     exactly_once: bool = True
     latency_interval_ms: int = 0
     reuses_objects: bool = False
-    """`pipeline.object-reuse`. Not drawn: programs of the simulator keep and change values."""
+    """`pipeline.object-reuse`. Never drawn: programs of the simulator keep and change values."""
     checkpoint_at_steps: tuple[int, ...] = ()
     trigger_lost: float = 0.0
     """Probability that a checkpoint trigger to a source is lost."""
@@ -52,25 +52,25 @@ class Circumstances:
     savepoint_at_steps: tuple[int, ...] = ()
     """When the user triggers a savepoint."""
     stop_rate: float = 0.0
-    """Probability that the job stops with it and is restored from it, possibly with other parallelisms."""
+    """Probability that the job stops with the savepoint and is restored from it, possibly with other parallelisms."""
     cached_entries: int | None = None
-    """Number of entries in memory of a key-value store backend; None: state is on the heap."""
+    """The number of entries in memory of a key-value store backend; None: state is on the heap."""
     external_store: bool = False
-    """Whether keyed state is in a store outside of the workers, with `cached_entries` (none: 1) in memory."""
+    """Whether keyed state is in a store outside the workers, with `cached_entries` (default: 1) in memory."""
     external_failure_rate: float = 0.0
     """Probability that such a store fails before it stores a value."""
     store_timers: tuple[bool, ...] = (True,)
-    """For one attempt after the other, in turn: whether that backend's timers are in the store, too."""
+    """Whether that backend's timers are also in the store, for each attempt in turn."""
     alignment_limits: AlignmentLimits = dataclasses.field(default_factory=AlignmentLimits)
     driver_crash_at_steps: tuple[int, ...] = ()
     """When the driver dies with all its slots. The user restarts the job from the latest checkpoint in storage."""
     driver_crash_rate: float = 0.0
     """Probability that the driver dies during an action, right after it has changed the storage."""
     stopped_rate: float = 0.0
-    """Probability that the driver's process is stopped when it is about to change the storage. It is taken for dead,
-    and goes on while another run has its job."""
+    """Probability that the driver's process is stopped before it changes the storage. It counts as dead, and continues
+    while another run has its job."""
     effect_stopped_rate: float = 0.0
-    """Probability of the same before any other effect of it: a message to a slot, a commit, a query, a call."""
+    """Probability of the same before another effect: a message to a slot, a commit, a query, a call."""
     late_rate: float = 0.0
     """Probability that a control message is duplicated, or arrives after its attempt."""
     checkpoint_interval_ms: int = NEVER_MS
@@ -86,13 +86,13 @@ class Circumstances:
     freeze_at_steps: tuple[int, ...] = ()
     """The steps at which a worker is stopped without dying."""
     cut_at_steps: tuple[int, ...] = ()
-    """The steps at which the connection between a worker and the driver breaks and is made again."""
+    """The steps at which the connection between a worker and the driver breaks and is opened again."""
     slots_missing_rate: float = 0.0
     """Probability that Spark has too few slots for a restart."""
     slot_never_starts_rate: float = 0.0
     """Probability that a slot of a restarted job never registers."""
     lost_while_starting: float = 0.0
-    """Probability that the session, the query, a slot or the storage of a restarted attempt is lost as it starts.
+    """Probability that the session, the query, a slot or the storage of a restarted attempt is lost while it starts.
     Never drawn."""
     damage_rate: float = 0.0
     """Probability that a restarted job finds its newest checkpoint damaged; output committed since is written again."""
@@ -103,34 +103,34 @@ class Circumstances:
     full_failover: bool = False
     """Whether all regions are restarted when one fails."""
     in_flight_ms: int = 0
-    """For how long what is in flight to a slot should last; 0: that is not bounded."""
+    """Target time for a slot to process the data in flight to it; 0: no limit."""
     in_flight_bytes: int = 1 << 15
-    """How much may be in flight between two slots before the first advice, and at the least."""
+    """The limit of data in flight between two slots before the first advice, and the lowest limit."""
     advice_lost_rate: float = 0.0
-    """Probability that what a slot advises others is lost."""
+    """Probability that the advice of a slot is lost."""
     advice_false_rate: float = 0.0
     """Probability that it is doubled, or wrong."""
     unaligned_after_ms: int | None = None
-    """How long barriers wait for each other before they overtake records; None: always."""
+    """How long barriers wait for each other before they overtake records; None: they never overtake."""
     rescale_at_steps: tuple[int, ...] = ()
-    """When the user asks for other parallelisms while the job runs."""
+    """When the user requests other parallelisms while the job runs."""
     load_changes_at_steps: tuple[int, ...] = ()
-    """When slots report another load, by which the autoscaler decides; without any the job has none."""
+    """When slots report another load, on which the autoscaler acts; empty: the job has no autoscaler."""
     slots_change_at_steps: tuple[int, ...] = ()
-    """When Spark has another number of slots, which the job follows; without any it has all that the job needs."""
+    """When Spark has another number of slots, which the job follows; empty: Spark has as many as the job needs."""
     update_at_steps: tuple[int, ...] = ()
-    """When the user gives the running job other functions."""
+    """When the user replaces the functions of the running job."""
     state_reads_at_steps: tuple[int, ...] = ()
-    """When the user asks what keyed state holds."""
+    """When the user queries keyed state."""
     jump_rate: float = 0.01
     """Weight of advancing the clock while other actions are possible, relative to one of them."""
 
     savepoints_only: bool = False
     """Whether the job has no checkpoint interval: it restarts from the savepoints of its user. Never drawn."""
     workers_most: int | None = None
-    """Workers of a level at most, which its slots share; None: each slot has its own. Never drawn."""
+    """The most workers of a level, which its slots share; None: each slot has its own. Never drawn."""
     has_directory: bool = True
-    """Whether another run finds the job, in the directory that its user has set. Always drawn."""
+    """Whether another run finds the job, in the checkpoint directory that the user has set. Never drawn."""
 
     @property
     def checkpointing(self) -> bool:
@@ -139,12 +139,12 @@ class Circumstances:
 
     @property
     def buffers(self) -> BufferSize:
-        """How large buffers become."""
+        """The sizes at which buffers are full."""
         return BufferSize(self.buffer_bytes, self.buffer_records)
 
     @property
     def has_interval(self) -> bool:
-        """Whether checkpoints are taken periodically: without, output is committed with savepoints and at the end."""
+        """Whether checkpoints are periodic. If not, output is committed with savepoints and at the end."""
         return self.checkpointing and not self.savepoints_only
 
     @staticmethod
@@ -186,7 +186,7 @@ class Circumstances:
         return drawn._with_faults(random)
 
     def _with_faults(self, random: Random) -> Circumstances:
-        # If everything fails, no checkpoint completes: so each fault occurs alone, and rarely all at once.
+        # If everything fails, no checkpoint completes. So faults mostly occur alone, and rarely all together.
         fails = self.checkpointing
         return dataclasses.replace(
             self,
@@ -280,7 +280,7 @@ class TightBudget(Budget):
 
 
 def fit_sizes(slot: Slot, circumstances: Circumstances) -> None:
-    """Let full snapshots come as often as the run wants them, and as little be in flight."""
+    """Apply the sizes of the circumstances to a slot: of data in flight, and of incremental files."""
     if slot.debloating is not None:
         slot.debloating.in_flight.first_bytes = circumstances.in_flight_bytes
         slot.debloating.intake.budget_bytes_min = circumstances.in_flight_bytes

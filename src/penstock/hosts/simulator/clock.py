@@ -17,7 +17,7 @@ class Clock:
         self._ns = 0
 
     def now_ms(self) -> int:
-        """Processing time in milliseconds."""
+        """Return processing time in milliseconds."""
         return self._now_ms
 
     def read_ns(self) -> int:

@@ -8,19 +8,19 @@ from typing import Any
 
 from penstock.hosts.simulator.evaluation import evaluate
 from penstock.hosts.simulator.functions import COUNT_WEIGHT
-from penstock.hosts.simulator.parts import SPLIT_AND_KEY, SPREAD, Again, Part
+from penstock.hosts.simulator.parts import SPLIT_AND_KEY, SPREAD, Part, RereadEffect
 from penstock.hosts.simulator.programs import Node, Program, Timed
 
 
 def compare(
-    program: Program, results: dict[int, dict[int, list[Any]]], repeated: bool = False, dealt_anew: bool = False
+    program: Program, results: dict[int, dict[int, list[Any]]], repeated: bool = False, redistributed: bool = False
 ) -> None:
     """Raise AssertionError if the output of a sink differs from the plain evaluation.
 
     `repeated`: sources may have reread records, as AT_LEAST_ONCE allows: then nothing may be missing or lower.
-    `dealt_anew`: what was in flight may have been dealt to other subtasks. A record of a split that is spread over all
-    of them then comes to one that has had a later one of this split: no order holds there. With hash or forward
-    partitioning both came by one channel, and still do.
+    `redistributed`: records in flight may have moved to other subtasks. A split that is spread over all subtasks then
+    has no order: a record may arrive at a subtask after a later one of its split. With hash or forward partitioning
+    the order holds, since both arrive by one channel.
     """
     expected = evaluate(program)
     for node in program.sinks:
@@ -39,25 +39,31 @@ def compare(
             assert len(seen) == part.count, f"sink n{node.id} saw {len(seen)} records, expected {part.count}"
         if part.finals is not None:
             _compare_finals(f"sink n{node.id}", seen, part.finals)
-        if part.order is not None and not (dealt_anew and part.order == SPREAD):
+        if part.order is not None and not (redistributed and part.order == SPREAD):
             for subtask, values in of_subtask.items():
                 _check_order(f"sink n{node.id}, subtask {subtask}", values, part)
     for id, part in expected.window_inputs.items():
         settings = program.node(id).settings
         if part.exact and settings["windows"] != "sliding" and "evicts" not in settings:
-            _check_accounted(program, id, part, results, repeated)
+            _check_accounted(program=program, window=id, part=part, results=results, repeated=repeated)
 
 
 def _compare_repeated(node: Node, seen: list[Timed], part: Part) -> None:
     sink = f"sink n{node.id}, records read again"
-    if part.again is Again.UNKNOWN:
+    if part.reread is RereadEffect.UNKNOWN:
         return
     if part.count is not None:
         assert len(seen) >= part.count, f"{sink}: {len(seen)} records, expected at least {part.count}"
-    if part.exact and part.again is Again.GREATER:
+    if part.exact and part.reread is RereadEffect.GREATER:
         _compare_numbers(sink, seen, part.records, with_time=part.timed and node.kind == "write")
     elif part.exact:
-        _compare_contents(sink, seen, part.records, part.timed and node.kind == "write", part.again)
+        _compare_contents(
+            sink=sink,
+            seen=seen,
+            expected=part.records,
+            with_time=part.timed and node.kind == "write",
+            reread=part.reread,
+        )
     if part.finals is not None:
         greatest = _greatest(seen)
         less = {key: number for key, number in part.finals.items() if greatest.get(key, -1) < number}
@@ -84,12 +90,12 @@ def _numbers(records: list[Timed], with_time: bool) -> dict[Any, list[int]]:
 def _check_accounted(
     program: Program, window: int, part: Part, results: dict[int, dict[int, list[Any]]], repeated: bool
 ) -> None:
-    """Every record is in a window or late, if a sink directly follows both; at least once if `repeated`.
+    """Check that each record is in a window or late, once, if sinks directly follow both outputs.
 
-    Also at least once in a session that is retained after firing: one that starts where it ends may merge with it, and
-    it then fires again with all its records.
+    Allow repetition if `repeated`, and in sessions that are retained after they fire: a session that starts at the end
+    of one may merge with it, and fire again with all of its records.
     """
-    if repeated and part.again is Again.UNKNOWN:
+    if repeated and part.reread is RereadEffect.UNKNOWN:
         return
     settings = program.node(window).settings
     at_least = repeated or (settings["windows"] == "session" and settings["lateness_ms"] > 0)
@@ -107,14 +113,14 @@ def _check_accounted(
 
 
 def _compare_contents(
-    sink: str, seen: list[Timed], expected: list[Timed], with_time: bool, again: Again | None = None
+    sink: str, seen: list[Timed], expected: list[Timed], with_time: bool, reread: RereadEffect | None = None
 ) -> None:
     got = Counter(seen if with_time else [record for record, _ in seen])
     required = Counter(expected if with_time else [record for record, _ in expected])
     missing, surplus = required - got, got - required
-    if again is Again.REPEATED:
+    if reread is RereadEffect.REPEATED:
         surplus = Counter({record: count for record, count in surplus.items() if record not in required})
-    elif again is Again.MORE:
+    elif reread is RereadEffect.MORE:
         surplus.clear()
     assert not missing and not surplus, (
         f"{sink} saw {len(seen)} records, expected {len(expected)}; missing {_shown(missing)}, "

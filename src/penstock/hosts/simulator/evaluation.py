@@ -6,9 +6,9 @@ states how much of it is known:
     records   the records with their timestamps; the order of the list has no meaning
     exact     whether these are all records: if not, only their number is known (`count`), or not even that (None)
     timed     whether the timestamps are known
-    again     its relation to a run in which records are reread, as AT_LEAST_ONCE allows after a failure: see Again
-    order     which of its records must arrive in order, unless the stream was mixed: those of one "split", of
-              one "split and key", or, for data spread over subtasks, those of a "spread" split in each of them
+    reread    how it differs in a run that reads records again, as AT_LEAST_ONCE allows after a failure: RereadEffect
+    order     which of its records must arrive in order, unless the stream was mixed: the records of a "split", of a
+              "split and key", or of a "spread" split in each subtask, if its records are spread over subtasks
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from itertools import pairwise
 
 from penstock.common.constants import MAX_TIMESTAMP
 from penstock.hosts.simulator import functions
-from penstock.hosts.simulator.changing import held
+from penstock.hosts.simulator.changing import changed_copies
 from penstock.hosts.simulator.loops import evaluate_loop
-from penstock.hosts.simulator.parts import SPLIT, SPLIT_AND_KEY, SPREAD, Again, Part
+from penstock.hosts.simulator.parts import SPLIT, SPLIT_AND_KEY, SPREAD, Part, RereadEffect
 from penstock.hosts.simulator.programs import Node, Program, Record, Timed
 
 Stream = list[Part]
@@ -35,7 +35,7 @@ class Expected:
     sinks: dict[int, Part]
     window_inputs: dict[int, Part]
     records: int
-    """That all operators together give, as far as known."""
+    """The number of records that all operators together emit, as far as known."""
 
 
 def evaluate(program: Program) -> Expected:
@@ -68,7 +68,7 @@ def evaluate(program: Program) -> Expected:
             first, second = (_merged(stream, node.parallelism, program.batched) for stream in inputs)
             streams[node.id] = [_OF_TWO[node.kind](node, first, second)]
             if node.kind in _BY_TIME and not (program.exact_time or program.batched):
-                streams[node.id] = [Part([], exact=False, parallelism=node.parallelism, again=Again.UNKNOWN)]
+                streams[node.id] = [Part([], exact=False, parallelism=node.parallelism, reread=RereadEffect.UNKNOWN)]
         else:
             parts = [part for stream in inputs for part in stream]
             streams[node.id] = [_operator(program, node, _merged(parts, node.parallelism, program.batched))]
@@ -82,7 +82,15 @@ def evaluate(program: Program) -> Expected:
 
 def _part(records: list[Timed], parallelism: int, like: Part, order: str | None) -> Part:
     count = None if not like.exact else len(records)
-    return Part(records, like.exact, count, like.timed, order, parallelism=parallelism, again=like.again)
+    return Part(
+        records,
+        exact=like.exact,
+        count=count,
+        timed=like.timed,
+        order=order,
+        parallelism=parallelism,
+        reread=like.reread,
+    )
 
 
 def _source(node: Node) -> Part:
@@ -109,7 +117,7 @@ def _merged(stream: Stream, parallelism: int, batched: bool) -> Part:
         timed=all(part.timed for part in parts),
         order=orders.pop() if len(orders) == 1 and disjoint else None,
         parallelism=parallelism,
-        again=max(part.again for part in parts),
+        reread=max(part.reread for part in parts),
     )
 
 
@@ -128,7 +136,7 @@ def _arriving(part: Part, parallelism: int, batched: bool) -> Part:
 def _order_after(part: Part, parallelism: int, batched: bool) -> str | None:
     """Repartitioning preserves order between one sender and one receiver, but not across several senders.
 
-    In batched mode a keyed operator is given the records of a key by timestamp, which is not that of their numbers.
+    In batched mode a keyed operator gets the records of a key by timestamp, which differs from the order of positions.
     """
     how = part.how
     if batched and how == "hash" and not (part.exact and all(time is None for _, time in part.records)):
@@ -151,49 +159,49 @@ def _operator(program: Program, node: Node, input: Part) -> Part:
     if node.kind in _EACH:
         records = [(after, time) for record, time in input.records for after in _EACH[node.kind](node, record)]
         order = None if node.kind == "plain" or (node.kind == "rekey" and input.order == SPLIT_AND_KEY) else input.order
-        if node.kind == "ask":
+        if node.kind == "async_add":
             order = _order_after_calls(node, input, program.batched)
         same_count = node.kind in _ONE_FOR_ONE
         part = _part(records, node.parallelism, input, order)
         finals = input.finals if node.kind in ("lambda", "collect", "write") else None
         count = input.count if same_count else part.count if input.exact else None
-        return dataclasses.replace(part, count=count, finals=finals, again=_again(node, input.again))
+        return dataclasses.replace(part, count=count, finals=finals, reread=_reread_effect(node, input.reread))
     if node.kind == "reduce":
         return _reduce(node, input, program.batched)
-    again = _again(node, input.again)
+    reread = _reread_effect(node, input.reread)
     known = input.exact and (program.exact_time or program.batched)
     if not known or (not program.batched and _sessions_touch(node, input.records)):
-        return Part([], exact=False, parallelism=node.parallelism, again=again)
+        return Part([], exact=False, parallelism=node.parallelism, reread=reread)
     records = list(_KEYED[node.kind](node, input.records, program.batched))
     timed = input.timed or node.kind == "gather"
-    return Part(records, count=len(records), timed=timed, parallelism=node.parallelism, again=again)
+    return Part(records, count=len(records), timed=timed, parallelism=node.parallelism, reread=reread)
 
 
 def _order_after_calls(node: Node, input: Part, batched: bool) -> str | None:
-    """What is in flight is dealt out to all subtasks when a job is rescaled, each one's share before its new input.
+    """Return the order after asynchronous calls: a rescale deals calls in flight to all subtasks, before new input.
 
-    So a split is spread from then on; and of one that was spread before, the shares of several subtasks meet.
+    So a split is spread afterwards. If it was spread before, the parts of several subtasks mix.
     """
     if batched:
         return input.order
     return SPREAD if node.settings["ordered"] and input.order == SPLIT else None
 
 
-def _again(node: Node, input: Again) -> Again:
+def _reread_effect(node: Node, input: RereadEffect) -> RereadEffect:
     """Return how an operator's output compares if input records are repeated."""
     kind = node.kind
     if kind in ("filter", "rekey", "flat_map", "split", "side"):
-        # Depends on the number: one that has grown changes the result.
-        return input if input <= Again.MORE else Again.UNKNOWN
+        # The result depends on the number, which may have grown.
+        return input if input <= RereadEffect.MORE else RereadEffect.UNKNOWN
     if kind == "alarms":
-        # Depends on key and time only, and a timer registered twice fires once.
-        return min(input, Again.MORE) if input < Again.UNKNOWN else input
+        # The result depends only on key and time, and a timer that is registered twice fires once.
+        return min(input, RereadEffect.MORE) if input < RereadEffect.UNKNOWN else input
     if kind == "window" and node.settings["windows"] == "session":
-        # Records repeated after a session has fired may form part of it, with other bounds; and such a part could
-        # merge two sessions that are formed from it.
-        return Again.GREATER if input is Again.REPEATED else Again.UNKNOWN
+        # Records that are repeated after a session has fired may form a part of the session, with other bounds. Such a
+        # part could merge two later sessions.
+        return RereadEffect.GREATER if input is RereadEffect.REPEATED else RereadEffect.UNKNOWN
     if kind in ("gather", "window", "reduce"):
-        return max(input, Again.GREATER)
+        return max(input, RereadEffect.GREATER)
     return input
 
 
@@ -202,14 +210,25 @@ def _exploding_split(record: Record) -> list[Record]:
     return [(origin, (*path, copy), key, number) for copy in range(2 - number % 2)]
 
 
-_ONE_FOR_ONE = {"map", "lambda", "rekey", "plain", "raise", "assign", "collect", "write", "ask", "settled"}
+_ONE_FOR_ONE = {
+    "map",
+    "lambda",
+    "rekey",
+    "plain",
+    "raise",
+    "assign",
+    "collect",
+    "write",
+    "async_add",
+    "read_and_change",
+}
 _EACH: dict[str, Callable[[Node, Record], Iterable[Record]]] = {
     "map": lambda node, record: [(*record[:3], record[3] + node.settings["amount"])],
-    "ask": lambda node, record: [(*record[:3], record[3] + node.settings["amount"])],
+    "async_add": lambda node, record: [(*record[:3], record[3] + node.settings["amount"])],
     "lambda": lambda node, record: [record],
     "assign": lambda node, record: [record],
-    "held": lambda node, record: held(record, node.settings["copies"]),
-    "settled": lambda node, record: [record],
+    "emit_and_change": lambda node, record: changed_copies(record, node.settings["copies"]),
+    "read_and_change": lambda node, record: [record],
     "collect": lambda node, record: [record],
     "write": lambda node, record: [record],
     "raise": lambda node, record: [record],
@@ -228,7 +247,7 @@ _EACH: dict[str, Callable[[Node, Record], Iterable[Record]]] = {
 
 
 def _connect(node: Node, first: Part, second: Part) -> Part:
-    """Each record with the constant of its stream added, as often as the settings say."""
+    """Add the constant of its stream to each record, and repeat it as often as the settings say."""
     parts = []
     for part, amount in zip((first, second), node.settings["amounts"], strict=True):
         copies = range(node.settings["copies"]) if node.kind == "co_echo" else None
@@ -239,26 +258,26 @@ def _connect(node: Node, first: Part, second: Part) -> Part:
         ]
         count = None if part.count is None else part.count * (1 if copies is None else len(copies))
         parts.append(dataclasses.replace(part, records=records, count=count, finals=None))
-    # They have arrived already.
+    # Not batched: the parts have already arrived in the order of the mode.
     return _merged(parts, node.parallelism, batched=False)
 
 
 def _rules(node: Node, first: Part, second: Part) -> Part:
-    again = max(first.again, second.again, Again.GREATER)
+    reread = max(first.reread, second.reread, RereadEffect.GREATER)
     if not (first.exact and second.exact):
-        return Part([], exact=False, parallelism=node.parallelism, again=again)
+        return Part([], exact=False, parallelism=node.parallelism, reread=reread)
     rules = [number for _, _, _, number in {record for record, _ in second.records}]
     records: list[Timed] = [
-        (functions.ruled(key, [record[3] for record, _ in of_key], rules), MAX_TIMESTAMP)
+        (functions.total_with_rules(key, [record[3] for record, _ in of_key], rules), MAX_TIMESTAMP)
         for key, of_key in _by_key(first.records).items()
     ]
-    return Part(records, count=len(records), parallelism=node.parallelism, again=again)
+    return Part(records, count=len(records), parallelism=node.parallelism, reread=reread)
 
 
 def _interval_join(node: Node, first: Part, second: Part) -> Part:
-    again = max(first.again, second.again)
+    reread = max(first.reread, second.reread)
     if not (first.exact and second.exact):
-        return Part([], exact=False, parallelism=node.parallelism, again=again)
+        return Part([], exact=False, parallelism=node.parallelism, reread=reread)
     lower, upper = node.settings["lower_ms"], node.settings["upper_ms"]
     rights = _by_key(second.records)
     records: list[Timed] = [
@@ -267,14 +286,14 @@ def _interval_join(node: Node, first: Part, second: Part) -> Part:
         for right, right_time in rights.get(left[2], ())
         if left_time is not None and right_time is not None and lower <= right_time - left_time <= upper
     ]
-    return Part(records, count=len(records), parallelism=node.parallelism, again=again)
+    return Part(records, count=len(records), parallelism=node.parallelism, reread=reread)
 
 
 def _window_join(node: Node, first: Part, second: Part) -> Part:
     join, size = node.settings["how"] == "join", node.settings["size_ms"]
-    again = max(first.again, second.again, Again.REPEATED if join else Again.GREATER)
+    reread = max(first.reread, second.reread, RereadEffect.REPEATED if join else RereadEffect.GREATER)
     if not (first.exact and second.exact):
-        return Part([], exact=False, parallelism=node.parallelism, again=again)
+        return Part([], exact=False, parallelism=node.parallelism, reread=reread)
     windows: dict[tuple[int, int], tuple[list[Record], list[Record]]] = defaultdict(lambda: ([], []))
     for index, part in enumerate((first, second)):
         for record, time in part.records:
@@ -285,25 +304,25 @@ def _window_join(node: Node, first: Part, second: Part) -> Part:
         pairs = [functions.paired(one, other) for one in ones for other in others]
         results = pairs if join else functions.co_grouped(ones, others)
         records.extend((result, (number + 1) * size - 1) for result in results)
-    return Part(records, count=len(records), parallelism=node.parallelism, again=again)
+    return Part(records, count=len(records), parallelism=node.parallelism, reread=reread)
 
 
 def _loop(node: Node, input: Part) -> Part:
-    """How often a record goes round depends on its number."""
-    again = input.again if input.again <= Again.MORE else Again.UNKNOWN
+    """Return the records that leave a loop. The number of turns of a record depends on its number."""
+    reread = input.reread if input.reread <= RereadEffect.MORE else RereadEffect.UNKNOWN
     if not input.exact:
-        return Part([], exact=False, parallelism=node.parallelism, again=again)
+        return Part([], exact=False, parallelism=node.parallelism, reread=reread)
     records = evaluate_loop(node, input.records).records
-    return Part(records, count=len(records), timed=input.timed, parallelism=node.parallelism, again=again)
+    return Part(records, count=len(records), timed=input.timed, parallelism=node.parallelism, reread=reread)
 
 
 def _turns(node: Node, input: Part) -> Part:
-    """The running numbers of turns."""
-    again = Again.GREATER if input.again <= Again.MORE else Again.UNKNOWN
+    """Return the output of running turn counts."""
+    reread = RereadEffect.GREATER if input.reread <= RereadEffect.MORE else RereadEffect.UNKNOWN
     if not input.exact or node.settings["shape"] == "plain":
-        return Part([], exact=input.exact, parallelism=node.parallelism, again=again)
+        return Part([], exact=input.exact, parallelism=node.parallelism, reread=reread)
     turns = evaluate_loop(node, input.records).turns
-    return Part([], exact=False, count=turns.total(), parallelism=node.parallelism, again=again, finals=dict(turns))
+    return Part([], exact=False, count=turns.total(), parallelism=node.parallelism, reread=reread, finals=dict(turns))
 
 
 _BY_TIME = {"interval_join", "window_join"}
@@ -326,14 +345,14 @@ def _side(program: Program, node: Node, streams: dict[int, Stream]) -> Stream:
         if number % 3 == 0
     ]
     side = _part(records, split.parallelism, input, input.order)
-    return [dataclasses.replace(side, again=_again(node, input.again))]
+    return [dataclasses.replace(side, reread=_reread_effect(node, input.reread))]
 
 
 def _reduce(node: Node, input: Part, batched: bool) -> Part:
     if not input.exact:
         count = None if batched else input.count
-        again = _again(node, input.again)
-        return Part([], exact=False, count=count, timed=False, parallelism=node.parallelism, again=again)
+        reread = _reread_effect(node, input.reread)
+        return Part([], exact=False, count=count, timed=False, parallelism=node.parallelism, reread=reread)
     numbers = _by_key(input.records)
     combine: Callable[[Iterable[int]], int] = {"max": max, "min": min}.get(node.settings["how"], sum)
     finals = {key: combine(number for (_, _, _, number), _ in records) for key, records in numbers.items()}
@@ -347,7 +366,7 @@ def _reduce(node: Node, input: Part, batched: bool) -> Part:
         count=len(input.records),
         timed=False,
         parallelism=node.parallelism,
-        again=_again(node, input.again),
+        reread=_reread_effect(node, input.reread),
         finals=finals if grows else None,
     )
 
@@ -409,7 +428,7 @@ def _windows(node: Node, records: list[Timed], batched: bool) -> Iterable[Timed]
 
 
 def _sessions_touch(node: Node, records: list[Timed]) -> bool:
-    """Whether a session ends where another starts: they are one or two, as event time may stop in between."""
+    """Return whether a session ends where another starts: event time may stop in between, or not, so they may merge."""
     if node.kind != "window" or node.settings["windows"] != "session":
         return False
     for of_key in _by_key(records).values():

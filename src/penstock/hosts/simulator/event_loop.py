@@ -1,4 +1,4 @@
-"""The simulator's event loop: calls go on one step at a time, in an order that the seed draws."""
+"""Run calls of asynchronous functions one step at a time, in an order that the seed draws."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from penstock.engine.runtime.task.events import CallsEnded
 
 
 class SteppedEventLoops:
-    """The event loops of a slot's tasks. What calls await must be a bare `yield`, as in `functions.Turns`."""
+    """The event loops of a slot's tasks. Calls may await only a bare `yield`, as in `functions.Turns`."""
 
     def __init__(self) -> None:
         self._calls: dict[tuple[int, int], Coroutine[Any, Any, CallOutcome]] = {}
 
     def open(self, vertex: int) -> SteppedEventLoop:
-        """An event loop for a task of that vertex."""
+        """Return an event loop for a task of that vertex."""
         return SteppedEventLoop(vertex, self._calls)
 
     def __bool__(self) -> bool:
@@ -25,7 +25,7 @@ class SteppedEventLoops:
         return bool(self._calls)
 
     def step(self, random: Random, ended: Callable[[int, CallsEnded], None]) -> None:
-        """One call goes on, as far as to what it awaits next or to its end."""
+        """Continue a call until its next await or its end."""
         vertex, id = random.choice(list(self._calls))
         try:
             self._calls[vertex, id].send(None)
@@ -34,14 +34,14 @@ class SteppedEventLoops:
             ended(vertex, CallsEnded([end.value]))
 
     def close(self) -> None:
-        """The worker is killed."""
+        """Close all calls, because the worker is killed."""
         for call in self._calls.values():
             call.close()
         self._calls.clear()
 
 
 class SteppedEventLoop:
-    """That of one task."""
+    """The event loop of one task."""
 
     def __init__(self, vertex: int, calls: dict[tuple[int, int], Coroutine[Any, Any, CallOutcome]]) -> None:
         self._vertex = vertex

@@ -1,7 +1,7 @@
-"""A store outside of all workers which knows no older versions, for `engine/state/backends/versioned`. Redis is one.
+"""A store outside all workers without older versions, like Redis, for `engine/state/backends/versioned`.
 
-Its rules are those of `engine/stores/redis.py`: the run that began last owns an operator's state, key groups are
-marked with the version that is being applied to them, and a store that is ahead of a checkpoint can't begin with it.
+It has the rules of `engine/stores/redis.py`: the run that started last owns an operator's state, key groups are marked
+with the version that is being applied to them, and a store that is ahead of a checkpoint can't start from it.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from penstock.engine.state.backends.versioned.store import LoggedEntry, StoreOwn
 
 
 class _Operator:
-    """What the store has of an operator of a job. `run`: the fence."""
+    """The stored state of an operator of a job. `run`: the fence."""
 
     def __init__(self) -> None:
         self.run = 0
         self.versions: dict[int, int] = {}
-        """By key group."""
+        """Versions by key group."""
         self.tables: defaultdict[tuple[int, str], dict[bytes, bytes]] = defaultdict(dict)
-        """By key group and name."""
+        """Tables by key group and name."""
 
 
 class ExternalStore:
-    """All that is in it. It outlives workers, drivers and jobs. `failure_rate`: how often it fails half way."""
+    """The whole store. It outlives workers, drivers and jobs. `failure_rate`: how often a write fails halfway."""
 
     def __init__(self, failure_rate: float, random: Random) -> None:
         self._failure_rate = failure_rate
@@ -35,89 +35,89 @@ class ExternalStore:
         self._operators: defaultdict[tuple[str, str], _Operator] = defaultdict(_Operator)
 
     def stores(self, cached_entries: int) -> VersionedStores:
-        """What a slot opens stores with."""
+        """Return the factory with which a slot opens stores."""
 
         def opened(owner: StoreOwner) -> LoggedStore:
-            return LoggedStore(lambda: OwnState(self, owner), owner, "redis", cached_entries)
+            return LoggedStore(lambda: SubtaskState(self, owner), owner, "redis", cached_entries)
 
         return VersionedStores(opened, cached_entries, "redis")
 
-    def of(self, job: str, operator: str) -> _Operator:
-        """What there is of an operator."""
+    def operator_state(self, job: str, operator: str) -> _Operator:
+        """Return the state of an operator."""
         return self._operators[job, operator]
 
     def maybe_fail(self) -> None:
-        """The connection breaks now, or it does not."""
+        """Raise CheckpointError at random, as if the connection broke."""
         if self._failure_rate and self._random.random() < self._failure_rate:
             raise CheckpointError("the store does not answer")
 
 
-class OwnState:
-    """What a subtask of a run sees of it."""
+class SubtaskState:
+    """The view of the store for a subtask of a run."""
 
     def __init__(self, store: ExternalStore, owner: StoreOwner) -> None:
         self._store = store
         self._owner = owner
-        self._own = store.of(owner.job, owner.operator)
+        self._stored = store.operator_state(owner.job, owner.operator)
 
     def get(self, table: str, group: int, key: bytes) -> bytes | None:
-        """The value of a key."""
-        return self._own.tables[group, table].get(key)
+        """Return the value of a key, or None."""
+        return self._stored.tables[group, table].get(key)
 
-    def some(self, table: str, groups: range) -> Iterator[tuple[int, bytes, bytes]]:
-        """One entry of each key group: its group, key and value."""
+    def sample(self, table: str, groups: range) -> Iterator[tuple[int, bytes, bytes]]:
+        """Return one entry of each key group: its group, key and value."""
         for group in groups:
-            for key, value in list(self._own.tables.get((group, table), {}).items())[:1]:
+            for key, value in list(self._stored.tables.get((group, table), {}).items())[:1]:
                 yield group, key, value
 
     def items(self, table: str, group: int, prefix: bytes) -> Iterator[Entry]:
-        """All entries of a key group whose keys start with `prefix`."""
-        return (entry for entry in list(self._own.tables[group, table].items()) if entry[0].startswith(prefix))
+        """Return all entries of a key group whose keys start with `prefix`."""
+        return (entry for entry in list(self._stored.tables[group, table].items()) if entry[0].startswith(prefix))
 
     def begin(self, versions: Sequence[StoreVersion]) -> None:
-        """Begin with what these have of the owner's key groups, and with nothing in others."""
-        if self._own.run > self._owner.run:
+        """Start with the owner's key groups from these versions, and with all others empty."""
+        if self._stored.run > self._owner.run:
             raise CheckpointError("the state belongs to a later run")
-        self._own.run = self._owner.run
+        self._stored.run = self._owner.run
         left = set(range(self._owner.first, self._owner.after))
         for version in versions:
             groups = {*range(version.first, version.after)} & left
             left -= groups
-            theirs = self._store.of(version.job, version.operator)
-            self.check_versions([theirs.versions.get(group, 0) for group in groups], version)
-            if theirs is not self._own:
+            source = self._store.operator_state(version.job, version.operator)
+            self.check_versions([source.versions.get(group, 0) for group in groups], version)
+            if source is not self._stored:
                 self._remove(groups)
-                for (group, table), entries in list(theirs.tables.items()):
+                for (group, table), entries in list(source.tables.items()):
                     if group in groups:
-                        self._own.tables[group, table] = dict(entries)
+                        self._stored.tables[group, table] = dict(entries)
         self._remove(left)
 
     def apply(self, groups: range, version: int, entries: Sequence[LoggedEntry]) -> None:
-        """Store values, None removes a key; these key groups are then as of this version."""
+        """Store values, and mark these key groups with this version. None removes a key."""
         self._check_run()
-        self._own.versions.update(dict.fromkeys(groups, version))
+        self._stored.versions.update(dict.fromkeys(groups, version))
         for entry in entries:
             self._store.maybe_fail()
             assert entry.group in groups, "a value of another subtask's key group"
             if entry.value is None:
-                self._own.tables[entry.group, entry.table].pop(entry.key, None)
+                self._stored.tables[entry.group, entry.table].pop(entry.key, None)
             else:
-                self._own.tables[entry.group, entry.table][entry.key] = entry.value
+                self._stored.tables[entry.group, entry.table][entry.key] = entry.value
 
     def close(self) -> None:
         """Do nothing."""
 
     def _remove(self, groups: set[int]) -> None:
-        for place in [place for place in self._own.tables if place[0] in groups]:
-            del self._own.tables[place]
+        for place in [place for place in self._stored.tables if place[0] in groups]:
+            del self._stored.tables[place]
         for group in groups:
-            self._own.versions.pop(group, None)
+            self._stored.versions.pop(group, None)
 
     def check_versions(self, found: list[int], version: StoreVersion) -> None:
-        """Raises CheckpointError unless key groups with these versions are what a checkpoint begins with."""
+        """Raise CheckpointError unless a checkpoint can start from key groups with these versions."""
         if any(not version.applied <= one <= version.version for one in found):
-            raise CheckpointError(f"key groups are as of {found}, the checkpoint as of {version.version}")
+            raise CheckpointError(f"key groups have versions {found}, the checkpoint has {version.version}")
 
     def _check_run(self) -> None:
-        if self._own.run != self._owner.run:
+        if self._stored.run != self._owner.run:
             raise CheckpointError("the state belongs to another run")

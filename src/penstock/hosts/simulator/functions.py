@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Generator, Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from penstock.api.output_tag import OutputTag
 from penstock.api.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
@@ -18,6 +19,7 @@ from penstock.datastream.functions import (
     KeyedBroadcastProcessFunction,
     KeyedCoProcessFunction,
     KeyedProcessFunction,
+    MapBatchesFunction,
     MapFunction,
     ProcessFunction,
     ProcessJoinFunction,
@@ -26,7 +28,7 @@ from penstock.datastream.functions import (
 )
 from penstock.datastream.window import Evictor, TimestampedValue
 from penstock.hosts.simulator.key_order import KeyOrder
-from penstock.hosts.simulator.lifecycles import Followed
+from penstock.hosts.simulator.lifecycles import RecordedFunction
 from penstock.hosts.simulator.programs import Record
 
 COUNT_WEIGHT = 1_000_003
@@ -55,7 +57,7 @@ class PartitionByNumber:
         return num_partitions - 1 - int(key) % num_partitions
 
 
-class Add(Followed, MapFunction[Record, Record]):
+class Add(RecordedFunction, MapFunction[Record, Record]):
     """Adds a constant to the number."""
 
     def __init__(self, amount: int) -> None:
@@ -67,7 +69,42 @@ class Add(Followed, MapFunction[Record, Record]):
         return origin, path, key, number + self.amount
 
 
-class Rekey(Followed, MapFunction[Record, Record]):
+class Flat(NamedTuple):
+    """A record whose fields can be columns."""
+
+    origin: str
+    path: str
+    key: int
+    number: int
+
+    @staticmethod
+    def of(record: Record) -> Flat:
+        """Return the fields of a record."""
+        origin, path, key, number = record
+        return Flat(origin, repr(path), key, number)
+
+    @staticmethod
+    def record(flat: Flat) -> Record:
+        """Return the record of these fields."""
+        return flat.origin, ast.literal_eval(flat.path), flat.key, flat.number
+
+
+class AddToColumn(RecordedFunction, MapBatchesFunction):
+    """Adds a constant to the column of numbers."""
+
+    def __init__(self, amount: int) -> None:
+        self.amount = amount
+
+    def map_batches(self, batch: Any) -> Any:
+        self.check_open()
+        import pyarrow
+        from pyarrow import compute
+
+        added = compute.add(batch.column("number"), pyarrow.scalar(self.amount))
+        return batch.set_column(batch.schema.get_field_index("number"), "number", added)
+
+
+class Rekey(RecordedFunction, MapFunction[Record, Record]):
     """Derives another key from the number."""
 
     def __init__(self, keys: int) -> None:
@@ -79,7 +116,7 @@ class Rekey(Followed, MapFunction[Record, Record]):
         return origin, path, number % self.keys, number
 
 
-class Plain(Followed, MapFunction[Record, Record]):
+class Plain(RecordedFunction, MapFunction[Record, Record]):
     """Removes the origin of the record."""
 
     def map(self, value: Record) -> Record:
@@ -87,7 +124,7 @@ class Plain(Followed, MapFunction[Record, Record]):
         return "", (), value[2], value[3]
 
 
-class Raise(Followed, MapFunction[Record, Record]):
+class Raise(RecordedFunction, MapFunction[Record, Record]):
     """Raises for a certain number."""
 
     def __init__(self, on: int) -> None:
@@ -100,7 +137,7 @@ class Raise(Followed, MapFunction[Record, Record]):
         return value
 
 
-class Drop(Followed, FilterFunction[Record]):
+class Drop(RecordedFunction, FilterFunction[Record]):
     """Keeps records whose number is not divisible."""
 
     def __init__(self, divisor: int) -> None:
@@ -117,7 +154,7 @@ def exploded(value: Record, most: int) -> list[Record]:
     return [(origin, (*path, copy), key, number + copy) for copy in range(number % (most + 1))]
 
 
-class Explode(Followed, FlatMapFunction[Record, Record]):
+class Explode(RecordedFunction, FlatMapFunction[Record, Record]):
     """Emits up to `most` records per record, as a generator, a list or None."""
 
     def __init__(self, most: int) -> None:
@@ -138,7 +175,7 @@ class Explode(Followed, FlatMapFunction[Record, Record]):
 
 
 class Turns:
-    """Awaited: a call goes on after that many turns of the event loop."""
+    """An awaitable with which a call continues after that many turns of the event loop."""
 
     def __init__(self, turns: int) -> None:
         self._turns = turns
@@ -153,10 +190,10 @@ def is_connection_error(error: Exception) -> bool:
     return isinstance(error, ConnectionError)
 
 
-class AskForMore(Followed, AsyncFunction[Record, Record]):
-    """Adds a constant to the number after a few turns, unless its time is over: then it adds the constant at once.
+class AddAsynchronously(RecordedFunction, AsyncFunction[Record, Record]):
+    """Adds a constant to the number after a few turns, or immediately after its timeout.
 
-    One in `fails_each` calls raises, once, and is tried again; 0: none.
+    One in `fails_each` calls raises, once, and is tried again; 0: no call raises.
     """
 
     def __init__(self, amount: int, fails_each: int) -> None:
@@ -177,7 +214,7 @@ class AskForMore(Followed, AsyncFunction[Record, Record]):
         return [(origin, path, key, number + self.amount)]
 
 
-class Split(Followed, ProcessFunction[Record, Any]):
+class Split(RecordedFunction, ProcessFunction[Record, Any]):
     """Emits numbers divisible by 3 to the side output, and numbers divisible by 2 twice."""
 
     def process_element(self, value: Record, ctx: Any) -> Iterator[Any]:
@@ -190,7 +227,7 @@ class Split(Followed, ProcessFunction[Record, Any]):
             yield origin, (*path, 1), key, number
 
 
-class Sum(Followed, ReduceFunction[Record]):
+class Sum(RecordedFunction, ReduceFunction[Record]):
     """Sums up numbers."""
 
     def reduce(self, value1: Record, value2: Record) -> Record:
@@ -198,8 +235,8 @@ class Sum(Followed, ReduceFunction[Record]):
         return "", (), value1[2], value1[3] + value2[3]
 
 
-class Echo(Followed, KeyedProcessFunction[int, Record, Record]):
-    """Emits each record several times, in the order of its key; a state counts them."""
+class Echo(RecordedFunction, KeyedProcessFunction[int, Record, Record]):
+    """Emits each record several times, in the order of its key; a state counts the records."""
 
     def __init__(self, copies: int) -> None:
         self.copies = copies
@@ -218,7 +255,7 @@ class Echo(Followed, KeyedProcessFunction[int, Record, Record]):
             yield origin, (*path, copy), key, number
 
 
-class Gather(Followed, KeyedProcessFunction[int, Record, Record]):
+class Gather(RecordedFunction, KeyedProcessFunction[int, Record, Record]):
     """Emits all numbers of a key as one record at the end of event time."""
 
     def open(self, runtime_context: Any) -> None:
@@ -242,7 +279,7 @@ class Gather(Followed, KeyedProcessFunction[int, Record, Record]):
             yield total("all", ctx.get_current_key(), numbers)
 
 
-class CoAdd(Followed, CoMapFunction[Record, Record, Record]):
+class CoAdd(RecordedFunction, CoMapFunction[Record, Record, Record]):
     """Adds another constant to the numbers of each stream."""
 
     def __init__(self, amounts: tuple[int, int]) -> None:
@@ -260,8 +297,8 @@ class CoAdd(Followed, CoMapFunction[Record, Record, Record]):
         return origin, path, key, number + self.amounts[index]
 
 
-class CoEcho(Followed, KeyedCoProcessFunction[int, Record, Record, Record]):
-    """Emits each record several times, with another constant added for each stream; a state counts those of both."""
+class CoEcho(RecordedFunction, KeyedCoProcessFunction[int, Record, Record, Record]):
+    """Emits each record several times, with another constant for each stream; a state counts the records of both."""
 
     def __init__(self, copies: int, amounts: tuple[int, int]) -> None:
         self.copies = copies
@@ -286,10 +323,10 @@ class CoEcho(Followed, KeyedCoProcessFunction[int, Record, Record, Record]):
             yield origin, (*path, copy), key, number + self.amounts[index]
 
 
-class Ruled(Followed, KeyedBroadcastProcessFunction[int, Record, Record, Record]):
-    """Emits the numbers of a key and those of all that was broadcast as one record, at the end of event time.
+class TotalWithRules(RecordedFunction, KeyedBroadcastProcessFunction[int, Record, Record, Record]):
+    """Emits the numbers of a key and of all broadcast records as one record, at the end of event time.
 
-    What was broadcast is kept as a set: a record that comes twice is there once.
+    It stores broadcast records as a set: a repeated record counts once.
     """
 
     def open(self, runtime_context: Any) -> None:
@@ -308,17 +345,17 @@ class Ruled(Followed, KeyedBroadcastProcessFunction[int, Record, Record, Record]
             ctx.apply_to_keyed_state(NUMBERS, self._check)
 
     def _check(self, key: int, numbers: Any) -> None:
-        keys = {own for own, _ in numbers.get()}
+        keys = {stored_key for stored_key, _ in numbers.get()}
         assert keys == {key}, f"state of key {key} holds records of {keys}"
 
     def on_timer(self, timestamp: int, ctx: Any) -> Iterator[Record]:
         self.check_open()
         numbers = [number for _, number in self.numbers.get()]
         self.numbers.clear()
-        yield ruled(ctx.get_current_key(), numbers, ctx.get_broadcast_state(RULES).values())
+        yield total_with_rules(ctx.get_current_key(), numbers, ctx.get_broadcast_state(RULES).values())
 
 
-class Pair(Followed, ProcessJoinFunction[Record, Record, Record]):
+class Pair(RecordedFunction, ProcessJoinFunction[Record, Record, Record]):
     """Emits a pair of records as one."""
 
     def process_element(self, left: Record, right: Record, ctx: Any) -> Iterator[Record]:
@@ -339,8 +376,8 @@ def co_grouped(first: Iterable[Record], second: Iterable[Record]) -> list[Record
     return [total("co-group", key, [*(7 * record[3] for record in first), *(record[3] for record in second)])]
 
 
-def ruled(key: int, numbers: Iterable[int], rules: Iterable[int]) -> Record:
-    """Return the output of Ruled for a key."""
+def total_with_rules(key: int, numbers: Iterable[int], rules: Iterable[int]) -> Record:
+    """Return the output of TotalWithRules for a key."""
     return total("ruled", key, [*numbers, *rules])
 
 
@@ -357,7 +394,7 @@ def next_alarms(timestamp: int, past: bool) -> list[int]:
     return [*later, timestamp - 1] if past and timestamp % 3 == 0 else later
 
 
-class Alarms(Followed, KeyedProcessFunction[int, Record, Record]):
+class Alarms(RecordedFunction, KeyedProcessFunction[int, Record, Record]):
     """Registers a timer some time after each record; timers register later ones and (odd) ones in the past."""
 
     def __init__(self, delay_ms: int, past: bool, copies: int) -> None:
@@ -385,7 +422,7 @@ class Alarms(Followed, KeyedProcessFunction[int, Record, Record]):
             yield "alarm", (timestamp, copy), key, timestamp
 
 
-class WindowTotal(Followed, ProcessWindowFunction[Record, Record, int, Any]):
+class WindowTotal(RecordedFunction, ProcessWindowFunction[Record, Record, int, Any]):
     """Emits the contents of a window as one record."""
 
     def process(self, key: int, context: Any, elements: Iterable[Record]) -> Iterator[Record]:
@@ -397,8 +434,8 @@ class WindowTotal(Followed, ProcessWindowFunction[Record, Record, int, Any]):
         """Nothing to clear."""
 
 
-class WindowSum(Followed, AggregateFunction[Record, tuple[int, int], Record]):
-    """The same by aggregation, without access to the window."""
+class WindowSum(RecordedFunction, AggregateFunction[Record, tuple[int, int], Record]):
+    """Emits the contents of a window as one record by aggregation, without access to the window."""
 
     shares_slices = True
 
@@ -440,7 +477,7 @@ class Punctuated(WatermarkGenerator):
     def on_event(self, value: Any, timestamp: int, output: WatermarkOutput) -> None:
         self.highest = timestamp if self.highest is None else max(self.highest, timestamp)
         if value[3] % 3 == 0:
-            # A record without a timestamp has the lowest.
+            # A record without a timestamp has the lowest timestamp.
             output.emit_watermark(max(MIN_TIMESTAMP, self.highest - self.bound_ms - 1))
 
     def on_periodic_emit(self, output: WatermarkOutput) -> None:

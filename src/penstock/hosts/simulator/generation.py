@@ -21,12 +21,12 @@ _KINDS = {
 }  # fmt: skip
 _PARTITIONS = ["rebalance", "rescale", "shuffle", "forward", "broadcast", "global_", "custom"]
 _ADDED_LATER = {"connect": 2, "co_echo": 2, "rules": 3, "evict": 2, "interval_join": 3, "window_join": 2}
-_AT_MOST = {"flat_map": 2, "broadcast": 1, "echo": 2, "alarms": 2}
+_OPERATORS_MAX = {"flat_map": 2, "broadcast": 1, "echo": 2, "alarms": 2}
 
 
 @dataclasses.dataclass
 class _Stream:
-    """What may follow a stream. `sane`: its timestamps are known and in time.
+    """A stream, and which operators may follow. `sane`: its timestamps are known and in time.
 
     `forced`: the next operator's parallelism.
     """
@@ -40,7 +40,7 @@ class _Stream:
 
 
 def generate(seed: int, all_kinds: bool = True) -> Program:
-    """Generate the program of a seed. `all_kinds` False: without the kinds of operators that were added later."""
+    """Generate the program of a seed. If not `all_kinds`, leave out the operator kinds that were added later."""
     return _Generator(Random(seed), all_kinds).program()
 
 
@@ -69,8 +69,8 @@ class _Generator:
         for _ in range(random.randint(0, 10)):
             self._step()
             if random.random() < 0.15 and self._counts.get("exploded", 0) < 2:
-                tellers = {"source", "alarms", "gather", "window", "assign"}
-                behind = [s for s in self._streams if self._nodes[s.node].kind in tellers]
+                watermark_kinds = {"source", "alarms", "gather", "window", "assign"}
+                behind = [s for s in self._streams if self._nodes[s.node].kind in watermark_kinds]
                 self._counts["exploded"] = self._counts.get("exploded", 0) + 1
                 self._explode_in_chain(random.choice(behind))
         if random.random() < 0.04:
@@ -89,41 +89,41 @@ class _Generator:
             watermark_interval_ms=random.choice([1, 20, 200]),
             exact_time=self._exact_time and not past,
         )
-        # Last, so that seeds which have found faults before there were these kinds find them again without them.
+        # Last, so that without these kinds older seeds still generate the programs that found faults.
         if self._all_kinds and random.random() < 0.4:
             for _ in range(random.choice([1, 1, 2])):
                 self._added_later()
         if self._all_kinds and random.random() < 0.3:
             self._align()
-        # Behind all others for the same reason.
+        # After the others, for the same reason.
         if self._all_kinds and random.random() < 0.2:
             self._ask()
         if self._all_kinds and not self._batched and random.random() < 0.25:
             for _ in range(random.choice([1, 1, 2])):
                 self._loop()
-            # What was fed back may be late.
+            # Records that were fed back may be late.
             program = dataclasses.replace(program, exact_time=False)
         if self._all_kinds and random.random() < 0.2:
             self._hold()
         return dataclasses.replace(program, nodes=tuple(self._nodes))
 
     def _hold(self) -> None:
-        """Add a function that changes what it has emitted, readers that change what they are given, and sinks."""
+        """Add a function that changes values it has emitted, readers that change values they get, and sinks."""
         random = self._random
         stream = random.choice(self._streams)
         form, copies = random.choice(list(FORMS)), random.choice([None, None, 1, 3])
-        held = self._add("held", stream, sane=stream.sane, form=form, copies=copies)
+        emitted = self._add("emit_and_change", stream, sane=stream.sane, form=form, copies=copies)
         for _ in range(random.choice([1, 2, 2])):
-            read = self._key_by(held) if random.random() < 0.3 else held
-            self._add(random.choice(["collect", "write"]), self._add("settled", read, sane=read.sane))
+            read = self._key_by(emitted) if random.random() < 0.3 else emitted
+            self._add(random.choice(["collect", "write"]), self._add("read_and_change", read, sane=read.sane))
 
     def _loop(self) -> None:
-        """Add a loop, and sinks for what leaves it and for its turns."""
+        """Add a loop, and sinks for the records that leave it and for its turn counts."""
         random = self._random
         shape, how = random.choice(SHAPES), random.choice(["forward", "hash", *_PARTITIONS])
         if how == "rescale":
             how = "hash"
-        # Each record becomes as many as there are subtasks: once must do.
+        # A broadcast multiplies each record by the number of subtasks, so it must leave after one turn.
         step = 31 if how == "broadcast" else random.choice([7, 13, 31])
         branches = how != "broadcast" and random.random() < 0.5
         after = self._add("loop", self._any(), shape=shape, how=how, step=step, branches=branches)
@@ -140,7 +140,7 @@ class _Generator:
         random = self._random
         stream = random.choice(self._streams)
         after = self._add(
-            "ask",
+            "async_add",
             stream,
             sane=stream.sane,
             ordered=random.random() < 0.5,
@@ -191,7 +191,7 @@ class _Generator:
         if not self._exact_time:
             settings["bound_ms"] = random.choice([0, 10, 100])
             settings["idle_ms"] = random.choice([None, 1, 100, 1_000])
-        self._nodes.append(Node(id, "source", (), parallelism, settings))
+        self._nodes.append(Node(id, "source", (), parallelism, settings=settings))
         self._streams.append(_Stream(id, frozenset([parallelism]), timed, timed))
 
     def _scripts(self, source: int, parallelism: int, disorder_ms: int) -> list[SplitScript]:
@@ -220,7 +220,7 @@ class _Generator:
     def _step(self) -> None:
         random = self._random
         kind = random.choices(list(_KINDS), list(_KINDS.values()))[0]
-        if self._counts.get(kind, 0) >= _AT_MOST.get(kind, 99):
+        if self._counts.get(kind, 0) >= _OPERATORS_MAX.get(kind, 99):
             return
         self._counts[kind] = self._counts.get(kind, 0) + 1
         stream = self._any()
@@ -267,7 +267,7 @@ class _Generator:
         inputs = (stream.node,) if second is None else (stream.node, second.node)
         for input in (stream, second or stream):
             input.used = True
-        self._nodes.append(Node(id, kind, inputs, parallelism, settings))
+        self._nodes.append(Node(id, kind, inputs, parallelism, settings=settings))
         after = _Stream(id, frozenset([parallelism]), stream.timed if timed is None else timed, sane)
         if kind not in ("collect", "write"):
             self._streams.append(after)
@@ -277,7 +277,7 @@ class _Generator:
         """Add a step that is not an operator but only connects streams."""
         for stream in streams:
             stream.used = True
-        self._nodes.append(Node(after.node, kind, tuple(stream.node for stream in streams), 1, settings))
+        self._nodes.append(Node(after.node, kind, tuple(stream.node for stream in streams), settings=settings))
         self._streams.append(after)
         return after
 
@@ -289,7 +289,7 @@ class _Generator:
         random, id = self._random, len(self._nodes)
         parallelism = next(iter(stream.producers))
         stream.used = True
-        self._nodes.append(Node(id, "flat_map", (stream.node,), parallelism, {"most": random.choice([3, 9])}))
+        self._nodes.append(Node(id, "flat_map", (stream.node,), parallelism, settings={"most": random.choice([3, 9])}))
         after = _Stream(id, frozenset([parallelism]), stream.timed, stream.sane)
         self._streams.append(after)
         hashed = self._key_by(after)
@@ -302,7 +302,9 @@ class _Generator:
             return
         producers = frozenset().union(*(stream.producers for stream in streams))
         timed, sane = all(s.timed for s in streams), all(s.sane for s in streams)
-        after = _Stream(len(self._nodes), producers, timed, sane, forced.pop() if forced else None)
+        after = _Stream(
+            node=len(self._nodes), producers=producers, timed=timed, sane=sane, forced=forced.pop() if forced else None
+        )
         self._rewire("union", streams, after)
 
     def _added_later(self) -> None:
@@ -346,11 +348,13 @@ class _Generator:
         how = self._random.choice(_PARTITIONS)
         if how == "forward" and len(stream.producers) > 1:
             return
-        if self._counts.get(how, 0) >= _AT_MOST.get(how, 99):
+        if self._counts.get(how, 0) >= _OPERATORS_MAX.get(how, 99):
             return
         self._counts[how] = self._counts.get(how, 0) + 1
         forced = next(iter(stream.producers)) if how == "forward" else None
-        after = _Stream(len(self._nodes), stream.producers, stream.timed, stream.sane, forced)
+        after = _Stream(
+            node=len(self._nodes), producers=stream.producers, timed=stream.timed, sane=stream.sane, forced=forced
+        )
         self._rewire("partition", [stream], after, how=how)
 
     def _split(self, stream: _Stream) -> None:

@@ -1,6 +1,6 @@
-"""The simulator's host of one slot, as `hosts/spark/worker/pipelined_stage.py` is Spark's, with every wait explicit.
+"""The simulator's host of one slot. It does what `hosts/spark/worker/pipelined_stage.py` does on Spark, without waits.
 
-Rows are written one by one; while the channel of a row is full, the host is blocked and does nothing else.
+It writes rows one by one; while the channel of a row is full, the host is blocked completely.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ class World(Protocol):
         """Called with a buffer that a slot feeds back to another one, or to itself."""
 
     def advised(self, target: SlotId, message: bytes) -> None:
-        """Called with what a slot advises another one."""
+        """Called with advice of a slot for another one."""
 
     def report(self, slot: SlotId, attempt: int, report: SlotReport) -> None:
-        """A slot reports to the job master."""
+        """Called with a report of a slot to the job master."""
 
     def upload_ms(self) -> int:
         """Return the delay before the storage starts to write."""
@@ -81,9 +81,9 @@ class SlotHost:
         self._life = SlotLifecycle(attempt, self)
         self.rows: deque[tuple[int, bytes]] = deque()
         self._blocked_since_ms: int | None = None
-        """Since when rows wait to be sent."""
+        """When rows started to wait, or None."""
         self._held_since_ms: int | None = None
-        """Since when the slot holds."""
+        """When the slot was throttled, or None."""
         self.fresh = False
         self.is_frozen = False
         self._payload = payload
@@ -175,7 +175,7 @@ class SlotHost:
 
     def _count_held_time(self) -> None:
         slot = self.slot
-        if slot is None or slot.holds == (self._held_since_ms is not None):
+        if slot is None or slot.is_throttled == (self._held_since_ms is not None):
             return
         if self._held_since_ms is not None:
             slot.back_pressured((self._clock.now_ms() - self._held_since_ms) * 1_000_000)
@@ -188,7 +188,7 @@ class SlotHost:
             yield self._answers.popleft()
 
     def next_row(self) -> tuple[int, bytes]:
-        """A row gets out; with the last one the slot can go on."""
+        """Return the next row to write; after the last one the slot can continue."""
         row = self.rows.popleft()
         if not self.rows and self._blocked_since_ms is not None:
             if self.slot is not None:
@@ -200,7 +200,7 @@ class SlotHost:
         """Return when the next part of a snapshot can be written, or None."""
         return self._writes[0][2] if self._writes else None
 
-    def go_on_writing(self, steps: int) -> None:
+    def continue_upload(self, steps: int) -> None:
         """Continue writing a snapshot, for at most this many steps."""
         effect, writing, _ = self._writes[0]
         event: Event | None = None
@@ -217,22 +217,22 @@ class SlotHost:
             self.fresh = True
 
     @property
-    def calls_run(self) -> bool:
+    def has_calls(self) -> bool:
         """Whether a call of an asynchronous function is running."""
         return bool(self._event_loops)
 
-    def go_on_with_a_call(self, random: Random) -> None:
+    def continue_call(self, random: Random) -> None:
         """Continue one of the calls that are running."""
         self._event_loops.step(random, lambda vertex, ended: self._answers.append((vertex, ended)))
         self.fresh = True
 
     def freeze(self) -> None:
-        """The worker is stopped: it does nothing and sends no heartbeat, until it is killed."""
+        """Stop the worker: it does nothing and sends no heartbeat until it is killed."""
         self.is_frozen = True
 
     @property
     def sends_heartbeats(self) -> bool:
-        """Whether its control thread lives."""
+        """Whether its control thread is alive."""
         return self.is_open and not self.is_frozen
 
     def kill(self) -> None:
@@ -250,7 +250,7 @@ class SlotHost:
             self.slot.take_effects()
 
     def close_calls(self) -> None:
-        """End the calls of asynchronous functions."""
+        """Close the calls of asynchronous functions."""
         self._event_loops.close()
 
     def receive_control(self, message: ToTask) -> None:
@@ -268,58 +268,58 @@ class SlotHost:
                 self.rows.append((target, row))
                 self._world.sent(self.id, row)
 
-    # What the slot asks for: SlotEffects.
+    # SlotEffects.
 
     def created(self) -> None:
-        """It may register at any time later."""
+        """Do nothing: the slot may register at any later time."""
 
     def opened(self) -> None:
-        """Report it."""
+        """Report the slot to the job master."""
         self.fresh = True
         slot = self.slot
         reached = slot is not None and slot.is_advised
         self._world.report(self.id, self.attempt, Register("simulated" if reached else ""))
 
     def failed(self, error: BaseException) -> None:
-        """Report it; what the simulation itself raises ends the simulation."""
+        """Report the error; assertions of the simulation end the simulation."""
         if isinstance(error, AssertionError) or not isinstance(error, Exception):
             raise error
         self._world.report(self.id, self.attempt, SlotFailed(*describe(error)))
 
-    def not_cancelled(self, error: BaseException) -> None:
-        """Ignore it, unless the simulation itself has raised it."""
+    def cancel_failed(self, error: BaseException) -> None:
+        """Ignore the error, unless the simulation raised it."""
         if not isinstance(error, PenstockError):
             raise error
 
     def counters(self) -> None:
-        """Nothing is asserted about them."""
+        """Do nothing: the simulator does not check counters."""
 
     def closed(self) -> None:
-        """Abandon what is not written yet."""
+        """Abandon unfinished uploads."""
         while self._writes:
             _, writing, _ = self._writes.popleft()
             writing.close()
 
-    def introduced(self, peers: Peers | Senders) -> None:
-        """Ignore it: every slot reaches every other one."""
+    def peers_known(self, peers: Peers | Senders) -> None:
+        """Do nothing: every slot reaches every other one."""
 
     def advise(self, advice: list[tuple[SlotId, bytes]]) -> None:
-        """Put it on its way."""
+        """Send advice to other slots."""
         for target, message in advice:
             self._world.advised(target, message)
 
     def feed_back(self, buffers: list[tuple[SlotId, bytes]]) -> None:
-        """Put them on their way."""
+        """Send feedback to other slots."""
         for target, buffer in buffers:
             self._world.fed_back(self.id, target, buffer)
 
     def write(self, effect: WriteSnapshot) -> None:
-        """Write a snapshot some time later."""
+        """Queue a snapshot for a later upload."""
         writing = effect.snapshot.write(self._storage_of(effect.snapshot.savepoint))
         self._writes.append((effect, writing, self._clock.now_ms() + self._world.upload_ms()))
 
     def report(self, effect: ControlEffect) -> None:
-        """Send it to the job master."""
+        """Send a report to the job master."""
         self._world.report(self.id, self.attempt, effect)
 
     def _storage_of(self, savepoint: str) -> SnapshotStorage:

@@ -14,8 +14,7 @@ from penstock.common.configuration.choices import (
 from penstock.engine.checkpoint.schedule import CheckpointSettings
 from penstock.engine.jobmaster.autoscaling.settings import AutoscalerSettings
 from penstock.engine.jobmaster.restarts import ExponentialDelay, FailureRate, FixedDelay, NoRestart, RestartStrategy
-from penstock.engine.jobmaster.settings import JobSettings
-from penstock.engine.jobmaster.slot_following_settings import SlotFollowingSettings
+from penstock.engine.jobmaster.settings import JobSettings, SlotFollowingSettings
 from penstock.engine.plan.job_graph import JobGraph
 from penstock.hosts.simulator.circumstances import Circumstances
 
@@ -26,7 +25,7 @@ _PARALLELISM_MAX = 4
 
 
 def autoscaler_of(graph: JobGraph) -> AutoscalerSettings:
-    """It decides as soon as it can, and leaves alone what changes the output: see `rescaled` in runs.py."""
+    """Return an autoscaler that decides early. It excludes vertices whose rescaling changes the output: see runs.py."""
     broadcasts = any(edge.partitioner == "BROADCAST" for edge in graph.edges)
     alone = [vertex.name for vertex in graph.vertices if broadcasts or vertex.is_source or vertex.parallelism == 1]
     return AutoscalerSettings(
@@ -44,22 +43,22 @@ HEALED_TIMEOUT_MS = 60_000
 
 
 class WatchedRestarts(RestartStrategy):
-    """A strategy, and what it has said last."""
+    """A restart strategy that records its latest decision."""
 
     def __init__(self, strategy: RestartStrategy) -> None:
         self.refused = False
-        """Whether it allows no further restart."""
+        """Whether it refused the latest restart."""
         self._strategy = strategy
 
     def delay_ms(self, now_ms: int) -> int | None:
-        """As the strategy says."""
+        """Return the delay of the strategy, and record whether it refuses."""
         delay_ms = self._strategy.delay_ms(now_ms)
         self.refused = delay_ms is None
         return delay_ms
 
 
 def settings_of(circumstances: Circumstances, healed: bool, graph: JobGraph) -> JobSettings:
-    """The settings of a simulated job. What follows slots has no autoscaler."""
+    """Return the settings of a simulated job. A job that follows slots has no autoscaler."""
     loads, slots = circumstances.load_changes_at_steps, circumstances.slots_change_at_steps
     checkpoints = CheckpointSettings(
         circumstances.checkpoint_interval_ms if circumstances.has_interval else None,
@@ -72,7 +71,7 @@ def settings_of(circumstances: Circumstances, healed: bool, graph: JobGraph) -> 
     )
     return JobSettings(
         checkpoints,
-        # A user who cancels a job to start it again keeps them; those of one that fails stay anyway.
+        # A user who cancels a job to start it again retains checkpoints; a job that fails retains them anyway.
         ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION
         if circumstances.rescale_rate
         else ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS,
@@ -84,7 +83,7 @@ def settings_of(circumstances: Circumstances, healed: bool, graph: JobGraph) -> 
 
 
 def _slot_following() -> SlotFollowingSettings:
-    # It waits as long as others do: a run has to end.
+    # The same timeout as other jobs, because a run has to end.
     wait_ms = JobSettings().slot_request_timeout_ms
     return SlotFollowingSettings(
         False, stabilization_ms=2_000, cooldown_ms=1_000, growth_stabilization_ms=2_000, wait_ms=wait_ms
@@ -92,13 +91,22 @@ def _slot_following() -> SlotFollowingSettings:
 
 
 def restarts_of(circumstances: Circumstances, random: Random, healed: bool) -> RestartStrategy:
-    """Bounded, all of them: a program whose function always raises must come to its end."""
+    """Return a restart strategy. Each limits restarts, so that a program that always fails terminates."""
     if not circumstances.checkpointing:
         return NoRestart()
     strategies: list[Callable[[], RestartStrategy]] = [
         partial(FixedDelay, 3, 100),
         partial(FailureRate, 2, 10_000_000, 10),
-        # Attempts that take longer than its threshold would make it start from the beginning each time.
-        partial(ExponentialDelay, 50, 10_000, 2.0, 10_000_000, 4, 0.1, random.random),
+        # A long reset time: attempts that run longer would reset the delay each time.
+        partial(
+            ExponentialDelay,
+            initial_ms=50,
+            max_ms=10_000,
+            multiplier=2.0,
+            reset_ms=10_000_000,
+            attempts=4,
+            jitter=0.1,
+            chance=random.random,
+        ),
     ]
     return strategies[circumstances.restart_strategy]() if not healed else FixedDelay(2, 10)

@@ -1,4 +1,4 @@
-"""What a keyed function may rely on in batched mode: one key after the other, by time, then the timers of the key."""
+"""Check the order of a keyed function's calls in batched mode: key after key, by time, then the key's timers."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
 from penstock.engine.state.keys import encode_key
 
 PARAMETER = "inputs are sorted"
-"""The job parameter that tells functions so."""
+"""The job parameter by which functions know that their inputs are sorted."""
 
 
 class KeyOrder:
-    """Of one subtask: asserts the order of the calls. In pipelined mode there is none, and nothing is asserted."""
+    """Assert the order of calls in one subtask. In pipelined mode the order is undefined, and not asserted."""
 
     def __init__(self, runtime_context: RuntimeContext) -> None:
         self._asserts = bool(runtime_context.get_job_parameter(PARAMETER, ""))
@@ -23,7 +23,7 @@ class KeyOrder:
         self._last: tuple[Any, ...] | None = None
 
     def record(self, ctx: Any) -> None:
-        """A record is processed."""
+        """Check the order of a record."""
         if not self._asserts:
             return
         key, timestamp = encode_key(ctx.get_current_key()), ctx.timestamp()
@@ -38,10 +38,10 @@ class KeyOrder:
         self._last = place
 
     def timer(self, timestamp: int, ctx: Any) -> None:
-        """A timer fires."""
+        """Check the order of a timer that fires."""
         if not self._asserts:
             return
-        assert encode_key(ctx.get_current_key()) == self._key, "a timer of another key than that of the last record"
+        assert encode_key(ctx.get_current_key()) == self._key, "a timer fired for another key than the last record's"
         domain = ctx.time_domain()
         place = (1 if domain is TimeDomain.EVENT_TIME else 2, timestamp)
         assert self._last is not None

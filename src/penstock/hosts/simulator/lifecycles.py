@@ -30,7 +30,7 @@ class Lifecycles:
 
     @property
     def opened(self) -> int:
-        """Number of instances that were opened."""
+        """The number of instances that were opened."""
         return len(self._of)
 
     def wrong(self) -> list[str]:
@@ -61,7 +61,7 @@ def recorded() -> Iterator[Lifecycles]:
         _current = before
 
 
-class Followed:
+class RecordedFunction:
     """Base class of functions whose life cycle is recorded."""
 
     def open(self, runtime_context: Any) -> None:

@@ -1,6 +1,6 @@
-"""Loops of generated programs: how they are built, what their functions do, and the plain evaluation of it.
+"""Loops of generated programs: their construction, their functions, and their plain evaluation.
 
-A record goes round until its number, modulo 64, is small. Each turn is counted, in keyed state if the loop is keyed.
+A record is fed back until its number, modulo 64, is small. If the loop is keyed, keyed state counts the turns.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from penstock.api.state.descriptors import ValueStateDescriptor
 from penstock.datastream.async_data_stream import AsyncDataStream
 from penstock.datastream.functions import KeyedProcessFunction, ProcessFunction
 from penstock.hosts.simulator import functions
-from penstock.hosts.simulator.lifecycles import Followed
+from penstock.hosts.simulator.lifecycles import RecordedFunction
 from penstock.hosts.simulator.programs import Node, Record, Timed
 
-AGAIN: OutputTag[Record] = OutputTag("again")
+FEEDBACK: OutputTag[Record] = OutputTag("again")
 INNER: OutputTag[Record] = OutputTag("inner")
 TURNS: OutputTag[Record] = OutputTag("turns")
-SHAPES = ("plain", "keyed", "several", "asking", "nested")
+SHAPES = ("plain", "keyed", "several", "async", "nested")
 _BRANCHES_MAX = 3
 _NUMBERS = 64
 
 
 def turn(record: Record, step: int, branches: bool) -> list[Record]:
-    """What goes round again; nothing: the record leaves the loop."""
+    """Return the records to feed back; none if the record leaves the loop."""
     origin, path, key, number = record
     if number % _NUMBERS < step:
         return []
@@ -36,13 +36,13 @@ def turn(record: Record, step: int, branches: bool) -> list[Record]:
 
 
 def halved(record: Record) -> Record | None:
-    """What goes round in the inner loop again; None: it leaves that loop."""
+    """Return the record to feed back in the inner loop, or None if it leaves that loop."""
     origin, path, key, number = record
     return None if number % 2 or not number else (origin, path, key, number // 2)
 
 
-class Turn(Followed, ProcessFunction[Record, Any]):
-    """One turn of the loop."""
+class Turn(RecordedFunction, ProcessFunction[Record, Any]):
+    """Process a turn of the loop."""
 
     def __init__(self, step: int, branches: bool) -> None:
         self.step = step
@@ -50,15 +50,15 @@ class Turn(Followed, ProcessFunction[Record, Any]):
 
     def process_element(self, value: Record, ctx: Any) -> Iterator[Any]:
         self.check_open()
-        again = turn(value, self.step, self.branches)
-        for record in again:
-            yield AGAIN, record
-        if not again:
+        fed_back = turn(value, self.step, self.branches)
+        for record in fed_back:
+            yield FEEDBACK, record
+        if not fed_back:
             yield value
 
 
-class KeyedTurn(Followed, KeyedProcessFunction[int, Record, Any]):
-    """The same with a state that counts the turns of a key."""
+class KeyedTurn(RecordedFunction, KeyedProcessFunction[int, Record, Any]):
+    """Process a turn of the loop; a state counts the turns of each key."""
 
     def __init__(self, step: int, branches: bool) -> None:
         self.step = step
@@ -73,15 +73,15 @@ class KeyedTurn(Followed, KeyedProcessFunction[int, Record, Any]):
         turns = (self.turns.value() or 0) + 1
         self.turns.update(turns)
         yield TURNS, ("", (), value[2], turns)
-        again = turn(value, self.step, self.branches)
-        for record in again:
-            yield AGAIN, record
-        if not again:
+        fed_back = turn(value, self.step, self.branches)
+        for record in fed_back:
+            yield FEEDBACK, record
+        if not fed_back:
             yield value
 
 
-class Halve(Followed, ProcessFunction[Record, Any]):
-    """One turn of an inner loop."""
+class Halve(RecordedFunction, ProcessFunction[Record, Any]):
+    """Take one turn of an inner loop."""
 
     def process_element(self, value: Record, ctx: Any) -> Iterator[Any]:
         self.check_open()
@@ -93,7 +93,7 @@ class Halve(Followed, ProcessFunction[Record, Any]):
 
 
 def build_loop(node: Node, stream: Any) -> Any:
-    """The loop of a node: its main output has what has left it, its side output TURNS the turns by key."""
+    """Build the loop of a node. Records that leave it are in the main output, turn counts by key in TURNS."""
     settings, shape = node.settings, node.settings["shape"]
     forward = settings["how"] == "forward"
     body_parallelism = node.parallelism if forward else max(1, node.parallelism - 1)
@@ -102,8 +102,8 @@ def build_loop(node: Node, stream: Any) -> Any:
     if shape == "several":
         body = body.map(lambda record: record).set_parallelism(node.parallelism).rebalance()
         body = body.map(functions.Add(0)).set_parallelism(body_parallelism).disable_chaining()
-    elif shape == "asking":
-        asks = functions.AskForMore(0, fails_each=0)
+    elif shape == "async":
+        asks = functions.AddAsynchronously(0, fails_each=0)
         body = AsyncDataStream.unordered_wait(body, asks, 10_000, 2).set_parallelism(node.parallelism)
     elif shape == "nested":
         inner = body.iterate().name(f"n{node.id} inner head")
@@ -114,28 +114,28 @@ def build_loop(node: Node, stream: Any) -> Any:
     else:
         turned = body.key_by(functions.key_of).process(KeyedTurn(settings["step"], settings["branches"]))
     turned = turned.name(f"n{node.id}").set_parallelism(body_parallelism)
-    again = turned.get_side_output(AGAIN)
+    fed_back = turned.get_side_output(FEEDBACK)
     if settings["how"] == "hash":
-        again = again.key_by(functions.key_of)
+        fed_back = fed_back.key_by(functions.key_of)
     elif settings["how"] == "custom":
-        again = again.partition_custom(functions.PartitionByNumber(), functions.key_of)
+        fed_back = fed_back.partition_custom(functions.PartitionByNumber(), functions.key_of)
     else:
-        # Forward, too: without a word it would be partitioned as the input is, by a broadcast for example.
-        again = getattr(again, settings["how"])()
-    head.close_with(again)
+        # Also name forward: otherwise it would be partitioned as the input is, by a broadcast for example.
+        fed_back = getattr(fed_back, settings["how"])()
+    head.close_with(fed_back)
     return turned
 
 
 @dataclasses.dataclass(frozen=True)
 class Turned:
-    """What a loop does: the records that leave it, and the number of turns of each key."""
+    """The effect of a loop: the records that leave it, and the number of turns of each key."""
 
     records: list[Timed]
     turns: Counter[int]
 
 
 def evaluate_loop(node: Node, records: list[Timed]) -> Turned:
-    """Turn by turn, without an order."""
+    """Evaluate a loop turn by turn, in no particular order."""
     settings = node.settings
     copies = node.parallelism if settings["how"] == "broadcast" else 1
     left: list[Timed] = []
@@ -147,8 +147,8 @@ def evaluate_loop(node: Node, records: list[Timed]) -> Turned:
             while (half := halved(record)) is not None:
                 record = half
         turns[record[2]] += 1
-        again = turn(record, settings["step"], settings["branches"])
-        waiting.extend((one, time) for one in again for _ in range(copies))
-        if not again:
+        fed_back = turn(record, settings["step"], settings["branches"])
+        waiting.extend((one, time) for one in fed_back for _ in range(copies))
+        if not fed_back:
             left.append((record, time))
     return Turned(left, turns)

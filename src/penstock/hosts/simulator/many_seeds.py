@@ -41,11 +41,11 @@ def run_many(first: int, count: int) -> int:
 
 def _run_part(seeds: range) -> tuple[int, list[str]]:
     """Return the number of events, and the failures."""
-    # Restarts are simulated all the time: a log line for each would hide the reports.
+    # The simulator restarts jobs all the time: a log line for each restart would hide the reports.
     logging.disable(logging.WARNING)
     if not gc.get_freeze_count():
-        # What was imported stays, and traversing it again and again takes a tenth of the time. Once in a process: what
-        # is garbage already would stay, too.
+        # Imported objects stay alive, and traversing them repeatedly takes a tenth of the time. Freeze once per
+        # process, because garbage that exists now would also stay.
         gc.freeze()
         gc.set_threshold(_GARBAGE_OBJECTS)
     steps, errors = 0, []

@@ -3,8 +3,8 @@
 Like in Spark's streaming shuffle, a pair holds a limited number of rows; a sender whose pair is full is blocked
 completely.
 
-What is fed back goes by a network of its own, on which nobody is blocked. Of what a slot has sent when its region is
-stopped, some arrives in the next attempt.
+Feedback has a separate network, which never blocks. When a region is stopped, some of the buffers that its slots have
+sent arrive in the next attempt.
 
 Control messages reach a slot, and reports the job master, in order but delayed. Both ends have to tolerate:
 
@@ -13,9 +13,10 @@ Control messages reach a slot, and reports the job master, in order but delayed.
     to a slot      splits, Close and Cancel at most once, in order. TriggerCheckpoint may be lost; it, AbortCheckpoint,
                    CheckpointComplete and live queries may be duplicated, with the duplicate arriving after later
                    messages, even in the next attempt, where the slot discards them.
-    both           a connection that breaks is made again under another name. What was under way in either direction is
-                   lost, and what the driver sends until it has heard of the new connection.
-    new job master receives no message of its predecessor, nor do its slots: it has another port and other keys
+    both           a connection that breaks is opened again under another name. Messages in transit in both directions
+                   are lost, and so are the driver's messages until it learns the new connection.
+    new job master gets no messages of former slots, and its slots get no messages of the former job master, because it
+                   has another port and other keys
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ from penstock.engine.runtime.task.events import (
     TriggerCheckpoint,
 )
 
-AGAIN = (TriggerCheckpoint, AbortCheckpoint, CheckpointComplete, ListStates, ReadState)
-"""What may come twice."""
+DUPLICABLE = (TriggerCheckpoint, AbortCheckpoint, CheckpointComplete, ListStates, ReadState)
+"""Messages that may arrive twice."""
 Channel = tuple[SlotId, SlotId]
 
 
@@ -66,7 +67,7 @@ class Network:
         return row
 
     def forget(self, levels: range) -> None:
-        """The slots of these levels are gone, and with them the rows between them."""
+        """Drop the rows between slots of these levels, which are gone."""
         for channel in [channel for channel in self._channels if channel[0].level in levels]:
             del self._channels[channel]
         for slot in [slot for slot in self._waiting if slot.level in levels]:
@@ -78,7 +79,7 @@ class Network:
 
 
 class FeedbackNetwork(Network):
-    """What is fed back, in transit: any number of buffers."""
+    """Feedback in transit: any number of buffers."""
 
     def __init__(self, random: Random) -> None:
         super().__init__(1)
@@ -86,14 +87,14 @@ class FeedbackNetwork(Network):
         self._late: list[tuple[Channel, bytes]] = []
 
     def stopped(self, levels: range, late_rate: float) -> None:
-        """The slots of these levels are gone. Some of what they have sent will be late."""
+        """Drop the feedback of these levels, whose slots are gone. Some of it will arrive late."""
         for channel, rows in self._channels.items():
             if channel[0].level in levels:
                 self._late += [(channel, row) for row in rows if self._random.random() < late_rate]
         self.forget(levels)
 
     def started(self, slots: Collection[SlotId]) -> None:
-        """New slots are reached by what is late for those that were in their places."""
+        """Send late feedback to the new slots in the places of its targets."""
         late, self._late = self._late, []
         for (sender, target), row in late:
             if sender in slots and target in slots:
@@ -110,15 +111,15 @@ class ControlMessages:
         self._from_slot: dict[SlotId, deque[Any]] = {}
         self._connections: dict[SlotId, int] = {}
         """How often the workers of a slot have connected."""
-        self._heard: dict[SlotId, int] = {}
-        """The connection by which the driver reaches a slot. None: it keeps what it has for it."""
+        self._known_connections: dict[SlotId, int] = {}
+        """The connection by which the driver reaches a slot. If there is none, the driver queues messages."""
         self._sent: dict[SlotId, int] = {}
         self.late: list[tuple[SlotId, bool, Any]] = []
         """(slot, whether it is the receiver, message): messages that will arrive late."""
 
     def to_slot(self, slot: SlotId, message: Any) -> None:
         """Send a message from the job master to a slot."""
-        if self._heard.get(slot) not in (None, self._connections.get(slot)):
+        if self._known_connections.get(slot) not in (None, self._connections.get(slot)):
             return
         self._to_slot.setdefault(slot, deque()).append(message)
         self._changed(slot)
@@ -128,19 +129,19 @@ class ControlMessages:
         self._from_slot.setdefault(slot, deque()).append(message)
         self._changed(slot)
 
-    def again(self, slot: SlotId, message: Any) -> None:
+    def duplicate(self, slot: SlotId, message: Any) -> None:
         """Duplicate a message to a slot."""
         self.late.append((slot, True, message))
 
     def forget(self, slot: SlotId) -> None:
-        """The slot is gone. Its messages are in transit, or were never sent."""
+        """Forget a slot that is gone. The messages it has sent are in transit, or lost."""
         self._to_slot.pop(slot, None)
         if self._random.random() < 0.5:
             self._from_slot.pop(slot, None)
         self._changed(slot)
 
     def all_from_slots(self) -> list[Any]:
-        """Remove and return all messages to the job master, those of each slot in order."""
+        """Remove and return all messages to the job master, in order for each slot."""
         messages = [message for queue in self._from_slot.values() for message in queue]
         for slot in list(self._from_slot):
             del self._from_slot[slot]
@@ -148,26 +149,25 @@ class ControlMessages:
         return messages
 
     def end_attempt(self, levels: range, late_rate: float) -> None:
-        """All slots of a region are replaced. Some of the messages in transit will arrive late."""
-        kept = self.late
+        """End the attempt of a region: its slots are replaced. Some messages in transit will arrive late."""
         for to_target, queues in ((True, self._to_slot), (False, self._from_slot)):
             for slot in [slot for slot in queues if slot.level in levels]:
                 messages = queues.pop(slot)
-                kept += [(slot, to_target, message) for message in messages if self._random.random() < late_rate]
+                self.late += [(slot, to_target, message) for message in messages if self._random.random() < late_rate]
 
     def next_late(self) -> tuple[SlotId, bool, Any]:
-        """Remove and return a late message; there must be one. Those of one slot keep their order."""
+        """Remove and return a late message; there must be one. Messages of one slot stay in order."""
         slot, to_slot, message = self._random.choice(self.late)
         if not to_slot:
             slot, to_slot, message = next(late for late in self.late if late[:2] == (slot, False))
         self.late.remove((slot, to_slot, message))
         return slot, to_slot, message
 
-    def waits_for(self, slot: SlotId) -> bool:
+    def has_message_for(self, slot: SlotId) -> bool:
         """Whether there is a message for a slot."""
         return bool(self._to_slot.get(slot))
 
-    def waits_of(self, slot: SlotId) -> bool:
+    def has_message_from(self, slot: SlotId) -> bool:
         """Whether there is a message from a slot."""
         return bool(self._from_slot.get(slot))
 
@@ -177,32 +177,32 @@ class ControlMessages:
 
     def next_from(self, slot: SlotId) -> Any:
         """Remove and return the oldest message of a slot."""
-        self._heard[slot] = self._connections[slot]
+        self._known_connections[slot] = self._connections[slot]
         self._sent[slot] += 1
         return self._from_slot[slot].popleft()
 
     # Connections.
 
     def connect(self, slots: Iterable[SlotId]) -> None:
-        """These slots have new workers."""
+        """Connect the new workers of these slots."""
         for slot in slots:
             self._connections[slot] = self._connections.get(slot, 0) + 1
-            self._heard.pop(slot, None)
+            self._known_connections.pop(slot, None)
             self._sent[slot] = 0
 
     def connection(self, slot: SlotId) -> bytes:
-        """The name of the present connection of a slot."""
+        """Return the name of a slot's current connection."""
         return b"%d" % self._connections[slot]
 
     def heartbeat(self, slot: SlotId) -> int:
-        """A slot's arrives at once. Returns how many messages the slot has sent before it."""
-        self._heard[slot] = self._connections[slot]
+        """Deliver a heartbeat of a slot immediately. Returns how many messages the slot has sent before it."""
+        self._known_connections[slot] = self._connections[slot]
         return self._sent[slot]
 
     def cut(self, slot: SlotId) -> None:
-        """The connection of a slot breaks. What the slot had not sent yet goes by the next one."""
+        """Break the connection of a slot. Messages that it has not sent yet use the next connection."""
         self._connections[slot] += 1
-        if slot in self._heard:
+        if slot in self._known_connections:
             self._to_slot.pop(slot, None)
         waiting = self._from_slot.get(slot, deque())
         for _ in range(self._random.randint(0, len(waiting))):

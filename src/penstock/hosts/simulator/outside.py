@@ -1,4 +1,4 @@
-"""The external effects of a job: each committable is committed once, and none too early.
+"""The external effects of a job: each committable is committed once, and never too early.
 
 A committable may be committed when a checkpoint that contains it is complete, or a savepoint with which the job was
 stopped or from which one was started. Repeating a commit has no effect. A committable must not be aborted and
@@ -22,7 +22,7 @@ Results = dict[tuple[int, int], list[Any]]
 
 
 class Outside:
-    """Survives all drivers."""
+    """The world outside the job. It survives all drivers."""
 
     def __init__(self) -> None:
         self._seen: dict[tuple[int, int], list[tuple[int, Any]]] = {}
@@ -38,7 +38,7 @@ class Outside:
         return {sink: [value for _, value in seen] for sink, seen in self._seen.items()}
 
     def complete(self, manifest: Manifest) -> None:
-        """A job may be restored from this manifest: its committables may be committed."""
+        """Allow commits of this manifest's committables, because a job may be restored from it."""
         for commits in manifest.commits.values():
             for commit in commits:
                 _, committables = unpacked(commit)
@@ -46,7 +46,7 @@ class Outside:
                     self._named.setdefault(written.name, len(self._named))
 
     def commit(self, sink: int, subtask: int, committables: list[Written]) -> None:
-        """A committer publishes committables."""
+        """Publish committables for a committer."""
         for written in committables:
             name = written.name
             assert name in self._named, f"{name} was committed, but belongs to no completed checkpoint"
@@ -57,7 +57,7 @@ class Outside:
                 insort(seen, (self._named[name], (written.record, written.timestamp)), key=itemgetter(0))
 
     def abort(self, committables: list[Written]) -> None:
-        """A committer aborts committables."""
+        """Abort committables for a committer."""
         for written in committables:
             assert written.name not in self._named, f"{written.name} was aborted, but a checkpoint contains it"
             self._removed.add(written.name)

@@ -1,4 +1,4 @@
-"""What the plain evaluation knows of the records of an operator, and of a run in which some are read again."""
+"""Facts about the records of an operator: from the plain evaluation, and for a run that reads some records again."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from penstock.hosts.simulator.programs import Timed
 SPLIT, SPLIT_AND_KEY, SPREAD = "split", "split and key", "spread"
 
 
-class Again(enum.IntEnum):
-    """How a part compares with itself in a run in which sources reread some records. Strongest first.
+class RereadEffect(enum.IntEnum):
+    """How a part differs in a run in which sources reread some records. The strongest statement comes first.
 
     Numbers are never negative, so sums and counts only grow when a record is repeated.
     """
@@ -21,10 +21,7 @@ class Again(enum.IntEnum):
     MORE = 1
     """All its records, and possibly others."""
     GREATER = 2
-    """For each record one of the same origin, path, key and time with a number at least as high.
-
-    And possibly others.
-    """
+    """For each record one with the same origin, path, key and time, and a number at least as high; possibly others."""
     UNKNOWN = 3
     """Unknown: a function reads a number that may have grown, and behaves differently."""
 
@@ -40,6 +37,6 @@ class Part:
     order: str | None = None
     how: str = "forward"
     parallelism: int = 1
-    again: Again = Again.REPEATED
+    reread: RereadEffect = RereadEffect.REPEATED
     finals: dict[int, int] | None = None
     """For a running reduce: the greatest, and so last, number of each key."""

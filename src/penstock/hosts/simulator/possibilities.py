@@ -17,35 +17,35 @@ _WRITE_RATE = 3.0
 _BUSY_RATE = 0.1
 
 
-class Doer(Protocol):
+class ActionExecutor(Protocol):
     """Executes the chosen action."""
 
     def open(self, slot: SlotId) -> None:
-        """A slot is opened."""
+        """Open a slot."""
 
     def step_slot(self, slot: SlotId) -> None:
-        """A slot runs a step."""
+        """Run a step of a slot."""
 
     def write(self, slot: SlotId) -> None:
-        """A slot writes a row."""
+        """Write a row of a slot."""
 
     def upload(self, slot: SlotId) -> None:
-        """A slot writes a part of a snapshot."""
+        """Write a part of a slot's snapshot."""
 
     def call(self, slot: SlotId) -> None:
-        """A call of an asynchronous function goes on."""
+        """Continue a call of an asynchronous function."""
 
     def receive(self, channel: Channel) -> None:
-        """A slot receives a row."""
+        """Deliver a row to a slot."""
 
     def receive_feedback(self, channel: Channel) -> None:
-        """A slot receives a buffer that was fed back."""
+        """Deliver a buffer that was fed back to a slot."""
 
     def receive_control(self, slot: SlotId) -> None:
-        """A slot receives a control message."""
+        """Deliver a control message to a slot."""
 
     def report(self, slot: SlotId) -> None:
-        """The job master receives a report of a slot."""
+        """Deliver a report of a slot to the job master."""
 
 
 class Possibilities:
@@ -54,7 +54,7 @@ class Possibilities:
     def __init__(
         self,
         agenda: Agenda,
-        doer: Doer,
+        executor: ActionExecutor,
         hosts: dict[SlotId, SlotHost],
         network: Network,
         feedback: Network,
@@ -64,20 +64,20 @@ class Possibilities:
     ) -> None:
         self._places = places
         self._agenda = agenda
-        self._doer = doer
+        self._executor = executor
         self._hosts = hosts
         self._network = network
         self._feedback = feedback
         self._control = control
         self._now_ms = now_ms
         self._kinds: list[tuple[str, Callable[[SlotId], None], float]] = [
-            ("open", doer.open, 1.0),
-            ("write", doer.write, _WRITE_RATE),
-            ("step", doer.step_slot, 1.0),
-            ("upload", doer.upload, 1.0),
-            ("control", doer.receive_control, 1.0),
-            ("call", doer.call, 1.0),
-            ("report", doer.report, 1.0),
+            ("open", executor.open, 1.0),
+            ("write", executor.write, _WRITE_RATE),
+            ("step", executor.step_slot, 1.0),
+            ("upload", executor.upload, 1.0),
+            ("control", executor.receive_control, 1.0),
+            ("call", executor.call, 1.0),
+            ("report", executor.report, 1.0),
         ]
         self._possible: dict[SlotId, tuple[bool, ...]] = dict.fromkeys(hosts, (False,) * len(self._kinds))
         self._touched: dict[SlotId, None] = dict.fromkeys(hosts)
@@ -86,7 +86,7 @@ class Possibilities:
         self._channels: dict[SlotId, list[Channel]] = {}
         """Channels to a worker that have changed."""
         self._feedback_channels: dict[SlotId, list[Channel]] = {slot: list(feedback.waiting(slot)) for slot in hosts}
-        """The same, of what is fed back."""
+        """Channels of feedback to a slot that have changed."""
         self._wakes_ms: dict[SlotId, int] = {}
         self._wakes: list[tuple[int, SlotId]] = []
 
@@ -110,7 +110,7 @@ class Possibilities:
         self._channels.setdefault(target, []).append(channel)
 
     def touch_feedback(self, channel: Channel) -> None:
-        """Mark a channel to which something was fed back, or from which it was taken."""
+        """Mark a channel to which a buffer was fed back, or from which one was removed."""
         self._feedback_channels.setdefault(channel[1], []).append(channel)
 
     def refresh(self) -> None:
@@ -147,9 +147,9 @@ class Possibilities:
             is_open and bool(host.rows) and self._network.has_room(worker, self._target(slot, host.rows[0][0])),
             is_open and not blocked and not host.discarding and due,
             upload_ms is not None and upload_ms <= now_ms,
-            is_open and not blocked and self._control.waits_for(slot),
-            is_open and host.calls_run,
-            self._control.waits_of(slot),
+            is_open and not blocked and self._control.has_message_for(slot),
+            is_open and host.has_calls,
+            self._control.has_message_from(slot),
         )
         if host.is_frozen:
             # Messages that it sent before are still in transit.
@@ -165,8 +165,8 @@ class Possibilities:
         receives = not blocked and all(
             not other.is_frozen and (other.is_open or other.discarding) for other in neighbors
         )
-        busy = any(other.busy for other in neighbors)
-        self._set_channels(worker, (_BUSY_RATE if busy else 1.0) if receives else 0.0)
+        one_is_busy = busy or (len(neighbors) > 1 and any(other.busy for other in neighbors))
+        self._set_channels(worker, (_BUSY_RATE if one_is_busy else 1.0) if receives else 0.0)
         later = [at for at in (wake_ms, upload_ms) if at is not None and at > now_ms and not host.is_frozen]
         if not later:
             self._wakes_ms.pop(slot, None)
@@ -186,7 +186,7 @@ class Possibilities:
                 self._feedback_channels.setdefault(slot, []).extend(self._feedback.waiting(slot))
         for channel in [*touched, *waiting] if changed else touched:
             if rate and channel in waiting:
-                self._agenda.enter(channel, partial(self._doer.receive, channel), rate)
+                self._agenda.enter(channel, partial(self._executor.receive, channel), rate)
             else:
                 self._agenda.leave(channel)
 
@@ -194,6 +194,6 @@ class Possibilities:
         waiting = self._feedback.waiting(slot)
         for channel in self._feedback_channels.pop(slot, ()):
             if rate and channel in waiting:
-                self._agenda.enter(("feedback", channel), partial(self._doer.receive_feedback, channel), rate)
+                self._agenda.enter(("feedback", channel), partial(self._executor.receive_feedback, channel), rate)
             else:
                 self._agenda.leave(("feedback", channel))

@@ -1,7 +1,7 @@
-"""Live queries of a simulated job: each is answered once, and with what the tasks had between question and answer.
+"""Live queries of a simulated job: each gets one reply, with state that the tasks had between query and reply.
 
-What tasks have is looked up in the tasks themselves, all of them. The count of a key only grows in an attempt, and a
-query is answered by the attempt that it was made in, or by an error. So the answer lies between two looks.
+The check reads the state of all tasks directly. The count of a key only grows within an attempt, and the reply comes
+from the attempt of the query, or is an error. So a count in the reply lies between the counts at query and reply.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ _COUNT = "seen"
 Counts = dict[Any, int]
 
 
-class _Asked(NamedTuple):
+class _PendingQuery(NamedTuple):
     query: StateQuery
     counts: Counts | None
-    """When it was asked; None: the state is no count."""
+    """The counts at the time of the query, or None if the state does not count."""
     hosts: Mapping[SlotId, SlotHost]
 
 
 class Queries:
-    """Of one driver."""
+    """Make live queries of one driver, and check the replies."""
 
     def __init__(self, random: Random, trace: Trace) -> None:
         self._random = random
         self._trace = trace
-        self._open: dict[int, _Asked] = {}
+        self._open: dict[int, _PendingQuery] = {}
         self._numbers = itertools.count()
         self.answered = 0
-        """How many were answered with a state."""
+        """How many replies had a state."""
 
-    def ask(self, hosts: Mapping[SlotId, SlotHost], hand: Callable[[StateReadRequested], None]) -> None:
-        """The user asks for some keys, or any entries, of a state that some task has."""
+    def ask(self, hosts: Mapping[SlotId, SlotHost], submit: Callable[[StateReadRequested], None]) -> None:
+        """Query some keys, or any entries, of a state that some task has."""
         random = self._random
         states = sorted({(node.state_id, name) for node, backend in _backends(hosts) for name in live_tables(backend)})
         if not states:
@@ -61,40 +61,42 @@ class Queries:
             keys = tuple(
                 random.choice([random.choice(known), random.randrange(6)]) for _ in range(random.randint(1, 4))
             )
-        query = StateQuery("", uid, name, keys, random.randint(0, 5))
+        query = StateQuery(operator=uid, state=name, keys=keys, limit=random.randint(0, 5))
         number = next(self._numbers)
-        self._trace.add("user", f"asks for {name} of {uid}: {'any' if keys is None else list(keys)}")
-        self._open[number] = _Asked(query, before, hosts)
-        hand(StateReadRequested(number, query))
+        self._trace.add("user", f"queries {name} of {uid}: {'any' if keys is None else list(keys)}")
+        self._open[number] = _PendingQuery(query, before, hosts)
+        submit(StateReadRequested(number, query))
 
     def reply(self, reply: StateReply) -> None:
-        """The job master has answered."""
-        asked = self._open.pop(reply.request, None)
-        assert asked is not None, f"query {reply.request} was answered twice"
+        """Check a reply of the job master."""
+        pending = self._open.pop(reply.request, None)
+        assert pending is not None, f"query {reply.request} got two replies"
         self._trace.add("user", f"query {reply.request}: {reply.error or reply.state}")
         if reply.state is None:
-            # A state may be one that only tasks of another attempt have asked for.
-            allowed = StateUnavailableError if asked.counts is not None else (StateUnavailableError, StateNotFoundError)
-            assert isinstance(reply.error, allowed), f"the query {asked.query} failed: {reply.error!r}"
+            # Perhaps only tasks of another attempt have registered the state.
+            allowed = (
+                StateUnavailableError if pending.counts is not None else (StateUnavailableError, StateNotFoundError)
+            )
+            assert isinstance(reply.error, allowed), f"the query {pending.query} failed: {reply.error!r}"
             return
         self.answered += 1
-        if asked.counts is not None:
-            _check(asked, reply.state, _counts(asked.hosts, asked.query.operator))
+        if pending.counts is not None:
+            _check(pending, reply.state, _counts(pending.hosts, pending.query.operator))
 
     def job_ended(self) -> None:
-        """Nothing more comes."""
-        assert not self._open, f"queries that were never answered: {list(self._open.values())[:3]}"
+        """Check that each query has got its reply."""
+        assert not self._open, f"queries without a reply: {list(self._open.values())[:3]}"
 
 
-def _check(asked: _Asked, state: LiveState, now: Counts) -> None:
-    before, query = asked.counts or {}, asked.query
-    told = {key: count for entry in state.entries for key, count in entry.value}
-    wrong = {key: count for key, count in told.items() if not before.get(key, 0) <= count <= now.get(key, 0)}
-    assert not wrong, f"counts {wrong} were told, which were {before} when they were asked for, and are {now}"
+def _check(pending: _PendingQuery, state: LiveState, now: Counts) -> None:
+    before, query = pending.counts or {}, pending.query
+    found = {key: count for entry in state.entries for key, count in entry.value}
+    wrong = {key: count for key, count in found.items() if not before.get(key, 0) <= count <= now.get(key, 0)}
+    assert not wrong, f"the reply has counts {wrong}, which were {before} at the query and are {now} now"
     missing = {
-        key for key in before if key not in told and (state.is_complete if query.keys is None else key in query.keys)
+        key for key in before if key not in found and (state.is_complete if query.keys is None else key in query.keys)
     }
-    assert not missing, f"{missing} was not told of {query}, though it was there: {before}"
+    assert not missing, f"the reply to {query} lacks {missing}, which had counts at the query: {before}"
 
 
 def _counts(hosts: Mapping[SlotId, SlotHost], uid: str) -> Counts:

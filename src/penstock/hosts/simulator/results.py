@@ -22,20 +22,20 @@ class SeededPool:
         self._calls.append(call)
 
     def shutdown(self, wait: bool = True) -> None:
-        """Nothing to release."""
+        """Do nothing: there are no threads."""
 
     @property
-    def waits(self) -> bool:
+    def has_calls(self) -> bool:
         """Whether calls are queued."""
         return bool(self._calls)
 
     def run_one(self) -> None:
-        """Run one of them."""
+        """Run a random queued call."""
         self._calls.pop(self._random.randrange(len(self._calls)))()
 
 
 class OutsideSink(ResultSink):
-    """One sink of a simulated job. `failure_rate`: the probability that a commit fails."""
+    """A sink of a simulated job. `failure_rate`: the probability that a commit fails."""
 
     exactly_once = True
 
@@ -44,17 +44,17 @@ class OutsideSink(ResultSink):
         self._id = id
         self._outside = outside
         self._random = random
-        self._taken: list[tuple[int, list[Any]]] = []
+        self._accepted: list[tuple[int, list[Any]]] = []
         """Committables of a job without a checkpoint interval, which belong to no checkpoint."""
 
-    def take(self, subtask: int, values: list[Any]) -> None:
-        self._taken.append((subtask, values))
+    def accept(self, subtask: int, values: list[Any]) -> None:
+        self._accepted.append((subtask, values))
 
     def restarted(self) -> None:
-        self._taken.clear()
+        self._accepted.clear()
 
     def succeeded(self) -> None:
-        for subtask, values in self._taken:
+        for subtask, values in self._accepted:
             self._outside.collect(self._id, subtask, values)
 
     def commit(self, subtask: int, values: list[Any]) -> None:

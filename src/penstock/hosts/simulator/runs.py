@@ -1,4 +1,4 @@
-"""One seed: its program, its circumstances, one run of it, and the comparison with the plain evaluation."""
+"""Runs a seed: its program and circumstances, the simulation, and the comparison with the plain evaluation."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from penstock.hosts.simulator.evaluation import evaluate
 from penstock.hosts.simulator.generation import generate
 from penstock.hosts.simulator.lifecycles import recorded
 from penstock.hosts.simulator.outside import Results
-from penstock.hosts.simulator.patience import STEPS_MAX, Patience
 from penstock.hosts.simulator.programs import Program
 from penstock.hosts.simulator.report import Trace, failure
 from penstock.hosts.simulator.simulation import Simulation
+from penstock.hosts.simulator.step_limit import STEPS_MAX, StepLimit
 from penstock.hosts.simulator.user import check_versions
 
 
@@ -50,22 +50,28 @@ def run_program(
     seed: int,
     echo: Callable[[str], None] | None = None,
     named: bool = True,
-    patience_steps: int = STEPS_MAX,
+    step_limit: int = STEPS_MAX,
 ) -> Outcome:
     """Run a program. `seed` determines the schedule; `named`: it also determined the program.
 
-    `patience_steps`: after so many steps with hardly a result the job counts as one that never ends.
+    `step_limit`: a job with so many steps and hardly a result counts as one that never ends.
     """
     trace = Trace(echo)
     if echo is not None:
         echo(f"{program}\n  {circumstances}")
     try:
         with recorded() as lifecycles:
-            outcome, results, repeated, dealt_anew = _run(program, circumstances, Random(seed), trace, patience_steps)
+            outcome, results, repeated, redistributed = _run(
+                program=program,
+                circumstances=circumstances,
+                random=Random(seed),
+                trace=trace,
+                step_limit=step_limit,
+            )
         wrong = lifecycles.wrong()
         assert not wrong, f"functions that were not opened once and closed once: {wrong[:3]}"
         if outcome.status is JobStatus.FINISHED and not outcome.drained:
-            compare(program, results, repeated, dealt_anew)
+            compare(program, results, repeated, redistributed)
     except Exception as error:
         what = str(error) if isinstance(error, AssertionError) and str(error) else f"{type(error).__name__}: {error}"
         raise failure(seed if named else None, what, f"{program}\n  {circumstances}", trace) from error
@@ -73,27 +79,34 @@ def run_program(
 
 
 def _run(
-    program: Program, circumstances: Circumstances, random: Random, trace: Trace, patience_steps: int
+    program: Program, circumstances: Circumstances, random: Random, trace: Trace, step_limit: int
 ) -> tuple[Outcome, dict[int, Any], bool, bool]:
-    """Return the outcome, the output by sink and subtask, whether records may have been reread, or dealt anew."""
+    """Return the outcome, the output by sink and subtask, whether records may have been reread, or redistributed."""
     built = build(program)
-    patience = Patience(lambda: evaluate(program).records, patience_steps)
+    limit = StepLimit(lambda: evaluate(program).records, step_limit)
     if program.batched:
         batched = BatchedSimulation(built.graph, random, circumstances, trace)
-        batched.patience = patience
+        batched.step_limit = limit
         return *_run_batched(program, built, batched), False, False
 
-    def again(chance: Random) -> JobGraph:
+    def other_parallelisms(chance: Random) -> JobGraph:
         return build(rescaled(program, chance)).graph
 
     if not may_shrink(program):
         circumstances = dataclasses.replace(circumstances, slots_change_at_steps=())
-    simulation = Simulation(built.graph, random, circumstances, trace, program.exact_time, again)
-    simulation.patience = patience
+    simulation = Simulation(
+        graph=built.graph,
+        random=random,
+        circumstances=circumstances,
+        trace=trace,
+        exact_time=program.exact_time,
+        rescaled=other_parallelisms,
+    )
+    simulation.step_limit = limit
     try:
         status = simulation.run()
     finally:
-        # One that ends by an assertion leaves calls of asynchronous functions that have not begun.
+        # A simulation that ends by an assertion leaves calls of asynchronous functions open.
         for host in simulation.hosts.values():
             host.close_calls()
     if status is JobStatus.FAILED:
@@ -110,14 +123,16 @@ def _run(
     if status is JobStatus.FINISHED:
         hosts = simulation.hosts.values()
         check_versions(simulation.master.graph, [host.slot for host in hosts if host.slot is not None])
-    outcome = Outcome(program, status, trace.steps, trace.digest, simulation.cuts, simulation.driver.drained)
+    outcome = Outcome(
+        program, status, trace.steps, trace.digest, cuts=simulation.cuts, drained=simulation.driver.drained
+    )
     repeated = bool(simulation.went_back) and not circumstances.exactly_once
-    dealt_anew = simulation.workers.were_rescaled and circumstances.unaligned_after_ms is not None
-    return outcome, _by_sink(simulation.outside.results, built), repeated, dealt_anew
+    redistributed = simulation.workers.were_rescaled and circumstances.unaligned_after_ms is not None
+    return outcome, _by_sink(simulation.outside.results, built), repeated, redistributed
 
 
 def may_shrink(program: Program) -> bool:
-    """Whether all of its operators may have fewer subtasks, and its output stays the same: see `rescaled`."""
+    """Return whether all operators may have fewer subtasks with equal output: see `rescaled`."""
     return not program.exact_time and not any(node.settings.get("how") == "broadcast" for node in program.nodes)
 
 

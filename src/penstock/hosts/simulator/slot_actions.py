@@ -1,4 +1,4 @@
-"""What the slots that run do when the scheduler picks them."""
+"""Carries out the actions of slots that the scheduler picks."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from penstock.hosts.simulator.worker_places import WorkerPlaces
 
 
 class SlotActions:
-    """`touched` and `touched_channel` are called for slots and channels that an action has changed.
+    """Calls `touched` and `touched_channel` for slots and channels that an action has changed.
 
-    `checks`: those of the region that hosts a level, by level.
+    `checks`: by level, the checks of the region that hosts it.
     """
 
     def __init__(
@@ -46,35 +46,35 @@ class SlotActions:
         self._reported = reported
         self._places = places
 
-    def tells(self, possibilities: Possibilities) -> None:
-        """Tell it what actions change."""
+    def report_changes_to(self, possibilities: Possibilities) -> None:
+        """Report to `possibilities` the slots and channels that actions change."""
         self.touched, self.touched_channel = possibilities.touch, possibilities.touch_channel
         self.touched_feedback = possibilities.touch_feedback
 
     def open(self, slot: SlotId) -> None:
-        """A slot starts."""
+        """Open a slot."""
         self._hosts[slot].open()
         self._after(slot, "open")
 
     def step_slot(self, slot: SlotId) -> None:
-        """A slot makes a step."""
+        """Run a step of a slot."""
         self._hosts[slot].step()
         self._after(slot, "step")
 
     def upload(self, slot: SlotId) -> None:
-        """A slot writes a part of a snapshot."""
-        self._hosts[slot].go_on_writing(self._random.choice([1, 1, 3, 1_000]))
+        """Write a part of a slot's snapshot."""
+        self._hosts[slot].continue_upload(self._random.choice([1, 1, 3, 1_000]))
         self.touched(slot)
         self._trace.add(name_of(slot), "writes state")
 
     def call(self, slot: SlotId) -> None:
-        """A call of an asynchronous function goes on."""
-        self._hosts[slot].go_on_with_a_call(self._random)
+        """Continue a call of an asynchronous function."""
+        self._hosts[slot].continue_call(self._random)
         self.touched(slot)
-        self._trace.add(name_of(slot), "goes on with a call")
+        self._trace.add(name_of(slot), "continues with a call")
 
     def write(self, slot: SlotId) -> None:
-        """A slot gets a row out."""
+        """Write a row of a slot."""
         index, row = self._hosts[slot].next_row()
         sender = self._places.worker_of(slot)
         target, row = self._places.sent(slot, index, row)
@@ -84,7 +84,7 @@ class SlotActions:
         self._trace.add(name_of(slot), f"writes {row_line(row)}", f"to slot {index}")
 
     def receive(self, channel: Channel) -> None:
-        """A slot takes a row."""
+        """Deliver a row to a slot."""
         row = self._network.receive(channel)
         self.touched_channel(channel)
         host = self._hosts[self._places.received(channel[1], row)]
@@ -94,7 +94,7 @@ class SlotActions:
         self._after(host.id, f"row {row_line(row)} from {name_of(channel[0])}")
 
     def receive_feedback(self, channel: Channel) -> None:
-        """A slot takes a buffer that was fed back."""
+        """Deliver a buffer that was fed back to a slot."""
         row = self._feedback.receive(channel)
         self.touched_feedback(channel)
         host = self._hosts[channel[1]]
@@ -103,14 +103,14 @@ class SlotActions:
         self._after(host.id, f"fed back {row_line(row)} from {name_of(channel[0])}")
 
     def receive_control(self, slot: SlotId) -> None:
-        """A slot receives a control message."""
+        """Deliver a control message to a slot."""
         message = decode_from_job_master(self._control.next_to(slot))
         assert isinstance(message, ToTask)
         self._hosts[slot].receive_control(message)
         self._after(slot, f"v{message.vertex} {event_line(message.event)}")
 
     def report(self, slot: SlotId) -> None:
-        """The job master receives a report of a slot."""
+        """Deliver a report of a slot to the job master."""
         data = self._control.next_from(slot)
         self.touched(slot)
         self._reported(data)

@@ -6,8 +6,15 @@ from collections.abc import Callable, Iterable, Sequence
 from random import Random
 
 from penstock.engine.checkpoint.columns import ColumnFiles
-from penstock.engine.checkpoint.job_record import JobRecord, Recorded, checkpoints_in, file_name, older_in, recorded
-from penstock.engine.checkpoint.manifest import Manifest, decode, encode, located
+from penstock.engine.checkpoint.job_record import (
+    JobRecord,
+    RecordContent,
+    checkpoints_in,
+    file_name,
+    older_in,
+    read_record,
+)
+from penstock.engine.checkpoint.manifest import Manifest, decode, encode, with_absolute_paths
 
 SAVEPOINTS = "/savepoint-"
 """The prefix of the paths of all savepoints."""
@@ -16,9 +23,8 @@ SAVEPOINTS = "/savepoint-"
 class MemoryStorage(ColumnFiles):
     """Files by path, and the record of the present job. `failure_rate`: the probability that a write fails.
 
-    `published` is called with the manifest of each completed checkpoint. `touched` is called whenever the driver has
-    changed something: it may raise, to simulate a driver that dies at this moment. What one run of the job sees of it
-    is a MemoryRun.
+    `published` is called with the manifest of each completed checkpoint. `touched` is called after each change by the
+    driver: it may raise, to simulate a driver that dies at this moment. A MemoryRun is the view of one run of the job.
     """
 
     def __init__(
@@ -36,19 +42,19 @@ class MemoryStorage(ColumnFiles):
         self._random = random
         self._failure_rate = failure_rate
         self.unreadable = False
-        """Whether no file can be read at the moment."""
+        """Whether reads fail at the moment."""
         self._damaged: str | None = None
-        """A file that has changed on its disk."""
+        """A file that is damaged on its disk."""
 
     # Files.
 
     def create(self, name: str, shared: bool) -> MemoryWriter:
-        """A new file."""
+        """Create a file."""
         assert name not in self.files, f"the file {name} is written twice"
         return MemoryWriter(self, name)
 
     def read(self, path: str, offset: int, length: int) -> bytes:
-        """A part of a file."""
+        """Return a part of a file."""
         if self.unreadable:
             raise OSError("the storage is unavailable")
         if path not in self.files or path == self._damaged:
@@ -56,28 +62,28 @@ class MemoryStorage(ColumnFiles):
         return self.files[path][offset : offset + length]
 
     def savepoint(self, directory: str) -> MemorySavepoint:
-        """Where a savepoint is kept."""
+        """Return the storage of a savepoint."""
         return MemorySavepoint(self, directory)
 
-    # The record of the present job.
+    # The record of the current job.
 
     def numbers(self) -> list[int]:
-        """The numbers of all entries, ascending."""
+        """Return the numbers of all entries, ascending."""
         return sorted(self._entries)
 
     def read_entry(self, number: int) -> bytes:
-        """An entry."""
+        """Return an entry."""
         if number not in self._entries:
             raise FileNotFoundError(number)
         return self._entries[number]
 
     def create_entry(self, number: int, data: bytes) -> bool:
-        """Create an entry. False: there is one of that number."""
+        """Create an entry. False: an entry with that number exists."""
         self.maybe_fail()
         if number in self._entries:
             return False
         self._entries[number] = data
-        # Or it is reported as failed, though it is there.
+        # A write may also be reported as failed although the entry exists.
         self.maybe_fail()
         return True
 
@@ -85,34 +91,34 @@ class MemoryStorage(ColumnFiles):
         """Remove an entry, if it exists."""
         self._entries.pop(number, None)
 
-    def recorded(self) -> Recorded | None:
-        """What the record says."""
-        return recorded(MemoryRecord(self))
+    def recorded(self) -> RecordContent | None:
+        """Return the content of the record."""
+        return read_record(MemoryRecord(self))
 
     @property
     def manifests(self) -> dict[int, Manifest]:
-        """The checkpoints on record, by their numbers."""
+        """The checkpoints on record, by number."""
         return {manifest.checkpoint_id: manifest for manifest in checkpoints_in(MemoryRecord(self))}
 
     def latest(self) -> Manifest | None:
-        """The newest manifest, decoded: of a checkpoint, or of a savepoint that was committed."""
+        """Return the newest manifest, decoded: of a checkpoint, or of a committed savepoint."""
         seen = self.recorded()
         if seen is not None and seen.savepoint:
             return self.savepoints[seen.savepoint]
         return seen.checkpoint if seen is not None else None
 
     def take_over(self, name: str) -> MemoryRun:
-        """Another run takes the present job over."""
+        """Let another run take over the current job."""
         seen, latest = self.recorded(), self.latest()
         assert latest is not None
-        # A user who reads that the store is unavailable tries again.
+        # No faults here: a user who reads that the store is unavailable tries again.
         failure_rate, self._failure_rate = self._failure_rate, 0
         record = JobRecord.claim(MemoryRecord(self), name, seen)
         self._failure_rate = failure_rate
         return MemoryRun(self, record, latest.checkpoint_id, older_in(MemoryRecord(self), latest.checkpoint_id))
 
     def new_job(self, name: str) -> MemoryRun:
-        """Another job begins: of those before it only savepoints stay."""
+        """Start another job. Only the savepoints of earlier jobs stay."""
         self._damaged = None
         self._entries = {}
         self.files = {path: data for path, data in self.files.items() if path.startswith(SAVEPOINTS)}
@@ -121,9 +127,9 @@ class MemoryStorage(ColumnFiles):
     # Faults.
 
     def damage(self) -> None:
-        """Damage a file of the newest checkpoint that an earlier one does not need, if there are such.
+        """Damage a file that only the newest checkpoint needs, if there is one.
 
-        It is whole again when the job has fallen back and completed another checkpoint.
+        It is repaired when the job has fallen back and completed another checkpoint.
         """
         files = [manifest.files() for manifest in self.manifests.values()]
         if len(files) > 1:
@@ -131,21 +137,21 @@ class MemoryStorage(ColumnFiles):
             self._damaged = self._random.choice(sorted(own)) if own else None
 
     def mend(self) -> None:
-        """What was damaged is whole again."""
+        """Repair the damaged file."""
         self._damaged = None
 
     @property
     def newest_is_damaged(self) -> bool:
-        """Whether a job that starts from the newest checkpoint fails."""
+        """Whether the newest checkpoint has a damaged file."""
         latest = self.latest()
         return latest is not None and self._damaged in latest.files()
 
     def fail(self) -> None:
-        """Let every write fail from now on."""
+        """Make every write fail from now on."""
         self._failure_rate = 1
 
     def heal(self) -> None:
-        """Let no write fail from now on."""
+        """Make every write succeed from now on."""
         self._failure_rate = 0
 
     def maybe_fail(self) -> None:
@@ -155,7 +161,7 @@ class MemoryStorage(ColumnFiles):
 
 
 class MemoryRecord:
-    """The record of the present job."""
+    """The record of the current job."""
 
     def __init__(self, storage: MemoryStorage) -> None:
         self.numbers = storage.numbers
@@ -165,9 +171,9 @@ class MemoryRecord:
 
 
 class MemoryRun(ColumnFiles):
-    """What one run of a job sees: `DirectoryStorage` in memory.
+    """The storage of one run of a job: a `DirectoryStorage` in memory.
 
-    `newest`: the checkpoint from which it took over; `older`: those before it.
+    `newest`: the checkpoint from which it took over; `older`: earlier checkpoints.
     """
 
     def __init__(
@@ -180,19 +186,19 @@ class MemoryRun(ColumnFiles):
         self._newest = newest
 
     def create(self, name: str, shared: bool) -> MemoryWriter:
-        """A new file. Its name begins with the epoch of the run."""
+        """Create a file. Its name starts with the epoch of the run."""
         return self._storage.create(file_name(name, self.epoch), shared)
 
     def read(self, path: str, offset: int, length: int) -> bytes:
-        """A part of a file."""
+        """Return a part of a file."""
         return self._storage.read(path, offset, length)
 
     def savepoint(self, directory: str) -> MemorySavepoint:
-        """Where a savepoint is kept."""
+        """Return the storage of a savepoint."""
         return self._storage.savepoint(directory)
 
     def publish(self, manifest: Manifest) -> str:
-        """Publish a manifest in its encoded form. The files that it refers to must exist."""
+        """Publish a manifest in its encoded form. Its files must exist."""
         self._storage.maybe_fail()
         self._record.publish(manifest)
         missing = manifest.files() - self._storage.files.keys()
@@ -203,18 +209,18 @@ class MemoryRun(ColumnFiles):
         self._storage.touched()
         return str(manifest.checkpoint_id)
 
-    def end(self, how: str, savepoint: str = "") -> None:
+    def record_end(self, status: str, savepoint: str = "") -> None:
         """Record that the job has ended."""
-        self._record.end(how, savepoint)
+        self._record.publish_end(status, savepoint)
         self._storage.touched()
 
-    def saved(self, savepoint: str, checkpoint: int) -> None:
+    def record_savepoint(self, savepoint: str, checkpoint: int) -> None:
         """Record that output is committed with a savepoint."""
-        self._record.saved(savepoint, checkpoint)
+        self._record.publish_savepoint(savepoint, checkpoint)
         self._storage.touched()
 
     def delete(self) -> None:
-        """Remove everything but the record, which the user is asked about."""
+        """Remove everything except the record, which the user decides about."""
         self.sweep([])
 
     def discard(self, manifest: Manifest) -> None:
@@ -231,7 +237,7 @@ class MemoryRun(ColumnFiles):
                 self._storage.touched()
 
     def sweep(self, checkpoints: Iterable[Manifest], former_only: bool = False) -> None:
-        """Remove all files that these checkpoints do not need, or only those of former runs."""
+        """Remove all files that these checkpoints do not need; with `former_only`, only files of former runs."""
         retained = list(checkpoints)
         self._record.retain({manifest.checkpoint_id for manifest in retained})
         needed = {path for manifest in retained for path in manifest.files()}
@@ -250,38 +256,38 @@ class MemoryWriter:
         self._data: list[bytes] = []
 
     def write(self, data: bytes) -> None:
-        """Append."""
+        """Append data."""
         self._storage.maybe_fail()
         self._data.append(data)
 
     def close(self) -> None:
-        """Complete the file: it exists from now on."""
+        """Complete the file, which exists from now on."""
         self._storage.maybe_fail()
         self._storage.files[self._where] = b"".join(self._data)
 
     def abort(self) -> None:
-        """Discard what was written."""
+        """Discard the written data."""
 
 
 class MemorySavepoint(ColumnFiles):
-    """A savepoint: its files are in the storage's memory, below its directory."""
+    """The storage of a savepoint. Its files are in the storage's memory, below its directory."""
 
     def __init__(self, storage: MemoryStorage, directory: str) -> None:
         self._storage = storage
         self._directory = directory
 
     def create(self, name: str, shared: bool) -> MemoryWriter:
-        """A new file, by its name in the savepoint."""
+        """Create a file, by its name in the savepoint."""
         return MemoryWriter(self._storage, name, self._directory)
 
     def read(self, path: str, offset: int, length: int) -> bytes:
-        """A part of a file."""
+        """Return a part of a file."""
         return self._storage.read(path, offset, length)
 
     def publish(self, manifest: Manifest) -> str:
         """Store the manifest in its encoded form."""
         self._storage.maybe_fail()
-        whole = located(decode(encode(manifest), self._directory), self._directory)
+        whole = with_absolute_paths(decode(encode(manifest), self._directory), self._directory)
         missing = whole.files() - self._storage.files.keys()
         assert not missing, f"{self._directory} refers to files that do not exist: {missing}"
         self._storage.savepoints[self._directory] = whole
@@ -294,6 +300,6 @@ class MemorySavepoint(ColumnFiles):
         self._storage.files = {path: files[path] for path in files if not path.startswith(f"{self._directory}/")}
 
     def remove_unfinished(self) -> None:
-        """Remove it, unless it is whole."""
+        """Remove the savepoint, unless it is complete."""
         if self._directory not in self._storage.savepoints:
             self.remove()

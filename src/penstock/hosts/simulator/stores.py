@@ -25,7 +25,7 @@ class MemoryStore:
         self._next_file = 1
         if files:
             names, self._next_file = pickle.loads(self._files.pop(_LIST))
-            assert sorted(names) == sorted(self._files), "files of a store are missing, or there are others"
+            assert sorted(names) == sorted(self._files), "files of a store are missing, or it has extra files"
             for name in names:
                 self._put(pickle.loads(self._files[name]))
 
@@ -64,11 +64,11 @@ class MemoryStore:
         return copy
 
     def items(self, prefix: bytes, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        """Return all entries whose keys have this prefix and are not before `start`, by key."""
+        """Return all entries, sorted by key, whose keys have this prefix and are at or after `start`."""
         return iter(sorted(item for item in self._entries.items() if item[0].startswith(prefix) and item[0] >= start))
 
     def ingest(self, entries: Iterable[tuple[bytes, bytes]]) -> None:
-        """Store values of new keys, which ascend."""
+        """Store values of new keys, in ascending order."""
         added = list(entries)
         keys = [key for key, _ in added]
         assert keys == sorted(set(keys)), "keys that are ingested ascend"
@@ -76,7 +76,7 @@ class MemoryStore:
         self.write(added)
 
     def remove_range(self, first: bytes, after: bytes) -> None:
-        """Remove all entries whose keys are not before `first`, and before `after`."""
+        """Remove all entries with keys from `first` up to, but not including, `after`."""
         self.write([(key, None) for key in self._entries if first <= key < after])
 
     def close(self) -> None:

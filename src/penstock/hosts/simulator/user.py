@@ -1,4 +1,4 @@
-"""What the user of a simulated job does: takes checkpoints and savepoints, aborts, cancels, starts it again."""
+"""The user of a simulated job: triggers checkpoints and savepoints, aborts, cancels, starts the job again."""
 
 from __future__ import annotations
 
@@ -32,11 +32,9 @@ from penstock.hosts.simulator.report import Trace
 from penstock.hosts.simulator.storage import SAVEPOINTS
 from penstock.hosts.simulator.workers import Workers
 
-# Other functions for a simulated job while it runs: they do the same, and know which version they are of.
-
 
 def other_version(graph: JobGraph, version: int) -> JobGraph:
-    """The plan with functions of that version, as it would arrive from its user."""
+    """Return the plan with functions of that version, as a user would submit it. They behave the same."""
     other: JobGraph = pickle.loads(program_pickler.dumps(graph))
     for vertex in other.vertices:
         for node in vertex.nodes:
@@ -47,7 +45,7 @@ def other_version(graph: JobGraph, version: int) -> JobGraph:
 
 
 def check_versions(graph: JobGraph, slots: Iterable[Slot]) -> None:
-    """Assert that the functions of all tasks are of the version that the plan says."""
+    """Check that the functions of all tasks have the version of the plan."""
     planned = {vertex.id: [_versions(node.operator) for node in vertex.nodes] for vertex in graph.vertices}
     for slot in slots:
         for vertex, task in slot.tasks.items():
@@ -63,31 +61,31 @@ def _versions(operator: Operator) -> list[int]:
 
 def _of_user(function: UserFunction) -> object:
     instance = function.instance
-    return getattr(instance, "stands_for", instance)
+    return getattr(instance, "adapted", instance)
 
 
 _DRAWS = 5
-"""How often the user thinks of other parallelisms, until one is another."""
+"""How often the user draws parallelisms until they differ from the current ones."""
 
 
 class UsedJob(Protocol):
-    """A simulation, as its user sees it."""
+    """The view of a simulation for its user."""
 
     clock: Clock
 
     @property
     def driver(self) -> MasterHost:
-        """The present driver."""
+        """Return the current driver."""
 
     def handle(self, event: Any) -> None:
-        """Hand an event to the present job master."""
+        """Let the current job master handle an event."""
 
     def report(self, slot: SlotId, attempt: int, report: SlotReport) -> None:
-        """A slot reports to the job master."""
+        """Send a report of a slot to the job master."""
 
 
 class User:
-    """Of one simulation, through all its jobs."""
+    """The user of one simulation, through all its jobs."""
 
     def __init__(
         self,
@@ -98,9 +96,9 @@ class User:
         trace: Trace,
         rescaled: Callable[[Random], JobGraph] | None,
     ) -> None:
-        """`rescaled`: the plan of the program with other parallelisms; None: it has no other."""
+        """`rescaled` returns the plan of the program with other parallelisms; None if it can't be rescaled."""
         self.restarts = False
-        """Whether the user has cancelled the job in order to start it again from its latest checkpoint."""
+        """Whether the user has canceled the job to start it again from its latest checkpoint."""
         self._job = job
         self._workers = workers
         self._random = random
@@ -115,7 +113,7 @@ class User:
         self._job.handle(CancelRequested())
 
     def trigger_checkpoint(self) -> int | None:
-        """Begin a checkpoint, if the job is running. Returns its number."""
+        """Trigger a checkpoint, if the job is running. Returns its number."""
         coordinator = self._job.driver.master.coordinator
         before = coordinator.under_way
         self._job.handle(CheckpointRequested(CheckpointOptions(full=self._random.random() < 0.1)))
@@ -125,7 +123,7 @@ class User:
         return begun[0] if begun else None
 
     def take_savepoint(self) -> None:
-        """Ask for a savepoint, and perhaps for the job to stop with it, or to be drained into it."""
+        """Request a savepoint; perhaps stop the job with it, or drain the job into it."""
         if self._circumstances.checkpointing:
             stop = self._random.random() < self._circumstances.stop_rate
             drain = stop and self._random.random() < self._circumstances.drain_rate
@@ -134,7 +132,7 @@ class User:
             self._job.driver.request(SavepointRequested(next(self._requests), options))
 
     def rescale(self) -> None:
-        """Ask for other parallelisms, as they would be if the program was started again."""
+        """Request other parallelisms, as after a restart of the program."""
         if self._rescaled is None:
             return
         graph = self._job.driver.master.graph
@@ -148,26 +146,28 @@ class User:
                 return
 
     def read_state(self) -> None:
-        """Ask what keyed state holds."""
+        """Query keyed state."""
         self._job.driver.queries.ask(self._workers.hosts, self._job.handle)
 
     def update(self) -> None:
-        """Ask for other functions."""
+        """Replace the functions of the job."""
         number = next(self._requests)
         program = other_version(self._job.driver.master.graph, number + 1)
         self._job.driver.change(UpdateRequested(number, program), "updates the job")
 
     def abort_checkpoint(self, checkpoint_id: int) -> None:
-        """Have a checkpoint aborted: a task can't write its state, as when the user fills its disk."""
+        """Abort a checkpoint: a task can't write its state, as with a full disk."""
         self._trace.add("user", f"makes a task decline checkpoint {checkpoint_id}")
         slot = SlotId(0, 0)
         host = self._workers.hosts.get(slot)
         if host is not None and host.slot is not None and not host.discarding:
-            decline = Decline(min(host.slot.tasks), 0, checkpoint_id, DeclineReason.STATE, "its disk was full")
+            decline = Decline(
+                min(host.slot.tasks), 0, checkpoint_id, reason=DeclineReason.STATE, detail="its disk was full"
+            )
             self._job.report(slot, host.attempt, decline)
 
     def abort_newest(self) -> None:
-        """Abort the newest checkpoint under way."""
+        """Abort the newest running checkpoint."""
         under_way = self._job.driver.master.coordinator.under_way
         if under_way:
             self.abort_checkpoint(max(under_way))

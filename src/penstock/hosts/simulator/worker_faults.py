@@ -1,4 +1,4 @@
-"""What befalls workers: they are killed, or stopped, or their connection to the driver breaks."""
+"""Faults of workers: they are killed, or stopped, or their connection to the driver breaks."""
 
 from __future__ import annotations
 
@@ -19,13 +19,11 @@ from penstock.hosts.simulator.job_settings import WINDOW_MS
 from penstock.hosts.simulator.master_host import MasterHost
 from penstock.hosts.simulator.network import ControlMessages
 from penstock.hosts.simulator.report import Trace, name_of
-from penstock.hosts.simulator.workers import draw_living, heartbeats
-
-# The load of a simulated job, as its slots report it: drawn, so that an autoscaler has something to decide.
+from penstock.hosts.simulator.workers import draw_running, heartbeats
 
 
 class Load:
-    """Of the workers that run."""
+    """The load that running workers report. It is drawn at random, so that an autoscaler has decisions to make."""
 
     def __init__(
         self,
@@ -47,8 +45,8 @@ class Load:
         self._held_ns: dict[tuple[SlotId, int], int] = defaultdict(int)
 
     def change(self) -> None:
-        """All slots report twice, and what they have done in between decides."""
-        self._trace.add("fate", "the load changes")
+        """Let all slots report twice. The difference between the two reports is the new load."""
+        self._trace.add("faults", "the load changes")
         self._report()
         self._clock.advance_to(self._clock.now_ms() + WINDOW_MS)
         for key in self._keys():
@@ -69,7 +67,14 @@ class Load:
         reports: dict[SlotId, list[TaskReport]] = defaultdict(list)
         for slot, vertex in self._keys():
             key = slot, vertex
-            operator = OperatorReport("", self._records[key], self._records[key], 0, 0, {})
+            operator = OperatorReport(
+                name="",
+                records_in=self._records[key],
+                records_out=self._records[key],
+                late_records_dropped=0,
+                watermark=0,
+                user={},
+            )
             times_ns = self._busy_ns[key], 0, self._held_ns[key]
             reports[slot].append(TaskReport(vertex, slot.index, 0, 0, 0, 0, *times_ns, 0, 0, 0, [operator]))
         for slot, heartbeat in list(heartbeats(self._running, self._control)):
@@ -79,8 +84,8 @@ class Load:
             self._driver.handle(Reported(message, self._control.connection(slot)))
 
 
-class Start(enum.Enum):
-    """What an attempt needs to start."""
+class StartFault(enum.Enum):
+    """A part of a new attempt that may be lost while the attempt starts."""
 
     SESSION = 0
     QUERY = 1
@@ -89,7 +94,7 @@ class Start(enum.Enum):
 
 
 class WorkerFaults:
-    """Those of the workers that run. `touched` is called for a slot that one befalls."""
+    """Applies faults to running workers. `touched` is called for each affected slot."""
 
     def __init__(
         self,
@@ -101,8 +106,8 @@ class WorkerFaults:
         trace: Trace,
         touched: Callable[[SlotId], None],
     ) -> None:
-        self.load = Load(running, control, driver, clock, random, trace)
-        """What they report of it."""
+        self.load = Load(running=running, control=control, driver=driver, clock=clock, random=random, trace=trace)
+        """The load that they report."""
         self._running = running
         self._control = control
         self._driver = driver
@@ -111,55 +116,55 @@ class WorkerFaults:
         self._touched = touched
 
     def crash(self) -> None:
-        """A worker is killed: Spark notices it some time later."""
+        """Kill a worker. Spark notices it some time later."""
         slot = self._victim()
         if slot is not None:
-            self._trace.add("fate", f"{name_of(slot)} is killed")
+            self._trace.add("faults", f"{name_of(slot)} is killed")
             self._running[slot].kill()
             self._control.forget(slot)
             region = self._driver.master.regions.of_level(slot.level).index
             self._driver.query_failed(region, TaskLostError(f"{name_of(slot)} was killed"))
 
     def session_lost(self, region: int) -> None:
-        """The session of a new attempt is lost before its query has begun."""
-        self._trace.add("fate", "Spark's new session is lost")
+        """Lose the session of a new attempt before its query starts."""
+        self._trace.add("faults", "Spark's new session is lost")
         self._driver.query_failed(region, SparkLostError("a new session could not be started"))
 
-    def lost_while_starting(self, lost: Start | None, region: int, workers: dict[SlotId, SlotHost]) -> None:
-        """The query of a new attempt, or one of its workers, ends before they have opened."""
-        if lost is Start.QUERY:
-            self._trace.add("fate", "Spark's JVM is killed")
+    def lost_while_starting(self, lost: StartFault | None, region: int, workers: dict[SlotId, SlotHost]) -> None:
+        """End the query of a new attempt, or kill one of its workers, before they have opened."""
+        if lost is StartFault.QUERY:
+            self._trace.add("faults", "Spark's JVM is killed")
             self._driver.query_failed(region, SparkLostError("Spark's JVM has ended"))
-        elif lost is Start.SLOT:
+        elif lost is StartFault.SLOT:
             slot = self._random.choice(sorted(workers))
-            self._trace.add("fate", f"{name_of(slot)} is killed as it starts")
+            self._trace.add("faults", f"{name_of(slot)} is killed as it starts")
             workers[slot].freeze()
             self._driver.query_failed(region, TaskLostError(f"{name_of(slot)} was killed"))
 
     def freeze(self) -> None:
-        """A worker is stopped without dying: only its missing heartbeats show it."""
+        """Stop a worker without killing it: only missing heartbeats show it."""
         slot = self._victim()
         if slot is not None:
-            self._trace.add("fate", f"{name_of(slot)} is frozen")
+            self._trace.add("faults", f"{name_of(slot)} is frozen")
             self._running[slot].freeze()
             self._touched(slot)
 
     def cut(self) -> None:
-        """The connection of a worker to the driver breaks and is made again: only what is lost shows it."""
+        """Break the connection of a worker to the driver, and open it again: only lost messages show it."""
         slot = self._victim()
         if slot is not None:
-            self._trace.add("fate", f"the connection of {name_of(slot)} breaks")
+            self._trace.add("faults", f"the connection of {name_of(slot)} breaks")
             self._control.cut(slot)
 
     def change_slots(self) -> None:
-        """An executor comes, or one is lost with the workers that it runs: what the driver has then is what is left."""
+        """Add or remove executors, and kill the workers that the remaining slots can't run."""
         least = len(self._driver.master.graph.widths)
         slots = self._driver.slots = self._random.choice([least, least + 1, least * 2, least * 3, least * 4])
-        self._trace.add("fate", f"Spark has {slots} slots")
+        self._trace.add("faults", f"Spark has {slots} slots")
         for _ in range(max(0, len(self._running) - slots)):
             self.crash()
 
     def _victim(self) -> SlotId | None:
         regions = self._driver.master.regions
         up = {slot: host for slot, host in self._running.items() if regions.of_level(slot.level).is_up}
-        return draw_living(up, self._random)
+        return draw_running(up, self._random)

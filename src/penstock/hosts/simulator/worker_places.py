@@ -1,6 +1,6 @@
-"""Which slots share a worker, and with it one input and one output.
+"""Assigns slots to workers. The slots of a worker share one input and one output.
 
-Rows between two workers keep their order, whichever slots they are of. A worker is named like its first slot.
+Rows between two workers keep their order, across slots. A worker has the id of its first slot.
 """
 
 from __future__ import annotations
@@ -13,33 +13,45 @@ from penstock.engine.runtime.task.worker_slots import WorkerRoutes, slots_of
 
 
 class WorkerPlaces:
-    """The workers of the present attempts, by level."""
+    """The workers of the current attempts, by level."""
 
     def __init__(self) -> None:
         self._routes: dict[int, WorkerRoutes] = {}
         self._sizes: dict[int, tuple[int, int]] = {}
+        # Cached until the next attempt, because each step looks them up several times.
+        self._worker_of: dict[SlotId, SlotId] = {}
+        self._slots_of: dict[SlotId, list[SlotId]] = {}
 
     def started(self, levels: Iterable[LevelSpec]) -> None:
-        """An attempt with these levels starts."""
+        """Set the places for an attempt with these levels."""
         for level in levels:
             slots = level.widths[level.level]
             self._routes[level.level] = WorkerRoutes(level)
             self._sizes[level.level] = slots, level.workers[level.level] if level.workers else slots
+        self._worker_of.clear()
+        self._slots_of.clear()
 
     def worker_of(self, slot: SlotId) -> SlotId:
         """Return the worker that hosts a slot."""
-        return SlotId(slot.level, slot.index % self._sizes[slot.level][1])
+        worker = self._worker_of.get(slot)
+        if worker is None:
+            worker = self._worker_of[slot] = SlotId(slot.level, slot.index % self._sizes[slot.level][1])
+        return worker
 
     def slots_of(self, worker: SlotId) -> list[SlotId]:
         """Return the slots of a worker."""
-        return [SlotId(worker.level, index) for index in slots_of(worker.index, *self._sizes[worker.level])]
+        slots = self._slots_of.get(worker)
+        if slots is None:
+            indexes = slots_of(worker.index, *self._sizes[worker.level])
+            slots = self._slots_of[worker] = [SlotId(worker.level, index) for index in indexes]
+        return slots
 
     def sent(self, slot: SlotId, target: int, row: bytes) -> tuple[SlotId, bytes]:
-        """Return the worker that a row for the slot `target` of the next level goes to, and the row."""
+        """Return the target worker of a row for the slot `target` of the next level, and the row for that worker."""
         ((worker, packed),) = self._routes[slot.level].to_workers([(target, row)])
         return SlotId(slot.level + 1, worker), packed
 
     def received(self, worker: SlotId, row: bytes) -> SlotId:
-        """Return the slot that a row is for."""
+        """Return the target slot of a row."""
         routes = self._routes[worker.level]
         return SlotId(worker.level, *routes.by_slot([row])) if routes.are_shared else worker

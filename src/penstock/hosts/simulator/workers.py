@@ -1,4 +1,4 @@
-"""Workers: the hosts of the slots of attempts, as Spark and faults see them."""
+"""Workers: the hosts of the slots of attempts, for Spark and faults."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from penstock.engine.jobmaster.effects import Deploy
 from penstock.engine.plan.pickling import dump_level
 from penstock.engine.rpc.messages import FromSlot, Heartbeat
 from penstock.engine.runtime.ids import SlotId
-from penstock.engine.runtime.network.buffer import decode_header, encode
+from penstock.engine.runtime.network.buffer import decode_header, encode_message
 from penstock.engine.runtime.network.debloating import Advice
 from penstock.hosts.simulator.checkers import RegionChecks
 from penstock.hosts.simulator.circumstances import Circumstances
@@ -21,13 +21,14 @@ from penstock.hosts.simulator.network import ControlMessages, FeedbackNetwork, N
 from penstock.hosts.simulator.storage import MemoryRun
 from penstock.hosts.simulator.worker_places import WorkerPlaces
 
-# Advice between slots, in transit: it may be lost, late, doubled and wrong, which must never stop a job.
-
 _BYTES_MAX = (1, 100, 10_000, 1 << 40)
 
 
 class AdviceInTransit:
-    """Arrives in any order, in later attempts, too."""
+    """Advice between slots, in transit. It arrives in any order, also in later attempts, and never stops a job.
+
+    It may be lost, late, doubled and wrong.
+    """
 
     def __init__(self, circumstances: Circumstances, random: Random) -> None:
         self._random = random
@@ -39,43 +40,43 @@ class AdviceInTransit:
         return bool(self._messages)
 
     def send(self, target: SlotId, message: bytes) -> None:
-        """A slot advises another one."""
+        """Send advice to a slot."""
         self._messages.append((target, message))
 
     def next(self) -> tuple[SlotId, bytes] | None:
-        """Some message that arrives now; None: it was lost."""
+        """Return a random message that arrives now; None if it was lost."""
         random, messages = self._random, self._messages
         place = random.randrange(len(messages))
         target, message = messages[place]
         is_false = random.random() < self._false_rate
         if is_false and random.random() < 0.5:
-            # It comes once more.
+            # The message stays, and arrives once more.
             return target, message
         del messages[place]
         if random.random() < self._lost_rate:
             return None
         if is_false:
             taken, budget, buffer = (random.randrange(random.choice(_BYTES_MAX)) for _ in range(3))
-            said = Advice(taken, budget, buffer, is_aside=taken % 2 == 0)
-            message = encode(decode_header(message), [([*said], None)])
+            advice = Advice(taken, budget, buffer, has_set_aside=taken % 2 == 0)
+            message = encode_message(decode_header(message), [*advice])
         return target, message
 
 
-def draw_living(workers: dict[SlotId, SlotHost], random: Random) -> SlotId | None:
-    """One that runs, for a fault."""
+def draw_running(workers: dict[SlotId, SlotHost], random: Random) -> SlotId | None:
+    """Draw a running worker for a fault."""
     alive = [slot for slot, host in sorted(workers.items()) if not host.is_frozen]
     return random.choice(alive) if alive else None
 
 
 def heartbeats(workers: dict[SlotId, SlotHost], control: ControlMessages) -> Iterator[tuple[SlotId, FromSlot]]:
-    """Those of all living workers. They arrive at once: the thread that sends them has nothing else to do."""
+    """Return the heartbeats of all living workers. They arrive immediately: their thread only sends heartbeats."""
     for slot, host in workers.items():
         if host.sends_heartbeats:
             yield slot, FromSlot(host.attempt, *slot, Heartbeat([], control.heartbeat(slot)))
 
 
 class Workers:
-    """The workers of a job, the network between them, and what is checked of them, through all its attempts."""
+    """The workers of a job, the network between them, and their checks, through all attempts."""
 
     def __init__(
         self, circumstances: Circumstances, clock: Clock, world: World, exact_time: bool, random: Random
@@ -86,14 +87,14 @@ class Workers:
         self._exact_time = exact_time
         self._random = random
         self.hosts: dict[SlotId, SlotHost] = {}
-        """Of the present attempts, those that are gone included."""
+        """Workers of the current attempts, including dead ones."""
         self.running: dict[SlotId, SlotHost] = {}
-        """Those whose query was not stopped."""
+        """Workers whose query was not stopped."""
         self.network = Network(1)
         self.feedback = FeedbackNetwork(random)
         self.advice = AdviceInTransit(circumstances, random)
         self.checks: dict[int, RegionChecks] = {}
-        """Of the region that hosts a level, by level."""
+        """Checks of the region that hosts a level, by level."""
         self.places = WorkerPlaces()
         self._external = ExternalStore(circumstances.external_failure_rate, Random(0))
         self._cuts_before = 0
@@ -101,7 +102,7 @@ class Workers:
 
     @property
     def were_rescaled(self) -> bool:
-        """Whether there were attempts, of any job, with different parallelisms."""
+        """Whether attempts, of any job, had different parallelisms."""
         return len(self._parallelisms) > 1
 
     @property
@@ -110,16 +111,16 @@ class Workers:
         return self._cuts_before + sum(checks.cuts.cuts for checks in set(self.checks.values()))
 
     def new_job(self) -> None:
-        """All are gone, and another job begins."""
+        """Remove all workers, because another job starts."""
         self._cuts_before = self.cuts
         self.hosts, self.running, self.checks = {}, {}, {}
         self.network = Network(self._circumstances.channel_rows)
-        # What is late for a slot of another job does not get in: that job had other keys.
+        # Late messages for slots of the former job do not arrive: each job has other keys.
         self.feedback = FeedbackNetwork(self._random)
         self.advice = AdviceInTransit(self._circumstances, self._random)
 
     def start(self, effect: Deploy, job_id: str, storage: MemoryRun) -> dict[SlotId, SlotHost]:
-        """The workers of a new attempt of a region, which have not started yet. Those of other regions go on."""
+        """Return the workers of a new attempt of a region, before their start. Workers of other regions continue."""
         circumstances, (region, number) = self._circumstances, effect.attempt
         self._parallelisms.add(tuple(vertex.parallelism for vertex in effect.graph.vertices))
         levels = effect.graph.levels(
@@ -138,7 +139,14 @@ class Workers:
         payloads = {level.level: dump_level(level) for level in levels}
         workers = {
             slot: SlotHost(
-                payloads[slot.level], slot, self._clock, circumstances, self._world, storage, number, self._external
+                payload=payloads[slot.level],
+                slot_id=slot,
+                clock=self._clock,
+                circumstances=circumstances,
+                world=self._world,
+                storage=storage,
+                attempt=number,
+                external=self._external,
             )
             for slot in slots_of(effect.graph, region)
         }
@@ -159,12 +167,12 @@ class Workers:
         return () if most is None else tuple(min(width, most) for width in widths)
 
     def fed_back(self, slot: SlotId, target: SlotId, row: bytes) -> None:
-        """A slot feeds a buffer back."""
+        """Send a buffer that a slot feeds back."""
         self.checks[slot.level].channels.fed_back(row)
         self.feedback.send(slot, target, row)
 
     def advised(self, touch: Callable[[SlotId], None]) -> None:
-        """Some advice arrives, or is lost. `touch` is called with the slot that it reaches."""
+        """Deliver some advice, or lose it. `touch` is called with the slot that it reaches."""
         arrived = self.advice.next()
         host = self.running.get(arrived[0]) if arrived is not None else None
         if arrived is not None and host is not None and host.is_open and not host.is_frozen:
@@ -172,7 +180,7 @@ class Workers:
             touch(host.id)
 
     def stop(self, levels: range) -> None:
-        """The workers of a region are killed."""
+        """Kill the workers of a region."""
         for slot, host in self.running.items():
             if slot.level in levels:
                 host.kill()

@@ -1,4 +1,4 @@
-"""Failures on their way from a worker to the user: as the name of an error class and its text.
+"""Failures on the way from a worker to the user, as the name of an error class and its text.
 
 In pipelined mode they travel by the control connection, in batched mode inside the text of a Spark exception.
 """
@@ -10,7 +10,7 @@ import re
 
 import msgspec
 
-from penstock.common.errors import NotEnoughSlotsError, PenstockError, SparkLostError, TaskLostError
+from penstock.common.errors import NotEnoughSlotsError, PenstockError, SessionLostError, SparkLostError, TaskLostError
 from penstock.common.values.decoding import from_json
 from penstock.engine.rpc.failures import Failure, describe, revive
 from penstock.hosts.spark.internals.error_texts import (
@@ -19,30 +19,32 @@ from penstock.hosts.spark.internals.error_texts import (
     NO_DIRECTORY,
     NO_PENSTOCK,
     NO_PYTHON,
-    OF_PY4J,
+    PY4J_PREFIX,
     TOO_FEW_SLOTS,
 )
-from penstock.hosts.spark.internals.jvm import is_lost_connection, java_stack_of, jvm_ends, jvm_has_ended
+from penstock.hosts.spark.internals.jvm import is_lost_connection, java_stack_of, jvm_has_ended, wait_for_jvm_end
 from penstock.hosts.spark.internals.python_daemons import has_no_daemon
 
-# What a worker refuses before its slot can report failures: the last line of the traceback in Spark's text.
+# Errors that a worker raises before its slot can report failures: the last line of the traceback in Spark's text.
 _REFUSAL = re.compile(rf"{re.escape(PenstockError.__module__)}\.(ConfigurationError|ProgramError): (.*)")
+# Errors of a job that may mean that Spark's JVM has ended: with it, its workers and executors end as well.
+_LOST_PROCESS = {kind.__name__ for kind in (TaskLostError, SparkLostError, SessionLostError)}
 _TRACEBACK = "Traceback (most recent call last):"
 _MARK = re.compile(r"penstock-failure<([A-Za-z0-9+/=]+)>")
 
 
 class StageError(Exception):
-    """Raised in a worker in batched mode: its text is an encoded failure, which Spark carries to the driver."""
+    """Carry a failure of a worker in batched mode: Spark sends the text, an encoded failure, to the driver."""
 
 
 def to_stage_failure(error: BaseException) -> StageError:
-    """An exception whose text `from_spark` can decode."""
+    """Return an exception whose text `from_spark` can decode."""
     data = base64.b64encode(msgspec.json.encode(describe(error))).decode()
     return StageError(f"penstock-failure<{data}>")
 
 
 def from_spark(error: BaseException, show_stack: bool) -> PenstockError:
-    """The error to show for an exception of Spark; with `show_stack` Spark's own stack follows the text."""
+    """Return the error to show for an exception of Spark; with `show_stack`, its text ends with Spark's stack."""
     if isinstance(error, PenstockError):
         return error
     if is_lost_connection(error) or jvm_has_ended():
@@ -53,7 +55,7 @@ def from_spark(error: BaseException, show_stack: bool) -> PenstockError:
     if mark is not None:
         kind, message, raised = from_json(base64.b64decode(mark.group(1)), Failure)
     else:
-        kind, message = _told_by(text)
+        kind, message = _translated(text)
     if show_stack:
         message = f"{message}\n\nSpark's own stack:\n{java_stack_of(error)}"
     elif mark is None:
@@ -62,35 +64,43 @@ def from_spark(error: BaseException, show_stack: bool) -> PenstockError:
 
 
 def lost_spark() -> SparkLostError:
-    """The error of a job to whose calls Spark's JVM does not answer. Waits a moment for the JVM's end."""
-    if jvm_ends():
+    """Return the error of a job whose calls Spark's JVM does not answer. Waits a moment for the JVM's end."""
+    if wait_for_jvm_end():
         return SparkLostError("Spark's JVM has ended: killed, or out of memory")
     return SparkLostError("the connection to Spark's JVM was lost")
 
 
-def _told_by(text: str) -> tuple[str, str]:
-    """Return the name of the error class and the message for a text of Spark's own."""
+def failed_with_jvm(kind: str) -> bool:
+    """Return whether a job failed because Spark's JVM has ended. Waits a moment for the JVM's end if that is possible.
+
+    `kind`: the class name of the job's error.
+    """
+    return kind in _LOST_PROCESS and wait_for_jvm_end()
+
+
+def _translated(text: str) -> tuple[str, str]:
+    """Return the name of the error class, and the message, for a text that Spark wrote."""
     if NO_PENSTOCK in text:
         return "ConfigurationError", (
-            "the executors have no penstock: install the same version there as on the driver, in the Python that "
+            "penstock is not installed on the executors: install the driver's version there, in the Python that "
             "spark.pyspark.python names"
         )
     if NO_PYTHON in text:
         python = text.partition(NO_PYTHON)[2].partition('"')[0]
         return "ConfigurationError", (
-            f"an executor has no {python}: install penstock there, and let spark.pyspark.python name the Python that "
+            f"an executor has no {python}: install penstock there, and set spark.pyspark.python to the Python that "
             "has it"
         )
     if refusals := _REFUSAL.findall(text):
-        # The last one: the errors that it came from stand before it.
+        # The last one: the errors that caused it come before it.
         name, message = refusals[-1]
         return name, message
     if TOO_FEW_SLOTS in text:
         return NotEnoughSlotsError.__name__, "Spark has fewer free slots than the job needs"
     if has_no_daemon(text):
-        return TaskLostError.__name__, "the process from which Spark forks its Python workers went away"
+        return TaskLostError.__name__, "the process from which Spark forks its Python workers has ended"
     lines = [line.strip().removeprefix(": ")[:300] for line in text.splitlines()]
-    # Before a lost worker, whose connection breaks for the same reason.
+    # Check this before the texts of a lost worker: a full disk breaks the worker's connection as well.
     if full := next((line for line in lines if any(sign in line for sign in FULL_DISK)), None):
         return "JobError", (
             f"a disk that Spark writes to is full: {full}\n  Free some space there, or name another directory: "
@@ -98,23 +108,23 @@ def _told_by(text: str) -> tuple[str, str]:
         )
     if refused := next((line for line in lines if all(sign in line for sign in NO_DIRECTORY)), None):
         return "JobError", (
-            f"Spark can't make a directory: {refused}\n  Free some space there if its disk is full, or let this user "
-            "write there; or name another directory: spark.local.dir, and TMPDIR in the environment"
+            f"Spark cannot create a directory: {refused}\n  Free some space there if its disk is full, or give this "
+            "user write permission, or name another directory: spark.local.dir, and TMPDIR in the environment"
         )
-    # Which of its many ways to say so: the only trace where a connection broke and no process has ended.
+    # Quote Spark's line: if a connection broke and all processes still run, it is the only trace.
     if lost := next((line for line in lines if any(sign in line for sign in LOST_WORKER)), None):
         return TaskLostError.__name__, (
-            f"a Python worker or executor of the job went away (killed, or out of memory); Spark: {lost}"
+            f"a Python worker or executor of the job was lost (killed, or out of memory); Spark: {lost}"
         )
     return "JobError", f"Spark ended the job: {cause_in(text)}"
 
 
 def cause_in(text: str) -> str:
-    """The first line of Spark's text; of a traceback in it the last one, which names the error."""
+    """Return the first line of Spark's text, or the last line of a traceback in it, which names the error."""
     lines = [line for line in text.splitlines() if line.strip()]
     if not lines:
         return "no reason given"
-    if lines[0].startswith(OF_PY4J) and len(lines) > 1 and lines[1].startswith(": "):
+    if lines[0].startswith(PY4J_PREFIX) and len(lines) > 1 and lines[1].startswith(": "):
         return lines[1].removeprefix(": ").strip()
     if not lines[0].rstrip().endswith(_TRACEBACK):
         return lines[0].strip()

@@ -1,7 +1,7 @@
-"""What travels with a job to its workers beside its program: modules, archives, requirements, cached files.
+"""Files that a job sends to its workers in addition to its program: modules, archives, requirements, cached files.
 
-The driver packs it into one file, the bundle (service/client/bundle.py), which Spark sends to each executor that runs a
-task of the job (driver/job_session.py); the first worker there unpacks it for all (worker/job_files.py).
+The driver packs them into one file, the bundle (service/client/bundle.py). Spark sends it to each executor that runs a
+task of the job (driver/job_session.py), and the first worker there unpacks it for all (worker/job_files.py).
 """
 
 from __future__ import annotations
@@ -13,34 +13,31 @@ WORKING_DIRECTORY = "PENSTOCK_WORKING_DIRECTORY"
 
 
 class JobFiles(msgspec.Struct, frozen=True):
-    """What a worker has to do before it loads the program of a job. Paths are relative to the unpacked bundle."""
+    """Name the files that a worker sets up before it loads a job's program. Paths are relative to the bundle."""
 
     path: list[str] = []
     """Folders of the driver's import path, for workers on the same machine: added at the end."""
     bundle: str = ""
-    """The name of the bundle, made from the content: equal names, equal content. Empty: there is none."""
+    """Name of the bundle, a hash of its content. Empty if the job has no bundle."""
     modules: list[str] = []
     """Folders of the bundle that go to the front of the import path."""
     packed: list[tuple[str, str]] = []
     """Archives of modules, and the folders they are extracted to."""
     archives: list[tuple[str, str]] = []
-    """Archives, and where they are extracted to, below the workers' working directory."""
+    """Archives, and the folders they are extracted to, below the workers' working directory."""
     requirements: str = ""
-    """The requirements file. Empty: there is none."""
+    """The requirements file. Empty if there is none."""
     wheels: str = ""
-    """The folder of packages that requirements are installed from. Empty: from where pip finds them."""
+    """The folder of packages from which pip installs requirements. Empty: pip uses its own sources."""
     cached: dict[str, str] = {}
-    """Files and folders for functions, by the names under which these ask for them."""
+    """Files and folders for functions, by the names under which functions get them."""
 
     @property
     def has_archives(self) -> bool:
-        """Whether workers have a working directory of the job's."""
+        """Return whether workers get a working directory that belongs to the job."""
         return bool(self.archives)
 
 
-# How all that Spark runs for a job is marked, so that it can be stopped when the job's own process is gone.
-
-
 def job_tag(job_id: str) -> str:
-    """The tag of a job's jobs, in Spark's sense of the word."""
+    """Return the tag of all Spark jobs of a job, by which they are canceled after the job's own process has ended."""
     return f"penstock-{job_id}"

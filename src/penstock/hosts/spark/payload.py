@@ -1,4 +1,4 @@
-"""What the function of a stage carries to the workers: the level that it hosts, and all that loading it there takes."""
+"""The payload of a stage's function: the level that its workers host, and all that they need to load it."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from penstock.engine.runtime.task.worker_slots import slots_of
 from penstock.hosts.logs.settings import LogSettings
 from penstock.hosts.spark.internals.version import check_version
 from penstock.hosts.spark.job_files import JobFiles
-from penstock.hosts.spark.worker.job_files import enter
+from penstock.hosts.spark.worker.job_files import set_up_files
 
 _NO_FILES = JobFiles()
 
 
 class Payload(msgspec.Struct, frozen=True):
-    """Is pickled with the function of a stage. `checkpoints` is None in batched mode."""
+    """The content that is pickled with the function of a stage."""
 
     version: str
     python: str
@@ -35,19 +35,20 @@ class Payload(msgspec.Struct, frozen=True):
     control: ControlAddress | None = None
     heartbeat_ms: int = 1000
     checkpoints: str | None = None
-    """The directory of the job's checkpoints."""
+    """The directory of the job's checkpoints; None in batched mode."""
     transport: SparkTransport = SparkTransport.PIPES
     """In pipelined mode: how the stage reads and writes its rows."""
     number: int = 0
-    """Of the level. What is written to the log while it is unpickled is marked with it."""
+    """The number of the level, which marks log lines that are written while the level is unpickled."""
     logs: LogSettings | None = None
-    """None: no logs are kept."""
+    """Settings of the job's logs; None: there are no logs."""
     slots: int = 0
-    """In pipelined mode: how many slots the level has, and how many workers host them."""
+    """In pipelined mode: the number of slots of the level."""
     workers: int = 0
+    """In pipelined mode: the number of workers that host these slots."""
     reports: bool = False
-    """In batched mode: whether slots tell the driver how they go. Else only those connect that have results, or whose
-    logs the driver does not see."""
+    """In batched mode: whether all slots send reports to the driver. Otherwise a slot connects only if it has results,
+    or if the driver cannot see its log folder."""
 
     def slots_of(self, worker: int) -> Sequence[int]:
         """Return the slots that a worker of a pipelined level hosts, in ascending order."""
@@ -55,7 +56,7 @@ class Payload(msgspec.Struct, frozen=True):
 
 
 def this_python() -> str:
-    """The version of this process's Python, up to the second number: code of another one can't be loaded."""
+    """Return this Python's major and minor version. Code that another one pickled cannot be loaded."""
     return "{}.{}".format(*sys.version_info)
 
 
@@ -63,14 +64,15 @@ def pack(
     levels: list[LevelSpec],
     control: ControlAddress | None,
     heartbeat_ms: int,
+    *,
     checkpoints: str | None = None,
     transport: SparkTransport = SparkTransport.PIPES,
     files: JobFiles = _NO_FILES,
     logs: LogSettings | None = None,
 ) -> list[Payload]:
-    """A payload per level; `heartbeat_ms` is the interval of a slot's heartbeats, `files` what travels with the job.
+    """Return a payload for each level. `heartbeat_ms`: the interval of a slot's heartbeats.
 
-    Raises ProgramError that names the operator which can't be pickled.
+    Raises ProgramError, which names the operator, if an operator cannot be pickled.
     """
     alias = sys.modules.get("penstock.common.doors.pyflink_alias")
     pyflink = alias is not None and bool(alias.is_installed())
@@ -78,30 +80,30 @@ def pack(
     python = this_python()
     return [
         Payload(
-            penstock.__version__,
-            python,
-            dump_level(level),
-            classes,
-            files,
-            pyflink,
-            control,
-            heartbeat_ms,
-            checkpoints,
-            transport,
-            level.level,
-            logs,
-            width := level.widths[level.level],
-            level.workers[level.level] if level.workers else width,
+            version=penstock.__version__,
+            python=python,
+            level=dump_level(level),
+            main_classes=classes,
+            files=files,
+            pyflink=pyflink,
+            control=control,
+            heartbeat_ms=heartbeat_ms,
+            checkpoints=checkpoints,
+            transport=transport,
+            number=level.level,
+            logs=logs,
+            slots=(width := level.widths[level.level]),
+            workers=level.workers[level.level] if level.workers else width,
         )
         for level in levels
     ]
 
 
 def unpack(payload: Payload) -> LevelSpec:
-    """In a worker: the level, with its own copy of all operators. Also makes this a worker of the job (`enter`).
+    """Return the level, with a copy of all operators, in a worker. Also sets up the job's files (`set_up_files`).
 
-    Raises ConfigurationError if this worker has another version of penstock or Python than the driver, or a version of
-    PySpark that is not supported, or if the job's requirements can't be installed.
+    Raises ConfigurationError if this worker's version of penstock or Python differs from the driver's, if its version
+    of PySpark is not supported, or if the job's requirements cannot be installed.
     """
     python = this_python()
     check_version(where="this executor")
@@ -110,7 +112,7 @@ def unpack(payload: Payload) -> LevelSpec:
             f"this executor has penstock {penstock.__version__} on Python {python}, the driver penstock "
             f"{payload.version} on Python {payload.python}: install the same version on both"
         )
-    enter(payload.files)
+    set_up_files(payload.files)
     if payload.pyflink:
         importlib.import_module("penstock.common.doors.pyflink_alias").install()
     load_main_classes(payload.main_classes)
@@ -118,5 +120,5 @@ def unpack(payload: Payload) -> LevelSpec:
 
 
 def unpack_again(payload: Payload) -> LevelSpec:
-    """In a worker that has unpacked it: the level once more, with another copy of all operators, for another slot."""
+    """Return another copy of the level, for another slot of a worker that has already called `unpack`."""
     return load_level(payload.level)

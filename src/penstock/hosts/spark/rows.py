@@ -1,4 +1,4 @@
-"""Rows as Spark moves them: the target slot in the next stage, and a network buffer."""
+"""Rows between two stages: the target slot in the next stage, and a network buffer."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _SCHEMA = pa.schema([("target", pa.int32()), ("buffer", pa.binary())])
 
 
 def to_batch(rows: Sequence[tuple[int, bytes]]) -> pa.RecordBatch:
-    """Rows, at least one, as an Arrow batch of two columns."""
+    """Return rows, at least one, as an Arrow batch of two columns."""
     return pa.RecordBatch.from_arrays(_columns(rows), schema=_SCHEMA)
 
 
 def to_message(rows: Sequence[tuple[int, bytes]]) -> memoryview:
-    """Rows, at least one, as a message of an Arrow stream, in one struct column as PySpark wraps them."""
+    """Return rows, at least one, as a message of an Arrow stream, in one struct column as PySpark wraps them."""
     struct = pa.StructArray.from_arrays(_columns(rows), fields=list(_SCHEMA))
     return memoryview(pa.RecordBatch.from_arrays([struct], ["_0"]).serialize())
 
@@ -27,7 +27,7 @@ def _columns(rows: Sequence[tuple[int, bytes]]) -> list[pa.Array]:
 
 
 def buffers_of(batch: pa.RecordBatch) -> Iterator[bytes]:
-    """The buffers of a batch, in order. Its columns may be wrapped in one struct column."""
+    """Yield the buffers of a batch, in order. Its columns may be wrapped in one struct column."""
     column = batch.column(1) if batch.num_columns > 1 else batch.column(0).field(1)
     for buffer in column:
         yield buffer.as_py()

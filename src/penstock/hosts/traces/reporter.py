@@ -17,10 +17,10 @@ _log = logging.getLogger(__name__)
 
 
 class TraceReporter(Protocol):
-    """A receiver of spans."""
+    """Receive the spans of a job."""
 
     def report(self, span: Span) -> None:
-        """Accept a span that has ended. Does not wait."""
+        """Receive a span that has ended. Does not wait."""
 
     def close(self) -> None:
         """Send the remaining spans."""
@@ -73,29 +73,29 @@ class OpenTelemetryReporter:
         """Pass a span to the SDK's thread. Spans that do not fit into its queue are lost."""
         from opentelemetry.trace import Status, StatusCode
 
-        one = self._tracer.start_span(span.name, attributes=span.attributes, start_time=span.begin_ms * _NS)
+        otel_span = self._tracer.start_span(span.name, attributes=span.attributes, start_time=span.begin_ms * _NS)
         if span.error:
-            one.set_status(Status(StatusCode.ERROR, span.error))
-        one.end(span.end_ms * _NS)
+            otel_span.set_status(Status(StatusCode.ERROR, span.error))
+        otel_span.end(span.end_ms * _NS)
 
     def close(self) -> None:
-        """Send the remaining spans, and wait for some seconds at most."""
+        """Send the remaining spans, and wait a few seconds at most."""
         self._provider.shutdown()
 
 
 def _warn_once(exporter: Any, endpoint: str) -> Any:
-    """An exporter that warns at its first failure."""
+    """Make the exporter log a warning at its first failure, and return it."""
     from opentelemetry.sdk.trace.export import SpanExportResult
 
-    export, is_told = exporter.export, False
+    export, has_warned = exporter.export, False
 
-    def telling(spans: Any) -> Any:
-        nonlocal is_told
+    def export_and_warn(spans: Any) -> Any:
+        nonlocal has_warned
         result = export(spans)
-        if result is not SpanExportResult.SUCCESS and not is_told:
-            is_told = True
+        if result is not SpanExportResult.SUCCESS and not has_warned:
+            has_warned = True
             _log.warning("cannot send spans to %s: they are lost until it can be reached", endpoint)
         return result
 
-    exporter.export = telling
+    exporter.export = export_and_warn
     return exporter

@@ -1,6 +1,6 @@
-"""The spans of a job: its checkpoints, and the times in which its tasks start.
+"""The spans of a job: its checkpoints, and the starts of its tasks.
 
-Names and attributes are Flink's, where it has them. Source: Flink docs, "Traces", System traces.
+Names and attributes are Flink's where Flink has them. Source: Flink docs, "Traces", System traces.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ class Span(NamedTuple):
 
 
 class JobSpans:
-    """The spans of one job. `emit` receives them, in the order in which they end."""
+    """Make the spans of one job. `emit` receives them, in the order in which they end."""
 
     def __init__(self, job_id: str, name: str, emit: Callable[[Span], None], now_ms: int) -> None:
         self._job: dict[str, Attribute] = {"jobId": job_id, "jobName": name}
         self._emit = emit
-        self._since_ms: int | None = now_ms
-        """When its tasks stopped running, or the job started; None: they run."""
+        self._starting_since_ms: int | None = now_ms
+        """When the job started, or its tasks stopped running; None: the tasks run."""
 
     def checkpoint(self, report: CheckpointReport) -> None:
-        """Emit a completed or failed checkpoint."""
+        """Emit the span of a completed or failed checkpoint."""
         attributes: dict[str, Attribute] = {
             **self._job,
             "checkpointId": report.checkpoint_id,
@@ -58,9 +58,9 @@ class JobSpans:
         )
 
     def status(self, status: JobStatus, restarts: int, restored_id: int, now_ms: int) -> None:
-        """Track the job's status. `restored_id`: the checkpoint that its tasks were restored from; 0: none."""
+        """Note the job's status. `restored_id`: the checkpoint that its tasks were restored from, 0 if none."""
         if status is JobStatus.RUNNING:
-            if self._since_ms is not None:
+            if self._starting_since_ms is not None:
                 attributes: dict[str, Attribute] = {
                     **self._job,
                     "initializationStatus": "COMPLETED",
@@ -68,19 +68,19 @@ class JobSpans:
                 }
                 if restored_id:
                     attributes["checkpointId"] = restored_id
-                self._emit(Span("JobInitialization", self._since_ms, now_ms, attributes))
-            self._since_ms = None
-        elif self._since_ms is None:
-            self._since_ms = now_ms
+                self._emit(Span("JobInitialization", self._starting_since_ms, now_ms, attributes))
+            self._starting_since_ms = None
+        elif self._starting_since_ms is None:
+            self._starting_since_ms = now_ms
 
     def ended(self, error: BaseException | None, now_ms: int) -> None:
-        """End the job: a start of tasks that is under way has failed."""
-        if self._since_ms is not None and error is not None:
+        """Note the end of the job. If its tasks were starting, emit that start as failed."""
+        if self._starting_since_ms is not None and error is not None:
             attributes: dict[str, Attribute] = {**self._job, "initializationStatus": "FAILED"}
             self._emit(
                 Span(
                     name="JobInitialization",
-                    begin_ms=self._since_ms,
+                    begin_ms=self._starting_since_ms,
                     end_ms=now_ms,
                     attributes=attributes,
                     error=str(error),

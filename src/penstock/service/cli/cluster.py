@@ -128,11 +128,13 @@ def start(
 
 
 def _print_start(running: RunningCluster, log: Path) -> None:
+    from penstock.service.cluster.rest_address import shown_address
+
     if running.rest is None:
         typer.echo(f"process {running.pid} is a standby. Log: {log}", err=True)
         return
     typer.echo(f"the cluster accepts jobs: penstock run -m {running.rest.url.removeprefix('http://')} JOB")
-    typer.echo(f"page and REST: {running.rest.url}, token in {running.rest.token_file}", err=True)
+    typer.echo(f"page and REST: {shown_address(running.rest)}", err=True)
     typer.echo(f"log: {log}", err=True)
 
 
@@ -334,7 +336,7 @@ def _jobs_left(rest: RestAddress, cancel: bool) -> int:
     for job in jobs:
         # A job with a final status may still be closing its tasks.
         if job["status"] is None:
-            client.ask("PATCH", f"/submissions/{job['id']}")
+            client.request("PATCH", f"/submissions/{job['id']}")
     _wait(lambda: not _open_jobs(client), "the jobs did not end")
     return 0
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -37,13 +36,13 @@ def dashboard(address: Address = None, port: Port = _PORTS) -> None:
 
     try:
         check_installed()
-        serve(Endpoints(address), port, _say)
+        serve(Endpoints(address), port, _print_address)
     except PenstockError as error:
         typer.echo(f"penstock.{type(error).__name__}: {error}", err=True)
         raise typer.Exit(1) from None
 
 
-def _say(served: RestAddress) -> None:
-    file = Path(served.token_file)
-    shown = f"~/{file.relative_to(Path.home())}" if file.is_relative_to(Path.home()) else file
-    typer.echo(f"dashboard: {served.url}, token in {shown}", err=True)
+def _print_address(served: RestAddress) -> None:
+    from penstock.service.cluster.rest_address import shown_address
+
+    typer.echo(f"dashboard: {shown_address(served)}", err=True)

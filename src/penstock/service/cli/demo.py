@@ -22,13 +22,13 @@ class Mode(StrEnum):
 ABOUT = """
 Replay the flights that left New York in 2013, in the order in which they were reported.
 
-Computes windows of delay per airport, and follows late aircraft from flight to flight. Part-way, one of its workers is
-killed, and the job recovers from its latest checkpoint. At the end every report is accounted for. See
-docs/flights.md.
+Computes windows of delay per airport, and follows late aircraft from flight to flight. After a third of the
+reports one of its workers is killed, and the job recovers from its latest checkpoint. At the end the demo shows that no
+report was lost or counted twice. See docs/flights.md.
 
 \b
-  penstock demo                                      pipelined; late reports miss their windows
-  penstock demo --mode both --out-of-orderness max   nothing is late, so both modes return the same
+  penstock demo                                      streaming; some reports are too late for their windows
+  penstock demo --mode both --out-of-orderness max   no report is late, so both modes return the same
   penstock demo --events 50000 -p 1                  a month, in one subtask
 """
 

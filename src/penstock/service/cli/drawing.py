@@ -111,5 +111,5 @@ def _arrow(edge: Edge, source_level: int, target_level: int) -> Text:
 
 def _total(widths: Sequence[int]) -> str:
     slots = sum(widths)
-    total = f"{len(widths)} level{'s'[: len(widths) > 1]}, {slots} slot{'s'[: slots > 1]} when pipelined"
+    total = f"{len(widths)} level{'s'[: len(widths) > 1]}, {slots} slot{'s'[: slots > 1]} in STREAMING mode"
     return f"{total}: {' + '.join(map(str, widths))}" if len(widths) > 1 else total

@@ -1,4 +1,4 @@
-"""`penstock end-sessions`: end the JVMs that `run --keep-session` keeps."""
+"""`penstock end-sessions`: end the JVMs that are kept for the next program."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import typer
 
 
 def end_sessions() -> None:
-    """End the JVMs that `run --keep-session` keeps and no program uses."""
+    """End the JVMs of Spark that are kept for the next program."""
     # Imported here, so that `penstock --help` stays fast.
-    from penstock.hosts.spark.driver.kept_jvm import end_free
+    from penstock.hosts.spark.driver.jvm_lease import end_free_jvms
 
-    count = end_free(os.environ)
+    count = end_free_jvms(os.environ)
     typer.echo(f"{count} ended" if count else "no idle JVM to end", err=True)

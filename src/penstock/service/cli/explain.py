@@ -40,7 +40,8 @@ def explain(
 ) -> None:
     """Draw the job graph of JOB: its operators, the partitioning between them, the slots it needs.
 
-    JOB runs up to the point of execution; Spark is not started. Each level of the drawing is one Spark stage.
+    JOB runs up to the point of execution; Spark is not started. Each level of the drawing is one Spark stage. A line
+    that starts with "plan:" says what a pass of the plan has changed in the program.
     Reports what would keep the job from starting: settings, functions that can't be pickled, too many slots.
 
     
@@ -67,7 +68,12 @@ def explain(
         from penstock.service.cli.drawing import draw
 
         for graph in executor.graphs:
-            draw(graph, Console(highlight=False))
+            console = Console(highlight=False)
+            draw(graph, console)
+            for change in graph.changes:
+                console.print(f"plan: {change.pass_name}: {change.text}", style="dim")
+    for warning in executor.warnings:
+        typer.echo(f"warning: {warning}", err=True)
     for fault in executor.faults:
         typer.echo(f"penstock.{type(fault).__name__}: {fault}", err=True)
     if executor.faults:

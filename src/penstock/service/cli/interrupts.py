@@ -25,7 +25,7 @@ _TERMINATED = (
     "\nSIGTERM: the program ends at once. A job of a cluster keeps running there; any other job with checkpoints "
     "resumes from the newest one with penstock run -s latest. To end a job with a savepoint: penstock stop"
 )
-_TELL_S = 1.0
+_ANNOUNCEMENT_S_MAX = 1.0
 """Upper bound for printing the message before the process ends: the reader of standard error may have stopped."""
 _log = logging.getLogger(__name__)
 
@@ -62,33 +62,33 @@ class Interrupts:
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
         now_s = time.monotonic()
         if self._latest_s is not None and now_s - self._latest_s < _TOGETHER_S:
-            _say(_SECOND)
+            _write_line(_SECOND)
             # Without this the JVM would end when the pipe to this process closes, but would log errors and write its
             # class archive first. Its workers end with it.
             jvm = sys.modules.get("penstock.hosts.spark.internals.jvm")
             if jvm is not None:
                 # Other threads may be calling the JVM: Py4J would log each of these calls as failed.
                 logging.disable()
-                jvm.kill_jvm(waits=False)
+                jvm.kill_jvm(wait=False)
             os._exit(EXIT_CODE)
         self._latest_s = now_s
-        _say(_FIRST)
+        _write_line(_FIRST)
         raise KeyboardInterrupt
 
     def _terminate(self, number: int, frame: FrameType | None) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         # A child process of the program inherits this handler; only the parent prints the message.
         if os.getpid() == self._process:
-            telling = threading.Thread(target=_tell_of_the_end, daemon=True)
-            telling.start()
-            telling.join(_TELL_S)
+            announcement = threading.Thread(target=_announce_end, daemon=True)
+            announcement.start()
+            announcement.join(_ANNOUNCEMENT_S_MAX)
         os.kill(os.getpid(), signal.SIGTERM)
 
 
-def _tell_of_the_end() -> None:
+def _announce_end() -> None:
     # The same line as in Flink's log, where users look for the reason of an end.
     _log.info("RECEIVED SIGNAL 15: SIGTERM")
-    _say(_TERMINATED)
+    _write_line(_TERMINATED)
 
 
 def abandon_jvm() -> None:
@@ -99,7 +99,7 @@ def abandon_jvm() -> None:
         session.program_interrupted()
 
 
-def _say(text: str) -> None:
+def _write_line(text: str) -> None:
     # Not with print: the signal may have interrupted a print, and the stream is not reentrant.
     with contextlib.suppress(OSError):
         os.write(_STANDARD_ERROR, f"{text}\n".encode())

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from penstock.common.errors import PenstockError
+from penstock.common.errors import JobNotRunningError, PenstockError
 from penstock.common.text.one_line import on_one_line
-from penstock.common.text.quantities import as_moment, as_size
+from penstock.common.text.quantities import as_event_time, as_moment, as_size
 from penstock.common.time.wall_clock import now_ms
 from penstock.service.cli.elected import leader_in
 from penstock.service.cli.options import ConfFile, Settings
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from penstock.service.cluster.running_jobs import RunningJob
 
 _ANSWER_SECONDS = 5.0
+_START_SECONDS = 60.0
+_AGAIN_SECONDS = 0.2
 _LIST_SECONDS = 1.5
 """How long each job of a list may take: a silent one must not delay the list."""
 _RATE_SECONDS = 1.0
@@ -42,6 +44,14 @@ Directory = Annotated[
         metavar="[DIR]",
         show_default=False,
         help="Directory of the savepoint; default: execution.checkpointing.savepoint-dir.",
+    ),
+]
+
+
+Timeout = Annotated[
+    float,
+    typer.Option(
+        "--timeout", metavar="SECONDS", min=0, help="How long to wait for a job that is starting or restarting."
     ),
 ]
 
@@ -147,18 +157,18 @@ def _figures_line(before: dict[str, Any], after: dict[str, Any]) -> str:
     rate = max(0, grown) * 1000 / max(1, after["at_ms"] - before["at_ms"])
     parallelism = max((vertex["parallelism"] for vertex in after["vertices"]), default=0)
     watermark = after["totals"]["watermark"]
-    lag = "-" if watermark is None else f"{(after['at_ms'] - watermark) / 1000:,.1f} s behind"
+    lag = "-" if watermark is None else as_event_time(after["at_ms"] - watermark, after["at_ms"])
     return f"{after['status']:<9}  parallelism {parallelism}  {rate:>9,.0f} records/s  {lag}"
 
 
-def savepoint(job: Job, directory: Directory = None) -> None:
+def savepoint(job: Job, directory: Directory = None, timeout: Timeout = _START_SECONDS) -> None:
     """Take a savepoint of a running job, and print its path. The job continues.
 
     
       penstock savepoint flights s3://bucket/savepoints
       penstock run -s s3://bucket/savepoints/savepoint-… -p 8 job.py
     """
-    print_result(lambda: _ask(job, "savepoint", directory))
+    print_result(lambda: _when_running(lambda: _command_job(job, "savepoint", directory), timeout))
 
 
 def stop(
@@ -177,6 +187,7 @@ def stop(
             "--savepoint-path", "--savepointPath", "-p", metavar="DIR", show_default=False, help="The same as DIR."
         ),
     ] = None,
+    timeout: Timeout = _START_SECONDS,
 ) -> None:
     """Stop a running job with a savepoint, and print its path. Output before the savepoint is committed.
 
@@ -186,7 +197,7 @@ def stop(
     """
     if directory is not None and savepoint_path is not None:
         raise typer.BadParameter(f"the directory is also given as an argument: {directory}. Give one", param_hint="-p")
-    print_result(lambda: _ask(job, "stop", directory or savepoint_path, drain))
+    print_result(lambda: _when_running(lambda: _command_job(job, "stop", directory or savepoint_path, drain), timeout))
 
 
 def scale(
@@ -226,7 +237,7 @@ def _operator(text: str) -> tuple[str, int]:
     return name, int(subtasks)
 
 
-def ask_to_update(job: str, program_for: Callable[[str], bytes], allow_non_restored: bool) -> str:
+def request_update(job: str, program_for: Callable[[str], bytes], allow_non_restored: bool) -> str:
     """Give a running job new functions. `program_for` packs them for a job with the given name."""
     from penstock.engine.rpc.messages import Command
     from penstock.service.cli.local_clusters import running_job
@@ -278,7 +289,7 @@ def checkpoints(
     """Show the latest checkpoints of a running job, with their sizes and the times of the slowest subtask."""
 
     def show() -> str:
-        reports = json.loads(_ask(job, "checkpoints"))
+        reports = json.loads(_command_job(job, "checkpoints"))
         return "\n".join(_table(reports)) if reports else "no checkpoint has completed or failed yet"
 
     print_result(show)
@@ -320,7 +331,7 @@ def _table(reports: list[dict[str, Any]]) -> list[str]:
     return lines
 
 
-def _ask(job: str, verb: Any, directory: str | None = None, drain: bool = False) -> str:
+def _command_job(job: str, verb: Any, directory: str | None = None, drain: bool = False) -> str:
     from penstock.common.files.file_systems import absolute
     from penstock.engine.rpc.messages import Command
 
@@ -331,6 +342,18 @@ def _ask(job: str, verb: Any, directory: str | None = None, drain: bool = False)
     return _command(job, Command(verb, directory, drain), wait_s)
 
 
+def _when_running(call: Callable[[], str], timeout_s: float) -> str:
+    """Call until the job runs. Raises JobNotRunningError if it does not within the timeout."""
+    until = time.monotonic() + timeout_s
+    while True:
+        try:
+            return call()
+        except JobNotRunningError:
+            if time.monotonic() > until:
+                raise
+        time.sleep(_AGAIN_SECONDS)
+
+
 def _command(job: str, command: Command, timeout_s: float | None) -> str:
     from penstock.service.cli.local_clusters import running_job
 
@@ -338,17 +361,19 @@ def _command(job: str, command: Command, timeout_s: float | None) -> str:
 
 
 def _answer(job: RunningJob, command: Command, timeout_s: float | None) -> str:
-    from penstock.engine.rpc.commands import ask
+    from penstock.engine.rpc.commands import send_command
     from penstock.service.cluster.running_jobs import JobRegistry
 
     no_answer = (
         f"the job '{job.name}' does not answer: its process, {job.pid}, is busy or suspended. To see what it did last: "
         f"penstock logs {job.job_id[:8]}. To end it: kill {job.pid}; with checkpoints, run it again with -s latest"
     )
-    return ask(job.address, command, timeout_s, is_there=lambda: job in JobRegistry().jobs(), no_answer=no_answer)
+    return send_command(
+        job.address, command, timeout_s, is_running=lambda: job in JobRegistry().jobs(), no_answer=no_answer
+    )
 
 
-def ask_figures(job: RunningJob) -> str:
+def query_figures(job: RunningJob) -> str:
     """Return the figures of a running job, as JSON. Raises JobError if it does not answer."""
     from penstock.engine.rpc.messages import Command
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from penstock.common.errors import JobError, PenstockError
-from penstock.common.errors.raised_line import raised_line
+from penstock.common.errors import JobError, JobNotRunningError, PenstockError
+from penstock.common.errors.user_traceback import raised_line
 from penstock.common.text.one_line import on_one_line
 from penstock.common.text.quantities import as_moment
 from penstock.service.cluster.job_reference import is_named, matching_jobs
@@ -98,7 +98,7 @@ def cancel_waiting_job(reference: str, another_runs: bool = False) -> bool:
         several = f"'{on_one_line(reference)}' matches several waiting jobs; name one by its id:"
         raise JobError("\n".join([several, *lines]))
     if found:
-        found[0].cluster.ask("PATCH", f"/submissions/{found[0].state['id']}")
+        found[0].cluster.request("PATCH", f"/submissions/{found[0].state['id']}")
     elif silent:
         missing = f"no job '{on_one_line(reference)}' runs on this machine. One may be waiting in a cluster:"
         raise JobError("\n".join([missing, *silent]))
@@ -122,7 +122,7 @@ def running_job(reference: str) -> RunningJob:
         lines = [
             f"  {job.ids[0]}  {on_one_line(job.state['name'])}: {job.state['waiting'] or 'starts now'}" for job in found
         ]
-        raise JobError("\n".join([f"'{on_one_line(reference)}' {waits}", *lines]))
+        raise JobNotRunningError("\n".join([f"'{on_one_line(reference)}' {waits}", *lines]))
     try:
         return registry.find(reference)
     except JobError as error:

@@ -16,7 +16,7 @@ import typer
 
 from penstock.common.errors import PenstockError
 from penstock.common.files.cache_directory import cache_directory
-from penstock.hosts.logs.folders import find, is_held, jobs_in
+from penstock.hosts.logs.folders import find, is_locked, jobs_in
 from penstock.hosts.logs.settings import DIRECTORY
 from penstock.service.cli.job_output import show_output
 
@@ -101,7 +101,7 @@ def show(folder: Path, follow: bool = False) -> None:
     files = _FollowedFiles(folder)
     _print(files)
     while follow:
-        ends = not is_held(folder)
+        ends = not is_locked(folder)
         # Read once more after the job has ended: lines may have come between the last read and its end.
         _print(files)
         if ends:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from penstock.service.cli import demo, jobs
 from penstock.service.cli.cluster import cluster
@@ -12,6 +13,7 @@ from penstock.service.cli.dashboard import dashboard
 from penstock.service.cli.end_sessions import end_sessions
 from penstock.service.cli.explain import explain
 from penstock.service.cli.logs import logs
+from penstock.service.cli.prepare import prepare
 from penstock.service.cli.query import query
 from penstock.service.cli.run import run
 from penstock.service.cli.state import state
@@ -46,8 +48,20 @@ Settings (-D KEY=VALUE, or in the job by env.configure), with their defaults:
 Linux (x86-64) and macOS need no installed Java; an installed one, 17 or newer, takes precedence.
 """
 
+
+class _Commands(TyperGroup):
+    """Tells a user who leaves out `run` what to type."""
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        command = super().get_command(ctx, cmd_name)
+        if command is None and cmd_name.endswith(".py"):
+            raise typer.BadParameter(f"{cmd_name} is a program, not a command. To run it: penstock run {cmd_name}")
+        return command
+
+
 app = typer.Typer(
     name="penstock",
+    cls=_Commands,
     help=_ABOUT,
     no_args_is_help=True,
     add_completion=False,
@@ -94,6 +108,7 @@ app.command()(jobs.checkpoints)
 app.command()(query)
 app.command()(dashboard)
 app.command()(end_sessions)
+app.command()(prepare)
 app.add_typer(state, name="state")
 app.add_typer(cluster, name="cluster")
 app.command(help=demo.ABOUT)(demo.demo)

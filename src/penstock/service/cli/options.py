@@ -126,19 +126,21 @@ def _refuse_flinks(value: str | None) -> None:
         )
 
 
+_FLINKS_FLAGS = (
+    "-pyfs", "--pyFiles", "-pyarch", "--pyArchives", "-pyreq", "--pyRequirements", "-pyexec", "--pyExecutable",
+    "-pym", "--pyModule", "-pyclientexec", "--pyClientExecutable",
+)  # fmt: skip
 FlinksFiles = Annotated[
     str | None,
-    typer.Option(
-        "-pyfs", "--pyFiles", "-pyarch", "--pyArchives", "-pyreq", "--pyRequirements", "-pyexec", "--pyExecutable",
-        "-pym", "--pyModule", "-pyclientexec", "--pyClientExecutable",
-        hidden=True, is_eager=True, callback=_refuse_flinks,
-    ),
-]  # fmt: skip
+    typer.Option(*_FLINKS_FLAGS, hidden=True, is_eager=True, callback=_refuse_flinks),
+]
 KeepSession = Annotated[
-    bool,
+    bool | None,
     typer.Option(
-        "--keep-session",
-        help="Keep Spark's JVM for ten minutes, so that the next program starts in a second or two.",
+        "--keep-session/--no-keep-session",
+        show_default=False,
+        help="Keep Spark's JVM for ten minutes, so that the next program starts in a second or two; default: at a "
+        "terminal.",
     ),
 ]
 AllowDuplicates = Annotated[
@@ -199,7 +201,7 @@ def settings_of(
     allow_non_restored: bool = False,
     allow_duplicates: bool = False,
     master: str | None = None,
-    keep_session: bool = False,
+    keep_session: bool | None = None,
     rest_port: str | None = None,
     cluster: str | None = None,
     detached: bool = False,
@@ -220,8 +222,8 @@ def settings_of(
         result["parallelism.default"] = str(parallelism)
     if master is not None:
         result["spark.master"] = master
-    if keep_session:
-        result["penstock.spark.keep-session"] = "true"
+    if keep_session is not None:
+        result["penstock.spark.keep-session"] = str(keep_session).lower()
     if rest_port is not None:
         result["rest.bind-port"] = "" if rest_port == "off" else rest_port
     if cluster is not None:

@@ -78,7 +78,7 @@ def _listed(client: QueryableStateClient, job_id: str) -> str:
     found = client.states(job_id)
     lines = [f"checkpoint {found.checkpoint_id}, {as_moment(found.completed)}"]
     if not found.states:
-        lines.append("  no keyed state: no function of the job has used any yet")
+        lines.append("  no keyed state: no function of the job has used any yet that can be queried")
     for one in found.states:
         names = "".join(f", queryable as '{name}'" for name in one.queryable_names)
         lines.append(f"  --operator {one.operator} {one.state}  {one.type}{names}")

@@ -50,7 +50,7 @@ def run(
     from_state: FromState = None,
     allow_non_restored: AllowNonRestored = False,
     allow_duplicates: AllowDuplicates = False,
-    keep_session: KeepSession = False,
+    keep_session: KeepSession = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
     rest_port: RestPort = None,

@@ -13,10 +13,10 @@ import typer
 
 from penstock.common.errors import JobError, PenstockError
 from penstock.common.text.one_line import on_one_line
-from penstock.common.text.quantities import as_duration, as_rate, as_size
+from penstock.common.text.quantities import as_duration, as_event_time, as_rate, as_size, is_live
 from penstock.common.time.wall_clock import now_ms
 from penstock.service.cli.decision import as_decision
-from penstock.service.cli.jobs import ask_figures, waiting
+from penstock.service.cli.jobs import query_figures, waiting
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -27,11 +27,14 @@ _EVERY_S = 1.0
 # Headings of two lines, so that the table fits into 80 columns. Time neither busy nor back-pressured is idle.
 _COLUMNS = ("operators", "tasks", "in", "out", "busy", "back\npressure", "event\ntime")
 _OPERATORS_WIDTH = 24
+_RATES = ((10_000_000, 1_000_000, "M/s"), (100_000, 1_000, "k/s"))
+"""Rates from the first number on are shown in units of the second, in at most eight characters."""
+_DATE = len("2013-01-01")
 _SKEW_PERCENT_MIN = 50
 """Skew (percent) below which no line about it is shown."""
 _FAILURE_LINES = 5
 """Lines shown of the end of a traceback."""
-_LINE_MOST = 200
+_LINE_MAX = 200
 """Most characters of such a line: the value that a function was called with may be long."""
 
 Job = Annotated[
@@ -98,7 +101,7 @@ def screens(job: RunningJob) -> Iterator[RenderableType]:
 
 
 def _sample(job: RunningJob) -> dict[str, Any]:
-    figures: dict[str, Any] = json.loads(ask_figures(job))
+    figures: dict[str, Any] = json.loads(query_figures(job))
     return {**figures, "at_ms": now_ms()}
 
 
@@ -118,7 +121,7 @@ def screen(name: str, job_id: str, started_ms: int, before: dict[str, Any], afte
         f"out {totals['records_out']:,} ({as_rate(_growth(before, after, 'records_out') * 1000 / ms)})",
     ]
     if totals["watermark"] is not None:
-        lines.append(f"event time {as_duration(now_ms - totals['watermark'])} behind")
+        lines.append(f"event time {as_event_time(now_ms - totals['watermark'], now_ms)}")
     checkpoint = after["checkpoint"]
     if checkpoint is not None:
         lines.append(
@@ -136,7 +139,7 @@ def screen(name: str, job_id: str, started_ms: int, before: dict[str, Any], afte
     lines += failure_lines(after.get("failures", ()), now_ms)
     lines += [_initializing(vertex) for vertex in after["vertices"] if vertex["initializing"]]
     lines += chain.from_iterable(_skewed(vertex) for vertex in after["vertices"])
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, collapse_padding=True)
     for index, column in enumerate(_COLUMNS):
         if index:
             table.add_column(column, justify="right", no_wrap=True)
@@ -182,13 +185,24 @@ def _row(before: dict[str, Any], after: dict[str, Any], now_ms: int, ms: int) ->
     yield str(after["parallelism"])
     for counter, place in (("records_in", 0), ("records_out", -1)):
         counts = [sample["operators"][place][counter] if sample["operators"] else 0 for sample in (before, after)]
-        yield as_rate(max(0, counts[1] - counts[0]) * 1000 / ms)
+        yield _short_rate(max(0, counts[1] - counts[0]) * 1000 / ms)
     spent = [max(0, after[kind] - before[kind]) for kind in ("busy_ms", "idle_ms", "back_pressured_ms")]
     for part in (spent[0], spent[2]):
         yield f"{part / sum(spent):.0%}" if sum(spent) else "-"
     watermarks = [operator["watermark"] for operator in after["operators"]]
     lowest = min(watermarks, default=None)
-    yield f"-{as_duration(now_ms - lowest)}" if lowest is not None and abs(lowest) < 2**62 else "-"
+    if lowest is None or abs(lowest) >= 2**62:
+        yield "-"
+    else:
+        lag_ms = now_ms - lowest
+        yield f"-{as_duration(lag_ms)}" if is_live(lag_ms) else as_event_time(lag_ms, now_ms)[:_DATE]
+
+
+def _short_rate(per_second: float) -> str:
+    for least, unit, name in _RATES:
+        if per_second >= least:
+            return f"{per_second / unit:,.0f}{name}"
+    return as_rate(per_second)
 
 
 def _growth(before: dict[str, Any], after: dict[str, Any], counter: str) -> int:
@@ -213,4 +227,4 @@ def failure_lines(failures: Sequence[dict[str, Any]], now_ms: int) -> Iterator[s
 
 
 def _cut(line: str) -> str:
-    return line if len(line) <= _LINE_MOST else f"{line[:_LINE_MOST]}…"
+    return line if len(line) <= _LINE_MAX else f"{line[:_LINE_MAX]}…"

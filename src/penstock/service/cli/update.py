@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from penstock.service.cli.jobs import Job, ask_to_update, print_result
+from penstock.service.cli.jobs import Job, print_result, request_update
 from penstock.service.cli.options import (
     Arguments,
     ConfFile,
@@ -60,4 +60,4 @@ def update(
     executor = UpdateExecutor()
     with program_context(settings_in(conf_file) | settings_of(parallelism, settings), pyflink, executor):
         run_for_graphs(program, arguments or [], lambda: executor.graphs)
-    print_result(lambda: ask_to_update(job, executor.program_for, allow_non_restored))
+    print_result(lambda: request_update(job, executor.program_for, allow_non_restored))

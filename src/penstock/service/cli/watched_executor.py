@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
 from types import TracebackType
 
 from penstock.common.configuration import options, rest_options
@@ -23,7 +22,7 @@ from penstock.service.client.executor_loader import load_executor
 from penstock.service.client.job_progress import UNREACHABLE, JobProgress, ProgressMeter
 from penstock.service.client.live_line import LiveLine
 from penstock.service.client.remote_job import LOST_S
-from penstock.service.cluster.rest_address import RestAddress
+from penstock.service.cluster.rest_address import RestAddress, shown_address
 from penstock.service.cluster.running_dashboard import dashboard_urls
 
 _LIVE_EVERY_S = 0.5
@@ -100,7 +99,7 @@ class WatchedExecutor(PipelineExecutor):
                     self._detached(job)
                 elif job.client is not None:
                     text = f"job {job} ends, because the program has ended without waiting for it"
-                    self._say("abandoned", text, {"job_id": job.meter.job_id, "name": job.meter.name})
+                    self._report("abandoned", text, {"job_id": job.meter.job_id, "name": job.meter.name})
             self._running.clear()
 
     def execute(self, submission: Submission) -> JobClient:
@@ -114,7 +113,7 @@ class WatchedExecutor(PipelineExecutor):
             client = executor.execute(
                 replace(
                     submission,
-                    on_taken=lambda job_id: self._is_taken(submission, job_id),
+                    on_taken=lambda job_id: self._accepted(submission, job_id),
                     on_start=lambda job_id: self._starts(job, submission, job_id),
                     on_waiting=lambda job_id, why: self._waits(job, submission, job_id, why),
                     on_rest=self._serves,
@@ -136,17 +135,17 @@ class WatchedExecutor(PipelineExecutor):
         client.when_ended(lambda: self._ended(job))
         return client
 
-    def _is_taken(self, submission: Submission, job_id: JobID) -> None:
+    def _accepted(self, submission: Submission, job_id: JobID) -> None:
         # Only for programs, which need the id early: a person sees the line about waiting or starting.
         if self._as_json:
-            self._say("taken", "", {"job_id": str(job_id), "name": submission.graph.name})
+            self._report("taken", "", {"job_id": str(job_id), "name": submission.graph.name})
 
     def _starts(self, job: _Job, submission: Submission, job_id: JobID) -> None:
         graph = submission.graph
         job.meter.job_id = str(job_id)
         mode = "BATCH" if graph.batched else "STREAMING"
         slots = f"{graph.slots} slot{'s'[: graph.slots > 1]}"
-        self._say(
+        self._report(
             "starting",
             f"job {job_id} '{graph.name}' starts: {mode}, {slots}",
             {"job_id": str(job_id), "name": graph.name, "mode": mode, "slots": graph.slots},
@@ -160,22 +159,20 @@ class WatchedExecutor(PipelineExecutor):
         if self._quiet:
             # Printed even if quiet: the job may wait for hours without any other line.
             _log.warning("%s", text)
-        self._say("waiting", text, figures)
+        self._report("waiting", text, figures)
 
     def _detached(self, job: _Job) -> None:
         text = f"job {job} keeps running in its cluster. Its output: penstock logs {job.meter.job_id[:8]} --output"
-        self._say("detached", text, {"job_id": job.meter.job_id})
+        self._report("detached", text, {"job_id": job.meter.job_id})
 
     def _serves(self, rest: RestAddress) -> None:
         if rest != self._rest:
             # All jobs of the program share the endpoint: report it once.
             self._rest = rest
             figures: dict[str, object] = {"url": rest.url, "token_file": rest.token_file}
-            file = Path(rest.token_file)
-            shown = f"~/{file.relative_to(Path.home())}" if file.is_relative_to(Path.home()) else file
-            self._say("rest", f"REST: {rest.url}, token in {shown}", figures)
+            self._report("rest", f"REST: {shown_address(rest)}", figures)
             for url in dashboard_urls():
-                self._say("dashboard", f"dashboard: {url}", {"url": url})
+                self._report("dashboard", f"dashboard: {url}", {"url": url})
 
     def _ended(self, job: _Job) -> None:
         with self._lock:
@@ -184,11 +181,11 @@ class WatchedExecutor(PipelineExecutor):
             self._running.remove(job)
         assert job.client is not None
         progress = job.meter.measure(job.client)
-        self._say("ended", progress.as_end(), progress.as_dict())
+        self._report("ended", progress.as_end(), progress.as_dict())
         if job.outlives and progress.status != UNREACHABLE:
             # Workers are children of the cluster's JVM, so their output does not reach this terminal.
             text = f"the output of its functions is on the cluster's machine: penstock logs {job.meter.job_id[:8]}"
-            self._say("logs", text, {"job_id": job.meter.job_id})
+            self._report("logs", text, {"job_id": job.meter.job_id})
 
     def _tick(self) -> None:
         every_s = _JSON_EVERY_S if self._as_json else _LIVE_EVERY_S
@@ -205,7 +202,7 @@ class WatchedExecutor(PipelineExecutor):
                 lines.append(progress.as_line())
                 self._notice_reach(job, progress)
                 if self._as_json:
-                    self._say("progress", "", progress.as_dict())
+                    self._report("progress", "", progress.as_dict())
             if not running:
                 lines.append(f"{self._program} {as_duration((time.monotonic() - self._began_s) * 1000)}")
             if not self._as_json:
@@ -216,12 +213,12 @@ class WatchedExecutor(PipelineExecutor):
         is_lost = progress.status == UNREACHABLE
         if is_lost and not job.is_lost:
             text = f"job {job}: its cluster does not answer. Retrying for {LOST_S:.0f} s"
-            self._say("unreachable", text, {"job_id": job.meter.job_id})
+            self._report("unreachable", text, {"job_id": job.meter.job_id})
         elif job.is_lost and not is_lost:
-            self._say("reachable", f"job {job}: its cluster answers again", {"job_id": job.meter.job_id})
+            self._report("reachable", f"job {job}: its cluster answers again", {"job_id": job.meter.job_id})
         job.is_lost = is_lost
 
-    def _say(self, event: str, text: str, figures: dict[str, object]) -> None:
+    def _report(self, event: str, text: str, figures: dict[str, object]) -> None:
         if self._quiet:
             return
         # Looked up at each call: on a terminal, LiveLine replaces sys.stderr while it is shown.

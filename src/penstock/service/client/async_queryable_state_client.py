@@ -111,7 +111,7 @@ class AsyncQueryableStateClient:
         """
         request = StateRequest(name=name, operator=operator, state=state, keys=keys, limit=limit, isolation=isolation)
         if request.is_live and self._connection is not None:
-            asked = self._connection.ask(request.command(job_id, self._connected_job))
+            asked = self._connection.query(request.command(job_id, self._connected_job))
             try:
                 return request.from_job(await asyncio.wait_for(asyncio.wrap_future(asked), TIMEOUT_S))
             except TimeoutError:

@@ -28,9 +28,9 @@ def check_connectors(graph: JobGraph) -> None:
             operator = node.operator
             try:
                 if isinstance(operator, SourceOperator):
-                    _ask(operator.source)
+                    _validate(operator.source)
                 elif isinstance(operator, SinkOperator):
-                    _ask(operator.sink)
+                    _validate(operator.sink)
             except KeyboardInterrupt as error:
                 error.add_note(f"while operator '{node.name}' was checked")
                 raise
@@ -46,7 +46,7 @@ def check_connectors(graph: JobGraph) -> None:
                 raise
 
 
-def _ask(connector: Source[Any] | Sink[Any]) -> None:
+def _validate(connector: Source[Any] | Sink[Any]) -> None:
     process = os.getpid()
     try:
         connector.validate()
@@ -57,5 +57,5 @@ def _ask(connector: Source[Any] | Sink[Any]) -> None:
 
 
 def _is_ours(error: BaseException) -> bool:
-    """Return the text of an error. The __str__ of a user's own class may return, raise or do anything."""
+    """Return whether an error is penstock's own. The __str__ of a user's class may return, raise or do anything."""
     return isinstance(error, PenstockError) and type(error).__module__.partition(".")[0] == __name__.partition(".")[0]

@@ -67,7 +67,7 @@ class Submission:
     is_checked: bool = False
     """Whether an earlier process has checked that sources and sinks can reach what they read and write.
 
-    A resumed job waits for a server that is away, instead of failing.
+    A resumed job waits for a server that is unavailable, instead of failing.
     """
     on_checked: Callable[[], object] = lambda: None
     """Called when sources and sinks were checked successfully."""

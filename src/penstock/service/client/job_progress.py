@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from penstock.common.job_client import JobClient
-from penstock.common.text.quantities import as_duration, as_rate
+from penstock.common.text.quantities import as_duration, as_event_time, as_rate
 from penstock.common.time.wall_clock import now_ms
 from penstock.engine.jobmaster.metrics import totals_of
 from penstock.engine.plan.job_graph import JobGraph
@@ -63,7 +63,7 @@ class JobProgress:
             f"out {self.records_out:,} ({as_rate(self.records_out_per_s)})",
         ]
         if self.event_time_lag_ms is not None:
-            parts.append(f"event time {as_duration(self.event_time_lag_ms)} behind")
+            parts.append(f"event time {as_event_time(self.event_time_lag_ms, now_ms())}")
         if self.checkpoint_id is not None:
             parts.append(f"checkpoint {self.checkpoint_id} {as_duration(self.checkpoint_age_ms or 0)} ago")
         if self.restarts:
@@ -80,7 +80,7 @@ class JobProgress:
             parts.append(f"committed up to checkpoint {self.checkpoint_id}")
         status, with_what = _WORDS.get(self.status, self.status.lower()), ""
         if self.status == "CANCELED" and self.results_taken:
-            status, with_what = "ended", " with the results that its program has taken"
+            status, with_what = "ended", ", when its program had enough results"
         ended = f"job {self.job_id[:_ID_LENGTH]} '{self.name}' {status} after {as_duration(self.running_ms)}"
         return f"{ended}{with_what}: {', '.join(parts)}"
 
@@ -125,7 +125,7 @@ class ProgressMeter:
             client.get_num_restarts(),
             checkpoint.checkpoint_id if checkpoint else None,
             at_ms - checkpoint.triggered_ms - checkpoint.duration_ms if checkpoint else None,
-            client.results_taken,
+            client.results_closed,
             client.get_num_rescales(),
             client.get_num_updates(),
         )

@@ -7,6 +7,7 @@ import logging
 from penstock.common.configuration import rest_options
 from penstock.common.job_client import JobClient
 from penstock.service.client.executor import PipelineExecutor, Submission
+from penstock.service.client.settings_check import warn_of_temporary_checkpoints
 from penstock.service.client.submission import submit
 
 _log = logging.getLogger(__name__)
@@ -22,4 +23,6 @@ class LocalExecutor(PipelineExecutor):
                 "run it in a cluster: penstock run -m HOST:PORT -d",
                 rest_options.ATTACHED.key,
             )
+        if not submission.graph.batched:
+            warn_of_temporary_checkpoints(submission.graph, submission.configuration)
         return submit(submission)

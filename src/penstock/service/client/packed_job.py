@@ -17,15 +17,14 @@ import penstock
 from penstock.common.configuration import Configuration
 from penstock.common.doors import pyflink_alias
 from penstock.common.errors import ConfigurationError, JobError, ProgramError
-from penstock.common.errors.unreadable import UNREADABLE
-from penstock.common.values.decoding import from_msgpack
+from penstock.common.values.decoding import DECODING_ERRORS, from_msgpack
 from penstock.engine.jobmaster.results.result_sinks import CollectedResults, ResultSink
 from penstock.engine.plan import program_pickler
 from penstock.engine.plan.job_graph import JobGraph
 from penstock.engine.plan.pickling import dump_main_classes, load_main_classes
 from penstock.hosts.spark.job_files import JobFiles
 from penstock.hosts.spark.payload import this_python
-from penstock.hosts.spark.worker.job_files import WorkerOfJob
+from penstock.hosts.spark.worker.job_files import FileSetup
 from penstock.service.client.bundle import BUNDLE_NAME, bundle
 from penstock.service.client.dependencies import Dependencies
 from penstock.service.client.executor import Submission
@@ -102,7 +101,7 @@ def read_packed_job(file: Path) -> PackedJob:
         return from_msgpack(file.read_bytes(), PackedJob)
     except OSError as error:
         raise JobError(f"cannot read the submitted job {file}: {error.strerror}") from None
-    except UNREADABLE as error:
+    except DECODING_ERRORS as error:
         raise JobError(f"the submitted job {file} is damaged: {error}. Submit the job again") from None
 
 
@@ -134,7 +133,7 @@ def unpacked(job: PackedJob, root: Path) -> Submission:
     description = job.description
     if (description.version, description.python) != (penstock.__version__, this_python()):
         raise ConfigurationError(other_version(description))
-    WorkerOfJob(job.files, root)
+    FileSetup(job.files, root)
     if job.pyflink:
         pyflink_alias.install()
     load_main_classes(job.main_classes)

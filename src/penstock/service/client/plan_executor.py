@@ -16,6 +16,7 @@ from penstock.engine.jobmaster.results.result_sinks import CollectedResults
 from penstock.engine.plan.job_graph import JobGraph
 from penstock.engine.plan.pickling import dump_level
 from penstock.service.client.dependencies import Dependencies
+from penstock.service.client.event_time_check import event_time_warnings
 from penstock.service.client.executor import PipelineExecutor, Submission
 from penstock.service.client.settings_check import check_settings
 from penstock.service.client.sinks_check import check_sinks
@@ -30,12 +31,15 @@ class PlanExecutor(PipelineExecutor):
         """The graphs, in the order of execution."""
         self.faults: list[PenstockError] = []
         """Errors that would keep a job from starting."""
+        self.warnings: list[str] = []
+        """Warnings about programs that start and never emit."""
 
     def execute(self, submission: Submission) -> JobClient:
         job_id = JobID.generate()
         submission.on_start(job_id)
         self.graphs.append(submission.graph)
         self._check(submission)
+        self.warnings += event_time_warnings(submission.graph)
         for result_sink in submission.result_sinks.values():
             # Close sinks of results: the program may wait for their end. Other sinks would print, or commit.
             if isinstance(result_sink, CollectedResults):

@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from typing import Any
 from urllib.parse import urlsplit
 
-from penstock.common.http import NoAnswerError, ask, connection_to
+from penstock.common.http import NoAnswerError, connection_to, send_request
 from penstock.common.values.decoding import from_json
 from penstock.engine.rpc.messages import ReadAnswer
 from penstock.engine.rpc.state_connection import StateConnection
@@ -111,7 +111,7 @@ class QueryableStateClient:
         request = StateRequest(name=name, operator=operator, state=state, keys=keys, limit=limit, isolation=isolation)
         if request.is_live and self._connection is not None:
             command = request.command(job_id, self._connected_job)
-            return request.from_job(_result_of(self._connection.ask(command)))
+            return request.from_job(_result_of(self._connection.query(command)))
         return request.from_rest(self._get(request.path(job_id)))
 
     def _get(self, path: str) -> bytes:
@@ -119,7 +119,7 @@ class QueryableStateClient:
             raise no_rest()
         connection = connection_to(self._url, TIMEOUT_S, trusted(self._url))
         try:
-            return checked(*ask(connection, "GET", path, headers={"Authorization": f"Bearer {self._token}"}))
+            return checked(*send_request(connection, "GET", path, headers={"Authorization": f"Bearer {self._token}"}))
         except NoAnswerError as error:
             raise unanswered(self._url, error.cause) from error
 

@@ -12,6 +12,7 @@ from penstock.common.configuration import Configuration, rest_options
 from penstock.common.errors import ConfigurationError, JobError
 from penstock.common.job_client import JobClient
 from penstock.common.job_id import JobID
+from penstock.service.client.event_time_check import warn_of_event_time
 from penstock.service.client.executor import PipelineExecutor, Submission
 from penstock.service.client.leader_client import LeaderClient
 from penstock.service.client.live_line import LiveLine
@@ -47,6 +48,7 @@ class RemoteExecutor(PipelineExecutor):
             check_streaming_settings(configuration)
             warn_of_lost_checkpoints(graph.name, configuration)
         check_sinks(graph, configuration)
+        warn_of_event_time(graph)
         job, bundle = packed(submission)
         cluster = cluster_of(configuration)
         id = JobID.generate()

@@ -71,7 +71,7 @@ class RemoteJob:
 
     @property
     def status(self) -> JobStatus:
-        """Return the path of the job in REST."""
+        """Return the status of the job, which is CREATED until its process has started it."""
         state = self.retried_state()
         if state["status"] is not None:
             return JobStatus[state["status"]]
@@ -113,18 +113,18 @@ class RemoteJob:
     def checkpoints(self) -> list[Any]:
         """Return the newest checkpoints."""
         with contextlib.suppress(JobError):
-            return from_json(self._ask(Command("checkpoints")), list[CheckpointReport])
+            return from_json(self._command(Command("checkpoints")), list[CheckpointReport])
         return []
 
     def cancel(self) -> None:
         """Request cancellation; do nothing if the job has ended. Raises JobError if the request fails."""
 
-        def ask() -> None:
+        def cancel() -> None:
             status, answer = self._cluster.answer("PATCH", self._path)
             if status != http.client.CONFLICT:
                 self._cluster.checked(status, answer, self._path)
 
-        self._retry(ask, "whether the job is canceled")
+        self._retry(cancel, "whether the job is canceled")
 
     def savepoint(self, directory: str | None) -> Future[str]:
         """Take a savepoint; the future completes with its path."""
@@ -164,11 +164,11 @@ class RemoteJob:
         """Ask the cluster, and keep trying while another process takes over. Raises UnreachableError."""
         return self._retry(self.state)
 
-    def _retry(self, ask: Callable[[], Answer], unknown: str = "whether the job runs") -> Answer:
+    def _retry(self, call: Callable[[], Answer], unknown: str = "whether the job runs") -> Answer:
         until_s = time.monotonic() + (_LEADERLESS_S if self._cluster.follows_leader else LOST_S)
         while True:
             try:
-                return ask()
+                return call()
             except UnreachableError as error:
                 if time.monotonic() > until_s:
                     raise UnreachableError(
@@ -184,7 +184,7 @@ class RemoteJob:
         if now_s - self._asked_s > _POLL_S:
             self._asked_s = now_s
             with contextlib.suppress(JobError):
-                self._figures = from_json(self._ask(Command("figures")), JobFigures)
+                self._figures = from_json(self._command(Command("figures")), JobFigures)
         return self._figures
 
     def _unknown_figures(self) -> JobFigures:
@@ -196,13 +196,13 @@ class RemoteJob:
             checkpoint=None,
         )
 
-    def _ask(self, command: Command, cluster: RestClient | None = None) -> str:
+    def _command(self, command: Command, cluster: RestClient | None = None) -> str:
         asked = cluster or self._cluster
-        text: str = asked.ask("POST", f"{self._path}/commands", msgspec.to_builtins(command))["text"]
+        text: str = asked.request("POST", f"{self._path}/commands", msgspec.to_builtins(command))["text"]
         return text
 
     def _later(self, command: Command) -> Future[str]:
-        return in_a_thread(lambda: self._ask(command, self._cluster.without_timeout()))
+        return in_a_thread(lambda: self._command(command, self._cluster.without_timeout()))
 
 
 def _error_of(state: Mapping[str, Any]) -> BaseException | None:

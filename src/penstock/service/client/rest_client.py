@@ -11,7 +11,7 @@ from typing import IO, Any
 
 from penstock.common.errors import ConfigurationError, JobError
 from penstock.common.files.cache_directory import cache_directory
-from penstock.common.http import Answer, NoAnswerError, ask, connection_to
+from penstock.common.http import Answer, NoAnswerError, connection_to, send_request
 from penstock.service.cluster.rest_address import RestAddress
 from penstock.service.cluster.rest_tls import no_answer, serves_tls, trusted
 
@@ -84,9 +84,9 @@ class RestClient:
 
         Raises JobError with the endpoint's message, UnreachableError.
         """
-        return self.ask("GET", path)
+        return self.request("GET", path)
 
-    def ask(self, method: str, path: str, body: Any = None) -> Any:
+    def request(self, method: str, path: str, body: Any = None) -> Any:
         """Send a body as JSON, and return the decoded answer. Raises JobError, UnreachableError."""
         data = None if body is None else json.dumps(body).encode()
         answer = self.send(method, path, data)
@@ -116,7 +116,7 @@ class RestClient:
         if body is not None and not isinstance(body, bytes):
             headers["Content-Length"] = str(Path(body.name).stat().st_size)
         try:
-            return ask(connection, method, path, body=body, headers=headers)
+            return send_request(connection, method, path, body=body, headers=headers)
         except NoAnswerError as error:
             message = no_answer(self.url, error.cause)
             if error.was_connected and method != "GET":

@@ -15,6 +15,7 @@ from penstock.common.errors import ConfigurationError
 from penstock.engine.jobmaster.backends import store_settings
 from penstock.engine.jobmaster.restarts import restart_strategy
 from penstock.engine.jobmaster.settings import JobSettings
+from penstock.engine.plan.job_graph import JobGraph
 from penstock.hosts.traces.reporter import check_traces
 
 _log = logging.getLogger(__name__)
@@ -66,6 +67,21 @@ def warn_of_lost_checkpoints(name: str, configuration: Configuration) -> None:
             "the checkpoints of the job '%s' are lost when the cluster stops or is killed, and the job can't be "
             "resumed then: set %s",
             name,
+            options.CHECKPOINT_DIRECTORY.key,
+        )
+
+
+def warn_of_temporary_checkpoints(graph: JobGraph, configuration: Configuration) -> None:
+    """Warn if checkpoints of an endless job on this machine go with its process: a later run can't resume from them."""
+    if (
+        checkpoint_interval_ms(configuration) is not None
+        and configuration.get(options.CHECKPOINT_DIRECTORY) is None
+        and not graph.stream_graph.is_bounded
+    ):
+        _log.warning(
+            "the checkpoints of the job '%s' are in a temporary folder and go with this process: it restarts from "
+            "them, a later run can't. Set %s to keep them",
+            graph.name,
             options.CHECKPOINT_DIRECTORY.key,
         )
 

@@ -10,8 +10,8 @@ from penstock.common.errors import NotEnoughSlotsError
 from penstock.engine.plan.job_graph import JobGraph
 from penstock.hosts.spark.driver.worker_counts import worker_counts
 
-PROCESSES_LEAST = 64
-SLOTS_LEAST = 256
+PROCESSES_MIN = 64
+SLOTS_MIN = 256
 """This many slots work on any machine."""
 _PROCESSES_PER_CORE = 32
 _SLOTS_PER_CORE = 128
@@ -29,8 +29,8 @@ def check_slots(graph: JobGraph, configuration: Configuration, cores: int | None
     counts = worker_counts(graph, configuration, configuration.to_dict().get(_MASTER, "local[*]"))
     processes = sum(counts)
     cores = cores or os.cpu_count() or 1
-    processes_most = max(PROCESSES_LEAST, _PROCESSES_PER_CORE * cores)
-    slots_most = max(SLOTS_LEAST, _SLOTS_PER_CORE * cores)
+    processes_most = max(PROCESSES_MIN, _PROCESSES_PER_CORE * cores)
+    slots_most = max(SLOTS_MIN, _SLOTS_PER_CORE * cores)
     if (processes <= processes_most and graph.slots <= slots_most) or _MASTER in configuration.key_set():
         return
     widths = " + ".join(map(str, graph.widths))

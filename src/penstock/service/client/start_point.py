@@ -13,12 +13,11 @@ from penstock.common.errors.disk_errors import advice_on
 from penstock.common.files.exclusive_creation import exclusive_creation
 from penstock.common.files.held_directory import HeldDirectory, remove_abandoned
 from penstock.common.files.s3 import check_answers
-from penstock.engine.checkpoint.continued import origin_of
 from penstock.engine.checkpoint.ended_jobs import remove_ended
-from penstock.engine.checkpoint.job_record import NOTHING, JobRecord, recorded
-from penstock.engine.checkpoint.latest import Latest, latest_of, latest_of_job, reading
+from penstock.engine.checkpoint.job_record import EMPTY_RECORD, JobRecord, read_record
+from penstock.engine.checkpoint.latest import Latest, explained_read_errors, latest_of, latest_of_job
 from penstock.engine.checkpoint.lease import Lease, wait_until_free
-from penstock.engine.checkpoint.manifest import Manifest, located
+from penstock.engine.checkpoint.manifest import Manifest, with_absolute_paths
 from penstock.engine.checkpoint.restore import assign
 from penstock.engine.checkpoint.storage import (
     LEASE,
@@ -29,6 +28,7 @@ from penstock.engine.checkpoint.storage import (
     read_manifest,
     record_in,
 )
+from penstock.engine.checkpoint.successors import origin_of
 from penstock.engine.jobmaster.backends import store_settings
 from penstock.engine.jobmaster.checkpoint_vertices import adopt_max_parallelism, checkpoint_vertices
 from penstock.engine.jobmaster.settings import allows_duplicates
@@ -46,7 +46,7 @@ class StartPoint:
 
     `latest`: the job that is taken over; the new run keeps its id, directory and record. A job that starts from a path
     is another job: `origin` then has whole paths, and the files stay those of their owner. `savepoint`: the directory,
-    if it is a savepoint. `record`: the job's record, already claimed. `keeps_end`: whether the record stays when the
+    if it is a savepoint. `record`: the job's record, already claimed. `keeps_record`: whether the record stays when the
     job has ended. `path`: the path of `origin`.
     """
 
@@ -54,7 +54,7 @@ class StartPoint:
     latest: Latest | None = None
     savepoint: str = ""
     record: JobRecord | None = None
-    keeps_end: bool = False
+    keeps_record: bool = False
     path: str = ""
 
 
@@ -70,19 +70,19 @@ def start_point(graph: JobGraph, configuration: Configuration, resumes: str = ""
         return _start_point(graph, configuration, path, _resumed(graph, configuration, resumes) if resumes else None)
     if path == LATEST and not resumes:
         # The run takes over the job that it finds.
-        return dataclasses.replace(_start_point(graph, configuration, path, None), keeps_end=True)
+        return dataclasses.replace(_start_point(graph, configuration, path, None), keeps_record=True)
     latest, record = _claimed(base, resumes or claims, graph.name, _repeats(graph, configuration))
-    start = dataclasses.replace(_start_point(graph, configuration, path, latest), keeps_end=True)
+    start = dataclasses.replace(_start_point(graph, configuration, path, latest), keeps_record=True)
     return start if start.latest is not latest else dataclasses.replace(start, record=record)
 
 
-def _claimed(base: str, job_id: str, name: str, repeats: list[str]) -> tuple[Latest | None, JobRecord]:
+def _claimed(base: str, job_id: str, name: str, duplicating_sinks: list[str]) -> tuple[Latest | None, JobRecord]:
     """Return the newest checkpoint of a job, if it has one, and the job's record at that time, claimed."""
     store = record_in(f"{base.rstrip('/')}/{job_id}")
     for _ in range(_TRIES):
-        latest = latest_of_job(base, job_id, name, repeats)
-        with reading(base):
-            seen = latest.seen if latest is not None else recorded(store) or NOTHING
+        latest = latest_of_job(base, job_id, name, duplicating_sinks)
+        with explained_read_errors(base):
+            seen = latest.content if latest is not None else read_record(store) or EMPTY_RECORD
         try:
             record = JobRecord.try_to_claim(store, name, seen)
         except OSError as error:
@@ -113,10 +113,10 @@ def _start_point(graph: JobGraph, configuration: Configuration, path: str | None
             f"the state in {path} is in RocksDB's own files: set {options.STATE_BACKEND.key}: rocksdb, as it was. "
             "To change the backend, migrate with a savepoint: penstock savepoint, or penstock.state_processor"
         )
-    origin = manifest if latest is not None else located(manifest, files_directory(path, manifest))
+    origin = manifest if latest is not None else with_absolute_paths(manifest, files_directory(path, manifest))
     allow = configuration.get(options.IGNORE_UNCLAIMED_STATE)
     adopt_max_parallelism(graph, origin)
-    assign(origin, checkpoint_vertices(graph), own=False, allow_non_restored=allow)
+    assign(origin, checkpoint_vertices(graph), owns_files=False, allow_non_restored=allow)
     savepoint = files_directory(path, manifest) if manifest.savepoint else ""
     return StartPoint(origin, latest, savepoint, path=absolute(path))
 
@@ -234,7 +234,7 @@ class RunIdentity:
     def _is_resumable(self) -> bool:
         """Return whether the job has left a checkpoint, as a failed job does. Raises nothing."""
         try:
-            left = recorded(record_in(self.place.directory))
+            left = read_record(record_in(self.place.directory))
         except (OSError, CheckpointError):
             # Assume that there is one: nothing may be deleted that could not be read.
             return True
@@ -266,9 +266,9 @@ def take_job(
     try:
         record = start.record
         if record is None:
-            record = JobRecord(store, name) if latest is None else JobRecord.claim(store, name, latest.seen)
+            record = JobRecord(store, name) if latest is None else JobRecord.claim(store, name, latest.content)
         if place.temporary is None and (latest is not None or checkpoint_interval_ms(configuration) is not None):
-            lease = Lease(system, f"{root}/{LEASE}", lost, is_taken=record.is_taken)
+            lease = Lease(system, f"{root}/{LEASE}", lost, is_taken_over=record.is_taken_over)
             lease.hold()
     except OSError as error:
         raise _unwritable(place.directory, error) from error
@@ -278,8 +278,8 @@ def take_job(
         record=record,
         epoch=record.epoch,
         newest=newest,
-        keeps_end=start.keeps_end,
-        begins=begins,
+        keeps_record=start.keeps_record,
+        before_publishing=begins,
     )
     return RunIdentity(place, storage, record.epoch, lease)
 
@@ -333,6 +333,9 @@ def new_savepoint(job_id: str, base: str | None, configuration: Configuration) -
     """
     base = base or configuration.get(options.SAVEPOINT_DIRECTORY)
     if base is None:
-        raise ConfigurationError(f"no savepoint directory: name one, or set {options.SAVEPOINT_DIRECTORY.key}")
+        raise ConfigurationError(
+            "no savepoint directory: name one (penstock savepoint JOB DIRECTORY, penstock stop JOB DIRECTORY), or set "
+            f"{options.SAVEPOINT_DIRECTORY.key}"
+        )
     file_system_of(base)
     return f"{absolute(base)}/savepoint-{job_id[:6]}-{uuid.uuid4().hex[:12]}"

@@ -10,12 +10,11 @@ from urllib.parse import quote_plus, urlencode
 import msgspec
 
 from penstock.common.errors import JobError, PenstockError, StateNotFoundError, StateUnavailableError
-from penstock.common.errors.unreadable import UNREADABLE
-from penstock.common.values.decoding import from_json
+from penstock.common.values.decoding import DECODING_ERRORS, from_json
 from penstock.engine.rpc.messages import ReadAnswer, ReadCommand
 from penstock.engine.rpc.state_connection import StateConnection
-from penstock.engine.snapshots.shown_values import exact_of, value_of
-from penstock.engine.snapshots.state_answer import Isolation, StateAnswer, rows_of
+from penstock.engine.snapshots.shown_values import exact_of, live_rows, value_of
+from penstock.engine.snapshots.state_answer import Isolation, StateAnswer
 from penstock.engine.state.container_keys import as_key
 from penstock.engine.state.keys import KeyTypeError
 from penstock.service.cluster.rest_tls import no_answer
@@ -96,7 +95,7 @@ class StateRequest:
         if answer.error:
             raise _RAISED.get(answer.error, JobError)(answer.text)
         # As over REST: an object of a class that not every reader has is a MissingObject.
-        rows = rows_of(answer.entries)[: None if self._literals else self._limit]
+        rows = live_rows(answer.entries)[: None if self._literals else self._limit]
         entries = [
             {column: value_of(exact_of(part)) for column, part in zip(answer.columns, row, strict=True)} for row in rows
         ]
@@ -213,5 +212,5 @@ def _literal(key: Any) -> str:
 def _error_of(body: bytes) -> str:
     try:
         return "; ".join(from_json(body, dict[str, list[str]])["errors"])
-    except (*UNREADABLE, KeyError):
+    except (*DECODING_ERRORS, KeyError):
         return body.decode(errors="replace")

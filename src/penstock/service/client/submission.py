@@ -21,8 +21,7 @@ from penstock.common.time.wall_clock import now_ms
 from penstock.engine.jobmaster.events import HostFailed
 from penstock.engine.jobmaster.job_master import JobMaster
 from penstock.engine.jobmaster.restarts import RestartStrategy, restart_strategy
-from penstock.engine.jobmaster.settings import JobSettings
-from penstock.engine.jobmaster.slot_following_settings import SlotFollowingSettings
+from penstock.engine.jobmaster.settings import JobSettings, SlotFollowingSettings
 from penstock.engine.plan.job_graph import JobGraph
 from penstock.engine.plan.static_splits import assign_statically
 from penstock.engine.runtime.task.vertex import LevelSpec
@@ -30,7 +29,7 @@ from penstock.hosts.logs.job_log import JobLog
 from penstock.hosts.logs.settings import DIRECTORY
 from penstock.hosts.spark.driver.batched_job import BatchedJob
 from penstock.hosts.spark.driver.batched_run import BatchedRun
-from penstock.hosts.spark.driver.held_slots import HELD
+from penstock.hosts.spark.driver.held_slots import HELD_SLOTS
 from penstock.hosts.spark.driver.job_master_host import JobMasterHost
 from penstock.hosts.spark.driver.job_session import JobSession
 from penstock.hosts.spark.driver.jvm_log import jvm_log_of
@@ -42,6 +41,7 @@ from penstock.hosts.spark.payload import pack
 from penstock.service.client.bundle import bundle
 from penstock.service.client.connectors_check import check_connectors
 from penstock.service.client.dependencies import Dependencies
+from penstock.service.client.event_time_check import warn_of_event_time
 from penstock.service.client.executor import Submission
 from penstock.service.client.script_modules import import_folders, script_modules
 from penstock.service.client.settings_check import check_settings, check_streaming_settings
@@ -95,7 +95,7 @@ def submit(submission: Submission) -> JobClient:
         session = _job_session(submission, job_id, dependencies, log)
         run = _start_batched(job, session, levels) if graph.batched else _start_pipelined(job, session)
     except BaseException as error:
-        HELD.release(str(job_id))
+        HELD_SLOTS.release(str(job_id))
         visible.deregister()
         log.events.error("the job could not be started: %s", error)
         log.with_log_location(error)
@@ -111,6 +111,7 @@ def _checked(submission: Submission) -> tuple[Dependencies, StartPoint]:
     if not graph.batched:
         check_streaming_settings(configuration)
     check_sinks(graph, configuration)
+    warn_of_event_time(graph)
     dependencies = Dependencies.of(configuration) if submission.files is None else Dependencies()
     if submission.spark is None:
         check_slots(graph, configuration)
@@ -152,9 +153,9 @@ def _start_batched(job: _StartingJob, session: JobSession, levels: list[LevelSpe
     payloads = pack(levels, None, 0, files=session.files, logs=job.log.settings)
 
     def batched_job() -> BatchedJob:
-        return BatchedJob(session.now(), graph.widths, job_tag(str(job.id)), graph.name)
+        return BatchedJob(session.current(), graph.widths, job_tag(str(job.id)), graph.name)
 
-    run.start(batched_job(), control_host(session.now()), payloads, batched_job)
+    run.start(batched_job(), control_host(session.current()), payloads, batched_job)
     return run
 
 
@@ -191,7 +192,7 @@ def _start_pipelined(job: _StartingJob, session: JobSession) -> PipelinedRun:
         job_id=job_id,
         name=graph.name,
         configuration=configuration,
-        is_local=session_is_local(session.now()),
+        is_local=session_is_local(session.current()),
         lost=lost,
     )
     try:
@@ -235,14 +236,14 @@ def _job_master(job: _StartingJob, run: RunIdentity, settings: JobSettings, rest
         collected=frozenset(id for id, sink in result_sinks.items() if sink.exactly_once),
         epoch=run.epoch,
         older=start.latest.older() if start.latest is not None else (),
-        origin_at=start.path,
+        origin_path=start.path,
         directory=run.place.directory,
     )
 
 
 def _ended(visible: VisibleJob, job_id: str) -> None:
     visible.deregister()
-    HELD.release(job_id)
+    HELD_SLOTS.release(job_id)
 
 
 def _release(run: RunIdentity, log: JobLog, job_ended: Callable[[], object]) -> None:
@@ -254,7 +255,7 @@ def _release(run: RunIdentity, log: JobLog, job_ended: Callable[[], object]) -> 
 def _job_session(submission: Submission, job_id: JobID, dependencies: Dependencies, log: JobLog) -> JobSession:
     """Return the session for a job, with its slots held from now on. Raises what `session_for` raises."""
     graph, configuration = submission.graph, submission.configuration
-    with HELD.lock:
+    with HELD_SLOTS.lock:
         spark = session_for(
             graph.slots,
             pipelined=not graph.batched,
@@ -264,7 +265,7 @@ def _job_session(submission: Submission, job_id: JobID, dependencies: Dependenci
         )
         log.link_jvm(jvm_log_of(spark))
         # Last, so that an error before it leaves nothing held.
-        HELD.hold(str(job_id), graph.name, 0 if graph.batched else graph.slots)
+        HELD_SLOTS.hold(str(job_id), graph.name, 0 if graph.batched else graph.slots)
     try:
         # Not under the lock: jobs that end in the meantime release their slots.
         if graph.batched or SlotFollowingSettings.of(configuration) is None:
@@ -280,5 +281,5 @@ def _job_session(submission: Submission, job_id: JobID, dependencies: Dependenci
             session=spark, configuration=configuration, files=files, bundle=path, logs=log.settings, slots=graph.slots
         )
     except BaseException:
-        HELD.release(str(job_id))
+        HELD_SLOTS.release(str(job_id))
         raise

@@ -25,3 +25,11 @@ def matching_jobs(
 def is_named(reference: str, name: str, ids: Iterable[str]) -> bool:
     """Return whether `reference` is the job's name or whole id, not only a prefix of its id."""
     return reference == name or reference.strip().lower() in ids
+
+
+def newest_named(
+    name: str, jobs: Iterable[Job], name_of: Callable[[Job], str], has_ended: Callable[[Job], bool]
+) -> Job | None:
+    """Return the job with this name, of several the newest that runs, else the newest. `jobs`: the oldest first."""
+    named = [job for job in jobs if name_of(job) == name]
+    return next(reversed([job for job in named if not has_ended(job)] or named), None)

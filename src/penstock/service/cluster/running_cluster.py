@@ -9,9 +9,8 @@ from pathlib import Path
 
 import msgspec
 
-from penstock.common.errors.unreadable import UNREADABLE
 from penstock.common.files.cache_directory import cache_directory
-from penstock.common.values.decoding import from_json
+from penstock.common.values.decoding import DECODING_ERRORS, from_json
 from penstock.service.cluster.live_process import is_alive, start_mark_of
 from penstock.service.cluster.rest_address import RestAddress
 
@@ -51,7 +50,7 @@ def running_clusters(environ: Mapping[str, str] = os.environ) -> list[RunningClu
     """Return all that run or stand by. Removes the files of killed processes."""
     found = []
     for path in sorted(_folder(environ).glob("*.json")):
-        with contextlib.suppress(OSError, *UNREADABLE):
+        with contextlib.suppress(OSError, *DECODING_ERRORS):
             cluster = from_json(path.read_bytes(), RunningCluster)
             if is_alive(cluster.pid, cluster.beginning):
                 found.append(cluster)

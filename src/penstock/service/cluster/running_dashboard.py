@@ -9,9 +9,8 @@ from pathlib import Path
 
 import msgspec
 
-from penstock.common.errors.unreadable import UNREADABLE
 from penstock.common.files.cache_directory import cache_directory
-from penstock.common.values.decoding import from_json
+from penstock.common.values.decoding import DECODING_ERRORS, from_json
 from penstock.service.cluster.live_process import is_alive, start_mark_of
 
 
@@ -37,7 +36,7 @@ def dashboard_urls(environ: Mapping[str, str] = os.environ) -> list[str]:
     found = []
     for path in sorted(_folder(environ).glob("*.json")):
         # It may have been removed, or be incomplete.
-        with contextlib.suppress(OSError, *UNREADABLE):
+        with contextlib.suppress(OSError, *DECODING_ERRORS):
             one = from_json(path.read_bytes(), RunningDashboard)
             if is_alive(one.pid, one.beginning):
                 found.append(one.url)

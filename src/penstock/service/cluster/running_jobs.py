@@ -16,11 +16,10 @@ from typing import TypeVar
 
 import msgspec
 
-from penstock.common.errors import JobError
-from penstock.common.errors.unreadable import UNREADABLE
+from penstock.common.errors import JobError, JobNotRunningError
 from penstock.common.files.cache_directory import cache_directory
 from penstock.common.text.one_line import on_one_line
-from penstock.common.values.decoding import from_json
+from penstock.common.values.decoding import DECODING_ERRORS, from_json
 from penstock.engine.rpc.keys import ControlAddress
 from penstock.service.cluster.job_reference import matching_jobs
 from penstock.service.cluster.live_process import is_alive, start_mark_of
@@ -79,14 +78,14 @@ class JobRegistry:
     def remove(self, job_id: str, pid: int) -> None:
         """Remove a job that has ended, unless a run in another process has taken it over."""
         self._starts_no_more(job_id, pid)
-        with contextlib.suppress(OSError, *UNREADABLE):
+        with contextlib.suppress(OSError, *DECODING_ERRORS):
             job = from_json(self._path(job_id).read_bytes(), RunningJob)
             if job.pid == pid:
                 self._path(job_id).unlink(missing_ok=True)
 
     def _starts_no_more(self, job_id: str, pid: int) -> None:
         path = self._path_of_starting(job_id)
-        with contextlib.suppress(OSError, *UNREADABLE):
+        with contextlib.suppress(OSError, *DECODING_ERRORS):
             if from_json(path.read_bytes(), StartingJob).pid == pid:
                 path.unlink(missing_ok=True)
 
@@ -107,7 +106,7 @@ class JobRegistry:
         """Return all starting jobs, oldest first."""
         found = []
         for path in self._directory.glob(f"*{_STARTING}"):
-            with contextlib.suppress(OSError, *UNREADABLE):
+            with contextlib.suppress(OSError, *DECODING_ERRORS):
                 content = path.read_bytes()
                 job = from_json(content, StartingJob)
                 if is_alive(job.pid, job.beginning):
@@ -137,7 +136,7 @@ class JobRegistry:
         if matching:
             raise JobError(f"'{named}' matches several jobs; name one by its id:\n{running}")
         if starting := _matching(reference, self.starting()):
-            raise JobError(
+            raise JobNotRunningError(
                 f"the job '{on_one_line(starting[0].name)}' is starting and accepts no commands yet: retry when "
                 "penstock list shows it as running. To end it now: Ctrl-C where it was started, or "
                 f"kill {starting[0].pid}"
@@ -157,7 +156,7 @@ class JobRegistry:
         alive, gone = [], []
         for path in self._directory.glob("*.json"):
             # It may have been removed, or be incomplete.
-            with contextlib.suppress(OSError, *UNREADABLE):
+            with contextlib.suppress(OSError, *DECODING_ERRORS):
                 content = path.read_bytes()
                 job = from_json(content, RunningJob)
                 if is_alive(job.pid, job.beginning):

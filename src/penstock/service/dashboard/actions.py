@@ -16,18 +16,18 @@ _OUTCOME_EVERY_S = 0.25
 
 
 class Actions:
-    """The buttons of one job. `say`: shows a sentence about the outcome. `vertices`: the job's current ones."""
+    """The buttons of one job. `notify`: shows a sentence about the outcome. `vertices`: the job's current ones."""
 
     def __init__(
         self,
         endpoint: Callable[[], Awaitable[Endpoint]],
         job_id: str,
-        say: Callable[[str], object],
+        notify: Callable[[str], object],
         vertices: Callable[[], list[VertexFigures]],
     ) -> None:
         self._endpoint = endpoint
         self._path = f"/jobs/{job_id}"
-        self._say = say
+        self._notify = notify
         self._vertices = vertices
         self._buttons = {
             "Savepoint": ui.button("Savepoint", on_click=self._savepoint),
@@ -35,8 +35,8 @@ class Actions:
             "Stop": ui.button("Stop", on_click=self._stop),
             "Cancel": ui.button("Cancel", on_click=self._cancel),
         }
-        for name, button in self._buttons.items():
-            button.props("outline dense no-caps padding='2px 12px'" + (" color=negative" if name == "Cancel" else ""))
+        for button in self._buttons.values():
+            button.props("outline dense no-caps padding='2px 12px'")
             # Hidden until it is known what the job accepts.
             button.set_visibility(False)
 
@@ -69,15 +69,15 @@ class Actions:
             await self._act(self._rescaled(wanted))
 
     async def _act(self, action: Awaitable[str]) -> None:
-        self._say("…")
+        self._notify("…")
         try:
-            self._say(await action)
+            self._notify(await action)
         except PenstockError as error:
-            self._say(str(error))
+            self._notify(str(error))
 
     async def _trigger(self, verb: str, body: dict[str, Any]) -> str:
         endpoint = await self._endpoint()
-        trigger = (await endpoint.ask("POST", f"{self._path}/{verb}", body))["request-id"]
+        trigger = (await endpoint.request("POST", f"{self._path}/{verb}", body))["request-id"]
         while True:
             outcome = await endpoint.get(f"{self._path}/savepoints/{trigger}", fresh_s=0.0)
             if outcome["status"]["id"] == "COMPLETED":
@@ -85,12 +85,12 @@ class Actions:
             await asyncio.sleep(_OUTCOME_EVERY_S)
 
     async def _cancelled(self) -> str:
-        await (await self._endpoint()).ask("PATCH", f"{self._path}?mode=cancel")
+        await (await self._endpoint()).request("PATCH", f"{self._path}?mode=cancel")
         return "The job is being canceled."
 
     async def _rescaled(self, wanted: dict[str, int]) -> str:
         body = {id: {"parallelism": {"lowerBound": 1, "upperBound": count}} for id, count in wanted.items()}
-        await (await self._endpoint()).ask("PUT", f"{self._path}/resource-requirements", body)
+        await (await self._endpoint()).request("PUT", f"{self._path}/resource-requirements", body)
         return "Rescaling: the job takes a checkpoint and resumes with other subtasks. If that fails, its log says why."
 
 
@@ -107,7 +107,7 @@ async def _asked(question: str, yes: str, with_directory: bool = False) -> str |
         where = ui.input("directory (default: the configured one)").classes("wide") if with_directory else None
         with ui.row().classes("answers"):
             ui.button("No", on_click=lambda: dialog.submit(False)).props("flat no-caps")
-            ui.button(yes, on_click=lambda: dialog.submit(True)).props("unelevated no-caps")
+            ui.button(yes, on_click=lambda: dialog.submit(True)).props("unelevated no-caps text-color=on-primary")
     confirmed = await dialog
     dialog.delete()
     return (where.value.strip() if where is not None else "") if confirmed else None
@@ -125,7 +125,9 @@ async def _parallelism(vertices: list[VertexFigures]) -> dict[str, int]:
         }
         with ui.row().classes("answers"):
             ui.button("No", on_click=lambda: dialog.submit(False)).props("flat no-caps")
-            ui.button("Rescale job", on_click=lambda: dialog.submit(True)).props("unelevated no-caps")
+            ui.button("Rescale job", on_click=lambda: dialog.submit(True)).props(
+                "unelevated no-caps text-color=on-primary"
+            )
     confirmed = await dialog
     dialog.delete()
     if not confirmed:

@@ -14,7 +14,8 @@ _THREADS = 4
 """Concurrent requests. Those to an endpoint that hangs keep its threads busy, and none of another endpoint."""
 _FRESH_S = 0.8
 """Age (seconds) of answers that pages share: they are updated every second."""
-_KEPT_MOST = 2_000
+_CACHED_ANSWERS_MAX = 2_000
+"""The cache is cleared at this number: paths contain ids of jobs, also of ended ones."""
 
 T = TypeVar("T")
 
@@ -33,15 +34,15 @@ class Endpoint:
         now_s = time.monotonic()
         known = self._answers.get(path)
         if known is None or now_s - known[0] > fresh_s or _has_failed(known[1]):
-            if len(self._answers) >= _KEPT_MOST:
+            if len(self._answers) >= _CACHED_ANSWERS_MAX:
                 self._answers.clear()
             known = self._answers[path] = (now_s, asyncio.ensure_future(self._by_thread(self._client.get, path)))
         # The other pages that wait for the same answer keep waiting when one page is closed.
         return await asyncio.shield(known[1])
 
-    async def ask(self, method: str, path: str, body: Any = None) -> Any:
+    async def request(self, method: str, path: str, body: Any = None) -> Any:
         """Send a request that changes something. Raises JobError, UnreachableError."""
-        return await self._by_thread(self._client.ask, method, path, body)
+        return await self._by_thread(self._client.request, method, path, body)
 
     async def text(self, path: str) -> str:
         """Return a file, as text. Raises JobError, UnreachableError."""

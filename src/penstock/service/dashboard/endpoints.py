@@ -15,9 +15,11 @@ from penstock.service.cluster.running_cluster import running_clusters
 from penstock.service.cluster.running_jobs import JobRegistry
 from penstock.service.dashboard.endpoint import Endpoint
 
-_LOOK_EVERY_S = 2.0
+_SEARCH_INTERVAL_S = 2.0
 _ANSWER_S = 5.0
-_GONE_MOST = 20
+_FIGURES_EVERY_S = 2.0
+_LOST_JOBS_MAX = 20
+"""Most jobs shown of endpoints that no longer answer."""
 _FOR_EVER_S = 1e9
 
 
@@ -34,7 +36,7 @@ class Endpoints:
         self._endpoints: dict[str, Endpoint] = {}
         self._of_job: dict[str, Endpoint] = {}
         self._last_seen: dict[str, dict[str, Any]] = {}
-        self._looked_s = -_LOOK_EVERY_S
+        self._searched_s = -_SEARCH_INTERVAL_S
         if address is not None:
             client = RestClient.at(address, environ, _ANSWER_S)
             self._endpoints[client.url] = Endpoint(client)
@@ -44,7 +46,7 @@ class Endpoints:
 
         Jobs of an endpoint that no longer answers are returned as last seen, and marked.
         """
-        await self._look()
+        await self._search()
         found: dict[str, dict[str, Any]] = {}
         answers = await asyncio.gather(*(_overview(one) for one in self._endpoints.values()))
         # A job of a cluster has an endpoint of its own, which knows less: the cluster's has more jobs.
@@ -54,9 +56,23 @@ class Endpoints:
                 if job["jid"] not in found:
                     found[job["jid"]] = {**job, "where": endpoint.url.removeprefix("http://")}
                     self._of_job[job["jid"]] = endpoint
-        gone = {id: _gone(job) for id, job in self._last_seen.items() if id not in found}
-        self._last_seen = dict([*gone.items(), *found.items()][-_GONE_MOST - len(found) :])
+        lost = {id: _marked_lost(job) for id, job in self._last_seen.items() if id not in found}
+        self._last_seen = dict([*lost.items(), *found.items()][-_LOST_JOBS_MAX - len(found) :])
         return list(self._last_seen.values())
+
+    async def with_figures(self, jobs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return these jobs, those that run with the answer to `/jobs/:id/history` as `history`."""
+        return list(await asyncio.gather(*(self._with_figures(job) for job in jobs)))
+
+    async def _with_figures(self, job: dict[str, Any]) -> dict[str, Any]:
+        # Reading archives of a hundred ended jobs would take a cluster too long.
+        if job["end-time"] >= 0 or job.get("waiting") or job.get("note"):
+            return job
+        try:
+            path = f"/jobs/{job['jid']}/history?range=none"
+            return {**job, "history": await self._of_job[job["jid"]].get(path, _FIGURES_EVERY_S)}
+        except (UnreachableError, JobError):
+            return job
 
     async def clusters(self) -> list[dict[str, Any]]:
         """Return `/overview` of the endpoints that are clusters and answer, with the endpoint as `where`."""
@@ -76,12 +92,12 @@ class Endpoints:
         except KeyError:
             raise JobError(f"the job {job_id} has ended: no endpoint of this dashboard has it") from None
 
-    async def _look(self) -> None:
-        """Add new endpoints, and remove those that are gone."""
+    async def _search(self) -> None:
+        """Add new endpoints, and remove those that are lost."""
         now_s = time.monotonic()
-        if not self.has_all or now_s - self._looked_s < _LOOK_EVERY_S:
+        if not self.has_all or now_s - self._searched_s < _SEARCH_INTERVAL_S:
             return
-        self._looked_s = now_s
+        self._searched_s = now_s
         tokens = await asyncio.to_thread(_on_this_machine, self._environ)
         for url in self._endpoints.keys() - tokens.keys():
             self._endpoints.pop(url).close()
@@ -107,7 +123,7 @@ async def _cluster(endpoint: Endpoint) -> dict[str, Any] | None:
         return None
 
 
-def _gone(job: dict[str, Any]) -> dict[str, Any]:
+def _marked_lost(job: dict[str, Any]) -> dict[str, Any]:
     return job if job["end-time"] >= 0 else {**job, "note": "its endpoint no longer answers"}
 
 

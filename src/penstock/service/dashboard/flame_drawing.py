@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from penstock.service.dashboard.markup import Markup, element, joined
+from penstock.common.text.markup import Markup, element, joined
 
 _NARROWEST = 0.004
 """The smallest share of the whole width that is drawn: narrower frames are invisible."""

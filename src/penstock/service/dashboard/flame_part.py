@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from nicegui import ui
 
+from penstock.common.text.markup import element, joined
 from penstock.common.text.quantities import as_moment
 from penstock.service.dashboard.flame_drawing import flames, legend
 from penstock.service.dashboard.job_parts import Look, Part
 from penstock.service.dashboard.live_markup import LiveMarkup
-from penstock.service.dashboard.markup import element, joined
 
 _WHY_NONE = {
     -1: "Its tasks do not run.",
-    -2: "Only for streaming jobs with -D rest.flamegraph.enabled=true (penstock run).",
+    -2: "This job takes no samples. Start it in STREAMING mode with penstock run -D rest.flamegraph.enabled=true.",
     -3: "Taking samples, for some seconds …",
 }
 """Texts by the code in place of the time of a flame graph."""

@@ -5,23 +5,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import mean
+from textwrap import wrap
 
-from penstock.common.text.quantities import as_duration, as_rate
+from penstock.common.text.markup import Markup, element, joined
+from penstock.common.text.quantities import as_event_time, as_rate, is_live
+from penstock.common.time.wall_clock import now_ms
 from penstock.service.dashboard.job_figures import VertexFigures
-from penstock.service.dashboard.markup import Markup, element, joined
 
-_WIDTH, _HEIGHT = 232, 132
+_WIDTH, _HEIGHT = 232, 148
 _ALONG, _ACROSS = 84, 26
 """Gaps: between levels, where an edge has its name, and between the vertices of a level."""
 _DOWN = 40
 _GUTTER = 26
 """Gaps of the drawing from top to bottom: between two vertices, and next to them."""
 _MARGIN = 12
-_NAME_MOST, _STRATEGY_MOST = 29, 11
+_NAME_MAX, _STRATEGY_MOST = 29, 11
+_NAME_LINES, _NAME_Y, _LINE = 2, 26, 17
+_LAST_Y = _HEIGHT - 11
 _NAME_FITS = 25
 """Letters of a wide font that fit into a box. Longer texts are condensed."""
 _BAR_X, _BAR_WIDTH = 106, 72
-_LATE_MS, _VERY_LATE_MS = 10_000, 60_000
+_LATE_MS = 10_000
 
 
 @dataclass(frozen=True)
@@ -120,21 +124,22 @@ def _box(vertex: VertexFigures, place: _Place, is_selected: bool) -> Markup:
     came, went = f"in {as_rate(vertex.in_per_s)}", f"out {as_rate(vertex.out_per_s)}"
     if vertex.has_ended:
         came, went = f"in {vertex.read:,}", f"out {vertex.written:,}"
+    name = wrap(vertex.name, _NAME_MAX, max_lines=_NAME_LINES, placeholder="…") or [""]
     parts = [
         element("title", vertex.name),
         element("rect", width=_WIDTH, height=_HEIGHT, rx=6, cls="card"),
         element("path", d=f"M0,7 v-1 a6,6 0 0 1 6,-6 h{_WIDTH - 12} a6,6 0 0 1 6,6 v1 z", cls="heat"),
-        _name(_shortened(vertex.name, _NAME_MOST)),
-        element("text", subtasks, x=10, y=43, cls="faint"),
-        element("text", came, x=10, y=63),
-        element("text", went, x=_WIDTH - 10, y=63, text_anchor="end"),
-        _bar("busy", vertex.busy, 82, "bar-busy"),
-        _bar("back pressure", vertex.back_pressure, 100, "bar-back"),
+        *(_name(line, _NAME_Y + index * _LINE) for index, line in enumerate(name)),
+        element("text", subtasks, x=10, y=_NAME_Y + len(name) * _LINE, cls="faint"),
+        element("text", came, x=10, y=79),
+        element("text", went, x=_WIDTH - 10, y=79, text_anchor="end"),
+        _bar("busy", vertex.busy, 98, "bar-busy"),
+        _bar("back pressure", vertex.back_pressure, 116, "bar-back"),
         *([] if vertex.has_ended else [_event_time(vertex)]),
     ]
     if vertex.parallelism > 1 and vertex.status == "RUNNING":
         parts.append(
-            element("text", f"skew {vertex.skew:.0f} %", x=_WIDTH - 10, y=121, text_anchor="end", cls=_skew(vertex))
+            element("text", f"skew {vertex.skew:.0f} %", x=_WIDTH - 10, y=_LAST_Y, text_anchor="end", cls=_skew(vertex))
         )
     return element(
         "g",
@@ -146,10 +151,10 @@ def _box(vertex: VertexFigures, place: _Place, is_selected: bool) -> Markup:
     )
 
 
-def _name(name: str) -> Markup:
+def _name(name: str, y: float) -> Markup:
     # The width of letters depends on the available fonts.
     length, adjust = (_WIDTH - 20, "spacingAndGlyphs") if len(name) > _NAME_FITS else (None, None)
-    return element("text", name, x=10, y=26, cls="name", textLength=length, lengthAdjust=adjust)
+    return element("text", name, x=10, y=y, cls="name", textLength=length, lengthAdjust=adjust)
 
 
 def _bar(name: str, share: float, y: float, cls: str) -> Markup:
@@ -164,13 +169,15 @@ def _bar(name: str, share: float, y: float, cls: str) -> Markup:
 
 def _event_time(vertex: VertexFigures) -> Markup:
     if vertex.lag_ms is None:
-        return element("text", "no event time", x=10, y=121, cls="faint")
-    return element("text", f"{as_duration(vertex.lag_ms)} behind", x=10, y=121, cls=lag_class(vertex.lag_ms))
+        return element("text", "no event time", x=10, y=_LAST_Y, cls="faint")
+    return element("text", as_event_time(vertex.lag_ms, now_ms()), x=10, y=_LAST_Y, cls=lag_class(vertex.lag_ms))
 
 
 def lag_class(lag_ms: float) -> str:
-    """Return the color for an event time that is this many milliseconds behind the clock."""
-    return "bad" if lag_ms >= _VERY_LATE_MS else "poor" if lag_ms >= _LATE_MS else "good"
+    """Return the color for an event time that is this many milliseconds behind the clock, and "" for a replay."""
+    if not is_live(lag_ms):
+        return ""
+    return "poor" if lag_ms >= _LATE_MS else "good"
 
 
 def _skew(vertex: VertexFigures) -> str:

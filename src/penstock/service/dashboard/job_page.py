@@ -10,8 +10,10 @@ from nicegui import ui
 from nicegui.events import ValueChangeEventArguments
 
 from penstock.common.errors import PenstockError
+from penstock.common.text.markup import Markup, element, joined
 from penstock.common.text.quantities import as_duration
 from penstock.service.dashboard.actions import Actions
+from penstock.service.dashboard.charts_part import ChartsPart
 from penstock.service.dashboard.endpoint import Endpoint
 from penstock.service.dashboard.endpoints import Endpoints
 from penstock.service.dashboard.flame_part import FlamePart
@@ -20,11 +22,11 @@ from penstock.service.dashboard.job_figures import METRICS, Metrics, VertexFigur
 from penstock.service.dashboard.job_parts import CheckpointsPart, ExceptionsPart, LatencyPart, Look, Part, SubtasksPart
 from penstock.service.dashboard.live_markup import LiveMarkup
 from penstock.service.dashboard.logs_part import LogsPart
-from penstock.service.dashboard.markup import Markup, element, joined
 from penstock.service.dashboard.state_part import StatePart
 from penstock.service.dashboard.tables import state_of
 
 PARTS: dict[str, type[Part]] = {
+    "charts": ChartsPart,
     "subtasks": SubtasksPart,
     "flame graph": FlamePart,
     "checkpoints": CheckpointsPart,
@@ -35,7 +37,13 @@ PARTS: dict[str, type[Part]] = {
 }
 
 _OF_ONE_VERTEX = ("subtasks", "flame graph")
-_HEATS = {"calm": "calm", "busy": "busy", "hot": "busy above 90 %", "pressed": "back-pressured", "off": "not running"}
+_HEATS = {
+    "calm": "busy below 60 %",
+    "busy": "60 to 90 %",
+    "hot": "above 90 %",
+    "pressed": "back-pressured",
+    "off": "not running",
+}
 _LEGEND = element("p", *(element("span", text, cls=f"legend {heat}") for heat, text in _HEATS.items()), cls="faint")
 
 
@@ -51,12 +59,12 @@ class JobPage:
         with ui.element("div").classes("title"):
             self._title = LiveMarkup()
             with ui.element("div").classes("actions"):
-                self._actions = Actions(self._endpoint, job_id, self._say, lambda: self._vertices)
+                self._actions = Actions(self._endpoint, job_id, self._notify, lambda: self._vertices)
         self._lost = LiveMarkup("note")
         self._note = LiveMarkup("note")
         self._graph = LiveMarkup("part")
         self._graph.on_chosen("vertex", self._choose)
-        self._tab = tab if tab in PARTS else "subtasks"
+        self._tab = tab if tab in PARTS else next(iter(PARTS))
         self._parts: dict[str, Part] = {}
         with ui.tabs().props("dense no-caps align=left outside-arrows mobile-arrows") as self._tabs:
             for name in PARTS:
@@ -111,7 +119,7 @@ class JobPage:
     async def _endpoint(self) -> Endpoint:
         return await self._endpoints.of_job(self._job_id)
 
-    def _say(self, text: str) -> None:
+    def _notify(self, text: str) -> None:
         self._note.show(element("pre", text))
 
     def _turn(self, tab: str) -> None:

@@ -8,14 +8,12 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any, cast
 
-from nicegui import ui
-
-from penstock.common.text.quantities import as_duration, as_size
-from penstock.service.dashboard.charts import CheckpointPhases, checkpoints_chart, phases_of
+from penstock.common.text.markup import element, joined
+from penstock.common.text.quantities import as_size
+from penstock.service.dashboard.charts import CheckpointPhases, as_short_duration, checkpoints_chart, phases_of
 from penstock.service.dashboard.endpoint import Endpoint
 from penstock.service.dashboard.job_figures import VertexFigures, subtask_metric_names, subtasks_of
 from penstock.service.dashboard.live_markup import LiveMarkup
-from penstock.service.dashboard.markup import element, joined
 from penstock.service.dashboard.tables import (
     checkpoint_subtasks_table,
     checkpoints_table,
@@ -26,7 +24,7 @@ from penstock.service.dashboard.tables import (
 
 _SUBTASKS_AT_ONCE = 40
 """Most subtasks shown: a request names their metrics one by one, and servers limit its length."""
-_CHARTED_MOST = 40
+_CHARTED_MAX = 40
 _FOR_EVER_S = 1e9
 
 
@@ -94,33 +92,32 @@ class CheckpointsPart(Part):
     def __init__(self, path: str) -> None:
         super().__init__(path)
         self._counts = LiveMarkup()
-        self._chart = ui.echart(checkpoints_chart([]), on_point_click=lambda event: self._choose(event.name)).classes(
-            "chart"
-        )
+        self._chart = LiveMarkup()
+        self._chart.on_chosen("checkpoint", self._choose)
         self._history = LiveMarkup()
         self._history.on_chosen("checkpoint", self._choose)
         self._details = LiveMarkup()
         self._chosen = 0
+        self._look: Look | None = None
         self._phases: OrderedDict[int, CheckpointPhases] = OrderedDict()
 
     async def refresh(self, look: Look) -> None:
         """Read the history, and the details of new checkpoints."""
+        self._look = look
         endpoint, vertices = look.endpoint, look.vertices
         found = await endpoint.get(f"{self.path}/checkpoints")
         history = found["history"]
         self._counts.show(element("p", *_counted(found), cls="faint"))
         self._history.show(checkpoints_table(history))
-        completed = [one for one in history if one["status"] == "COMPLETED"][:_CHARTED_MOST]
+        completed = [one for one in history if one["status"] == "COMPLETED"][:_CHARTED_MAX]
         new = [one for one in completed if one["id"] not in self._phases]
         for one in reversed(new):
             self._phases[one["id"]] = phases_of(one, [parts for _, parts in await self._parts(endpoint, one, vertices)])
-        while len(self._phases) > _CHARTED_MOST:
+        while len(self._phases) > _CHARTED_MAX:
             self._phases.popitem(last=False)
-        if new:
-            self._chart.options.update(checkpoints_chart(list(self._phases.values())))
-            self._chart.update()
         looked_at = next((one for one in completed if one["id"] == self._chosen), next(iter(completed), None))
         if looked_at is not None:
+            self._chart.show(checkpoints_chart(list(self._phases.values()), looked_at["id"]))
             heading = element("h2", f"Checkpoint {looked_at['id']}", element("small", "by subtask"))
             parts = await self._parts(endpoint, looked_at, vertices)
             self._details.show(joined(heading, checkpoint_subtasks_table(parts)))
@@ -141,8 +138,10 @@ class CheckpointsPart(Part):
             if not isinstance(answer, BaseException)
         ]
 
-    def _choose(self, checkpoint: str) -> None:
+    async def _choose(self, checkpoint: str) -> None:
         self._chosen = int(checkpoint)
+        if self._look is not None:
+            await self.refresh(self._look)
 
 
 def _counted(found: dict[str, Any]) -> list[str]:
@@ -151,7 +150,7 @@ def _counted(found: dict[str, Any]) -> list[str]:
     if not counts["completed"]:
         return [text]
     duration, size = summary["end_to_end_duration"], summary["state_size"]
-    return [text, f" · {as_duration(duration['avg'])} and {as_size(size['avg'])} on average"]
+    return [text, f" · {as_short_duration(duration['avg'])} and {as_size(size['avg'])} on average"]
 
 
 class LatencyPart(MarkupPart):

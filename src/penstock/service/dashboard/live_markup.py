@@ -7,7 +7,7 @@ from collections.abc import Callable
 from nicegui import ui
 from nicegui.events import GenericEventArguments
 
-from penstock.service.dashboard.markup import Markup
+from penstock.common.text.markup import Markup
 
 
 class LiveMarkup:

@@ -9,18 +9,18 @@ from urllib.parse import quote
 from nicegui import ui
 
 from penstock.common.errors import PenstockError
+from penstock.common.text.markup import element, joined
 from penstock.service.dashboard.endpoint import Endpoint
 from penstock.service.dashboard.job_parts import Look, Part
 from penstock.service.dashboard.live_markup import LiveMarkup
-from penstock.service.dashboard.markup import element, joined
 
 _MARK = 8
 _OF_A_JOB = re.compile(rf"[0-9a-f]{{{_MARK}}}-")
 _LIST_EVERY_S = 10.0
 _READ_EVERY_S = 2.0
-_SHOWN_MOST = 300
+_SHOWN_MAX = 300
 """Most lines shown."""
-_READ_MOST = 1 << 18
+_READ_MAX = 1 << 18
 """Bytes read from the end: a log may have many megabytes, and grows while it is read."""
 
 
@@ -31,7 +31,7 @@ class LogsPart(Part):
         super().__init__(path)
         with ui.element("div").classes("form"):
             self._file = ui.select({}, label="log").classes("wide")
-            self._holding = ui.input("lines with").classes("wide")
+            self._holding = ui.input("only lines that contain").classes("wide")
         self._shown = LiveMarkup("log")
         self._text = ""
         self._read = ("", 0.0)
@@ -46,11 +46,11 @@ class LogsPart(Part):
         path, now_s = str(self._file.value), time.monotonic()
         if path in files and (path != self._read[0] or now_s - self._read[1] >= _READ_EVERY_S):
             try:
-                self._text = await look.endpoint.text(f"{path}?last={_READ_MOST}")
+                self._text = await look.endpoint.text(f"{path}?last={_READ_MAX}")
             except PenstockError as error:
                 self._text = str(error)
             self._read = (path, now_s)
-        lines, left_out = newest_lines(self._text, self._holding.value or "", _SHOWN_MOST)
+        lines, left_out = newest_lines(self._text, self._holding.value or "", _SHOWN_MAX)
         note = element("p", f"{left_out:,} older lines are not shown.", cls="faint") if left_out else None
         self._shown.show(joined(note, element("div", element("pre", "\n".join(lines) or "No lines yet."), cls="tail")))
 

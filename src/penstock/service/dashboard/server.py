@@ -80,7 +80,7 @@ def check_installed() -> None:
     if find_spec("nicegui") is None:
         raise ConfigurationError(
             f"the dashboard needs NiceGUI: pip install '{extras.DASHBOARD}'. Without it "
-            "penstock top shows a job in the terminal, and the address of its REST a page in the browser"
+            "penstock top shows a job in the terminal"
         )
 
 

@@ -8,11 +8,11 @@ from urllib.parse import urlencode
 from nicegui import ui
 
 from penstock.common.errors import PenstockError
+from penstock.common.text.markup import element, joined
 from penstock.common.text.quantities import as_moment
 from penstock.service.dashboard.endpoint import Endpoint
 from penstock.service.dashboard.job_parts import Look, Part
 from penstock.service.dashboard.live_markup import LiveMarkup
-from penstock.service.dashboard.markup import element, joined
 from penstock.service.dashboard.tables import entries_table
 
 _LIST_EVERY_S = 5.0
@@ -29,7 +29,9 @@ class StatePart(Part):
             self._state = ui.select({}, label="operator · state").classes("wide")
             self._keys = ui.input("keys (default: the first entries)").classes("wide")
             self._live = ui.checkbox("live, not committed")
-            ui.button("Show", on_click=self._ask).props("unelevated dense no-caps padding='2px 16px'")
+            ui.button("Show", on_click=self._ask).props(
+                "unelevated dense no-caps text-color=on-primary padding='2px 16px'"
+            )
         self._keys.on("keydown.enter", self._ask)
         self._shown = LiveMarkup()
 
@@ -45,7 +47,9 @@ class StatePart(Part):
             return
         options = {f"{one['operator']}\0{one['state']}": label_of(one) for one in found["states"]}
         if not options:
-            self._shown.show(element("p", "The newest checkpoint has no keyed state.", cls="nothing"))
+            self._shown.show(
+                element("p", "The newest checkpoint has no keyed state that can be queried.", cls="nothing")
+            )
         elif options != self._state.options:
             first = next(iter(options), None)
             self._state.set_options(options, value=self._state.value if self._state.value in options else first)

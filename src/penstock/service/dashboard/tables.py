@@ -6,13 +6,15 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from penstock.common.text.quantities import as_duration, as_moment, as_rate, as_size
+from penstock.common.text.markup import Markup, element, joined, table
+from penstock.common.text.quantities import as_duration, as_event_time, as_moment, as_rate, as_size
+from penstock.common.time.wall_clock import now_ms
+from penstock.service.dashboard.charts import as_short_duration
 from penstock.service.dashboard.graph_drawing import lag_class
 from penstock.service.dashboard.job_figures import SubtaskFigures, VertexFigures
-from penstock.service.dashboard.markup import Markup, element, joined, table
 
-_CHECKPOINTS_MOST = 10
-_VALUE_MOST = 2_000
+_CHECKPOINTS_MAX = 10
+_VALUE_MAX = 2_000
 """Most characters of a key or a value of state."""
 
 
@@ -38,34 +40,80 @@ def clusters_table(clusters: Sequence[dict[str, Any]]) -> Markup:
 
 
 def jobs_table(jobs: Sequence[dict[str, Any]]) -> Markup:
-    """Show the jobs of `/jobs/overview`, running ones first. `where`: the endpoint; `note`: shown next to it."""
+    """Show the jobs of `/jobs/overview`, running ones first.
+
+    `where`: the endpoint; `note`: shown below the name; `history`: the answer to `/jobs/:id/history`, if there is one.
+    """
     if not jobs:
         return element("p", "No job runs. ", element("code", "penstock run job.py"), " starts one.", cls="nothing")
     ordered = sorted(jobs, key=lambda job: (job["end-time"] >= 0, -job["start-time"]))
-    rows = []
-    for job in ordered:
-        tasks = job["tasks"]
-        running = f"{tasks.get('running', 0)} of {tasks['total']}" if tasks["total"] and job["end-time"] < 0 else "–"
-        rows.append(
-            [
-                joined(
-                    element("a", job["name"], href=f"/job/{job['jid']}"),
-                    element("div", job.get("waiting") or job.get("note") or "", cls="faint"),
-                ),
+    rows = [
+        [
+            joined(
+                element("a", job["name"], href=f"/job/{job['jid']}"),
+                element("div", job.get("waiting") or job.get("note") or "", cls="faint"),
+            ),
+            joined(
                 state_of(job["state"]),
-                running,
-                as_duration(job["duration"]),
-                as_moment(job["start-time"]),
-                element("code", job["jid"][:8]),
-                job["where"],
-            ]
-        )
-    return table(["job", "state", "tasks running", "for", "since", "id", "endpoint"], rows, numbers=range(2, 5))
+                element(
+                    "div", f"{'after' if job['end-time'] >= 0 else 'for'} {as_duration(job['duration'])}", cls="faint"
+                ),
+            ),
+            *_figures_of(job.get("history")),
+            _running_tasks(job),
+            as_moment(job["start-time"]),
+            element("code", job["jid"][:8]),
+            job["where"],
+        ]
+        for job in ordered
+    ]
+    heads = [
+        "job",
+        "state",
+        "records in",
+        "records out",
+        "event time",
+        "restarts",
+        "last checkpoint",
+        "tasks running",
+        "started",
+        "id",
+        "endpoint",
+    ]
+    return table(heads, rows, numbers=(2, 3, 4, 5, 7), is_stacked=True)
+
+
+def _figures_of(history: dict[str, Any] | None) -> list[str]:
+    """Return the cells for rates, event time, restarts and the last checkpoint."""
+    if history is None:
+        return ["–"] * 5
+    now, checkpoint = history["now"], history["last-checkpoint"]
+    event_time = "–" if now["watermark"] is None else _event_time(now["timestamp"] - now["watermark"])
+    rates = [as_rate(now[f"records-{way}-per-second"]) for way in ("in", "out")]
+    return [*rates, event_time, f"{now['restarts']:,}", _last_checkpoint(checkpoint, now["timestamp"])]
+
+
+def _last_checkpoint(checkpoint: dict[str, Any] | None, at_ms: int) -> str:
+    if checkpoint is None:
+        return "–"
+    ago = f"{as_duration(at_ms - checkpoint['ended'])} ago"
+    if checkpoint["failure"]:
+        return element("span", f"{checkpoint['id']} failed {ago}", cls="bad", title=checkpoint["failure"])
+    return joined(f"{ago} ", element("span", f"in {as_short_duration(checkpoint['duration'])}", cls="faint"))
+
+
+def _running_tasks(job: dict[str, Any]) -> str:
+    tasks = job["tasks"]
+    return f"{tasks.get('running', 0)} of {tasks['total']}" if tasks["total"] and job["end-time"] < 0 else "–"
 
 
 def state_of(state: str) -> Markup:
     """Show the state of a job, a task or a checkpoint, with its color."""
     return element("span", state.lower().replace("_", " "), cls=f"state {state.lower()}")
+
+
+def _event_time(lag_ms: float) -> Markup:
+    return element("span", as_event_time(lag_ms, now_ms()), cls=lag_class(lag_ms))
 
 
 def subtasks_table(subtasks: Sequence[SubtaskFigures]) -> Markup:
@@ -80,7 +128,7 @@ def subtasks_table(subtasks: Sequence[SubtaskFigures]) -> Markup:
     rows = []
     for one, load in zip(subtasks, loads, strict=True):
         share = load / highest if highest else 0.0
-        lag = "–" if one.lag_ms is None else element("span", as_duration(one.lag_ms), cls=lag_class(one.lag_ms))
+        lag = "–" if one.lag_ms is None else _event_time(one.lag_ms)
         rows.append(
             [
                 str(one.index),
@@ -105,7 +153,7 @@ def subtasks_table(subtasks: Sequence[SubtaskFigures]) -> Markup:
         "out",
         "busy",
         "back pressure",
-        "behind",
+        "event time",
         "read",
         "written",
         "attempt",
@@ -130,7 +178,7 @@ def checkpoints_table(history: Sequence[dict[str, Any]]) -> Markup:
     if not history:
         return element("p", "No checkpoint yet.", cls="nothing")
     rows = []
-    for one in history[:_CHECKPOINTS_MOST]:
+    for one in history[:_CHECKPOINTS_MAX]:
         kind = " savepoint" if one["is_savepoint"] else ""
         why = one.get("failure_message") or one.get("external_path") or ""
         rows.append(
@@ -138,7 +186,7 @@ def checkpoints_table(history: Sequence[dict[str, Any]]) -> Markup:
                 element("a", f"{one['id']}{kind}", href="#", data_checkpoint=one["id"]),
                 state_of(one["status"]),
                 as_moment(one["trigger_timestamp"])[-8:],
-                as_duration(one["end_to_end_duration"]) if one["status"] != "IN_PROGRESS" else "–",
+                as_short_duration(one["end_to_end_duration"]) if one["status"] != "IN_PROGRESS" else "–",
                 as_size(one["checkpointed_size"]),
                 as_size(one["state_size"]),
                 f"{one['num_acknowledged_subtasks']} of {one['num_subtasks']}",
@@ -147,7 +195,7 @@ def checkpoints_table(history: Sequence[dict[str, Any]]) -> Markup:
         )
     heads = ["checkpoint", "state", "triggered", "duration", "written", "whole", "acknowledged", "path, or failure"]
     older = len(history) - len(rows)
-    more = element("p", f"{older} older ones: click a column of the chart.", cls="faint") if older else None
+    more = element("p", f"{older} older ones: click a column of a chart.", cls="faint") if older else None
     return joined(table(heads, rows, numbers=range(2, 7)), more)
 
 
@@ -156,7 +204,7 @@ def checkpoint_subtasks_table(vertices: Sequence[tuple[str, dict[str, Any]]]) ->
     rows = [
         [
             f"{name} · {one['index']}",
-            as_duration(one["end_to_end_duration"]),
+            as_short_duration(one["end_to_end_duration"]),
             f"{one['start_delay']:,} ms",
             f"{one['alignment']['duration']:,} ms",
             f"{one['checkpoint']['sync']:,} ms",
@@ -174,20 +222,13 @@ def checkpoint_subtasks_table(vertices: Sequence[tuple[str, dict[str, Any]]]) ->
 
 
 def failures_of(history: dict[str, Any]) -> Markup:
-    """Show the exceptions of a job, newest first: where, what, and the user's own traceback first."""
+    """Show the exceptions of a job, newest first: where, what, and the traceback of the user's code first."""
     if not history["entries"]:
         return element("p", "No exceptions.", cls="nothing")
     shown = [
         element(
             "details",
-            element(
-                "summary",
-                element("span", as_moment(one["timestamp"]), cls="faint"),
-                " ",
-                element("b", one["exceptionName"]),
-                " ",
-                element("span", one["taskName"] or "", cls="faint"),
-            ),
+            element("summary", *_summary_of(one)),
             element("pre", one["stacktrace"]),
             # The newest one is open, since users look for it.
             **({"open": ""} if index == 0 else {}),
@@ -196,6 +237,17 @@ def failures_of(history: dict[str, Any]) -> Markup:
     ]
     more = element("p", "Older ones are not shown.", cls="faint") if history["truncated"] else None
     return joined(*shown, more)
+
+
+def _summary_of(failure: dict[str, Any]) -> tuple[str, ...]:
+    time = element("span", as_moment(failure["timestamp"]), cls="faint")
+    return (
+        time,
+        " ",
+        element("b", failure["exceptionName"]),
+        " ",
+        element("span", failure["taskName"] or "", cls="faint"),
+    )
 
 
 def latency_table(vertices: Sequence[VertexFigures]) -> Markup:
@@ -234,4 +286,4 @@ def entries_table(answer: dict[str, Any]) -> Markup:
 
 def _shown(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= _VALUE_MOST else f"{text[:_VALUE_MOST]}…"
+    return text if len(text) <= _VALUE_MAX else f"{text[:_VALUE_MAX]}…"

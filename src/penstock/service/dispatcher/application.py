@@ -26,7 +26,7 @@ _ROUTES = [
     *job_paths.routes,
     *worker_paths.routes,
     *open_api.routes,
-    *own_page.routes,
+    *own_page.page_routes(job_paths.overviews),
     *_PASSED_ON,
 ]
 

@@ -14,8 +14,7 @@ from typing import Any
 import msgspec
 
 from penstock.common.errors import JobError, PenstockError
-from penstock.common.errors.unreadable import UNREADABLE
-from penstock.common.values.decoding import from_json
+from penstock.common.values.decoding import DECODING_ERRORS, from_json
 from penstock.service.client.rest_client import RestClient
 from penstock.service.cluster.rest_address import RestAddress
 from penstock.service.dispatcher.atomic_files import write_reserved
@@ -29,10 +28,10 @@ _OF_VERTEX = (
     "/watermarks",
 )  # fmt: skip
 _OVERVIEW = "/jobs/overview"
-_OVERVIEWS_MOST = 1_000
-_ARCHIVES_MOST = 2
+_OVERVIEWS_MAX = 1_000
+_ARCHIVES_MAX = 2
 """Decoded archives in memory: each may have tens of megabytes."""
-_BY_SUBTASK_MOST = 10
+_BY_SUBTASK_MAX = 10
 """Newest checkpoints kept by subtask: each takes hundreds of bytes for each of its subtasks."""
 _BY_SUBTASK = "/subtasks/"
 _log = logging.getLogger(__name__)
@@ -84,11 +83,11 @@ def read_archive(file: Path) -> Archive | None:
         return None
     except OSError as error:
         raise JobError(f"cannot read the archive of the job, {file}: {error.strerror}") from None
-    except UNREADABLE as error:
+    except DECODING_ERRORS as error:
         raise JobError(f"the archive of the job, {file}, is damaged: {error}") from None
 
 
-@lru_cache(_ARCHIVES_MOST)
+@lru_cache(_ARCHIVES_MAX)
 def _archive_in(file: Path, written_ns: int, size: int) -> Archive:
     return from_json(file.read_bytes(), Archive)
 
@@ -108,7 +107,7 @@ def read_overview(file: Path) -> bytes | None:
     return _overview_in(file, stat.st_mtime_ns, stat.st_size)
 
 
-@lru_cache(_OVERVIEWS_MOST)
+@lru_cache(_OVERVIEWS_MAX)
 def _overview_in(file: Path, written_ns: int, size: int) -> bytes | None:
     kept = read_archive(file)
     return kept.find(_OVERVIEW) if kept is not None else None
@@ -123,6 +122,7 @@ def _read(address: RestAddress, job_id: str) -> Iterator[tuple[str, Any]]:
     for kind, outcomes in client.get(f"{job}/triggers").items():
         for trigger_id, outcome in outcomes.items():
             yield f"{job}/{kind}/{trigger_id}", outcome
+    yield f"{job}/history", client.get(f"{job}/history?range=all")
     details = {}
     for part in _OF_JOB:
         details[part] = client.get(job + part)
@@ -143,5 +143,5 @@ def _read(address: RestAddress, job_id: str) -> Iterator[tuple[str, Any]]:
         path = f"{job}/checkpoints/details/{checkpoint['id']}"
         answer = client.get(path)
         yield path, answer
-        for vertex_id in answer["tasks"] if place < _BY_SUBTASK_MOST else ():
+        for vertex_id in answer["tasks"] if place < _BY_SUBTASK_MAX else ():
             yield f"{path}/subtasks/{vertex_id}", client.get(f"{path}/subtasks/{vertex_id}")

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from penstock.common.errors.disk_errors import naming
+from penstock.common.errors.disk_errors import naming_file
 from penstock.common.files.durable import sync_local, sync_written
 
 
@@ -22,7 +22,7 @@ def write_atomically(
     """
     unfinished = unfinished or path.with_name(f".{path.name}")
     try:
-        with naming(str(unfinished)), open(unfinished, "wb", opener=_for_the_user_alone) as file:
+        with naming_file(str(unfinished)), open(unfinished, "wb", opener=_for_the_user_alone) as file:
             file.write(content)
             sync_written(file)
         check()
@@ -57,7 +57,7 @@ def write_reserved(path: Path, content: bytes, set_aside_for: str = "") -> None:
 def reserve_space(path: Path, size: int) -> None:
     """Reserve this many bytes for a file of that name, which does not exist yet. Raises OSError."""
     # Written, not only extended: a file of zeros may have no blocks.
-    with naming(str(path)), open(reserved_path(path), "wb", opener=_for_the_user_alone) as file:
+    with naming_file(str(path)), open(reserved_path(path), "wb", opener=_for_the_user_alone) as file:
         file.write(b" " * size)
 
 

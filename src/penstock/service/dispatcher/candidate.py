@@ -113,7 +113,7 @@ class Candidate:
 
 
 class WarmUp:
-    """The warm-up of one process. `folder` has the job, as a client packs it. It starts at once, and ends by itself."""
+    """The warm-up of one process. `folder` has the job, as a client packs it. It starts immediately."""
 
     def __init__(self, session: SparkSession, folder: Path) -> None:
         self._session = session

@@ -66,7 +66,7 @@ from penstock.service.dispatcher.events import (
     Submitted,
 )
 
-ENDED_MOST = 100
+ENDED_MAX = 100
 """How many ended jobs are kept."""
 
 
@@ -185,7 +185,7 @@ class Dispatcher:
         if isinstance(event, CancelRequested):
             return self._cancel(job, event.at_ms)
         if isinstance(event, ProcessEnded):
-            return self._gone(job, event)
+            return self._process_ended(job, event)
         if isinstance(event, LeftoversStopped) and job.phase is Phase.ENDING:
             return self._freed(job, event.at_ms)
         return []
@@ -216,7 +216,7 @@ class Dispatcher:
         # Its process accepts the request at any time, even before the job has started.
         return [Record(job.id), CancelJob(job.id)]
 
-    def _gone(self, job: DispatchedJob, event: ProcessEnded) -> list[Effect]:
+    def _process_ended(self, job: DispatchedJob, event: ProcessEnded) -> list[Effect]:
         if job.phase is Phase.ENDING:
             return self._freed(job, event.at_ms)
         if job.phase not in (Phase.STARTING, Phase.RUNNING):
@@ -237,7 +237,7 @@ class Dispatcher:
         # Not counting this job: the clock may have gone back.
         others = [other for other in self.jobs.values() if other.phase is Phase.ENDED and other is not job]
         ended = sorted((other.ended_ms or 0, other.id) for other in others)
-        old = [id for _, id in ended[: 1 - ENDED_MOST]]
+        old = [id for _, id in ended[: 1 - ENDED_MAX]]
         for id in old:
             del self.jobs[id]
         return [*(Drop(id) for id in old), *self._grant(at_ms)]

@@ -8,24 +8,25 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
 from penstock.common.errors import JobError
 from penstock.common.files.cache_directory import cache_directory
 from penstock.common.functions.user_calls import RAISED
-from penstock.common.job_threads import serve, start_thread
+from penstock.common.job_threads import start_loop, start_thread
 from penstock.common.time.wall_clock import now_ms
 from penstock.common.values.decoding import from_msgpack
 from penstock.hosts.logs.settings import DIRECTORY
 from penstock.hosts.spark.driver.executors import Executors
-from penstock.hosts.spark.driver.slots import slots_at_most
+from penstock.hosts.spark.driver.slots import max_slots
 from penstock.hosts.spark.internals.jvm import concurrent_tasks, is_lost_connection
 from penstock.hosts.spark.internals.shared_context import address_of, cancel_tagged, is_tagged
 from penstock.hosts.spark.job_files import job_tag
 from penstock.service.client.packed_job import PackedJob, read_packed_job
 from penstock.service.cluster.high_availability.pointers import NotLeadingError
+from penstock.service.cluster.job_reference import newest_named
 from penstock.service.dispatcher.dispatcher import DispatchedJob, Dispatcher
 from penstock.service.dispatcher.events import (
     CancelJob,
@@ -55,6 +56,11 @@ if TYPE_CHECKING:
 _COUNT_S = 1.0
 _LOOK_S = 0.1
 _log = logging.getLogger(__name__)
+
+
+def job_named(name: str, jobs: Iterable[DispatchedJob]) -> DispatchedJob | None:
+    """Return the job with this name, of several the newest that has not ended, else the newest."""
+    return newest_named(name, jobs, lambda job: job.name, lambda job: job.ended_ms is not None)
 
 
 class DispatcherHost:
@@ -102,7 +108,7 @@ class DispatcherHost:
         self._lease.on_extension = self._forward_lease
         self._thread = start_thread("penstock-dispatcher", self._run, lambda _: self._ended.set())
         # Spark may fail to answer once. Without this thread, jobs would wait for slots forever.
-        serve("penstock-slots", self._count_and_ask, lambda _: None)
+        start_loop("penstock-slots", self._count_and_ask, lambda _: None)
 
     def close(self) -> None:
         """Kill the processes of all jobs: the next dispatcher resumes them."""
@@ -130,8 +136,12 @@ class DispatcherHost:
         return list(self._published.values())
 
     def find(self, id: str) -> DispatchedJob | None:
-        """Return a job by its id or that of its submission; of jobs that took each other over, the newest one."""
-        return self.newest().get(id) or self._published.get(id)
+        """Return a job by its id, that of its submission, or its name.
+
+        Of jobs that took each other over: the newest one.
+        """
+        newest = self.newest()
+        return newest.get(id) or self._published.get(id) or job_named(id, newest.values())
 
     def newest(self) -> dict[str, DispatchedJob]:
         """Return the jobs by id, or by id of the submission while they lack one."""
@@ -140,7 +150,7 @@ class DispatcherHost:
     def submit(self, id: str, packed: bytes) -> None:
         """Accept a job. Raises JobError if it can never run here, or the store can't be written; NotLeadingError."""
         description = from_msgpack(packed, PackedJob).description
-        most = slots_at_most(self._session) if self._executors is None else self._executors.most
+        most = max_slots(self._session) if self._executors is None else self._executors.slots_max
         if most is not None and description.slots > most:
             raise JobError(
                 f"the job '{description.name}' needs {description.slots} slots at once, and this cluster has {most}. "
@@ -206,7 +216,7 @@ class DispatcherHost:
             elif isinstance(effect, StopLeftovers):
                 # Spark may fail to answer once. Without this thread, the slots of the job would be held forever.
                 name = f"penstock-leftovers-{effect.id[:8]}"
-                serve(name, partial(self._stop_leftovers, effect), lambda _: time.sleep(_COUNT_S))
+                start_loop(name, partial(self._stop_leftovers, effect), lambda _: time.sleep(_COUNT_S))
             elif isinstance(effect, ReleaseSlots) and self._executors is not None:
                 # In this thread, which grants no slots in the meantime.
                 self._release_idle(self._executors)
@@ -216,7 +226,7 @@ class DispatcherHost:
     @staticmethod
     def _release_idle(executors: Executors) -> None:
         try:
-            executors.give_back()
+            executors.release_idle()
         except RAISED:
             # They are counted again in a second.
             _log.exception("cannot release idle executors")
@@ -283,8 +293,8 @@ class DispatcherHost:
             if (count := self._count()) != self.slots:
                 self.post(SlotsCounted(now_ms(), count))
             if self._executors is not None:
-                self._executors.ask(self._wanted)
-                if spare := self._executors.spare():
+                self._executors.request(self._wanted)
+                if spare := self._executors.idle_slots():
                     self.post(SlotsIdle(now_ms(), spare))
         except RAISED as error:
             if not is_lost_connection(error):

@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, quote
 import msgspec
 
 from penstock.common.errors import JobError
-from penstock.common.text.secrets import without_passwords
+from penstock.common.text.secrets import without_secrets
 from penstock.service.client.rest_client import RestClient, UnreachableError
 from penstock.service.dispatcher.archive import Archive, read_archive, read_overview
 from penstock.service.dispatcher.dispatcher import DispatchedJob
@@ -120,4 +120,4 @@ def _found(answer: Any, request: JobRequest) -> tuple[int, bytes]:
 
 
 def _error(status: int, text: str) -> tuple[int, bytes]:
-    return status, msgspec.json.encode({"errors": [without_passwords(text)]})
+    return status, msgspec.json.encode({"errors": [without_secrets(text)]})

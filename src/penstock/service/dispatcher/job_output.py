@@ -17,13 +17,13 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-OUTPUT_MOST = 8 << 20
+OUTPUT_MAX = 8 << 20
 """Approximate bytes of one file."""
 _NAME = "output"
 _KEPT = 2
 _STREAMS = (1, 2)
-_SETTLES_S = 0.05
-_SETTLES_MOST = 20
+_CHECK_INTERVAL_S = 0.05
+_CHECKS_MAX = 20
 """Most checks for open writes. A child process may keep writing forever."""
 
 
@@ -76,7 +76,7 @@ def part_of_output(folder: Path, begin: int, most: int) -> bytes:
             return file.read(min(most, end - offset))
 
 
-def keep_bounded(folder: Path, most: int = OUTPUT_MOST) -> None:
+def keep_bounded(folder: Path, most: int = OUTPUT_MAX) -> None:
     """Start a new file if the newest is full. Called by the process that writes the output. Raises OSError."""
     files = output_files(folder)
     if not files or files[-1].path.stat().st_size < most:
@@ -102,8 +102,8 @@ def _settled_size(path: Path) -> int:
     What they add after the start of the next file would be shown to no reader.
     """
     size = path.stat().st_size
-    for _ in range(_SETTLES_MOST):
-        time.sleep(_SETTLES_S)
+    for _ in range(_CHECKS_MAX):
+        time.sleep(_CHECK_INTERVAL_S)
         before, size = size, path.stat().st_size
         if size == before:
             break

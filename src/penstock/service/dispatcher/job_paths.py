@@ -40,18 +40,18 @@ def job_ids(request: Request) -> dict[str, Any]:
 
 async def overview(request: Request) -> Response:
     """GET /jobs/overview: all jobs, with their times and the states of their tasks."""
-    return json_answer({"jobs": await _overviews(request)})
+    return json_answer({"jobs": await overviews(request)})
 
 
 async def applications(request: Request) -> Response:
     """GET /applications/overview: all applications: each job is one."""
-    return json_answer({"applications": [_application(job) for job in await _overviews(request)]})
+    return json_answer({"applications": [_application(job) for job in await overviews(request)]})
 
 
 async def application(request: Request) -> Response:
     """GET /applications/:applicationid: one application, with its job."""
     id = id_of(request, "applicationid")
-    found = next((job for job in await _overviews(request) if job["jid"] == id), None)
+    found = next((job for job in await overviews(request) if job["jid"] == id), None)
     if found is None:
         raise not_found(request, "applicationid", f"Application {id} not found")
     times = {found["state"]: found["last-modification"]}
@@ -70,7 +70,8 @@ def _application(job: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-async def _overviews(request: Request) -> list[dict[str, Any]]:
+async def overviews(request: Request) -> list[dict[str, Any]]:
+    """Return the overview of each job."""
     host = host_of(request)
     # In parallel: a busy or suspended process does not delay the others.
     return list(await asyncio.gather(*(run_in_threadpool(_overview, host, job) for job in host.newest().values())))
@@ -88,12 +89,11 @@ async def of_job(request: Request) -> Response:
     job = host_of(request).find(id_of(request, "jobid"))
     if job is None:
         raise not_found(request, "jobid", f"Job {jobid} not found")
-    path, body = request.scope["path"], await bytes_of(request)
-    if jobid != id_of_job(job):
-        path = path.replace(jobid, id_of_job(job), 1)
-    if _cancels(request, job) and job.status is JobStatus.CANCELED:
+    body = await bytes_of(request)
+    path = f"/jobs/{id_of_job(job)}" + request.scope["path"].removeprefix(f"/jobs/{jobid}")
+    if _cancels(request, path) and job.status is JobStatus.CANCELED:
         return json_answer({}, 202)
-    if _cancels(request, job) and job.status is None:
+    if _cancels(request, path) and job.status is None:
         # Recorded: if this cluster ends before the job has, the next one does not resume it.
         host_of(request).post(CancelRequested(now_ms(), job.id))
         if job.rest is None:
@@ -107,10 +107,10 @@ async def of_job(request: Request) -> Response:
     return Response(answer, status, media_type=JSON)
 
 
-def _cancels(request: Request, job: DispatchedJob) -> bool:
+def _cancels(request: Request, path: str) -> bool:
     """PATCH of the job itself, not of a path below it."""
-    is_it = request.scope["path"].rstrip("/") in (f"/jobs/{id_of_job(job)}", f"/jobs/{job.id}")
-    return request.method == "PATCH" and is_it and request.query_params.get("mode", "cancel").lower() == "cancel"
+    is_job = path.rstrip("/").count("/") == 2
+    return request.method == "PATCH" and is_job and request.query_params.get("mode", "cancel").lower() == "cancel"
 
 
 def cluster(request: Request) -> dict[str, Any]:

@@ -21,15 +21,7 @@ import msgspec
 
 from penstock.common.configuration import rest_options
 from penstock.common.configuration.options import CHECKPOINT_DIRECTORY
-from penstock.common.errors import (
-    FencedError,
-    JobCancelledError,
-    NotEnoughSlotsError,
-    PenstockError,
-    SessionLostError,
-    SparkLostError,
-    TaskLostError,
-)
+from penstock.common.errors import FencedError, JobCancelledError, NotEnoughSlotsError, PenstockError
 from penstock.common.job_client import JobClient
 from penstock.common.job_id import JobID
 from penstock.common.job_status import JobStatus
@@ -40,10 +32,11 @@ from penstock.engine.jobmaster.metrics import JobFigures, totals_of
 from penstock.engine.plan.job_graph import JobGraph
 from penstock.engine.rpc.failures import describe
 from penstock.hosts.logs.format import LogFormat
-from penstock.hosts.spark.driver.held_slots import HELD
-from penstock.hosts.spark.driver.kept_jvm import JvmProcess, environment_of_workers
+from penstock.hosts.spark.driver.held_slots import HELD_SLOTS
+from penstock.hosts.spark.driver.jvm_lease import JvmProcess, environment_of_workers
 from penstock.hosts.spark.driver.session import session_is_local
-from penstock.hosts.spark.internals.jvm import adopt, jvm_ends
+from penstock.hosts.spark.failures import failed_with_jvm
+from penstock.hosts.spark.internals.jvm import adopt
 from penstock.hosts.spark.internals.shared_context import attach
 from penstock.service.client.packed_job import read_packed_job, repacked, unpacked
 from penstock.service.client.submission import submit
@@ -72,8 +65,6 @@ if TYPE_CHECKING:
 _LOOK_S = 1.0
 _RECORDED_S = 30.0
 _CLUSTER_ENDS_S = 10.0
-_OF_LOST_PROCESSES = {kind.__name__ for kind in (TaskLostError, SparkLostError, SessionLostError)}
-"""Errors of jobs whose JVM is being killed: it may still exist for a moment."""
 _WORKERS_OF = "PENSTOCK_WORKERS_OF"
 """An environment variable of workers that marks them, and is not read."""
 _log = logging.getLogger(__name__)
@@ -141,14 +132,14 @@ class JobProcess:
         if resumes and self._checkpoints is not None and (end := end_of_job(self._checkpoints, resumes)) is not None:
             # The previous dispatcher has ended in between.
             self._job_id = resumes
-            return JobEnded(now_ms(), self._id, JobStatus[end.how])
+            return JobEnded(now_ms(), self._id, JobStatus[end.status])
 
         def keep(graph: JobGraph) -> None:
             """Record new functions and parallelism, so that a restart of this job uses them."""
             self._lease.write(self._folder / "job", msgspec.msgpack.encode(repacked(job, graph)))
 
         session = self._session()
-        HELD.others = self
+        HELD_SLOTS.shared = self
         if not resumes:
             with self._lock:
                 self._has_begun = False
@@ -179,7 +170,7 @@ class JobProcess:
             client.cancel()
         ended = self._outcome(client)
         # Without Spark's JVM this cluster is about to end. The next one resumes its jobs: they have not failed.
-        if ended.status is JobStatus.FAILED and ended.kind in _OF_LOST_PROCESSES and jvm_ends():
+        if ended.status is JobStatus.FAILED and failed_with_jvm(ended.kind):
             time.sleep(_CLUSTER_ENDS_S)
         # REST shows the end already: the next dispatcher must not resume the job if this one ends now.
         self._link.send(JobAboutToEnd(ended.at_ms, ended.id, ended.status, kind=ended.kind, error=ended.error))
@@ -259,12 +250,12 @@ class JobProcess:
         # The dispatcher is gone, and Spark with it. The next leader restarts this job.
         os._exit(1)
 
-    # Implements SharedSlots for HELD.
+    # Implements SharedSlots for HELD_SLOTS.
 
-    def want(self, slots: int) -> None:
+    def reserve(self, slots: int) -> None:
         """Hold this many slots of the application from now on. Raises NotEnoughSlotsError if others have them."""
         # A batch job holds no slots in its own process. Without one slot reserved for it, it might never proceed.
-        answer = self._ask(max(1, slots))
+        answer = self._request_slots(max(1, slots))
         if not answer.granted:
             raise NotEnoughSlotsError(
                 f"this job needs {slots} slots at once, and its cluster has {answer.free} free ones in addition to the "
@@ -274,9 +265,9 @@ class JobProcess:
 
     def free(self, held: int) -> int:
         """Return how many slots of the application are free; `held`: those of this process."""
-        return self._ask(max(1, held)).free
+        return self._request_slots(max(1, held)).free
 
-    def _ask(self, slots: int) -> SlotsAnswer:
+    def _request_slots(self, slots: int) -> SlotsAnswer:
         with self._asking:
             self._link.send(SlotsWanted(now_ms(), self._id, slots))
             return self._answers.get()

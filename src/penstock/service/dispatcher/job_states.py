@@ -30,7 +30,8 @@ DROPPED = "dropped"
 _STATE_FILE = re.compile(r"state-(\d+)-(\d+)")
 _OF_STARTED = ("output*", "checked", "figures", "archive")
 """Files of a job that was accepted and started."""
-_TOLD_MOST = 20
+_NAMED_MAX = 20
+"""Most jobs that a warning names."""
 _UNKNOWN_S = 3600.0
 """How long a folder without a pointer is kept: a client may just be submitting its job."""
 LEFT_OUT = (
@@ -193,5 +194,5 @@ def _remove_begun(folders: Iterable[Path], of_others: str) -> None:
             "%d jobs are left out and not resumed: the leaders' pointers do not mention them. Has "
             "high-availability.type, or the place of the pointers, changed since then? They are kept: %s",
             len(left_out),
-            ", ".join(sorted(left_out)[:_TOLD_MOST]),
+            ", ".join(sorted(left_out)[:_NAMED_MAX]),
         )

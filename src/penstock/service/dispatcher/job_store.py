@@ -34,9 +34,8 @@ from pathlib import Path
 import msgspec
 
 from penstock.common.errors import ConfigurationError
-from penstock.common.errors.unreadable import UNREADABLE
 from penstock.common.files.durable import sync_local
-from penstock.common.values.decoding import from_json
+from penstock.common.values.decoding import DECODING_ERRORS, from_json
 from penstock.service.dispatcher.atomic_files import reserve_space, reserved_path, write_atomically
 from penstock.service.dispatcher.dispatcher import DispatchedJob
 from penstock.service.dispatcher.job_states import DROPPED, LEFT_OUT, POINTER, STATE, JobStates, LockedStates
@@ -46,7 +45,7 @@ FIGURES = "figures"
 ARCHIVE = "archive"
 CHECKED = "checked"
 _SPARE_BYTES = {STATE: 16 << 10, POINTER: 64 << 10, FIGURES: 64 << 10, ARCHIVE: 256 << 10}
-_ERROR_MOST = 2_000
+_ERROR_MAX = 2_000
 """Characters of an error for which a spare file has room."""
 _log = logging.getLogger(__name__)
 _WANTED_S = 3600.0
@@ -153,7 +152,7 @@ class JobStore:
         try:
             self._states.put(job.id, content, ends=True)
         except OSError:
-            job = dataclasses.replace(job, error=job.error[:_ERROR_MOST])
+            job = dataclasses.replace(job, error=job.error[:_ERROR_MAX])
             self._states.put(job.id, msgspec.json.encode(job), ends=True)
 
     def release(self, id: str) -> None:
@@ -191,7 +190,7 @@ class JobStore:
         for path, state in self._states.all().items():
             try:
                 found.append(from_json(state, DispatchedJob))
-            except UNREADABLE as error:
+            except DECODING_ERRORS as error:
                 damaged = f"it is damaged ({error}), and begins with {state[:100]!r}"
                 _log.error(LEFT_OUT, path.parent.name, path, damaged)
         return sorted(found, key=lambda job: (job.submitted_ms, job.id))

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.common.job_status import JobStatus
-from penstock.common.text.secrets import without_passwords
+from penstock.common.text.secrets import without_secrets
 from penstock.common.time.wall_clock import now_ms
 from penstock.engine.jobmaster.execution_graph import JobFailure, error_name
 from penstock.engine.jobmaster.execution_state import ExecutionState
@@ -30,7 +30,7 @@ def id_of_job(job: DispatchedJob) -> str:
 
 
 def status_of(job: DispatchedJob) -> str:
-    """Sort key in lists of all jobs."""
+    """Return the status of a job in lists of all jobs: INITIALIZING before it runs."""
     if job.status is not None:
         return job.status.name
     return {Phase.RUNNING: JobStatus.RUNNING.name}.get(job.phase, _BEFORE)
@@ -94,7 +94,7 @@ def _config(host: DispatcherHost, job: DispatchedJob) -> dict[str, Any]:
 def _exceptions(host: DispatcherHost, job: DispatchedJob) -> dict[str, Any]:
     entries = []
     if job.error:
-        failure = JobFailure(_error_class(job), without_passwords(job.error), job.ended_ms or job.submitted_ms)
+        failure = JobFailure(_error_class(job), without_secrets(job.error), job.ended_ms or job.submitted_ms)
         entries = [failure_entry(None, failure)]
     return {"exceptionHistory": {"entries": entries, "truncated": False}}
 
@@ -102,7 +102,7 @@ def _exceptions(host: DispatcherHost, job: DispatchedJob) -> dict[str, Any]:
 def _result(host: DispatcherHost, job: DispatchedJob) -> dict[str, Any]:
     if job.status is None:
         return IN_PROGRESS
-    failure = (_error_class(job), without_passwords(job.error)) if job.error else None
+    failure = (_error_class(job), without_secrets(job.error)) if job.error else None
     runtime_ms = (job.ended_ms or job.submitted_ms) - job.submitted_ms
     return result_of(id_of_job(job), job.status, runtime_ms, failure)
 

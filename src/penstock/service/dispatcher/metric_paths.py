@@ -19,7 +19,7 @@ from starlette.responses import Response
 from penstock.service.dispatcher.dispatcher import DispatchedJob, Phase
 from penstock.service.dispatcher.host import DispatcherHost
 from penstock.service.dispatcher.submission_paths import host_of
-from penstock.service.dispatcher.worker_paths import ask, running
+from penstock.service.dispatcher.worker_paths import request_of_job, running
 from penstock.service.rest.answers import get, json_answer
 from penstock.service.rest.described_route import TEXT, DescribedRoute
 from penstock.service.rest.metric_paths import AGGREGATED_OVER_JOBS, GET, aggregated, listed, none, values
@@ -94,7 +94,7 @@ def of_job_manager(request: Request) -> list[Any]:
 async def _answers(asked: Iterable[tuple[DispatchedJob, str]]) -> list[bytes]:
     """Return the answers that arrive in time."""
     # In parallel: a busy or suspended process does not delay the others.
-    answers = await asyncio.gather(*(run_in_threadpool(ask, job, path, _ASK_S) for job, path in asked))
+    answers = await asyncio.gather(*(run_in_threadpool(request_of_job, job, path, _ASK_S) for job, path in asked))
     return [answer for status, answer in answers if status == 200]
 
 

@@ -19,15 +19,15 @@ from penstock.common.errors import JobError
 from penstock.service.client.rest_client import TOKEN
 
 _COMMAND = "from penstock.service.cli.main import app; app()"
-_LONGEST_S = 600.0
+_SUBMISSION_S_MAX = 600.0
 """Longest time until a program has submitted a job: Flink's web.timeout."""
-_TOO_LONG = f"the program has not submitted a job within {_LONGEST_S:.0f} s, and was ended"
+_NOT_SUBMITTED = f"the program has not submitted a job within {_SUBMISSION_S_MAX:.0f} s, and was ended"
 _JOB_ID = re.compile("[0-9a-f]{32}")
-_LAST_WORDS_S = 2.0
+_OUTPUT_END_S_MAX = 2.0
 """How long to read output after a program has ended. A forked process may keep its standard error open forever."""
 _awaited: set[subprocess.Popen[str]] = set()
 """Programs that run and have not submitted a job."""
-_WORDS_MOST = 20_000
+_ERROR_OUTPUT_MAX = 20_000
 """Most characters of a failed program's output in its error: the last ones."""
 
 
@@ -55,27 +55,27 @@ def plan_program(file: Path, options: Sequence[str], arguments: Sequence[str]) -
     """
     command = [*_command("explain", "--json", *options), str(file), *arguments]
     # Files, since a pipe would stay open until all processes that the program has started have ended.
-    with _scratch() as plans, _scratch() as words:
-        process = _started(command, {}, plans, words)
+    with _temporary_file() as plans, _temporary_file() as errors:
+        process = _started(command, {}, plans, errors)
         _awaited.add(process)
         try:
-            process.wait(_LONGEST_S)
+            process.wait(_SUBMISSION_S_MAX)
         except subprocess.TimeoutExpired:
-            raise JobError(_TOO_LONG) from None
+            raise JobError(_NOT_SUBMITTED) from None
         finally:
             _awaited.discard(process)
             _end(process)
             process.wait()
         plans.seek(0)
-        words.seek(0)
+        errors.seek(0)
         for line in plans:
             # A program may print JSON objects of its own.
             if (plan := _object(line)) is not None and plan.keys() >= {"jid", "name", "nodes"}:
                 return plan
-        raise JobError(words.read().strip()[-_WORDS_MOST:] or f"{file.name} executes no job")
+        raise JobError(errors.read().strip()[-_ERROR_OUTPUT_MAX:] or f"{file.name} executes no job")
 
 
-def _scratch() -> IO[str]:
+def _temporary_file() -> IO[str]:
     return tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")
 
 
@@ -85,12 +85,12 @@ def _command(*words: str) -> list[str]:
 
 
 def _started(
-    command: Sequence[str], environment: Mapping[str, str], output: IO[str], words: IO[str] | int
+    command: Sequence[str], environment: Mapping[str, str], output: IO[str], errors: IO[str] | int
 ) -> subprocess.Popen[str]:
     """Start the command in a session of its own, so that it can be killed with all its children. Raises JobError."""
     try:
         return subprocess.Popen(
-            command, env={**os.environ, **environment}, stdin=subprocess.DEVNULL, stdout=output, stderr=words,
+            command, env={**os.environ, **environment}, stdin=subprocess.DEVNULL, stdout=output, stderr=errors,
             encoding="utf-8", errors="replace", start_new_session=True,
         )  # fmt: skip
     except (OSError, ValueError) as error:
@@ -108,7 +108,7 @@ class _Run:
         # Its output goes to the cluster's log.
         self._process = _started(command, environment, sys.stderr, subprocess.PIPE)
         self._job_id: str | None = None
-        self._words = ""
+        self._error_output = ""
         self._known = threading.Event()
         self._listener = threading.Thread(target=self._listen, name="penstock-program", daemon=True)
         self._listener.start()
@@ -117,10 +117,10 @@ class _Run:
     def first_job(self) -> str:
         _awaited.add(self._process)
         try:
-            if not self._known.wait(_LONGEST_S):
-                raise JobError(_TOO_LONG)
+            if not self._known.wait(_SUBMISSION_S_MAX):
+                raise JobError(_NOT_SUBMITTED)
             if self._job_id is None:
-                raise JobError(self._words.strip() or "the program has executed no job")
+                raise JobError(self._error_output.strip() or "the program has executed no job")
             return self._job_id
         finally:
             _awaited.discard(self._process)
@@ -134,7 +134,7 @@ class _Run:
             if event is None or "event" not in event:
                 sys.stderr.write(line)
                 if not self._known.is_set():
-                    self._words = (self._words + line)[-_WORDS_MOST:]
+                    self._error_output = (self._error_output + line)[-_ERROR_OUTPUT_MAX:]
             # A program may write objects of its own that look the same.
             elif event["event"] == "taken" and _JOB_ID.fullmatch(id := str(event.get("job_id"))):
                 self._job_id = self._job_id or id
@@ -142,7 +142,7 @@ class _Run:
 
     def _await(self) -> None:
         self._process.wait()
-        self._listener.join(_LAST_WORDS_S)
+        self._listener.join(_OUTPUT_END_S_MAX)
         self._known.set()
 
 

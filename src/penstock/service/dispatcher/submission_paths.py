@@ -16,11 +16,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from penstock.common.errors import JobError, PenstockError
-from penstock.common.errors.unreadable import UNREADABLE
 from penstock.common.files.durable import sync_local, sync_written
 from penstock.common.job_id import JobID
 from penstock.common.time.wall_clock import now_ms
-from penstock.engine.rpc.commands import ask
+from penstock.common.values.decoding import DECODING_ERRORS
+from penstock.engine.rpc.commands import send_command
 from penstock.engine.rpc.messages import Command
 from penstock.service.client.bundle import BUNDLE_NAME
 from penstock.service.cluster.high_availability.pointers import NotLeadingError
@@ -33,7 +33,7 @@ from penstock.service.rest.answers import body_of, get, id_of, json_answer
 from penstock.service.rest.described_route import TEXT, DescribedRoute, Parameter
 from penstock.service.rest.slow_request_threads import in_slow_request_thread
 
-_OUTPUT_MOST = 1 << 20
+_OUTPUT_MAX = 1 << 20
 _FROM = Parameter("from", "The first byte.", int)
 _COMMAND_S = 10.0
 _ID = "[0-9a-f]{32}"
@@ -137,7 +137,7 @@ async def submit(request: Request) -> Response:
         raise HTTPException(400, f"expected 32 hexadecimal digits as the id of a submission, got '{id}'")
     try:
         await run_in_threadpool(host.submit, id, packed)
-    except UNREADABLE as error:
+    except DECODING_ERRORS as error:
         raise HTTPException(
             400, f"the content is not a job of a client with this version of penstock: {error}"
         ) from None
@@ -174,7 +174,7 @@ async def command(request: Request) -> Response:
         return found is not None and found.control == control
 
     try:
-        text = await in_slow_request_thread(ask, control, wanted, timeout_s, is_there)
+        text = await in_slow_request_thread(send_command, control, wanted, timeout_s=timeout_s, is_running=is_there)
     except JobError as error:
         raise HTTPException(409, str(error)) from None
     return json_answer(CommandAnswer(text))
@@ -191,7 +191,7 @@ async def output(request: Request) -> Response:
         raise HTTPException(400, f"from must be a number, got '{begin}'")
     folder = host_of(request).store.folder(job.id)
     try:
-        part = await run_in_threadpool(part_of_output, folder, int(begin), _OUTPUT_MOST)
+        part = await run_in_threadpool(part_of_output, folder, int(begin), _OUTPUT_MAX)
     except OutputGoneError as error:
         return json_answer({"errors": [str(error)], "begin": error.begin}, 410)
     return Response(part, media_type=TEXT)

@@ -30,7 +30,7 @@ from penstock.service.rest.answers import get, json_answer
 from penstock.service.rest.described_route import JSON, TEXT, DescribedRoute
 from penstock.service.rest.log_paths import LAST, listed, text_answer
 
-_ASK_S = 5.0
+_TIMEOUT_S = 5.0
 _PREFIX = 8
 _SLOT = "level-"
 
@@ -48,7 +48,7 @@ async def of_task_manager(request: Request) -> Response:
     job, slot = await run_in_threadpool(_find, request, id)
     query = request.scope["query_string"].decode("ascii", "replace")
     path = f"/taskmanagers/{quote(slot)}" + f"/{quote(rest)}" * bool(rest) + f"?{query}" * bool(query)
-    status, answer = await run_in_threadpool(ask, job, path)
+    status, answer = await run_in_threadpool(request_of_job, job, path)
     if not rest and status == 200:
         answer = msgspec.json.encode(msgspec.json.decode(answer) | {"id": id, "path": id})
     is_text = rest.partition("/")[0] in ("log", "stdout") or rest.startswith("logs/")
@@ -60,17 +60,17 @@ def running(request: Request) -> list[DispatchedJob]:
     return [job for job in host_of(request).newest().values() if job.rest is not None]
 
 
-def ask(job: DispatchedJob, path: str, most_s: float = _ASK_S) -> tuple[int, bytes]:
+def request_of_job(job: DispatchedJob, path: str, timeout_s: float = _TIMEOUT_S) -> tuple[int, bytes]:
     """Return status and answer of a job's process: 503 if it does not answer."""
     assert job.rest is not None
     try:
-        return RestClient(job.rest.url, job.rest.token(), most_s).answer("GET", path)
+        return RestClient(job.rest.url, job.rest.token(), timeout_s).answer("GET", path)
     except (OSError, UnreachableError):
         return 503, msgspec.json.encode({"errors": [f"the process of job '{job.name}' does not answer"]})
 
 
 def _slots(job: DispatchedJob) -> list[dict[str, Any]]:
-    status, answer = ask(job, "/taskmanagers")
+    status, answer = request_of_job(job, "/taskmanagers")
     found = msgspec.json.decode(answer)["taskmanagers"] if status == 200 else []
     prefix = f"{(job.job_id or job.id)[:_PREFIX]}-"
     return [slot | {"id": prefix + slot["id"], "path": prefix + slot["path"]} for slot in found]

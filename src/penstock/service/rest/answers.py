@@ -13,15 +13,14 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from penstock.common.errors.unreadable import UNREADABLE
-from penstock.common.text.secrets import hidden_in
-from penstock.common.values.decoding import from_json
+from penstock.common.text.secrets import redacted_json
+from penstock.common.values.decoding import DECODING_ERRORS, from_json
 from penstock.engine.plan.job_graph import JobVertex
 from penstock.engine.plan.vertex_ids import vertex_id
 from penstock.service.rest.described_route import DescribedRoute, Parameter, text_of
 from penstock.service.rest.served_jobs import JobEntry, ServedJobs
 
-BODY_MOST = 1 << 16
+BODY_MAX = 1 << 16
 """Most bytes of a request's body. The longest that Flink's clients send names a directory."""
 _DIGITS = 20
 """Most digits that are read: Python refuses to parse thousands of digits."""
@@ -37,7 +36,7 @@ def json_answer(value: Any, status: int = 200) -> Response:
     """Answer a value as JSON, without the passwords of URLs in paths of checkpoints and messages of errors."""
     # In each text separately. Searching the whole JSON would hold the interpreter for a second for a job with thousands
     # of subtasks; and what looks like the start of a secret in one text would hide the texts after it.
-    return data_answer(hidden_in(msgspec.to_builtins(value, str_keys=True)), status)
+    return data_answer(redacted_json(msgspec.to_builtins(value, str_keys=True)), status)
 
 
 def data_answer(value: Any, status: int = 200) -> Response:
@@ -84,7 +83,8 @@ def not_found(request: Request, name: str, text: str) -> HTTPException:
     if _ID.fullmatch(value):
         return HTTPException(404, text)
     why = f'Cannot resolve path parameter ({name}) from value "{value:.200}"'
-    return HTTPException(400, f"Bad request, could not parse parameters: {why}: 32 hexadecimal digits are expected")
+    expected = "32 hexadecimal digits, or a job's name, are expected"
+    return HTTPException(400, f"Bad request, could not parse parameters: {why}: {expected}")
 
 
 def job_of(request: Request) -> JobEntry:
@@ -125,19 +125,19 @@ def number_of(request: Request, name: str) -> int:
 async def bytes_of(request: Request) -> bytes:
     """Return the body of a request, whatever length it has announced. Raises HTTPException: 413."""
     announced = request.headers.get("content-length", "")
-    if announced.isascii() and announced.isdigit() and int(announced[:_DIGITS]) > BODY_MOST:
+    if announced.isascii() and announced.isdigit() and int(announced[:_DIGITS]) > BODY_MAX:
         # Before reading: a body that never arrives would hold the connection until the timeout.
         raise _too_long()
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
-        if len(body) > BODY_MOST:
+        if len(body) > BODY_MAX:
             raise _too_long()
     return bytes(body)
 
 
 def _too_long() -> HTTPException:
-    return HTTPException(413, f"a request may have {BODY_MOST} bytes at most")
+    return HTTPException(413, f"a request may have {BODY_MAX} bytes at most")
 
 
 async def body_of(request: Request, kind: type[T]) -> T:
@@ -145,5 +145,5 @@ async def body_of(request: Request, kind: type[T]) -> T:
     body = await bytes_of(request)
     try:
         return from_json(body or b"{}", kind)
-    except UNREADABLE as error:
+    except DECODING_ERRORS as error:
         raise HTTPException(400, f"Bad request: a JSON object was expected: {error}") from None

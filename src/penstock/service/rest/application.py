@@ -20,6 +20,7 @@ from penstock.service.rest import (
     cluster_paths,
     execution_result_paths,
     flame_graph_paths,
+    history_paths,
     job_paths,
     log_paths,
     metric_paths,
@@ -41,6 +42,7 @@ _log = logging.getLogger(__name__)
 ROUTES: Sequence[BaseRoute] = (
     *metric_paths.routes,
     *job_paths.routes,
+    *history_paths.routes,
     *execution_result_paths.routes,
     *operation_paths.routes,
     *rescaling_paths.routes,

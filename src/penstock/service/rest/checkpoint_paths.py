@@ -224,7 +224,7 @@ def _task(one: Checkpoint, vertex: int) -> dict[str, Any]:
 
 
 def _longest_ms(parts: Iterable[SubtaskReport]) -> int:
-    """Return the time of the last acknowledgement; -1 without any."""
+    """Return the longest duration of these parts (ms); -1 without any."""
     return max(map(_duration_ms, parts), default=-1)
 
 

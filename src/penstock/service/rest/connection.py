@@ -21,7 +21,7 @@ class Connection(H11Protocol):
         self._request_s = request_s
         self._most = most
         self._since_s = 0.0
-        self._looks: asyncio.TimerHandle | None = None
+        self._progress_timer: asyncio.TimerHandle | None = None
 
     @property
     def _waits(self) -> bool:
@@ -32,7 +32,7 @@ class Connection(H11Protocol):
         """Close the connection that has waited longest for its client, if there are too many."""
         super().connection_made(transport)
         self._since_s = self.loop.time()
-        self._look_later()
+        self._schedule_progress_check()
         if len(self.connections) > self._most:
             others = [other for other in self.connections if isinstance(other, Connection) and other._waits]
             # This new connection is one of them, so the list is never empty.
@@ -42,16 +42,16 @@ class Connection(H11Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop the timer: either side has closed the connection."""
-        if self._looks is not None:
-            self._looks.cancel()
+        if self._progress_timer is not None:
+            self._progress_timer.cancel()
         super().connection_lost(exc)
 
-    def _look_later(self) -> None:
-        self._looks = self.loop.call_later(self._request_s, self._look, self.cycle)
+    def _schedule_progress_check(self) -> None:
+        self._progress_timer = self.loop.call_later(self._request_s, self._check_progress, self.cycle)
 
-    def _look(self, before: object) -> None:
+    def _check_progress(self, before: object) -> None:
         if self._waits and self.cycle is before:
             # No request has been completed since the last check.
             self.transport.close()
         else:
-            self._look_later()
+            self._schedule_progress_check()

@@ -14,6 +14,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from penstock.common.configuration import Configuration, rest_options
+from penstock.common.time.wall_clock import now_ms
+from penstock.service.rest.job_sampling import sample_of
 from penstock.service.rest.meter import SAMPLE_EVERY_S
 from penstock.service.rest.served_jobs import JobEntry, ServedJobs
 from penstock.service.rest.server_certificate import ServerCertificate
@@ -71,7 +73,14 @@ class RestEndpoint:
         now_s = time.monotonic()
         for entry in self.jobs.all():
             if not entry.graph.status.is_terminal_state():
-                entry.meter.sample(now_s)
+                add_sample(entry, now_s)
+
+
+def add_sample(entry: JobEntry, now_s: float) -> None:
+    """Sample the counters of a job, and its figures over time if it is time. `now_s`: of a steady clock."""
+    entry.meter.sample(now_s)
+    if entry.history.is_due(now_s):
+        entry.history.add(sample_of(entry, now_ms()), now_s)
 
 
 _of_process: RestEndpoint | None = None

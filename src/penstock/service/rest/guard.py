@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import hmac
 import re
+import time
 from collections.abc import Mapping
 from http.cookies import CookieError, SimpleCookie
+from urllib.parse import urlencode
 
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
@@ -18,12 +20,16 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from penstock.service.cluster.rest_tokens import LoginCodes, read_only_token
 from penstock.service.rest.answers import bytes_of, error_answer
 
 _LOOPBACK = re.compile(r"(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d{1,5})?", re.IGNORECASE)
 _SCHEMES = ("http", "https")
 _SAFE_METHODS = ("GET", "HEAD")
+_CHANGES = "POST"
 _LOGIN = "/login"
+_NEXT = "next"
+"""The parameter with the page to open after the login."""
 _VERSION = "/v1"
 _HEADERS = [
     (b"x-content-type-options", b"nosniff"),
@@ -41,10 +47,12 @@ OWN_POLICY = (
 """The Content-Security-Policy of our own page: injected markup of a name or text could not run."""
 _LOGIN_PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>penstock</title>
 <link rel="icon" href="data:,">
-<body style="font-family: sans-serif; margin: 4em auto; max-width: 30em"><form method="post" action="/login">
-<p>The token is in the file that the program has named when it started:</p>
+<body style="font-family: sans-serif; margin: 4em auto; max-width: 30em"><form method="post">
+<p>Enter the token. It is in the file that the program printed when it started.</p>
 <p><input name="token" type="password" autocomplete="off" autofocus size="46" aria-label="token">
 <button>Open</button></p></form></body></html>"""
+_WRONG_TOKEN = "This is not the token of this server."
+_USED_CODE = "This link was used, or is older than ten minutes."
 
 
 class Guard:
@@ -59,6 +67,8 @@ class Guard:
     ) -> None:
         self._app = app
         self._token = token.encode()
+        self._read_only_token = read_only_token(token).encode()
+        self._codes = LoginCodes(token)
         self._cookie = cookie
         self._pages = pages
         self._policy = [] if policy is None else [(b"content-security-policy", policy.encode())]
@@ -88,8 +98,9 @@ class Guard:
         await (answer or self._app)(scope, receive, send_guarded)  # type: ignore[arg-type]
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
-        # Pages also make changes by sockets, which a browser opens without asking the server for permission.
-        if self._refusal({**scope, "method": "GET"}) is None and "origin" in Headers(scope=scope):
+        # Pages also make changes by sockets, so a token that only reads opens none. A browser opens them without asking
+        # the server for permission.
+        if self._refusal({**scope, "method": _CHANGES}) is None and "origin" in Headers(scope=scope):
             await self._app(scope, receive, send)
         else:
             await send({"type": "websocket.close", "code": 1008})
@@ -98,38 +109,60 @@ class Guard:
         headers = Headers(scope=scope)
         if not _LOOPBACK.fullmatch(headers.get("host", "")):
             return error_answer(403, "the Host header names another machine")
-        if not _is_same_origin(headers):
+        if not (_is_same_origin(headers) or (self._is_page(scope) and _is_link(headers))):
             return error_answer(403, "the request comes from another site")
         if scope["path"] == _LOGIN:
             return None
-        by_header = self._is_token(_bearer(headers))
-        if by_header or (self._is_token(self._from_cookie(headers)) and _may_use_cookie(scope["method"], headers)):
+        method = scope["method"]
+        given, cookie = _bearer(headers), self._from_cookie(headers)
+        if self._admits(given, method) or (self._admits(cookie, method) and _may_use_cookie(method, headers)):
             return None
-        if (scope["path"] == "/" or scope["path"].startswith(self._pages)) and scope["method"] in _SAFE_METHODS:
-            return RedirectResponse(_LOGIN, 303)
+        if self._admits(given, "GET") or (self._admits(cookie, "GET") and _may_use_cookie(method, headers)):
+            return error_answer(403, "this token only reads")
+        if self._is_page(scope):
+            return RedirectResponse(f"{_LOGIN}?{urlencode({_NEXT: _path_of(scope)})}", 303)
         wrong = "wrong token: see the server's token file" if "authorization" in headers else "missing token"
         refusal = error_answer(401, f"{wrong}; send it as 'Authorization: Bearer …'")
         refusal.headers["www-authenticate"] = "Bearer"
         return refusal
 
+    def _is_page(self, scope: Scope) -> bool:
+        """Return whether the request is for a page, as opposed to data, files and changes."""
+        return scope["method"] in _SAFE_METHODS and (scope["path"] == _LOGIN or self._has_page(scope["path"]))
+
+    def _has_page(self, path: str) -> bool:
+        return path == "/" or path.startswith(self._pages)
+
     async def _login(self, request: Request) -> Response:
         if request.method != "POST":
-            return HTMLResponse(_LOGIN_PAGE)
+            code = request.query_params.get("code")
+            if code is None:
+                return HTMLResponse(_LOGIN_PAGE)
+            return (
+                self._logged_in(request, self._token.decode())
+                if self._codes.use(code, time.time())
+                else _login_again(_USED_CODE)
+            )
         try:
             body = (await bytes_of(request)).decode("ascii", "replace")
         except HTTPException as error:
             return error_answer(error.status_code, error.detail)
         # A token has only letters and digits, so nothing in the form is encoded.
-        if not self._is_token(body.removeprefix("token=")):
-            return HTMLResponse(_LOGIN_PAGE, 401)
-        answer = RedirectResponse("/", 303)
-        answer.set_cookie(
-            self._cookie, self._token.decode(), httponly=True, samesite="strict", secure=request.url.scheme == "https"
-        )
+        token = body.removeprefix("token=")
+        return self._logged_in(request, token) if self._admits(token, "GET") else _login_again(_WRONG_TOKEN)
+
+    def _logged_in(self, request: Request, token: str) -> Response:
+        wanted = request.query_params.get(_NEXT, "/")
+        # Only pages of this server: a link could name another site.
+        answer = RedirectResponse(wanted if self._has_page(wanted) else "/", 303)
+        answer.set_cookie(self._cookie, token, httponly=True, samesite="strict", secure=request.url.scheme == "https")
         return answer
 
-    def _is_token(self, given: str) -> bool:
-        return hmac.compare_digest(given.encode(errors="replace"), self._token)
+    def _admits(self, given: str, method: str) -> bool:
+        """Return whether this token allows requests of this method."""
+        token = given.encode(errors="replace")
+        is_reader = hmac.compare_digest(token, self._read_only_token) and method in _SAFE_METHODS
+        return is_reader or hmac.compare_digest(token, self._token)
 
     def _from_cookie(self, headers: Mapping[str, str]) -> str:
         try:
@@ -139,13 +172,23 @@ class Guard:
         return found.value if found is not None else ""
 
 
+def _login_again(why: str) -> Response:
+    """Return the form for the token, with the reason why it is needed again."""
+    return HTMLResponse(_LOGIN_PAGE.replace("<p>", f"<p>{why} ", 1), 401)
+
+
+def _path_of(scope: Scope) -> str:
+    query = scope["query_string"].decode("ascii", "replace")
+    return f"{scope['path']}?{query}" if query else str(scope["path"])
+
+
 def _bearer(headers: Mapping[str, str]) -> str:
     scheme, _, token = headers.get("authorization", "").partition(" ")
     return token.strip() if scheme.lower() == "bearer" else ""
 
 
 def _is_same_origin(headers: Mapping[str, str]) -> bool:
-    """Return whether a browser reports that another site's page makes the request.
+    """Return whether no page of another site makes the request, as far as the headers of browsers tell.
 
     Other clients send neither header.
     """
@@ -154,6 +197,16 @@ def _is_same_origin(headers: Mapping[str, str]) -> bool:
     if origin is not None and origin.lower() not in (f"{scheme}://{headers['host'].lower()}" for scheme in _SCHEMES):
         return False
     return headers.get("sec-fetch-site", "none") in ("none", "same-origin")
+
+
+def _is_link(headers: Mapping[str, str]) -> bool:
+    """Return whether a browser opens a page by a link on a page of this machine: on the page of a job, for example.
+
+    It changes nothing, and the other page cannot read the answer.
+    """
+    # The site of a page is its host, at any port.
+    wanted = (headers.get("sec-fetch-site"), headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest"))
+    return "origin" not in headers and wanted == ("same-site", "navigate", "document")
 
 
 def _may_use_cookie(method: str, headers: Mapping[str, str]) -> bool:

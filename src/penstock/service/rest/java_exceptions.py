@@ -10,7 +10,7 @@ import base64
 import struct
 from typing import Any
 
-from penstock.common.text.secrets import without_passwords
+from penstock.common.text.secrets import without_secrets
 from penstock.engine.jobmaster.execution_graph import error_name
 
 _MAGIC = b"\xac\xed\x00\x05"
@@ -31,7 +31,7 @@ def failure_cause(error: BaseException) -> dict[str, Any]:
 def failure_cause_of(kind: str, text: str) -> dict[str, Any]:
     """Return the cause for an error of which only class and text are known."""
     # Hide secrets here: answers do not look for them in serialized objects.
-    text = without_passwords(text)
+    text = without_secrets(text)
     return {
         "class": kind,
         "stack-trace": text,

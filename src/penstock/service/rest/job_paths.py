@@ -170,7 +170,7 @@ def exceptions(request: Request) -> dict[str, Any]:
     """GET /jobs/:jobid/exceptions: failures, newest first."""
     graph = job_of(request).graph
     entries = [failure_entry(graph.graph, failure) for failure in reversed(graph.failures)]
-    history = {"exceptionHistory": {"entries": entries, "truncated": not graph.failures_are_all}}
+    history = {"exceptionHistory": {"entries": entries, "truncated": not graph.failures_are_complete}}
     return newest_failures(history, request.query_params.get("maxExceptions"))
 
 

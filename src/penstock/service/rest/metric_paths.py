@@ -126,6 +126,7 @@ def aggregated(request: Request, metrics: list[dict[str, Number]]) -> list[Any]:
 GET = Parameter("get", "Names of metrics, separated by commas. Without it, the answer has only names.")
 AGG = Parameter("agg", f"Of {', '.join(_AGGREGATIONS)}, separated by commas; default: all.")
 AGGREGATED_OVER_JOBS = (GET, AGG, Parameter("jobs", "Ids, separated by commas; default: all."))
+AGGREGATED_OVER_SUBTASKS = (GET, AGG, Parameter("subtasks", "Numbers, separated by commas."))
 _VERTEX = "/jobs/{jobid}/vertices/{vertexid}"
 
 routes = [
@@ -133,7 +134,7 @@ routes = [
     get("/jobs/{jobid}/metrics", of_one_job, GET),
     get(f"{_VERTEX}/metrics", of_vertex, GET),
     get(f"{_VERTEX}/watermarks", watermarks),
-    get(f"{_VERTEX}/subtasks/metrics", of_subtasks, GET, AGG, Parameter("subtasks", "Numbers, separated by commas.")),
+    get(f"{_VERTEX}/subtasks/metrics", of_subtasks, *AGGREGATED_OVER_SUBTASKS),
     get(f"{_VERTEX}/subtasks/{{subtaskindex}}/metrics", of_subtask, GET),
     get("/jobmanager/metrics", of_job_manager, GET),
     get("/taskmanagers/metrics", none),

@@ -53,7 +53,10 @@ class NewestState:
 
 
 def _another(graph: Callable[[], ExecutionGraph], before: int, looks: int) -> int | None:
-    """Return the number of the newest checkpoint, looking again for a new one: jobs publish it with a short delay."""
+    """Return the number of the newest checkpoint once it is not `before`, else `before` after `looks` tries.
+
+    A job publishes a checkpoint with a short delay.
+    """
     for _ in range(looks):
         newest = _newest(graph())
         if newest != before:

@@ -16,8 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from penstock.common.errors import JobError
-from penstock.common.errors.unreadable import UNREADABLE
-from penstock.common.values.decoding import from_json
+from penstock.common.values.decoding import DECODING_ERRORS, from_json
 from penstock.engine.plan.rescaling import rescaled
 from penstock.engine.plan.vertex_ids import vertex_id
 from penstock.service.rest.answers import bytes_of, get, job_of, json_answer
@@ -65,7 +64,7 @@ async def require(request: Request) -> Response:
     entry = job_of(request)
     try:
         wanted = from_json(await bytes_of(request), Requirements)
-    except UNREADABLE as error:
+    except DECODING_ERRORS as error:
         raise HTTPException(400, f"Bad request, expected the requirements of vertices by id: {error}") from None
     parallelism = _by_vertex(entry, wanted)
     try:
@@ -81,11 +80,11 @@ async def require(request: Request) -> Response:
     await run_in_threadpool(wait, [outcome], _REFUSED_S)
     if outcome.done() and (refused := outcome.exception()) is not None:
         raise HTTPException(409, str(refused))
-    outcome.add_done_callback(_say)
+    outcome.add_done_callback(_log_outcome)
     return json_answer({})
 
 
-def _say(outcome: Future[str]) -> None:
+def _log_outcome(outcome: Future[str]) -> None:
     """Log a later failure, since the client no longer waits."""
     error = outcome.exception()
     if error is None:

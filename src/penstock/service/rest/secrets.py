@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from penstock.common.text.secrets import NAMES, has_password
+from penstock.common.text.secrets import NAMES, has_secret
 
 HIDDEN = "******"
 _NAMES = rf"{NAMES}|authorization"
@@ -19,4 +19,4 @@ def hide_secrets(settings: dict[str, str]) -> dict[str, str]:
 
 
 def _is_secret(key: str, value: str) -> bool:
-    return _NAME.search(key) is not None or _INSIDE.search(value) is not None or has_password(value)
+    return _NAME.search(key) is not None or _INSIDE.search(value) is not None or has_secret(value)

@@ -15,12 +15,14 @@ from penstock.engine.jobmaster.metrics import JobMetrics
 from penstock.engine.jobmaster.state_query import LiveState, StateQuery
 from penstock.engine.runtime.ids import SlotId
 from penstock.engine.runtime.task.events import StacksSampled
+from penstock.service.cluster.job_reference import newest_named
 from penstock.service.rest.flame_graphs import FlameGraphs
+from penstock.service.rest.job_history import JobHistory
 from penstock.service.rest.meter import Meter
 from penstock.service.rest.newest_state import NewestState
 from penstock.service.rest.savepoint_triggers import SavepointTriggers
 
-_ENDED_MOST = 100
+_ENDED_MAX = 100
 """How many ended jobs are kept: each holds everything that is known of it."""
 
 
@@ -75,6 +77,8 @@ class JobEntry:
     checkpoint_triggers: SavepointTriggers = field(default_factory=SavepointTriggers)
     """Triggers of checkpoints: a client may use the same id for both."""
     committed: NewestState = field(default_factory=NewestState)
+    history: JobHistory = field(default_factory=JobHistory)
+    """Its figures over time."""
     seen: ExecutionGraph | None = None
     """The graph that the request with this entry reads; None: no request has this entry."""
 
@@ -102,19 +106,27 @@ class ServedJobs:
             # A job that was taken over by its next run comes last, like any new one.
             self._entries.pop(entry.job_id, None)
             self._entries[entry.job_id] = entry
-            ended = [id for id, other in self._entries.items() if other.graph.status.is_terminal_state()]
-            for id in ended[:-_ENDED_MOST]:
+            ended = [id for id, other in self._entries.items() if _has_ended(other)]
+            for id in ended[:-_ENDED_MAX]:
                 del self._entries[id]
 
-    def find(self, job_id: str) -> JobEntry | None:
-        """Return the job with that id, or None."""
+    def find(self, job: str) -> JobEntry | None:
+        """Return the job with that id or name, or None. Of several with one name: the newest that runs."""
         with self._lock:
-            return self._entries.get(job_id)
+            return self._entries.get(job) or newest_named(job, self._entries.values(), _name, _has_ended)
 
     def all(self) -> list[JobEntry]:
         """Return all jobs."""
         with self._lock:
             return list(self._entries.values())
+
+
+def _name(entry: JobEntry) -> str:
+    return entry.graph.graph.name
+
+
+def _has_ended(entry: JobEntry) -> bool:
+    return entry.graph.status.is_terminal_state()
 
 
 def slot_name(slot: SlotId) -> str:

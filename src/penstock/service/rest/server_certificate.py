@@ -14,7 +14,7 @@ from penstock.common.configuration import rest_options as options
 from penstock.common.errors import ConfigurationError
 
 _SOON_DAYS = 14
-_TURNS_MOST = 5
+_ROUNDS_MAX = 5
 _log = logging.getLogger(__name__)
 
 
@@ -94,7 +94,7 @@ def _doubt(certificate: str, server: ssl.SSLContext) -> str | None:
     asks = client.wrap_bio(to_client, to_server)
     answers = server.wrap_bio(to_server, to_client, server_side=True)
     # Alternate until the client has seen the certificate: TLS 1.3 needs two rounds, 1.2 three.
-    for side in [answers, asks] * _TURNS_MOST:
+    for side in [answers, asks] * _ROUNDS_MAX:
         try:
             side.do_handshake()
         except ssl.SSLWantReadError:

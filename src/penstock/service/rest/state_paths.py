@@ -13,10 +13,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from penstock.common.errors import CheckpointError, JobError, StateNotFoundError, StateUnavailableError
-from penstock.engine.jobmaster.state_query import LIVE_MOST, LiveState, StateQuery
+from penstock.engine.jobmaster.state_query import LIVE_MAX, LiveState, StateQuery
 from penstock.engine.snapshots.committed_state import CommittedState, StateName
-from penstock.engine.snapshots.shown_values import exact_of, json_of
-from penstock.engine.snapshots.state_answer import QueryableState, QueryableStates, StateAnswer, rows_of
+from penstock.engine.snapshots.shown_values import exact_of, json_of, live_rows
+from penstock.engine.snapshots.state_answer import QueryableState, QueryableStates, StateAnswer
 from penstock.engine.state.keys import KeyTypeError
 from penstock.service.rest.answers import data_answer, job_of, json_answer
 from penstock.service.rest.described_route import DescribedRoute, Parameter
@@ -35,7 +35,7 @@ _QUERY = [
     Parameter(
         "isolation",
         f"`read-committed`: of the last completed checkpoint (the default); `{_LIVE}`: as the tasks have it now, "
-        f"{LIVE_MOST} keys or entries at most.",
+        f"{LIVE_MAX} keys or entries at most.",
     ),
     Parameter("exact", "Values and keys in the form that the Python client reads.", bool),
 ]
@@ -92,8 +92,8 @@ def _entries(columns: list[str], rows: list[Any], write: Callable[[Any], Any]) -
 
 async def _live(request: Request, keys: list[Any], limit: int, write: Callable[[Any], Any]) -> StateAnswer:
     name, uid, own = _named(request.query_params)
-    if max(len(keys), 0 if keys else limit) > LIVE_MOST:
-        raise HTTPException(400, f"a live query may have at most {LIVE_MOST} keys or entries")
+    if max(len(keys), 0 if keys else limit) > LIVE_MAX:
+        raise HTTPException(400, f"a live query may have at most {LIVE_MAX} keys or entries")
     entry = job_of(request)
     query = StateQuery(
         name=name or "",
@@ -104,7 +104,7 @@ async def _live(request: Request, keys: list[Any], limit: int, write: Callable[[
     )
 
     def answer(state: LiveState) -> StateAnswer:
-        rows = rows_of(state.entries)
+        rows = live_rows(state.entries)
         shown = _entries(state.columns, rows if keys else rows[:limit], write)
         return StateAnswer(
             operator=state.operator,

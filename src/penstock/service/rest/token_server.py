@@ -20,7 +20,7 @@ from penstock.common.configuration import rest_options
 from penstock.common.errors import ConfigurationError
 from penstock.common.files.cache_directory import cache_directory
 from penstock.common.job_threads import start_thread
-from penstock.service.cluster.rest_address import RestAddress, write_token
+from penstock.service.cluster.rest_address import RestAddress, read_only_file, write_token
 from penstock.service.cluster.rest_tls import keep_certificate
 from penstock.service.rest.ports import ports_in
 from penstock.service.rest.server_certificate import ServerCertificate
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _HOST = "127.0.0.1"
 _STOP_S = 2.0
-_CONNECTIONS_MOST = 100
+_CONNECTIONS_MAX = 100
 """Most connections. A page of ours uses six, as browsers do; each takes a file descriptor of the process."""
 
 
@@ -92,6 +92,7 @@ class TokenServer:
             # A process in another network, with the same home, may serve at the same port.
             if self._token_file.read_text(encoding="ascii") == self.token:
                 self._token_file.unlink(missing_ok=True)
+                read_only_file(self._token_file).unlink(missing_ok=True)
             self._certificate_file.unlink(missing_ok=True)
 
     def forked(self) -> None:
@@ -111,7 +112,7 @@ class TokenServer:
 
         config = uvicorn.Config(
             application(),
-            http=partial(Connection, request_s=self._request_s, most=_CONNECTIONS_MOST),  # type: ignore[arg-type]
+            http=partial(Connection, request_s=self._request_s, most=_CONNECTIONS_MAX),  # type: ignore[arg-type]
             loop="asyncio",
             ws="none",
             lifespan="off",

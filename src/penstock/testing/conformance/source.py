@@ -179,7 +179,7 @@ class SourceRun:
         return records
 
     def is_finished(self) -> bool:
-        """True if every reader has ended."""
+        """Return True if every reader has ended."""
         return len(self._ended) == self.parallelism
 
     def close(self) -> None:

@@ -15,7 +15,7 @@ _WIDER = {
     "bytes": {"string"},
 }
 _LEVELS = {"NONE": (False, False), "BACKWARD": (True, False), "FORWARD": (False, True), "FULL": (True, True)}
-"""Return whether the new schema reads the old, and the old the new."""
+"""Level -> whether the new schema must read data of the old one, and the old one data of the new."""
 LEVELS = frozenset(_LEVELS)
 
 
@@ -35,7 +35,7 @@ def _unreadable(reader: Any, writer: Any, references: Mapping[str, Any]) -> list
 
 class _Resolution:
     def __init__(self, of_reader: Mapping[str, Any], of_writer: Mapping[str, Any]) -> None:
-        """The named types of both."""
+        """`of_reader`, `of_writer`: the named types of both schemas."""
         self._of_reader = of_reader
         self._of_writer = of_writer
         self._seen: set[tuple[str, str]] = set()
@@ -86,7 +86,7 @@ class _Resolution:
 
 
 def _plain(schema: Any, named: Mapping[str, Any]) -> Any:
-    """Return the name without its namespace."""
+    """Return the schema with named types replaced by their definitions."""
     while True:
         if isinstance(schema, str) and schema in named:
             schema = named[schema]

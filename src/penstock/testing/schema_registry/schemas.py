@@ -21,10 +21,10 @@ class RefusedError(Exception):
 
 
 class Schemas:
-    """The schemas. Safe for several threads. Methods raise RefusedError."""
+    """Stores schemas, safe for threads. Methods raise RefusedError."""
 
     def __init__(self, file: Path, level: str) -> None:
-        """`level`: the compatibility of subjects without one of their own."""
+        """`level`: the default compatibility of subjects."""
         self._file = file
         self._lock = threading.Lock()
         self._levels: dict[str, str] = {"": level}
@@ -102,7 +102,7 @@ class Schemas:
         return self._levels.get(subject, self._levels[""])
 
     def set_level(self, subject: str, level: str) -> None:
-        """Change the level; if `subject` is '', of all subjects without one of their own."""
+        """Set the level of a subject, or, if it is '', the default level."""
         if level not in LEVELS:
             raise RefusedError(422, 42203, f"Invalid compatibility level: this registry has {sorted(LEVELS)}")
         with self._lock:
@@ -131,7 +131,7 @@ class Schemas:
         self._subjects.setdefault(line["subject"], []).append(line["id"])
 
     def _checked(self, given: dict[str, Any]) -> dict[str, Any]:
-        """Return a schema as it is stored: two that differ only in spaces are the same."""
+        """Return the stored form of a schema, without insignificant spaces."""
         package = fastavro()
         if given.get("schemaType", "AVRO") != "AVRO":
             raise RefusedError(422, 42201, "Invalid schema: this registry knows AVRO only")
@@ -145,7 +145,7 @@ class Schemas:
         return wanted
 
     def _named(self, schema: dict[str, Any]) -> dict[str, Any]:
-        """Return the types that a schema takes from others."""
+        """Return the types to which a schema refers in others."""
         named: dict[str, Any] = {}
         for reference in schema.get("references", ()):
             referred = self.version(reference["subject"], str(reference["version"]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.common.errors.raised_line import raised_line
+from penstock.common.errors.user_traceback import raised_line
 
 TRACEBACK = """operator 'm', in map
   value: 3

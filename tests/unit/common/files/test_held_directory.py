@@ -83,7 +83,7 @@ def test_what_can_not_be_kept_is_held_and_told(tmp_path: Path, caplog: pytest.Lo
     (tmp_path / Path(held.path).name.replace("held", "kept") / "of another").mkdir(parents=True)
     held.keep()
     remove_abandoned(str(tmp_path))
-    assert Path(held.path).is_dir() and f"{held.path} stays only until" in caplog.text
+    assert Path(held.path).is_dir() and f"{held.path} is removed when this process has ended" in caplog.text
     held.remove()
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from penstock.common.functions.arity import takes
+from penstock.common.functions.arity import accepts_arguments
 
 
 def two(one: Any, other: Any) -> None: ...
@@ -64,10 +64,10 @@ shows_another.__signature__ = inspect.Signature()  # type: ignore[attr-defined]
 )
 def test_what_takes_one_argument_is_not_refused(function: Callable[..., Any]) -> None:
     """A program that runs would be refused, because of a decorator or a function in C."""
-    assert takes(function, 1)
+    assert accepts_arguments(function, 1)
 
 
 @pytest.mark.parametrize("function", [two, lambda: 0, Callables.method, operator.add])
 def test_what_takes_other_arguments_is_known(function: Callable[..., Any]) -> None:
     """It would be told in a worker, with the first record, or with the second one of a key."""
-    assert not takes(function, 1)
+    assert not accepts_arguments(function, 1)

@@ -13,6 +13,7 @@ import pytest
 from penstock.common.errors import UserFunctionError
 from penstock.common.functions.quick_selectors import quick_selector
 from penstock.datastream import KeySelector
+from penstock.engine.runtime.chunks import Rows
 from penstock.testing import OperatorHarness
 
 RECORD = SimpleNamespace(user="ada", x=SimpleNamespace(y=1))
@@ -83,7 +84,7 @@ def test_an_error_names_the_line_of_the_selector(record: Any) -> None:
     """The user would look for the line that failed: a getter has none."""
     harness = OperatorHarness(lambda s: s.key_by(lambda pair: pair[0]).reduce(lambda a, b: a))
     with harness, pytest.raises(UserFunctionError) as raised:
-        harness.operator.process([("a", 1), record], None)
+        harness.operator.process(Rows([("a", 1), record]))
     text = str(raised.value)
     assert "key selector" in text and f'File "{__file__}", line' in text and "pair[0]" in text
     assert f"value {record!r}" in text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 from typing import Any, NamedTuple
 
@@ -9,7 +10,7 @@ import pytest
 
 from penstock.common import Row, Types
 from penstock.common.typeinfo import ExternalTypeInfo, TypeInformation, from_hint
-from penstock.common.types.declared_values import chunk_converter, value_converter
+from penstock.common.types.declared_values import chunk_converter, collected_converter, value_converter
 
 THIRD = 0.3333333432674408
 """A third, of 32 bits."""
@@ -82,15 +83,15 @@ def test_types_that_need_nothing_cost_nothing(type_info: TypeInformation | None)
 @pytest.mark.parametrize(
     ("type_info", "value", "message"),
     [
-        (Types.INT(), "1", "'1' of type str can't be of type INT: a number can"),
-        (PAIR, ("a", 1, 2), r"\('a', 1, 2\) has 3 values, and TupleTypeInfo\(String, Integer\) 2"),
-        (PAIR, 7, r"7 can't be a TupleTypeInfo"),
-        (Types.BYTE(), 200, "200 is no BYTE, which goes from -128 to 127: declare it a LONG"),
-        (Types.SHORT(), -40_000, "-40000 is no SHORT"),
-        (Types.INT(), 2**31, "2147483648 is no INT, which goes from -2147483648 to 2147483647: declare it a LONG"),
-        (Types.INT(), -(2**31) - 1.5, "-2147483649 is no INT"),
-        (PAIR, Pair("a", 2**31), "2147483648 is no INT"),
-        (Types.MAP(Types.STRING(), Types.INT()), {"a": 2**31}, "2147483648 is no INT"),
+        (Types.INT(), "1", "expected a number for INT, got '1' of type str"),
+        (PAIR, ("a", 1, 2), r"\('a', 1, 2\) must have 2 values as TupleTypeInfo\(String, Integer\), got 3"),
+        (PAIR, 7, r"expected a tuple, list or Row for TupleTypeInfo\(String, Integer\), got 7"),
+        (Types.BYTE(), 200, r"200 is not of type BYTE \(from -128 to 127\): declare it a LONG"),
+        (Types.SHORT(), -40_000, "-40000 is not of type SHORT"),
+        (Types.INT(), 2**31, r"2147483648 is not of type INT \(from -2147483648 to 2147483647\): declare it a LONG"),
+        (Types.INT(), -(2**31) - 1.5, "-2147483649 is not of type INT"),
+        (PAIR, Pair("a", 2**31), "2147483648 is not of type INT"),
+        (Types.MAP(Types.STRING(), Types.INT()), {"a": 2**31}, "2147483648 is not of type INT"),
     ],
 )
 def test_what_does_not_fit_is_refused(type_info: TypeInformation, value: Any, message: str) -> None:
@@ -98,3 +99,25 @@ def test_what_does_not_fit_is_refused(type_info: TypeInformation, value: Any, me
     convert: Any = chunk_converter(type_info)
     with pytest.raises((TypeError, ValueError), match=message):
         convert([value])
+
+
+@pytest.mark.parametrize(
+    ("type_info", "value", "collected"),
+    [
+        (Types.FLOAT(), ctypes.c_float(1.23).value, 1.23),
+        (Types.FLOAT(), math.inf, math.inf),
+        (Types.FLOAT(), None, None),
+        (Types.DOUBLE(), 1 / 3, 1 / 3),
+        (Types.ROW([Types.INT(), Types.FLOAT()]), Row(1, THIRD), Row(1, 0.33333334)),
+        (Types.TUPLE([Types.FLOAT(), Types.LONG()]), (THIRD, 1), (0.33333334, 1)),
+        (Types.LIST(Types.FLOAT()), [THIRD, None], [0.33333334, None]),
+        (Types.PRIMITIVE_ARRAY(Types.FLOAT()), [ctypes.c_float(9.87).value], [9.87]),
+        (Types.MAP(Types.STRING(), Types.FLOAT()), {"a": THIRD}, {"a": 0.33333334}),
+        (ExternalTypeInfo(Types.FLOAT()), THIRD, 0.33333334),
+        (None, THIRD, THIRD),
+    ],
+)
+def test_collected_floats_are_the_shortest(type_info: Any, value: Any, collected: Any) -> None:
+    """A program would get 1.2300000190734863 where PyFlink's gives it the 1.23 that it has put in."""
+    convert = collected_converter(type_info)
+    assert (value if convert is None else convert(value)) == collected

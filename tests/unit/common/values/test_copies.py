@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from penstock.api.output_tag import OutputTag
 from penstock.common.functions.escape_analysis import keeps_nothing
 from penstock.common.types import Row
-from penstock.common.values.copies import own_copy
+from penstock.common.values.copies import independent_copy
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,7 +70,7 @@ IMMUTABLE = [
 @pytest.mark.parametrize("value", IMMUTABLE, ids=repr)
 def test_what_can_not_be_changed_is_not_copied(value: Any) -> None:
     """Each record of a job would be copied at each operator."""
-    assert own_copy(value) is value
+    assert independent_copy(value) is value
 
 
 def changeable() -> list[Any]:
@@ -83,7 +83,7 @@ def changeable() -> list[Any]:
 @pytest.mark.parametrize("value", changeable(), ids=repr)
 def test_what_can_be_changed_is_copied_with_all_that_is_in_it(value: Any) -> None:
     """A list inside of a tuple would change after it was emitted."""
-    copied = own_copy(value)
+    copied = independent_copy(value)
     assert copied == value and type(copied) is type(value) and copied is not value
     assert not shared(copied, value)
 
@@ -110,7 +110,7 @@ def parts(value: Any) -> list[Any]:
 def test_objects_with_an_identity_hash_are_copied() -> None:
     """Hashable is not immutable."""
     value = Identity()
-    copied = own_copy((1, value))[1]
+    copied = independent_copy((1, value))[1]
     value.items.append(1)
     assert copied.items == []
 
@@ -123,7 +123,7 @@ def test_objects_with_an_identity_hash_are_copied() -> None:
 def test_objects_that_are_hashable_by_identity_are_copied_wherever_they_are(around: Any) -> None:
     """What is in a set, or is a key, would change after it was emitted."""
     inner = Identity()
-    copied = own_copy(around(inner))
+    copied = independent_copy(around(inner))
     inner.items.append(1)
     only = next(iter(copied))
     assert (only[1] if isinstance(only, tuple) else only).items == []
@@ -138,7 +138,7 @@ def test_an_attribute_of_a_subclass_of_a_frozen_class_is_copied() -> None:
 
     value = More("a")
     vars(value)["seen"] = [1]
-    copied = own_copy(value)
+    copied = independent_copy(value)
     vars(value)["seen"].append(2)
     assert vars(copied)["seen"] == [1] and copied.name == "a" and type(copied) is More
 
@@ -158,10 +158,10 @@ def test_classes_that_say_how_they_are_copied() -> None:
     class Slotted:
         __slots__ = ("items",)
 
-    assert own_copy(Careful()).copies == 1
+    assert independent_copy(Careful()).copies == 1
     slotted = Slotted()
     slotted.items = [1]
-    copied = own_copy(slotted)
+    copied = independent_copy(slotted)
     slotted.items.append(2)
     assert copied.items == [1]
 
@@ -170,14 +170,14 @@ def test_a_value_that_contains_itself() -> None:
     """A job would end with a RecursionError in its runtime."""
     value: list[Any] = [1]
     value.append(value)
-    copied = own_copy(value)
+    copied = independent_copy(value)
     assert copied is not value and copied[1] is copied
 
 
 def test_what_can_not_be_copied_is_passed_on() -> None:
     """A chain that hands a connection from one function to the next would fail."""
     lock = threading.Lock()
-    assert own_copy([lock])[0] is lock
+    assert independent_copy([lock])[0] is lock
 
 
 def test_subclasses_of_immutable_types_may_be_changed() -> None:
@@ -188,7 +188,7 @@ def test_subclasses_of_immutable_types_may_be_changed() -> None:
 
     value = Tagged("a")
     value.tags = ["x"]
-    copied = own_copy(value)
+    copied = independent_copy(value)
     value.tags.append("y")
     assert copied == "a" and copied.tags == ["x"]
 
@@ -208,7 +208,7 @@ VALUES = st.recursive(
 @given(VALUES)
 def test_copies_are_equal_and_share_nothing(value: Any) -> None:
     """Some nesting would be overlooked."""
-    copied = own_copy(value)
+    copied = independent_copy(value)
     assert copied == value and not shared(copied, value)
 
 
@@ -279,7 +279,7 @@ class NoDeepCopy:
 def test_what_only_pickle_can_copy() -> None:
     """It can be sent and stored, so it would arrive as it was changed later."""
     value = NoDeepCopy()
-    copied = own_copy(value)
+    copied = independent_copy(value)
     value.items.append(2)
     assert copied.items == [1]
 
@@ -288,11 +288,11 @@ def test_a_record_of_a_structured_array_is_copied() -> None:
     """It is a view of the array: three records would arrive as the last one."""
     numpy = pytest.importorskip("numpy")
     array = numpy.zeros(1, dtype=[("n", "i8")])
-    copied = own_copy(array[0])
+    copied = independent_copy(array[0])
     array[0]["n"] = 7
     assert copied["n"] == 0
     scalar = numpy.float64(1.5)
-    assert own_copy(scalar) is scalar
+    assert independent_copy(scalar) is scalar
 
 
 @pytest.mark.parametrize("kind", ["frame", "series", "within"])
@@ -301,7 +301,7 @@ def test_cells_of_frames_are_copied(kind: str) -> None:
     tags, text = ["a"], "text"
     frame = pd.DataFrame({"n": [1, 2], "tags": pd.Series([tags, None], dtype=object), "text": [text, "b"]})
     given = {"frame": frame, "series": frame["tags"], "within": {"tags": tags, "frame": frame}}[kind]
-    copied = own_copy(given)
+    copied = independent_copy(given)
     tags.append("b")
     frame.loc[0, "n"] = 7
     cells = {"frame": lambda: copied["tags"], "series": lambda: copied, "within": lambda: copied["frame"]["tags"]}[

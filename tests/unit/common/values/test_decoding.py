@@ -38,6 +38,7 @@ for _ in range(50):
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("form", ["json", "msgpack", "built-ins"])
 def test_threads_may_be_the_first_to_decode_to_a_type_together(form: str) -> None:
     """A program ended by a segmentation fault: its line of progress and its end had asked for the same figures."""

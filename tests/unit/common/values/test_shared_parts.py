@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tests.unit.common.values.test_copies import Frozen, FrozenStruct, Open, OpenStruct, Point
 
 from penstock.common.types import Row
-from penstock.common.values.copies import own_copy
+from penstock.common.values.copies import independent_copy
 
 
 class Node:
@@ -98,7 +98,7 @@ def nodes_in(value: Any, seen: dict[int, Any]) -> dict[int, Any]:
 def test_an_object_that_occurs_twice_is_one_object_in_the_copy(make: Any) -> None:
     """Marking a node of a graph by way of an edge would not mark it in the list of nodes."""
     node = Node()
-    copied = own_copy([make(node, node), node])
+    copied = independent_copy([make(node, node), node])
     own = copied[1]
     assert own is not node
     assert {id(one) for one in nodes_in(copied, {}).values() if not one.parts} == {id(own)}
@@ -113,7 +113,7 @@ def test_shared_parts_that_are_nested_are_copied_once_each(make: Any) -> None:
         if type(value).__hash__ is None:
             # What holds it may want a hash.
             value = Node(value)
-    own_copy(value)
+    independent_copy(value)
 
 
 @pytest.mark.parametrize("kind", [Node, SlottedNode, ListOfItsOwn, Row])
@@ -122,15 +122,15 @@ def test_an_object_that_refers_to_itself(kind: Any) -> None:
     value = kind() if kind is not Row else Row(a=None)
     if kind is Row:
         value["a"] = [value]
-        copied = own_copy(value)
+        copied = independent_copy(value)
         assert copied is not value and copied["a"][0] is copied
     elif kind is ListOfItsOwn:
         value.append((value,))
-        copied = own_copy(value)
+        copied = independent_copy(value)
         assert copied is not value and type(copied) is kind and copied[0][0] is copied
     else:
         value.parts.append({"parent": value})
-        copied = own_copy(value)
+        copied = independent_copy(value)
         assert copied is not value and type(copied) is kind and copied.parts[0]["parent"] is copied
 
 
@@ -139,7 +139,7 @@ def test_a_tuple_that_is_part_of_its_own_list() -> None:
     items: list[Any] = []
     value = (items, 1)
     items.append(value)
-    copied = own_copy(value)
+    copied = independent_copy(value)
     assert copied is not value and copied[0][0] is copied
 
 
@@ -149,9 +149,9 @@ def test_a_tuple_that_is_part_of_its_own_list() -> None:
 def test_a_row_that_occurs_twice_in_a_table(make: Any) -> None:
     """Marking a row would mark one of its places only, or the row of the record that was emitted."""
     rows = [make(number) for number in range(8)]
-    copied = own_copy([*rows, rows[3]])
+    copied = independent_copy([*rows, rows[3]])
     assert copied == [*rows, rows[3]] and copied[3] is copied[8] and copied[3] is not rows[3]
-    copied = own_copy({"best": rows[3], "rows": rows, "last": rows[5]})
+    copied = independent_copy({"best": rows[3], "rows": rows, "last": rows[5]})
     assert copied["best"] is copied["rows"][3] and copied["last"] is copied["rows"][5]
     assert copied["rows"] == rows and copied["rows"][0] is not rows[0]
 
@@ -160,14 +160,14 @@ def test_a_row_of_a_table_with_something_that_can_be_changed() -> None:
     """The last row of a table, or a key of it, would change after it was emitted, since those before are plain."""
     plain: list[Any] = [{"n": number} for number in range(8)]
     for odd in ({"n": Node()}, {Node(): 1}):
-        copied = own_copy([*plain, odd])
+        copied = independent_copy([*plain, odd])
         assert all(one is not other for one, other in zip(copied, [*plain, odd], strict=True))
         assert next(iter(nodes_in(copied, {}))) not in nodes_in(odd, {})
 
 
 def test_a_slot_without_a_value_has_none_in_the_copy() -> None:
     """A class with slots that are filled later could not be copied."""
-    copied = own_copy(SlottedNode(1))
+    copied = independent_copy(SlottedNode(1))
     assert copied.parts == [1] and not hasattr(copied, "missing")
 
 
@@ -180,7 +180,7 @@ def test_a_frozen_class_with_a_field_that_has_no_value() -> None:
         total: int = dataclasses.field(init=False)
 
     value = Late([1])
-    copied = own_copy(value)
+    copied = independent_copy(value)
     value.items.append(2)
     assert copied.items == [1]
 
@@ -199,7 +199,7 @@ def test_a_copy_by_a_method_that_fails_leaves_nothing_half_copied() -> None:
             return other
 
     model, shared = Model(), [2]
-    first, copied, last = own_copy([shared, model, shared])
+    first, copied, last = independent_copy([shared, model, shared])
     assert copied.parts == [1] and copied.parts is not model.parts and copied.lock is model.lock
     assert first is last is not shared
 
@@ -217,7 +217,7 @@ def test_temporary_parts_are_not_taken_for_each_other() -> None:
         def __setstate__(self, state: Any) -> None:
             self.number = state["state"][0]
 
-    copied = own_copy([Fresh(number) for number in range(100)])
+    copied = independent_copy([Fresh(number) for number in range(100)])
     assert [one.number for one in copied] == list(range(100))
 
 
@@ -225,7 +225,7 @@ def test_a_graph_arrives_as_one_at_the_next_function() -> None:
     """Nodes that edges refer to would be others than those in the list of nodes."""
     node = Node()
     graph = {"nodes": [node], "edges": [(node, node)]}
-    copied = own_copy(graph)
+    copied = independent_copy(graph)
     assert copied["edges"][0][0] is copied["edges"][0][1] is copied["nodes"][0]
 
 
@@ -241,7 +241,7 @@ def test_a_graph_arrives_as_one_at_the_next_function() -> None:
 def test_copies_share_what_pickled_ones_share(value: Any) -> None:
     """A chain and an exchange would give a function different records."""
     record = [value, value, {"again": value}]
-    copied, pickled = own_copy(record), pickle.loads(pickle.dumps(record))
+    copied, pickled = independent_copy(record), pickle.loads(pickle.dumps(record))
     assert copied == pickled == record
     for one in (copied, pickled):
         assert one[0] is one[1] is one[2]["again"]

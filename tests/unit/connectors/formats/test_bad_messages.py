@@ -1,4 +1,4 @@
-"""Whatever reading a message raises is a fault of that message; what would stop any other one is none."""
+"""Any error of reading a message is a fault of that message, except errors that would stop every other one."""
 
 from __future__ import annotations
 
@@ -85,11 +85,11 @@ def values_of(on_error: OnError, schema: DeserializationSchema, contents: Sequen
 
 
 def test_messages_that_nest_too_deeply_are_skipped() -> None:
-    """One message could end each job that reads it, though it was told to skip what can't be read."""
+    """A single message could end each job that reads it, although the job skips unreadable messages."""
     kind = Types.ROW_NAMED(["x"], [Types.MAP(Types.STRING(), Types.INT())])
     schema = JsonRowDeserializationSchema.builder().type_info(kind).ignore_parse_errors().build()
     assert schema.deserialize_batch([NESTED, b'{"x":[1]}']) == [None, None]
-    with pytest.raises(ValueError, match="can't be read as JSON"):
+    with pytest.raises(ValueError, match="cannot be read as JSON"):
         JsonRowDeserializationSchema.builder().type_info(kind).build().deserialize(NESTED)
 
 
@@ -100,10 +100,10 @@ def test_what_reading_a_message_raises_is_its_fault(error: type[BaseException]) 
     assert values_of(OnError.SKIP, Failing(error), contents) == (["a", "b"], 1)
     emitted, counted = values_of(OnError.EMIT, Failing(error), contents)
     assert isinstance(emitted[1], UnreadableRecord) and emitted[1].record.value == contents[1] and counted == 1
-    with pytest.raises(SourceError, match=r"offset 7 of partition 0 .* can't be read"):
+    with pytest.raises(SourceError, match=r"cannot read the message at offset 7 of partition 0"):
         values_of(OnError.FAIL, Failing(error), contents)
     entries = [(b"5-0", [b"f", content]) for content in contents]
-    with pytest.raises(SourceError, match="the entry 5-0 of the stream 's' can't be read"):
+    with pytest.raises(SourceError, match="cannot read the entry 5-0 of the stream 's'"):
         OneField("f", Failing(error)).records_of("s", entries)
 
 
@@ -167,7 +167,7 @@ class Price:
 
 
 def test_a_line_with_a_literal_of_python_is_named(tmp_path: Path) -> None:
-    """A file would be read with a number where its line has none."""
+    """A file would be read with a number where its line has no number."""
     (tmp_path / "a.json").write_text('{"amount": "1000"}\n{"amount": "1_000"}\n')
     with pytest.raises(SourceError, match=r"(?s)a\.json, line 2.*decimal"):
         read(tmp_path / "a.json", StreamFormat.json_lines_format(Price))

@@ -64,7 +64,7 @@ def test_json_of_its_types_is_decoded_at_once(kind: TypeInformation, text: str) 
 
 @pytest.mark.parametrize(("kind", "text"), NEAR, ids=str)
 def test_json_that_is_near_its_types_is_read(kind: TypeInformation, text: str) -> None:
-    """One number in quotation marks would cost its message, or the whole batch."""
+    """A number in quotation marks would cost its message, or the whole batch."""
     with pytest.raises(ValueError, match=r"Expected|Invalid RFC3339"):
         typed_decoder(of(kind), False)([message_of(text)])
     reads = JsonRowDeserializationSchema.builder().type_info(of(kind)).build()
@@ -83,7 +83,7 @@ def test_names_that_structs_can_not_have_are_read() -> None:
 
 @pytest.mark.parametrize("name", ["json", "csv", "avro", "protobuf"])
 def test_a_batch_is_its_messages(name: str) -> None:
-    """A message would be taken for its neighbour, or one that is damaged cost others."""
+    """A message would be confused with its neighbor, or a damaged one cost others."""
     schema, serialize = schemas()[name]
     written = rows(5)
     messages = [serialize(row) for row in written]
@@ -91,7 +91,7 @@ def test_a_batch_is_its_messages(name: str) -> None:
     assert schema.deserialize_batch(messages) == read
     assert schema.deserialize_batch([messages[0], None, messages[1]]) == [read[0], None, read[1]]  # type: ignore[list-item]
     assert schema.deserialize_batch([]) == []
-    with pytest.raises(ValueError, match=r"can't be read|is longer than"):
+    with pytest.raises(ValueError, match=r"cannot be read|is longer than"):
         schema.deserialize_batch([messages[0], messages[1][:-9] + b"\xff" * 9, messages[2]])
     assert all(row._fields is read[0]._fields for row in read), "names are shared, in memory and in pickles"
 

@@ -99,7 +99,7 @@ def test_each_kind_of_field_comes_back() -> None:
 
 
 def test_absent_fields() -> None:
-    """A program could not tell a delay of 0 from one that nobody knows."""
+    """A program could not distinguish a delay of 0 from an unknown one."""
     with_defaults = ProtobufRowDeserializationSchema(SCHEMA, read_default_values=True)
     assert with_defaults.deserialize(b"").as_dict() == EMPTY.as_dict() | {"delay": 0}
     assert ProtobufRowDeserializationSchema(SCHEMA).deserialize(None) is None  # type: ignore[arg-type]
@@ -136,9 +136,9 @@ def test_schemas_of_other_versions() -> None:
 
 
 def test_what_does_not_fit_is_told() -> None:
-    """A user would be told of bytes at position 3, and not of which message or field."""
+    """A user would learn of bytes at position 3, but not of the message or field."""
     read = ProtobufRowDeserializationSchema(SCHEMA)
-    with pytest.raises(ValueError, match=r"b'\\xff' can't be read as flights.Flight: "):
+    with pytest.raises(ValueError, match=r"b'\\xff' cannot be read as flights.Flight: "):
         read.deserialize(b"\xff")
     assert ProtobufRowDeserializationSchema(SCHEMA, ignore_parse_errors=True).deserialize(b"\xff") is None
     write = ProtobufRowSerializationSchema(SCHEMA)
@@ -150,28 +150,30 @@ def test_what_does_not_fit_is_told() -> None:
         ({"state": 1.7}, "field 'state': 'float' object"),
         ({"legs": "JFK"}, "field 'legs': expected a list, got 'JFK'"),
         ({"gate": {"terminal": 2**31}}, "field 'gate': field 'terminal'"),
-        ({"origin": "\ud800"}, "field 'origin': .* is not text in UTF-8"),
+        ({"origin": "\ud800"}, "field 'origin': .* is not valid UTF-8 text"),
         (("JFK", 1), "expected a record with the fields origin, delay"),
     ]:
         with pytest.raises(ValueError, match=told):
             write.serialize(row)
-    with pytest.raises(TypeError, match="a class of messages that protoc has generated, got 'Flight'"):
+    with pytest.raises(TypeError, match="a message class that protoc generated, got 'Flight'"):
         ProtobufRowSerializationSchema("Flight")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match=r"no message flights.Train in these descriptors.*--include_imports"):
+    with pytest.raises(
+        ValueError, match=r"cannot find the message flights.Train in these descriptors.*--include_imports"
+    ):
         ProtobufSchema.from_descriptor_set(descriptors(), "flights.Train")
 
 
 def test_a_float_of_32_bits_holds_what_it_can() -> None:
-    """1e39 would be infinity in the message, and nobody would hear of it."""
+    """1e39 would silently be infinity in the message."""
     write, read = ProtobufRowSerializationSchema(LATER), ProtobufRowDeserializationSchema(LATER)
     for value in (1.5, 3, float("inf")):
         assert read.deserialize(write.serialize({"fuel": value})).fuel == value
-    with pytest.raises(ValueError, match=r"field 'fuel': 1e\+39 is beyond a FLOAT"):
+    with pytest.raises(ValueError, match=r"field 'fuel': 1e\+39 is too large for a FLOAT"):
         write.serialize({"fuel": 1e39})
 
 
 def test_a_generated_class_is_a_schema() -> None:
-    """Programs have such classes, and would need protoc's other output besides; workers need not have the module."""
+    """Programs have such classes, and would need another output of protoc in addition; workers may lack the module."""
     import google.protobuf.struct_pb2 as struct
 
     schema = pickle.loads(pickle.dumps(ProtobufSchema.of(struct.ListValue)))
@@ -183,7 +185,7 @@ def test_a_generated_class_is_a_schema() -> None:
 
 
 def test_files_are_those_of_other_languages() -> None:
-    """What is written could be read by nobody else."""
+    """Other programs could not read the written messages."""
     import google.protobuf.proto as proto
 
     theirs = io.BytesIO()
@@ -217,13 +219,13 @@ def test_files(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize(
     ("damage", "told"),
     [
-        (lambda data: data[:-1], "ends in the midst of the message at byte"),
-        (lambda data: data[:-1] + b"\xff" * 9, "there is no length of a message at byte"),
-        (lambda data: data + b"\x01\xff", "message 3 behind byte 0 can't be read as flights.Flight"),
+        (lambda data: data[:-1], "ends within the message at byte"),
+        (lambda data: data[:-1] + b"\xff" * 9, "expected the length of a message at byte"),
+        (lambda data: data + b"\x01\xff", "cannot read message 3 after byte 0 as flights.Flight"),
     ],
 )
 def test_damaged_files(tmp_path: Path, damage: Any, told: str) -> None:
-    """What was cut off would be missing, and nobody would know."""
+    """The truncated part would be missing silently."""
     written(tmp_path / "flights.pb", 3)
     data = (tmp_path / "flights.pb").read_bytes()
     (tmp_path / "flights.pb").write_bytes(damage(data))

@@ -54,18 +54,18 @@ def test_json_there_and_back(type_info: TypeInformation, value: Any, text: bytes
 
 
 def test_json_that_does_not_fit() -> None:
-    """One malformed message would end a job that was told to skip it, or be skipped in one that was not."""
+    """A malformed message would end a job that skips such messages, or be skipped in one that does not."""
     of = Types.ROW_NAMED(["id", "name"], [Types.LONG(), Types.STRING()])
     builder = JsonRowDeserializationSchema.builder
     assert json_reader(of).deserialize(b'{"id": "7", "more": 1}') == Row(id=7, name=None)
     assert json_reader(of).deserialize(b'{"id": 7, "name": {"a": 1}}') == Row(id=7, name='{"a":1}')
     for message in (b"{", b"[]", b'{"id": "x"}', b"\xff"):
-        with pytest.raises(ValueError, match="can't be read as JSON of RowTypeInfo"):
+        with pytest.raises(ValueError, match="cannot be read as JSON of RowTypeInfo"):
             json_reader(of).deserialize(message)
         assert builder().type_info(of).ignore_parse_errors().build().deserialize(message) is None
-    with pytest.raises(ValueError, match="there is no field 'name'"):
+    with pytest.raises(ValueError, match="the field 'name' is missing"):
         builder().type_info(of).fail_on_missing_field().build().deserialize(b'{"id": 7}')
-    with pytest.raises(ValueError, match="not both"):
+    with pytest.raises(ValueError, match="exclude each other"):
         builder().type_info(of).fail_on_missing_field().ignore_parse_errors().build()
     with pytest.raises(TypeError, match="set the type of the rows by type_info"):
         builder().build()
@@ -100,16 +100,16 @@ def test_types_of_json_schemas() -> None:
 @pytest.mark.parametrize(
     ("schema", "message"),
     [
-        ("{", "is not JSON"),
+        ("{", "is not valid JSON"),
         ('{"type": "string"}', "an object with properties"),
-        ('{"type": "object"}', "says too little of the root"),
+        ('{"type": "object"}', "does not determine the type of the root"),
         ('{"properties": {"a": {"type": ["string", "number"]}}}', "must give 'a' one type"),
         ('{"properties": {"a": {"$ref": "#/nowhere"}}}', "nothing at '#/nowhere'"),
-        ('{"properties": {"a": true}}', "says nothing of 'a'"),
+        ('{"properties": {"a": true}}', "does not define 'a'"),
     ],
 )
 def test_json_schemas_that_say_too_little(schema: str, message: str) -> None:
-    """Fields would be of a type that nobody chose."""
+    """Fields would be of a type that the user did not choose."""
     with pytest.raises(ValueError, match=message):
         JsonRowDeserializationSchema.builder().json_schema(schema)
 
@@ -148,20 +148,20 @@ def test_characters_of_csv() -> None:
 
 
 def test_csv_that_does_not_fit() -> None:
-    """One malformed message would end a job that was told to skip it, or be skipped in one that was not."""
+    """A malformed message would end a job that skips such messages, or be skipped in one that does not."""
     reads = CsvRowDeserializationSchema.Builder(ORDER)
     for message in (b"1,a", b"x,a,true,,2020-01-02", b"1,a,maybe,,2020-01-02", b"", b"1\n2"):
-        with pytest.raises(ValueError, match="can't be read as CSV of RowTypeInfo"):
+        with pytest.raises(ValueError, match="cannot be read as CSV of RowTypeInfo"):
             reads.build().deserialize(message)
     with pytest.raises(ValueError, match=r"expected a record with the fields id, .*, got \(1,\)"):
         CsvRowSerializationSchema.Builder(ORDER).build().serialize((1,))
-    with pytest.raises(ValueError, match="can't be written as CSV"):
+    with pytest.raises(ValueError, match="cannot be written as CSV"):
         CsvRowSerializationSchema.Builder(ORDER).disable_quote_character().build().serialize(ROW)
     for refused in (
         lambda: reads.set_field_delimiter("||"),
         lambda: CsvRowSerializationSchema.Builder(ORDER).set_line_delimiter(";"),
     ):
-        with pytest.raises(ValueError, match=r"expected one character|a line is ended by"):
+        with pytest.raises(ValueError, match=r"expected one character|the end of a line must be"):
             refused()
     with pytest.raises(TypeError, match=r"set the type of the rows by Builder\(Types\.ROW_NAMED"):
         CsvRowDeserializationSchema.Builder(Types.STRING())
@@ -199,7 +199,7 @@ def test_rows_and_none_inside_of_a_field_of_csv() -> None:
     message = writes.serialize(row)
     assert message == b"1;null,1;null,2020-01-02 03:04:05\n"
     assert reads.deserialize(message) == row
-    with pytest.raises(ValueError, match="can't be read as CSV"):
+    with pytest.raises(ValueError, match="cannot be read as CSV"):
         reads.deserialize(b"1,2,2020-01-02 03:04:05")
 
 
@@ -254,10 +254,10 @@ def test_what_is_no_record_of_these_fields_is_refused(record: Any) -> None:
 
 ZONED = dt.time(3, 4, 5, tzinfo=dt.timezone(dt.timedelta(hours=2)))
 OTHERS: list[tuple[TypeInformation, Any, str]] = [
-    (Types.LONG(), "nope", "'nope' is no whole number"), (Types.LONG(), 1.5, "1.5 is no whole number"),
-    (Types.LONG(), True, "True is not of type LONG"), (Types.INT(), 1 << 31, "2147483648 is no INT"),
-    (Types.BYTE(), -129, "-129 is no BYTE"), (Types.DOUBLE(), "1.5", "'1.5' is not a number"),
-    (Types.DOUBLE(), True, "True is not a number"), (Types.FLOAT(), 1e39, r"1e\+39 is beyond a FLOAT"),
+    (Types.LONG(), "nope", "'nope' is not a whole number"), (Types.LONG(), 1.5, "1.5 is not a whole number"),
+    (Types.LONG(), True, "True is not of type LONG"), (Types.INT(), 1 << 31, "2147483648 is not of type INT"),
+    (Types.BYTE(), -129, "-129 is not of type BYTE"), (Types.DOUBLE(), "1.5", "'1.5' is not a number"),
+    (Types.DOUBLE(), True, "True is not a number"), (Types.FLOAT(), 1e39, r"1e\+39 is too large for a FLOAT"),
     (Types.BIG_DEC(), "1", "'1' is not a number"), (Types.STRING(), 5, "5 is not of type String"),
     (Types.BOOLEAN(), "true", "'true' is not of type Boolean"), (Types.BOOLEAN(), 1, "1 is not of type Boolean"),
     (Types.SQL_DATE(), "2020-01-02", "'2020-01-02' is not a date"),
@@ -265,7 +265,7 @@ OTHERS: list[tuple[TypeInformation, Any, str]] = [
     (Types.SQL_TIME(), dt.date(2020, 1, 2), "is not of type TimeType"), (Types.SQL_TIME(), ZONED, "has a zone"),
     (Types.SQL_TIMESTAMP(), dt.date(2020, 1, 2), "is not of type TimestampType"),
     (Types.INSTANT(), 5, "5 is not of type Instant"),
-    (Types.LIST(Types.STRING()), "abc", "'abc' is not a list"), (Types.LIST(Types.INT()), [1, "x"], "'x' is no whole"),
+    (Types.LIST(Types.STRING()), "abc", "'abc' is not a list"), (Types.LIST(Types.INT()), [1, "x"], "'x' is not a"),
     (INNER, Row(x="y"), "field 'x': 'y' is not a number"),
 ]  # fmt: skip
 
@@ -280,7 +280,7 @@ def writers(kind: TypeInformation) -> list[Any]:
 
 @pytest.mark.parametrize(("kind", "value", "told"), OTHERS, ids=str)
 def test_a_value_of_another_type_than_its_fields_is_refused(kind: TypeInformation, value: Any, told: str) -> None:
-    """Whoever reads the message would find it, or take it for another value."""
+    """Readers of the message would find it, or read it as another value."""
     for schema in writers(kind):
         with pytest.raises(ValueError, match=f"^field 'v': .*{told}"):
             schema.serialize(Row(v=value))
@@ -312,24 +312,24 @@ def test_numbers_of_numpy_and_whole_floats_are_written(kind: TypeInformation, va
 )  # fmt: skip
 def test_an_element_with_the_delimiter_of_elements_in_it_is_refused(kind: TypeInformation, value: Any) -> None:
     """A list of two would be read as one of three."""
-    with pytest.raises(ValueError, match=r"it would be read as two.*set_array_element_delimiter"):
+    with pytest.raises(ValueError, match=r"would be read as two.*set_array_element_delimiter"):
         _CSV(Types.ROW_NAMED(["v"], [kind])).build().serialize(Row(v=value))
 
 
 def test_lists_without_it_are_written() -> None:
-    """One that is empty has no text, and a longer delimiter may have its first character in a text."""
+    """An empty delimiter has no text, and the first character of a longer one may occur in a text."""
     of = Types.ROW_NAMED(["v"], [Types.LIST(Types.STRING())])
     assert _CSV(of).build().serialize(Row(v=[])) == b'""\n'
     assert _CSV(of).build().serialize(Row(v=["a", None, "b"])) == b"a;;b\n"
     longer = _CSV(of).set_array_element_delimiter("; ").build()
     assert longer.serialize(Row(v=["a;b", "c"])) == b"a;b; c\n"
-    with pytest.raises(ValueError, match="it would be read as two"):
+    with pytest.raises(ValueError, match="would be read as two"):
         _CSV(of).set_array_element_delimiter(";;").build().serialize(Row(v=["a;", "c"]))
 
 
 @pytest.mark.parametrize("builder", [_CSV, lambda of: JsonRowSerializationSchema.builder().with_type_info(of)])
 def test_a_time_of_pandas_that_is_none_is_refused(builder: Any) -> None:
-    """Nobody could read the text NaT: what is missing is None."""
+    """Readers could not parse the text NaT: a missing value is None."""
     with pytest.raises(ValueError, match="NaT is not of type "):
         builder(Types.ROW_NAMED(["t"], [Types.SQL_TIMESTAMP()])).build().serialize(Row(t=pd.NaT))
 
@@ -350,7 +350,7 @@ def test_a_time_of_day_in_another_zone_is_refused() -> None:
     ],
 )  # fmt: skip
 def test_keys_of_maps_are_texts_in_json(kind: TypeInformation, value: Any) -> None:
-    """What was written would be no JSON, and nobody could read the message."""
+    """The written message would not be JSON, and readers would fail."""
     of = Types.ROW_NAMED(["m"], [Types.MAP(kind, Types.INT())])
     message = _JSON(of).build().serialize(Row(m=value))
     assert all(isinstance(key, str) for key in json.loads(message)["m"])

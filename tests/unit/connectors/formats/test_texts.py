@@ -70,10 +70,10 @@ def test_what_only_python_reads_is_refused(text, kind):
     if isinstance(kind, type):
         return
     csv = CsvRowDeserializationSchema.Builder(Types.ROW_NAMED(["x"], [kind])).build()
-    with pytest.raises(ValueError, match="can't be read as CSV"):
+    with pytest.raises(ValueError, match="cannot be read as CSV"):
         csv.deserialize(text.encode())
     if kind != Types.BOOLEAN():
-        with pytest.raises(ValueError, match="can't be read as JSON"):
+        with pytest.raises(ValueError, match="cannot be read as JSON"):
             json_reader(kind).deserialize(f'{{"x":"{text}"}}'.encode())
 
 

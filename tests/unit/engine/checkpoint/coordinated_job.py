@@ -5,17 +5,14 @@ from __future__ import annotations
 from random import Random
 
 from penstock.common.errors import FencedError
-from penstock.engine.checkpoint.completed_checkpoints import CompletedCheckpoints
+from penstock.engine.checkpoint.completed_checkpoints import CompletedCheckpoints, RecordedEnd
 from penstock.engine.checkpoint.coordinator import CheckpointCoordinator
 from penstock.engine.checkpoint.effects import Commit, SendToTask, StorageEffect
 from penstock.engine.checkpoint.manifest import packed
 from penstock.engine.checkpoint.pending import JobIdentity
 from penstock.engine.checkpoint.plan import CheckpointVertex
-from penstock.engine.checkpoint.recorded_end import RecordedEnd
-from penstock.engine.checkpoint.requests import CheckpointRequest
-from penstock.engine.checkpoint.schedule import CheckpointSettings
-from penstock.engine.checkpoint.storage_operations import carry_out
-from penstock.engine.checkpoint.storage_requests import StorageRequests
+from penstock.engine.checkpoint.schedule import CheckpointRequest, CheckpointSettings
+from penstock.engine.checkpoint.storage_requests import StorageRequests, carry_out
 from penstock.engine.runtime.checkpoint_options import CheckpointOptions, DeclineReason
 from penstock.engine.runtime.ids import SubtaskId
 from penstock.engine.runtime.task.events import TriggerCheckpoint
@@ -58,7 +55,7 @@ class Job:
         self.coordinator.tasks_began(0, VERTICES, lambda: {"s": packed(["split"])}, self.now_ms)
 
     def does(self) -> Job:
-        """Carry out what the coordinator asks, and what follows from that."""
+        """Carry out the coordinator's effects, and the effects that follow from these."""
         while self.effects:
             effect = self.effects.pop(0)
             if isinstance(effect, SendToTask):
@@ -77,7 +74,7 @@ class Job:
         return self
 
     def stores(self) -> Job:
-        """The storage carries its oldest operation out."""
+        """Carry out the oldest operation of the storage."""
         effect = self.operations.pop(0)
         error, fenced = "", False
         try:
@@ -110,12 +107,12 @@ class Job:
         return self.does()
 
     def aborts(self, checkpoint_id: int) -> Job:
-        """It is aborted for a reason that does not count."""
+        """Abort the checkpoint for a reason that does not count."""
         self.coordinator.declined(SubtaskId(COUNT, 0), checkpoint_id, DeclineReason.ALIGNMENT_LIMIT, "", self.now_ms)
         return self.does()
 
     def ends_attempt(self) -> Job:
-        """All tasks are gone."""
+        """End all tasks."""
         return self.ends_tasks(VERTICES)
 
     def ends_tasks(self, vertices: list[CheckpointVertex]) -> Job:
@@ -123,7 +120,7 @@ class Job:
         return self.does()
 
     def triggered(self) -> list[int]:
-        """Checkpoints that were triggered at sources since the last call."""
+        """Return the checkpoints that were triggered at sources since the last call."""
         told, self.told = self.told, []
         return sorted({event.checkpoint_id for _, _, event in told if isinstance(event, TriggerCheckpoint)})
 

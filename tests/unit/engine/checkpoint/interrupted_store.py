@@ -1,4 +1,4 @@
-"""A process that is stopped between what it writes and its next look."""
+"""A process that is stopped between a write and its next read."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from penstock.engine.checkpoint.record_files import RecordFiles
 
 
 class Interrupted:
-    """A store whose user is stopped right behind the creation of an entry, while `meanwhile` is done."""
+    """A store whose user is stopped directly after it creates an entry, while `meanwhile` runs."""
 
     def __init__(self, store: RecordFiles, meanwhile: Callable[[], object]) -> None:
         self._store = store

@@ -1,4 +1,4 @@
-"""Manifests for tests: of one operator that has some files, and any manifest at all."""
+"""Manifests for tests: with one operator that has some files, or arbitrary."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns of savepoints: typed wherever that changes nothing, pickled wherever it would."""
+"""Columns of savepoints: typed if no value changes, otherwise pickled."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Noted(Point):
 
 
 class Twice(namedtuple("Twice", "n twice")):
-    """One that is not made from its fields."""
+    """A record class whose constructor does not take its fields."""
 
     def __new__(cls, n):
         return super().__new__(cls, n, 2 * n)
@@ -97,7 +97,7 @@ def test_values_of_one_type_make_a_typed_column(values, arrow) -> None:
     ],
 )
 def test_what_a_typed_column_would_change_is_pickled(values) -> None:
-    """State would come back as something else: 1.0 where 1 was, a date without its zone."""
+    """State would be restored with other values: 1.0 instead of 1, a time without its zone."""
     field, back = stored(values)
     assert type_of(field) is None
     assert back == values
@@ -125,7 +125,7 @@ def test_a_declared_type_makes_a_column_that_loses_nothing(declared, values, arr
 
 
 def test_values_that_are_not_what_was_declared_are_pickled() -> None:
-    """A type declared in passing, and wrong, would make the job's state impossible to save."""
+    """A wrong declared type would make the job's state impossible to save."""
     for declared, values in ((Types.LONG(), ["a"]), (Types.LIST(Types.LONG()), [(1, 2)]), (Types.STRING(), [5])):
         field, back = stored(values, declared)
         assert type_of(field) is None
@@ -160,7 +160,7 @@ NESTED = st.recursive(
 
 @given(st.lists(NESTED, min_size=1, max_size=6))
 def test_whatever_is_stored_comes_back(values) -> None:
-    """Some kind of value in a user's state would be changed by a savepoint, unnoticed."""
+    """A savepoint would silently change some kind of value in a user's state."""
     _, back = stored(values)
     assert repr(back) == repr(values)
 
@@ -179,7 +179,7 @@ def test_what_a_record_has_beside_the_columns_is_kept() -> None:
 
 
 def test_fields_of_records_keep_their_types() -> None:
-    """A True would come back as 1, or an int as a float: equal to Python, and something else for a function."""
+    """A True would be restored as 1, or an int as a float: equal in Python, but different for a function."""
     of_account = RowTypeInfo([Types.STRING(), Types.DOUBLE()], ["owner", "balance"], Account)
     for balance in (3, True):
         _, (again,) = stored([Account("a", balance)], of_account)

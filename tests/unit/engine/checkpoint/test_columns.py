@@ -1,4 +1,4 @@
-"""Savepoints' Parquet files: rows by key group, in few reads, and nothing that is damaged is taken for state."""
+"""Parquet files of savepoints: rows by key group, few reads, and damage is detected."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_only_the_row_groups_that_are_needed_are_read() -> None:
 def test_the_parts_of_an_entry_key_have_columns_of_their_own(
     keyed_by_first: bool, key: tuple[Any, ...], columns: list[str]
 ) -> None:
-    """A tool of others could not select the state of a key; or a key that is a tuple would be taken apart."""
+    """Another tool could not select the state of a key, or a tuple key would be split."""
     files = storage()
     file = written(files, [(0, key, 1.5)], keyed_by_first=keyed_by_first)
     assert read_schema(files.read, file).names == ["key_group", *columns, "value"]
@@ -205,7 +205,7 @@ def test_the_footer_is_checked_by_what_reads_only_the_footer(data: st.DataObject
 @settings(max_examples=60)
 @given(data=st.data())
 def test_a_file_from_before_there_were_parts_is_checked_as_a_whole(data: st.DataObject) -> None:
-    """A savepoint of an earlier penstock could not be read, or what has become of it would be believed."""
+    """A savepoint of an earlier penstock could not be read, or its damage would not be detected."""
     files = storage()
     rows = [(0, f"key-{number}", number * 7_919) for number in range(50)]
     file = msgspec.structs.replace(written(files, rows), parts=[])
@@ -232,7 +232,7 @@ def test_a_file_of_the_first_version_has_no_checksum() -> None:
 
 
 def test_pickled_types_of_the_first_version_are_read() -> None:
-    """Savepoints of the first penstock would be read as pickles, which their columns are not."""
+    """Typed columns in savepoints of the first penstock would be read as pickles."""
     type_ = RowTypeInfo([Types.LONG()], ["n"])
     text = base64.b64encode(pickle.dumps(type_))
     field = pa.field("value", type_.to_arrow(), metadata={TYPE_KEY: text})

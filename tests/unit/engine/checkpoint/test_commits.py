@@ -1,4 +1,4 @@
-"""The ledger of commits: what sinks have prepared is committed once, in order, or given back to be aborted."""
+"""The ledger of commits: committables are committed once and in order, or returned to be aborted."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.engine.checkpoint.manifests import manifest_of
 
-from penstock.engine.checkpoint.commits import CommitLedger, Committables, Numbered
+from penstock.engine.checkpoint.commits import CommitLedger, Committables, NumberedCommittables
 from penstock.engine.checkpoint.effects import AbortCommittables, Commit
 from penstock.engine.checkpoint.manifest import packed
 
 
 def ledger_of() -> tuple[CommitLedger, list[Commit | AbortCommittables]]:
-    """A ledger whose commits are numbered from 1, and what it asks of the host."""
+    """A ledger whose commits are numbered from 1, and its effects."""
     effects: list[Commit | AbortCommittables] = []
     return CommitLedger(effects.append, itertools.count(1).__next__), effects
 
 
-def prepared(number: int, *values: object) -> Numbered:
+def prepared(number: int, *values: object) -> NumberedCommittables:
     return number, Committables(7, 0, list(values))
 
 
@@ -38,9 +38,9 @@ STEPS = st.lists(
 
 @given(STEPS)
 def test_the_ledger_loses_nothing_and_doubles_nothing(steps: list[tuple[str, int]]) -> None:
-    """Rows would be missing in the output, or be there twice."""
+    """Rows would be missing in the output, or be written twice."""
     ledger, effects = ledger_of()
-    carried: list[Numbered] = []
+    carried: list[NumberedCommittables] = []
     open_: dict[int, Committables] = {}
     waiting: list[int] = []
     called: list[int] = []
@@ -56,7 +56,7 @@ def test_the_ledger_loses_nothing_and_doubles_nothing(steps: list[tuple[str, int
             assert ledger.drop_carried({7}) == carried
             carried = []
         elif kind == "hand out":
-            ledger.hand_out(Committables(7, 0, [step]))
+            ledger.request_commit(Committables(7, 0, [step]))
             commit = effects[-1]
             assert isinstance(commit, Commit) and commit.committables == [step] and not commit.again
             open_[commit.operation] = Committables(7, 0, [step])
@@ -76,13 +76,13 @@ def test_the_ledger_loses_nothing_and_doubles_nothing(steps: list[tuple[str, int
             (waiting if open_ else expected).append(step)
             ledger.when_all_done(lambda step=step: called.append(step))  # type: ignore[misc]
         assert ledger.open == list(open_.values()), "in the order in which they were handed out"
-        assert {ledger.sink_of_open(operation) for operation in open_} <= {7}
-        assert ledger.sink_of_open(step + 1_000) is None
+        assert {ledger.sink_of_open_commit(operation) for operation in open_} <= {7}
+        assert ledger.sink_of_open_commit(step + 1_000) is None
         assert called == expected
 
 
 def test_what_was_prepared_behind_a_barrier_stays_with_its_number() -> None:
-    """It would be committed with a checkpoint that does not have the state from before it, and come again."""
+    """Output would be committed with a checkpoint that lacks its state, and be written again after a failure."""
     ledger, _ = ledger_of()
     ledger.carry([prepared(2, "b"), prepared(1, "a"), prepared(4, "d")])
     assert ledger.take_carried(2) == [prepared(2, "b"), prepared(1, "a")]
@@ -93,11 +93,11 @@ def test_what_was_prepared_behind_a_barrier_stays_with_its_number() -> None:
 
 @pytest.mark.parametrize("commits", [0, 1, 3])
 def test_the_end_comes_with_the_last_commit(commits: int) -> None:
-    """Tasks would be closed while a commit can still fail, and no one could make it again."""
+    """Tasks would be closed while a commit can still fail, and it could not be repeated."""
     ledger, _ = ledger_of()
     ended: list[str] = []
     for operation in range(commits):
-        ledger.hand_out(Committables(7, operation, ["a"]))
+        ledger.request_commit(Committables(7, operation, ["a"]))
     ledger.when_all_done(lambda: ended.append("end"))
     for operation in range(commits):
         assert ended == []
@@ -113,10 +113,10 @@ def test_a_call_that_waits_may_hand_out_more() -> None:
     ended: list[str] = []
 
     def first() -> None:
-        ledger.hand_out(Committables(7, 0, ["last"]))
+        ledger.request_commit(Committables(7, 0, ["last"]))
         ledger.when_all_done(lambda: ended.append("after the last"))
 
-    ledger.hand_out(Committables(7, 0, ["a"]))
+    ledger.request_commit(Committables(7, 0, ["a"]))
     ledger.when_all_done(first)
     ledger.done(1)
     assert ended == []
@@ -125,11 +125,11 @@ def test_a_call_that_waits_may_hand_out_more() -> None:
 
 
 def test_commits_from_before_a_restore_do_not_count() -> None:
-    """A commit that fails late would fail the attempt that has made it again with success."""
+    """A late failure of a commit would fail the attempt that has repeated it successfully."""
     ledger, effects = ledger_of()
-    ledger.hand_out(Committables(7, 0, ["a"]))
+    ledger.request_commit(Committables(7, 0, ["a"]))
     ledger.restored(msgspec.structs.replace(manifest_of(1), commits={"w": [packed((0, ["a"]))], "x": ["?"]}), {"w": 7})
     assert effects[-1] == Commit(2, 7, 0, ["a"], again=True), "what other sinks had prepared is not theirs"
-    assert (ledger.sink_of_open(1), ledger.sink_of_open(2)) == (None, 7)
+    assert (ledger.sink_of_open_commit(1), ledger.sink_of_open_commit(2)) == (None, 7)
     ledger.done(1)
     assert ledger.open == [Committables(7, 0, ["a"])]

@@ -7,7 +7,7 @@ from tests.unit.engine.checkpoint.coordinated_job import COUNT, SINK, SOURCE, VE
 
 from penstock.common.errors import CheckpointError
 from penstock.engine.checkpoint.manifest import unpacked
-from penstock.engine.checkpoint.requests import CheckpointRequest
+from penstock.engine.checkpoint.schedule import CheckpointRequest
 from penstock.engine.runtime.checkpoint_options import DeclineReason
 from penstock.engine.runtime.ids import SubtaskId
 from penstock.engine.runtime.task.events import AbortCheckpoint, CheckpointComplete
@@ -15,7 +15,7 @@ from penstock.engine.state.handles import SnapshotFigures, SubtaskState
 
 
 def test_one_begins_every_interval() -> None:
-    """Too few: much is done again after a failure. Too many: nothing else is done."""
+    """With too few, a failure would cost much repeated work; with too many, the job would do nothing else."""
     job = Job(interval_ms=100)
     assert job.passes(99).triggered() == []
     assert job.passes(1).triggered() == [1]
@@ -34,7 +34,7 @@ def test_after_one_there_is_a_pause() -> None:
 
 
 def test_after_a_savepoint_there_is_a_pause_too() -> None:
-    """A job has no time for its records behind a savepoint, which takes longest. Source: CheckpointCoordinator,
+    """A job would have no time for its records after a savepoint, which takes longest. Source: CheckpointCoordinator,
     cleanupAfterCompletedCheckpoint."""
     job = Job(interval_ms=100, pause_ms=5_000)
     job.asks(lambda _: None, "/sp")
@@ -57,7 +57,7 @@ def test_it_is_complete_when_all_tasks_have_acknowledged() -> None:
 
 
 def test_what_sinks_prepared_is_committed_after_the_manifest_is_written() -> None:
-    """Output without the state that made it: after a failure it would come a second time."""
+    """Output would be committed without the state that made it, and be written twice after a failure."""
     job = Job()
     n = job.triggers()
     job.acknowledge(n, commits=[(SINK, ["a"])])
@@ -66,7 +66,7 @@ def test_what_sinks_prepared_is_committed_after_the_manifest_is_written() -> Non
 
 
 def test_a_manifest_that_can_not_be_written_commits_nothing() -> None:
-    """Output would be published of which no checkpoint knows: after a failure it would come again."""
+    """Output that no checkpoint knows would be published, and be written again after a failure."""
     job = Job()
     n = job.triggers()
     job.storage.fail()
@@ -78,7 +78,7 @@ def test_a_manifest_that_can_not_be_written_commits_nothing() -> None:
 
 
 def test_what_was_prepared_for_one_that_failed_comes_with_the_next_in_order() -> None:
-    """A transaction that is never committed is lost output; one committed too early is repeated after a failure."""
+    """Output would be lost if a transaction is never committed, or repeated after a failure if committed too early."""
     job = Job(concurrent_max=3)
     first, second, third = (job.triggers() for _ in range(3))
     job.declines((COUNT, 1), second, "for a reason")
@@ -114,7 +114,7 @@ def test_one_that_takes_too_long_is_given_up() -> None:
 
 
 def test_the_last_one_may_take_too_long_as_well() -> None:
-    """A job whose data has ended would wait for ever for one lost message."""
+    """A job whose data has ended would wait forever for one lost message."""
     job = Job(interval_ms=100, timeout_ms=300)
     outcomes: list = []
     job.asks(outcomes.append)
@@ -132,7 +132,7 @@ def test_too_many_failures_in_a_row_fail_the_job() -> None:
     assert job.coordinator.error is None
     job.acknowledge(job.triggers())
     job.declines((COUNT, 0), job.triggers(), "disk full")
-    assert job.coordinator.error is None, "a success in between: counted anew"
+    assert job.coordinator.error is None, "a success in between: counted again from 0"
     job.declines((COUNT, 0), job.triggers(), "disk full")
     assert "count (1) declined: disk full" in str(job.coordinator.error)
     assert "tolerable-failed-checkpoints (1)" in str(job.coordinator.error)
@@ -149,7 +149,7 @@ def test_a_task_that_is_only_slow_does_not_fail_the_job(reason: DeclineReason) -
 
 
 def test_failed_checkpoints_are_in_the_history() -> None:
-    """Checkpoints that fail now and then would go unnoticed until none completes any more."""
+    """Checkpoints that fail occasionally would go unnoticed until all fail."""
     job = Job(timeout_ms=300)
     declined = job.triggers()
     job.acknowledge(declined, (COUNT, 0))
@@ -213,7 +213,7 @@ def test_old_checkpoints_go_and_files_with_them(retained: int) -> None:
 
 
 def test_a_file_of_one_that_failed_stays_while_the_task_builds_on_it() -> None:
-    """The next checkpoint would refer to a file that is gone."""
+    """The next checkpoint would refer to a deleted file."""
     job = Job()
     failed = job.triggers()
     job.acknowledge(failed, (COUNT, 0), file="shared")
@@ -225,7 +225,7 @@ def test_a_file_of_one_that_failed_stays_while_the_task_builds_on_it() -> None:
 
 
 def test_a_commit_is_in_every_manifest_until_it_is_done() -> None:
-    """A driver that dies with commits still to do would forget those of the checkpoint before the last."""
+    """A driver that dies with open commits would forget those of the checkpoint before the last."""
     job = Job()
     job.commits_at_once = False
     job.acknowledge(job.triggers(), commits=[(SINK, ["a"])])
@@ -325,7 +325,7 @@ def test_what_a_savepoint_names_is_not_given_up() -> None:
 
 
 def test_what_was_prepared_for_a_savepoint_that_failed_is_given_up_with_its_attempt() -> None:
-    """Hidden files and open transactions would stay for ever."""
+    """Hidden files and open transactions would stay forever."""
     job = Job(interval_ms=100)
     job.asks(lambda outcome: None, "/sp")
     (savepoint,) = job.triggered()
@@ -336,7 +336,7 @@ def test_what_was_prepared_for_a_savepoint_that_failed_is_given_up_with_its_atte
 
 
 def test_a_job_that_stops_with_a_savepoint_is_on_record_before_anything_is_committed() -> None:
-    """After a driver dies during commits, the latest checkpoint would precede them: they are made twice."""
+    """After a driver dies during commits, the latest checkpoint would precede them, and they would be repeated."""
     job = Job(interval_ms=100)
     job.acknowledge(job.triggers())
     assert job.complete
@@ -362,13 +362,13 @@ def test_a_run_that_was_taken_over_commits_nothing_more() -> None:
     assert job.requests.is_fenced and len(job.committed) == 2, "that of the first one only"
     job.ends_attempt()
     assert not job.aborted, "what it knows of the other run is nothing: it may have been restored from there"
-    job.end.over("FINISHED")
+    job.end.end("FINISHED")
     job.does()
     assert job.storage.latest() is not None and run.epoch == 2
 
 
 def test_a_savepoint_with_which_a_run_stops_that_was_taken_over() -> None:
-    """What is committed with it the other run writes again."""
+    """Output would be committed that the other run writes again."""
     job = Job(interval_ms=100)
     job.acknowledge(job.triggers())
     job.storage.take_over("a job")
@@ -381,25 +381,25 @@ def test_a_savepoint_with_which_a_run_stops_that_was_taken_over() -> None:
 
 
 def test_what_is_finished_is_on_record_before_it_is_deleted() -> None:
-    """A driver that dies in between would have its whole job done again by the next one."""
+    """If a driver dies in between, the next one would repeat the whole job."""
     job = Job(interval_ms=100)
     job.acknowledge(job.triggers())
     job.stores_at_once = False
-    job.end.over("FINISHED")
+    job.end.end("FINISHED")
     job.does().stores()
-    assert job.storage.recorded().end.how == "FINISHED" and job.complete
+    assert job.storage.recorded().end.status == "FINISHED" and job.complete
     job.stores()
     assert not job.complete and not job.operations
     failing = Job(interval_ms=100)
     failing.acknowledge(failing.triggers())
     failing.storage.fail()
-    failing.end.over("FINISHED")
+    failing.end.end("FINISHED")
     failing.does()
     assert failing.complete == [1] and not failing.operations, "what is not on record must stay"
 
 
 def test_falling_back_is_on_record() -> None:
-    """A run that takes over would try the damaged checkpoint again, and find its files gone."""
+    """A run that takes over would try the damaged checkpoint again, whose files are deleted."""
     job = Job(interval_ms=100, retained=2)
     for _ in range(2):
         job.acknowledge(job.triggers(), commits=[(SINK, ["a"])])

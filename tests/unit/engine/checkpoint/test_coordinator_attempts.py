@@ -1,4 +1,4 @@
-"""The coordinator from attempt to attempt, and beside savepoints: what it starts from, refuses, and takes with it."""
+"""The coordinator across attempts and with savepoints: restores, refusals, and carried output."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock.common.errors import CheckpointError
 from penstock.engine.checkpoint.effects import RetainOnly, StoreManifest
 from penstock.engine.checkpoint.manifest import Manifest, packed
 from penstock.engine.checkpoint.plan import CheckpointVertex
-from penstock.engine.checkpoint.requests import CheckpointRequest
+from penstock.engine.checkpoint.schedule import CheckpointRequest
 from penstock.engine.runtime.checkpoint_options import CheckpointOptions, DeclineReason
 from penstock.engine.runtime.ids import SubtaskId
 from penstock.engine.runtime.task.events import AbortCheckpoint, TriggerCheckpoint
@@ -38,7 +38,7 @@ def test_numbers_go_on_from_what_the_job_starts_from(job_id: str, savepoint: boo
 
 
 def test_no_checkpoint_begins_without_the_state_of_the_enumerators() -> None:
-    """Splits would be read twice, or by no one, after a restart from that checkpoint."""
+    """Splits would be read twice or not at all after a restart from that checkpoint."""
     job = Job()
     job.coordinator.tasks_began(1, VERTICES, lambda: None, job.now_ms)
     outcomes: list[Manifest | CheckpointError] = []
@@ -70,7 +70,7 @@ def test_what_arrives_after_the_end_of_an_attempt_is_aborted() -> None:
 
 
 def test_nothing_begins_between_two_attempts() -> None:
-    """A checkpoint would be triggered at tasks that are gone, and expire in the next attempt."""
+    """A checkpoint would be triggered at tasks that have ended, and expire in the next attempt."""
     job = Job(interval_ms=100)
     job.ends_attempt()
     assert job.passes(10_000).triggered() == []
@@ -112,7 +112,7 @@ def test_the_first_error_is_kept_until_it_is_taken() -> None:
 
 
 def test_what_an_attempt_leaves_behind_is_swept() -> None:
-    """Files of workers that were killed would fill the store; or those of retained checkpoints would go with them."""
+    """Files of killed workers would fill the store, or files of retained checkpoints would be deleted with them."""
     job = Job(retained=2)
     job.acknowledge(job.triggers(), file="kept")
     job.acknowledge(job.triggers(), (COUNT, 0), file="given-up")
@@ -150,7 +150,7 @@ def test_a_savepoint_that_could_not_be_stored_is_answered_and_its_output_is_kept
 
 
 def test_what_may_be_on_record_all_the_same_is_kept_until_a_later_one_is() -> None:
-    """The answer of a store is lost, and the job ends: what starts from there commits what was discarded since."""
+    """After a lost answer of the store, a job that starts from there would commit output that was discarded."""
     job = Job(interval_ms=100)
     job.storage.fail()
     job.acknowledge(job.triggers(), commits=[(SINK, ["a"])])
@@ -168,7 +168,7 @@ def test_what_may_be_on_record_all_the_same_is_kept_until_a_later_one_is() -> No
     job.storage.heal()
     job.ends_attempt()
     assert len(job.aborted) == 3
-    job.coordinator.abort_kept()
+    job.coordinator.abort_uncertain()
     assert [values for _, _, values in job.does().aborted[3:]] == [["c"], ["c"]]
 
 
@@ -187,7 +187,7 @@ def test_files_of_a_savepoint_are_no_part_of_a_chain() -> None:
 
 
 def test_after_a_stop_nothing_is_taken_any_more() -> None:
-    """A job restored from a later checkpoint would do again what was committed with the savepoint."""
+    """A job restored from a later checkpoint would repeat what was committed with the savepoint."""
     job = Job(interval_ms=100)
     job.asks(savepoint="/sp", stop=True)
     (savepoint,) = job.triggered()
@@ -220,7 +220,7 @@ def test_a_commit_from_before_a_restore_does_not_count() -> None:
     assert latest is not None
     job.coordinator.commit_again(latest, VERTICES)
     new = next(effect.operation for effect in job.effects if not isinstance(effect, RetainOnly | StoreManifest))
-    assert (job.coordinator.sink_of_open(old), job.coordinator.sink_of_open(new)) == (None, SINK)
+    assert (job.coordinator.sink_of_open_commit(old), job.coordinator.sink_of_open_commit(new)) == (None, SINK)
 
 
 @pytest.mark.parametrize(
@@ -243,7 +243,7 @@ def test_who_declined_is_said_by_name(reason: DeclineReason, detail: str, text: 
     assert len(job.coordinator.history) == 1, "a checkpoint is aborted once"
 
 
-# The tasks of one region end, those of another one go on.
+# The tasks of one region end; the tasks of another one continue.
 
 OTHER_SINK = 8
 BESIDE = CheckpointVertex(2, "beside", 1, 128, [("b", "beside"), ("x", "other sink")], True, {OTHER_SINK: "x"})
@@ -252,7 +252,7 @@ FIRST_TASKS = ((SOURCE, 0), (SOURCE, 1), (COUNT, 0), (COUNT, 1))
 
 
 def with_another_region() -> Job:
-    """The usual job, and beside it one source with a sink of its own."""
+    """The usual job, and a separate source with its own sink."""
     job = Job(interval_ms=100)
     job.coordinator.tasks_began(0, [*VERTICES, BESIDE], lambda: {}, job.now_ms)
     return job
@@ -288,7 +288,7 @@ def test_the_tasks_that_run_learn_that_their_checkpoint_is_aborted() -> None:
 
 
 def test_only_what_the_ended_tasks_prepared_is_discarded() -> None:
-    """Output of a healthy region would be lost with another one; or that of the lost one come twice."""
+    """Output of a healthy region would be lost with another region, or output of the lost region be written twice."""
     job = with_another_region()
     carried = job.triggers()
     job.acknowledge(carried, (COUNT, 0), commits=[(SINK, ["carried"])])
@@ -311,7 +311,7 @@ def test_only_what_the_ended_tasks_prepared_is_discarded() -> None:
 
 
 def test_an_acknowledgement_counts_if_its_task_still_runs() -> None:
-    """A task that was slow to write would lose what its sink prepared; or one that is gone would publish twice."""
+    """A slow task would lose what its sink prepared, or an ended task would publish twice."""
     job = with_another_region()
     number = job.triggers()
     job.ends_tasks(VERTICES)
@@ -326,7 +326,7 @@ def test_an_acknowledgement_counts_if_its_task_still_runs() -> None:
 
 
 def test_files_of_tasks_that_run_stay_and_those_of_the_others_go() -> None:
-    """The next increment of a task would build on a file that is gone; or those of a lost region stay for ever."""
+    """The next increment of a task would build on a deleted file, or files of a lost region would stay forever."""
     job = with_another_region()
     number = job.triggers()
     job.acknowledge(number, (COUNT, 0), file="lost")
@@ -372,5 +372,5 @@ def test_only_commits_of_the_restored_sinks_are_forgotten() -> None:
     job.coordinator.commit_again(latest, VERTICES)
     job.does()
     assert {commit.sink for commit in job.commits} == {SINK}
-    assert job.coordinator.sink_of_open(of_sink[SINK]) is None
-    assert job.coordinator.sink_of_open(of_sink[OTHER_SINK]) == OTHER_SINK
+    assert job.coordinator.sink_of_open_commit(of_sink[SINK]) is None
+    assert job.coordinator.sink_of_open_commit(of_sink[OTHER_SINK]) == OTHER_SINK

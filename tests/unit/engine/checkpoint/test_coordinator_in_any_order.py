@@ -35,7 +35,7 @@ STEPS = st.lists(
 
 
 class Wild:
-    """A job in which anything may happen next. Tasks write increments; each prepares something for each checkpoint."""
+    """A job in which any event may come next. Tasks write increments and prepare output for each checkpoint."""
 
     def __init__(self, retained: int) -> None:
         self.job = Job(retained=retained, concurrent_max=3, timeout_ms=1_000)
@@ -48,7 +48,7 @@ class Wild:
         """Subtask of the sink, number of the checkpoint, and what it is, in order."""
 
     def acknowledge(self, task: SubtaskId, number: int) -> None:
-        """A task takes its part, if it has not seen a newer barrier."""
+        """Acknowledge a checkpoint, if the task has not seen a newer barrier."""
         if number <= self.reached[task]:
             return
         self.reached[task] = number
@@ -66,7 +66,7 @@ class Wild:
         self.job.does()
 
     def step(self, kind: str, choice: int) -> None:
-        """Something happens; `choice`: to which task, or to which checkpoint."""
+        """Apply a random event. `choice`: the task or checkpoint."""
         job, coordinator = self.job, self.job.coordinator
         under_way = coordinator.under_way
         number = under_way[choice % len(under_way)] if under_way else 0
@@ -96,7 +96,7 @@ class Wild:
             self.end_part(VERTICES[choice % 2])
 
     def end_attempt(self) -> None:
-        """The tasks are gone; when the storage has answered, the next attempt begins."""
+        """End the tasks; when the storage has answered, begin the next attempt."""
         self.settle()
         self.job.ends_attempt()
         self.settle()
@@ -105,7 +105,7 @@ class Wild:
         self.job.coordinator.tasks_began(self.attempt, VERTICES, lambda: {"s": packed([])}, self.job.now_ms)
 
     def end_part(self, vertex: CheckpointVertex) -> None:
-        """The tasks of one vertex are gone, and restarted; the others run on, as if without an edge between them."""
+        """End and restart the tasks of one vertex, while the others run, as if no edge connected them."""
         self.settle()
         under_way = self.job.coordinator.under_way
         self.job.ends_tasks([vertex])
@@ -120,12 +120,12 @@ class Wild:
         self.job.coordinator.tasks_began(self.attempt, VERTICES, lambda: {"s": packed([])}, self.job.now_ms)
 
     def settle(self) -> None:
-        """The storage answers everything."""
+        """Answer all storage operations."""
         while self.job.operations:
             self.job.stores()
 
     def complete_one(self) -> None:
-        """A last checkpoint completes, and all commits are done."""
+        """Complete a last checkpoint and all commits."""
         self.settle()
         for number in self.job.coordinator.under_way:
             self.job.aborts(number)
@@ -147,7 +147,7 @@ def played(steps: list[tuple[str, int]], retained: int) -> Wild:
 @settings(max_examples=100)
 @given(STEPS, st.integers(1, 3))
 def test_each_output_is_committed_once_or_aborted_once(steps: list[tuple[str, int]], retained: int) -> None:
-    """Rows would be missing, or be there twice, after some rare order of failures."""
+    """Rows would be missing or duplicated after some rare order of failures."""
     wild = played(steps, retained)
     wild.complete_one()
     outcomes = Counter(values[0] for _, _, values in [*wild.job.committed, *wild.job.aborted])
@@ -182,14 +182,14 @@ def test_nothing_is_committed_that_no_manifest_names(steps: list[tuple[str, int]
 
 
 def committed_in(manifest: Manifest) -> list[str]:
-    """What a manifest names to be committed."""
+    """Return the committables that a manifest names."""
     return [value for texts in manifest.commits.values() for text in texts for value in unpacked(text)[1]]
 
 
 @settings(max_examples=100)
 @given(STEPS, st.integers(1, 3))
 def test_the_files_of_each_stored_checkpoint_are_there(steps: list[tuple[str, int]], retained: int) -> None:
-    """A job could not be restored from its newest checkpoint; or its store would grow for ever."""
+    """A job could not be restored from its newest checkpoint, or its store would grow forever."""
     wild = Wild(retained)
     for kind, choice in steps:
         wild.step(kind, choice)
@@ -207,7 +207,7 @@ def test_the_files_of_each_stored_checkpoint_are_there(steps: list[tuple[str, in
 @settings(max_examples=100)
 @given(STEPS)
 def test_the_host_is_woken_when_a_checkpoint_expires(steps: list[tuple[str, int]]) -> None:
-    """After one lost message no checkpoint would complete any more."""
+    """After one lost message no further checkpoint would complete."""
     wild = played(steps, 1)
     wild.settle()
     job, coordinator = wild.job, wild.job.coordinator

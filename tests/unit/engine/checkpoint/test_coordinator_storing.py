@@ -1,4 +1,4 @@
-"""The coordinator while a manifest is on its way to the storage: the outcome of its checkpoint is open."""
+"""The coordinator while a manifest is being stored: the outcome of its checkpoint is open."""
 
 from __future__ import annotations
 

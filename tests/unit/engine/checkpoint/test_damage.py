@@ -1,4 +1,4 @@
-"""Everything that a job stores is damaged, a little of what `python -m tests.damage` does: nothing of it is silent."""
+"""Damage in everything that a job stores is detected: a small part of `python -m tests.damage`."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def _damages(tmp_path_factory: pytest.TempPathFactory) -> Damages:
 
 
 def test_every_kind_of_file_is_damaged_in_every_way(damages: Damages) -> None:
-    """A kind of file that is added would not be looked at."""
+    """A new kind of file would not be tested."""
     assert {kind for kind, _, _ in damages.counts} == KINDS
     assert {way for _, way, outcome in damages.counts if outcome == "told"} == set(WAYS)
 
 
 def test_every_damage_is_told(damages: Damages) -> None:
-    """A job would go on with other state than it had, or with an error that does not name the file."""
+    """A job would continue with other state, or fail with an error that does not name the file."""
     assert damages.stories == [], table(damages.counts)

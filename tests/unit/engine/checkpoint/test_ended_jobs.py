@@ -1,4 +1,4 @@
-"""What is left of a job that has ended, when its driver was killed before it had deleted all of it."""
+"""Leftovers of an ended job whose driver was killed before it had deleted everything."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from penstock.engine.checkpoint.storage import DirectoryStorage, record_in
 
 
 def job(base: Path, name: str, end: str | None, job_name: str = "a job", epoch: int = 1) -> Path:
-    """A job with a checkpoint, the second of that name. `end`: None, or with which savepoint it was stopped."""
+    """A job with a checkpoint, the second job with that name. `end`: the savepoint with which it stopped, or None."""
     directory = base / name
     storage = DirectoryStorage(str(directory), JobRecord(record_in(str(directory)), job_name, epoch), epoch)
     for number in (1, 2):
@@ -22,13 +22,13 @@ def job(base: Path, name: str, end: str | None, job_name: str = "a job", epoch: 
         file.close()
         storage.publish(manifest_of(number, [file.path]))
     if end is not None:
-        storage.end("FINISHED", end)
+        storage.record_end("FINISHED", end)
     return directory
 
 
 @pytest.mark.parametrize("epoch", [1, 3])
 def test_what_has_ended_is_removed_by_the_next_start(tmp_path: Path, epoch: int) -> None:
-    """Each driver that dies while it deletes would leave a copy of the job's state, for ever."""
+    """Each driver that dies while it deletes would leave a copy of the job's state forever."""
     ended = job(tmp_path, "ended", "", epoch=epoch)
     stopped = job(tmp_path, "stopped", "/savepoints/one", epoch=epoch)
     stays = [job(tmp_path, "runs", None), job(tmp_path, "other", "", job_name="another job"), tmp_path / "no job"]

@@ -1,16 +1,16 @@
-"""What is known of the checkpoints of a job when there have been more than are kept."""
+"""The history of a job with more checkpoints than it holds."""
 
 from __future__ import annotations
 
 from tests.unit.engine.checkpoint.coordinated_job import COUNT, Job
 
 from penstock.engine.checkpoint.history import RunningSummary, Summary
-from penstock.engine.checkpoint.requests import CheckpointRequest
+from penstock.engine.checkpoint.schedule import CheckpointRequest
 from penstock.engine.runtime.checkpoint_options import CheckpointOptions
 
 
 def test_a_hundred_failures_do_not_hide_what_the_job_can_be_restored_from() -> None:
-    """After a night on which checkpoints failed, nobody could tell how far the job would go back."""
+    """After a night of failed checkpoints, a user could not tell how far the job would fall back."""
     job = Job()
     savepoint = CheckpointRequest(options=CheckpointOptions(savepoint="/sp"))
     saved = job.coordinator.trigger(job.now_ms, savepoint)
@@ -44,7 +44,7 @@ def test_summaries_are_over_all_checkpoints_that_have_completed() -> None:
 
 
 def test_a_summary_of_more_numbers_than_are_kept() -> None:
-    """It would grow for ever, or forget the highest of all."""
+    """The summary would grow forever, or forget the maximum."""
     running = RunningSummary()
     for value in [-5, 1_000_000, *range(20_000)]:
         running.add(value)

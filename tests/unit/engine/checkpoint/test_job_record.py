@@ -1,4 +1,4 @@
-"""The record of a job: who holds it, what was published, and that a run which was taken over publishes nothing more."""
+"""The record of a job: its holder, its entries, and that a run which was taken over cannot publish."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tests.unit.engine.checkpoint.manifests import manifest_of
 
 from penstock.common.errors import CheckpointError, FencedError
 from penstock.engine.checkpoint.job_record import (
-    NOTHING,
+    EMPTY_RECORD,
     End,
     JobRecord,
     RecordStore,
     checkpoints_in,
     older_in,
-    recorded,
+    read_record,
 )
 from penstock.engine.checkpoint.record_files import RecordFiles
 from penstock.engine.checkpoint.storage import record_in
@@ -32,17 +32,17 @@ def store(tmp_path: Path) -> RecordFiles:
 
 
 def newest(store: RecordStore) -> int | None:
-    seen = recorded(store)
+    seen = read_record(store)
     return seen.checkpoint.checkpoint_id if seen is not None and seen.checkpoint is not None else None
 
 
 def claimed(store: RecordStore) -> JobRecord:
-    return JobRecord.claim(store, "a job", recorded(store))
+    return JobRecord.claim(store, "a job", read_record(store))
 
 
 def test_what_is_published_is_on_record(store: RecordFiles) -> None:
     """Another run would start from the beginning, or from a checkpoint before what was committed."""
-    assert recorded(store) is None
+    assert read_record(store) is None
     record = JobRecord(store, "a job")
     for number in (1, 4):
         record.publish(manifest_of(number))
@@ -56,7 +56,7 @@ def test_what_is_published_is_on_record(store: RecordFiles) -> None:
 
 @pytest.mark.parametrize("what", ["entries", "record", "job"])
 def test_a_record_that_was_deleted_is_no_other_run(store: RecordFiles, tmp_path: Path, what: str) -> None:
-    """Who has cleaned up the wrong directory would look for another run of the job, which there is not."""
+    """A user who deleted the wrong directory would search for another run of the job, which does not exist."""
     record = JobRecord(store, "a job")
     record.publish(manifest_of(1))
     if what == "entries":
@@ -78,7 +78,7 @@ def test_a_run_that_was_taken_over_can_publish_nothing(store: RecordFiles) -> No
     assert run.epoch == 2 and newest(store) == 1, "a claim is no checkpoint"
     for change in (
         lambda: former.publish(manifest_of(2)),
-        lambda: former.end("FINISHED"),
+        lambda: former.publish_end("FINISHED"),
         lambda: former.forget(1),
         lambda: former.retain([]),
     ):
@@ -115,13 +115,13 @@ def test_what_a_successor_wrote_is_not_removed(store: RecordFiles) -> None:
 
 @pytest.mark.parametrize("gone", [True, False], ids=["deleted", "ended"])
 def test_nothing_follows_the_end(store: RecordFiles, tmp_path: Path, gone: bool) -> None:
-    """What is finished would be done again, by a run that was taken over or by a new one."""
+    """A run that was taken over, or a new one, would repeat finished work."""
     former = JobRecord(store, "a job")
     former.publish(manifest_of(1))
     run = claimed(store)
-    run.end("FINISHED", "/savepoints/one")
+    run.publish_end("FINISHED", "/savepoints/one")
     assert run.has_ended
-    seen = recorded(store)
+    seen = read_record(store)
     assert seen is not None and seen.end == End("a job", "FINISHED", "/savepoints/one") and seen.checkpoint is None
     if gone:
         for number in store.numbers():
@@ -129,14 +129,14 @@ def test_nothing_follows_the_end(store: RecordFiles, tmp_path: Path, gone: bool)
         (tmp_path / "job" / "record").rmdir()
     with pytest.raises(FencedError):
         former.publish(manifest_of(2))
-    assert recorded(store) is None if gone else newest(store) is None
+    assert read_record(store) is None if gone else newest(store) is None
 
 
 def test_of_two_that_take_over_at_once_one_does(store: RecordFiles) -> None:
     """Two `-s latest` at the same moment would both run."""
     JobRecord(store, "a job").publish(manifest_of(1))
     for _ in range(20):
-        seen = recorded(store)
+        seen = read_record(store)
         results: list[str] = []
         start = threading.Barrier(4)
 
@@ -153,14 +153,14 @@ def test_of_two_that_take_over_at_once_one_does(store: RecordFiles) -> None:
             thread.start()
         for thread in threads:
             thread.join()
-        assert sorted(results) == ["has it"] + ["the job has gone on in the meant"] * 3 or results.count("has it") == 1
+        assert sorted(results) == ["has it"] + ["the job has continued in the mea"] * 3 or results.count("has it") == 1
 
 
 def test_an_entry_that_was_written_though_its_write_failed_counts_once(store: RecordFiles) -> None:
-    """A run would take its own entry for that of another one, and fail; or skip what it has published."""
+    """A run would mistake its own entry for another run's and fail, or skip its own entry."""
 
     class Unsure:
-        """Reports failures of what it has done, or has not."""
+        """A store that reports failures of writes that it has done, or has not done."""
 
         def __init__(self, does: bool, reads: bool) -> None:
             self.numbers, self.remove = store.numbers, store.remove
@@ -177,7 +177,7 @@ def test_an_entry_that_was_written_though_its_write_failed_counts_once(store: Re
             return store.read(number)
 
     def rests(seconds: float) -> None:
-        """The store is asked again at once."""
+        """Let the run use the store again immediately."""
 
     JobRecord(Unsure(does=True, reads=True), "a job", pause=rests).publish(manifest_of(1))
     assert newest(store) == 1
@@ -194,7 +194,7 @@ def test_an_entry_that_was_written_though_its_write_failed_counts_once(store: Re
 
 
 def test_an_entry_whose_write_failed_can_not_come_later(store: RecordFiles) -> None:
-    """A put that was given up arrives after all: a job would be restored from what its last run had discarded."""
+    """A late write would be restored from, although the last run had discarded its checkpoint."""
 
     class Late:
         numbers, remove, read = store.numbers, store.remove, store.read
@@ -217,14 +217,14 @@ def test_an_entry_whose_write_failed_can_not_come_later(store: RecordFiles) -> N
 
 
 class Away:
-    """A store that loses the answer of one write, and is away then."""
+    """A store that loses the answer of one write, and is then unreachable."""
 
     def __init__(self, store: RecordStore) -> None:
         self._store = store
-        self.loses_answer = self.is_away = False
+        self.loses_answer = self.is_unavailable = False
 
     def _reach(self) -> None:
-        if self.is_away:
+        if self.is_unavailable:
             raise OSError("the store is away")
 
     def numbers(self) -> list[int]:
@@ -243,25 +243,25 @@ class Away:
         self._reach()
         is_made = self._store.create(number, data)
         if self.loses_answer:
-            self.is_away = True
+            self.is_unavailable = True
             raise OSError("no answer")
         return is_made
 
 
 @pytest.mark.parametrize("is_made", [True, False])
 def test_nothing_is_removed_while_an_entry_is_unsure(store: RecordFiles, is_made: bool) -> None:
-    """The files of a checkpoint that is on record, though its store has said no, went as those of an aborted one; who
-    started from it then removed the last whole one, too."""
+    """The files of a checkpoint whose failed write is on record would be deleted as those of an aborted one; a run that
+    starts from it would then remove the last undamaged one as well."""
     away = Away(store)
     record = JobRecord(away, "a job", pause=lambda seconds: None)
     record.publish(manifest_of(1))
-    away.loses_answer, away.is_away = is_made, not is_made
+    away.loses_answer, away.is_unavailable = is_made, not is_made
     with pytest.raises(OSError, match="no answer" if is_made else "away"):
         record.publish(manifest_of(2))
     for _ in range(2):
         with pytest.raises(OSError, match="away"):
             record.retain([1])
-    away.loses_answer = away.is_away = False
+    away.loses_answer = away.is_unavailable = False
     assert newest(store) == (2 if is_made else 1)
     record.retain([1])
     assert newest(store) == 1, "first the entry goes, then its files"
@@ -274,11 +274,11 @@ def test_an_entry_that_was_unsure_and_is_anothers_fences(store: RecordFiles) -> 
     away = Away(store)
     record = JobRecord(away, "a job", pause=lambda seconds: None)
     record.publish(manifest_of(1))
-    away.is_away = True
+    away.is_unavailable = True
     with pytest.raises(OSError, match="away"):
         record.publish(manifest_of(2))
     claimed(store)
-    away.is_away = False
+    away.is_unavailable = False
     for _ in range(2):
         with pytest.raises(FencedError, match="another run"):
             record.retain([])
@@ -291,7 +291,7 @@ def test_a_run_that_fell_back_is_fenced_off(store: RecordFiles) -> None:
     run.publish(manifest_of(2, epoch=2))
     run.publish(manifest_of(1, epoch=1))
     run.retain([1])
-    seen = recorded(store)
+    seen = read_record(store)
     assert seen is not None and seen.epoch == 2 and newest(store) == 1
     successor = claimed(store)
     assert successor.epoch == 3
@@ -300,7 +300,7 @@ def test_a_run_that_fell_back_is_fenced_off(store: RecordFiles) -> None:
 
 
 def test_older_checkpoints_are_known_to_who_takes_over(store: RecordFiles) -> None:
-    """If the newest one is damaged there would be nothing to fall back to."""
+    """If the newest checkpoint is damaged, there would be nothing to fall back to."""
     record = JobRecord(store, "a job")
     for number in (1, 2, 3):
         record.publish(manifest_of(number))
@@ -323,17 +323,17 @@ def damaged(store: RecordFiles, tmp_path: Path, number: int, change: Callable[[b
     ],
 )
 def test_a_damaged_entry_is_told(store: RecordFiles, tmp_path: Path, change: Callable[[bytes], bytes]) -> None:
-    """A job would go on from an older checkpoint without a word, or share its epoch with another run."""
+    """A job would silently continue from an older checkpoint, or share its epoch with another run."""
     JobRecord(store, "a job").publish(manifest_of(1))
     claimed(store)
     damaged(store, tmp_path, 2, change)
-    seen = recorded(store)
+    seen = read_record(store)
     assert seen is not None and "entry 2 of the job's record is damaged" in seen.damaged
     assert newest(store) == 1 and claimed(store).epoch > 2
 
 
 def test_entries_that_have_changed_places_are_told(store: RecordFiles, tmp_path: Path) -> None:
-    """A job would go on from the older of two checkpoints, and commit what came after it once more."""
+    """A job would continue from the older of two checkpoints, and repeat later commits."""
     record = JobRecord(store, "a job")
     for number in (1, 2):
         record.publish(manifest_of(number))
@@ -341,8 +341,8 @@ def test_entries_that_have_changed_places_are_told(store: RecordFiles, tmp_path:
     first, second = one.read_bytes(), other.read_bytes()
     one.write_bytes(second)
     other.write_bytes(first)
-    seen = recorded(store)
-    assert seen is not None and seen.checkpoint is None and "it is entry 1" in seen.damaged
+    seen = read_record(store)
+    assert seen is not None and seen.checkpoint is None and "it holds entry 1" in seen.damaged
 
 
 def test_where_there_are_no_links_it_is_looked_first() -> None:
@@ -359,27 +359,27 @@ def test_where_there_are_no_links_it_is_looked_first() -> None:
 
 
 def test_a_claim_that_comes_late_does_not_count(store: RecordFiles) -> None:
-    """Its number is free again, since its entry was subsumed: two runs would go on, and neither find the other."""
+    """The number of a subsumed entry is free again: two runs would continue without finding each other."""
     run = JobRecord(store, "a job")
     run.publish(manifest_of(1))
-    seen = recorded(store)
+    seen = read_record(store)
     for number in (2, 3):
         run.publish(manifest_of(number))
         run.retain([number])
     assert store.numbers() == [3]
-    with pytest.raises(CheckpointError, match="has gone on in the meantime"):
+    with pytest.raises(CheckpointError, match="has continued in the meantime"):
         JobRecord.claim(store, "a job", seen)
     run.publish(manifest_of(4))
     assert newest(store) == 4
 
 
 def test_a_claim_that_another_has_seen_stays(store: RecordFiles) -> None:
-    """Its number would be free for the run that both have taken over, which would go on beside the last one."""
+    """Its number would be free for the run that both took over, which would continue in parallel to the last one."""
     former = JobRecord(store, "a job")
     former.publish(manifest_of(1))
     runs: list[JobRecord] = []
-    with pytest.raises(CheckpointError, match="has gone on in the meantime"):
-        JobRecord.claim(Interrupted(store, lambda: runs.append(claimed(store))), "a job", recorded(store))
+    with pytest.raises(CheckpointError, match="has continued in the meantime"):
+        JobRecord.claim(Interrupted(store, lambda: runs.append(claimed(store))), "a job", read_record(store))
     with pytest.raises(FencedError):
         former.publish(manifest_of(2))
     runs[0].publish(manifest_of(2))
@@ -387,8 +387,8 @@ def test_a_claim_that_another_has_seen_stays(store: RecordFiles) -> None:
 
 
 def test_a_job_without_a_checkpoint_can_be_claimed(store: RecordFiles) -> None:
-    """A run that was stopped before its first checkpoint would publish it when it goes on, beside the next run's."""
-    former = JobRecord.try_to_claim(store, "a job", NOTHING)
+    """A run that was paused before its first checkpoint would publish it after the next run took over."""
+    former = JobRecord.try_to_claim(store, "a job", EMPTY_RECORD)
     run = claimed(store)
     assert former is not None and (former.epoch, run.epoch) == (2, 3)
     with pytest.raises(FencedError):

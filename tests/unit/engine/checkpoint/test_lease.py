@@ -1,4 +1,4 @@
-"""The lease of a job: a second run started by mistake is refused, and a run that has died keeps nobody waiting."""
+"""The lease of a job: a second run is refused, and a dead run does not block the next one."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def path(tmp_path: Path) -> str:
 
 
 def test_a_job_that_runs_is_not_taken_over(path: str) -> None:
-    """Whoever starts a job a second time by mistake would end the first."""
+    """A second start of a job by mistake would end the first run."""
     wait_until_free(LOCAL, path, "job", 10)
     lease = Lease(LOCAL, path, lambda: None, 300)
     lease.hold()
@@ -45,7 +45,7 @@ def test_a_job_that_runs_is_not_taken_over(path: str) -> None:
 
 
 def test_a_process_that_died_or_stopped(path: str) -> None:
-    """After a crash the job would be away for longer than it must; a stopped process would hold it for ever."""
+    """After a crash the job would be down longer than necessary; a stopped process would hold it forever."""
     process = subprocess.Popen([sys.executable, "-c", HOLDER, path], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None and process.stdout.readline() == "held\n"
     process.send_signal(signal.SIGSTOP)
@@ -93,12 +93,12 @@ def test_where_nothing_can_be_locked_it_is_watched() -> None:
     time.sleep(0.3)
     other.release()
     watching.join(30)
-    assert not watching.is_alive(), "a run that ends keeps nobody waiting"
+    assert not watching.is_alive(), "no run waits for a run that has ended"
 
 
 def test_a_lease_that_is_damaged_is_renewed_and_given_back(path: str) -> None:
     """One flipped bit would end its renewal, and the job would hang at its end."""
-    lease = Lease(LOCAL, path, lambda: None, 300, is_taken=lambda: False)
+    lease = Lease(LOCAL, path, lambda: None, 300, is_taken_over=lambda: False)
     lease.hold()
     whole = Path(path).read_bytes()
     Path(path).write_bytes(b"\xff" + whole[1:])
@@ -111,14 +111,14 @@ def test_a_lease_that_is_damaged_is_renewed_and_given_back(path: str) -> None:
 
 
 def test_a_record_that_can_not_be_read_does_not_end_its_renewal(path: str) -> None:
-    """Someone else could take a job over that runs."""
+    """Another run could take over a job that runs."""
     looks = threading.Semaphore(0)
 
-    def is_taken() -> bool:
+    def is_taken_over() -> bool:
         looks.release()
         raise ValueError("the record is damaged")
 
-    lease = Lease(LOCAL, path, lambda: None, 300, is_taken)
+    lease = Lease(LOCAL, path, lambda: None, 300, is_taken_over)
     lease.hold()
     Path(path).write_bytes(b"\xff\xfe")
     assert looks.acquire(timeout=20) and looks.acquire(timeout=20)

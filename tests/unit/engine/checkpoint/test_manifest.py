@@ -1,4 +1,4 @@
-"""Manifests: what is written comes back, what was changed does not, and files are found from elsewhere."""
+"""Manifests: they are read as written, changes are detected, and files are found from other jobs."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from penstock.engine.checkpoint.manifest import (
     decode,
     encode,
     is_relative,
-    located,
     packed,
     unpacked,
+    with_absolute_paths,
 )
 from penstock.engine.state.handles import KeyedFile, OperatorState, Section, SnapshotFigures, TableInFile
 
@@ -51,7 +51,7 @@ def test_no_byte_can_be_changed_unnoticed(position: int, value: int) -> None:
 
 @pytest.mark.parametrize("place", [b'"job_name": "', b'"checksum": "'])
 def test_a_text_that_is_no_utf_8_is_damage(place: bytes) -> None:
-    """A job would not fall back to the checkpoint before, but end with an error that says nothing of a checkpoint."""
+    """A job would not fall back to the checkpoint before, but fail with an error that does not name a checkpoint."""
     with pytest.raises(DamagedCheckpointError, match="the manifest here is damaged"):
         decode(WHOLE.replace(place, place + b"\x80"), "here")
 
@@ -68,7 +68,7 @@ def test_no_bits_can_be_changed_unnoticed(positions: list[int]) -> None:
 
 @pytest.mark.parametrize("number", [b"%d" % (VERSION + 1), b"99"])
 def test_a_damaged_version_does_not_make_it_a_manifest_of_a_newer_penstock(number: bytes) -> None:
-    """A user would look for a newer penstock, and a job that could go back to the checkpoint before would not."""
+    """A user would search for a newer penstock, and a job would not fall back to the checkpoint before."""
     for field, was in ((b"version", VERSION), (b"oldest_reader", 5)):
         changed = WHOLE.replace(b'"%s": %d' % (field, was), b'"%s": %s' % (field, number))
         assert changed != WHOLE
@@ -87,14 +87,14 @@ def test_a_damaged_version_does_not_switch_the_checksum_off(version: bytes) -> N
 
 @given(st.integers(0, len(WHOLE) - 1))
 def test_a_truncated_manifest_is_damaged(length: int) -> None:
-    """A copy that was interrupted would be taken for a checkpoint with less state."""
+    """An interrupted copy would be read as a checkpoint with less state."""
     with pytest.raises(DamagedCheckpointError, match="the manifest here is damaged"):
         decode(WHOLE[:length], "here")
 
 
 @pytest.mark.parametrize("more", [b" ", b"\n", b"{}", b"x", WHOLE])
 def test_more_than_a_manifest_is_damaged(more: bytes) -> None:
-    """Two manifests that were written over each other would be taken for the first one."""
+    """Two manifests that were written over each other would be read as the first one."""
     with pytest.raises(DamagedCheckpointError):
         decode(WHOLE + more, "here")
 
@@ -147,10 +147,10 @@ def test_any_value_of_a_source_or_sink_comes_back(value: Any) -> None:
 @given(MANIFESTS)
 def test_a_manifest_from_elsewhere_names_files_that_are_found(manifest: Manifest) -> None:
     """A job that starts from a checkpoint of another one would look for its files in its own directory."""
-    there = located(manifest, "/checkpoints/old")
+    there = with_absolute_paths(manifest, "/checkpoints/old")
     assert not any(is_relative(path) for path in there.files())
     assert there.files() == {f"/checkpoints/old/{path}" if is_relative(path) else path for path in manifest.files()}
-    assert located(there, "/somewhere/else") == there, "a path that is absolute stays"
+    assert with_absolute_paths(there, "/somewhere/else") == there, "a path that is absolute stays"
     assert there.has_store_files() == manifest.has_store_files()
     assert (there.enumerators, there.commits, there.subtasks) == (
         manifest.enumerators,
@@ -164,7 +164,7 @@ def test_a_manifest_from_elsewhere_names_files_that_are_found(manifest: Manifest
     [("shared/a", True), ("a", True), ("/a/b", False), ("s3://bucket/a", False), ("file:/a", False), ("c:/a", True)],
 )
 def test_which_paths_are_the_jobs_own(path: str, relative: bool) -> None:
-    """A job would delete the files of another one when it tidies up, or leave its own for ever."""
+    """A job would delete files of another job in its sweeps, or leave its own forever."""
     assert is_relative(path) == relative
 
 

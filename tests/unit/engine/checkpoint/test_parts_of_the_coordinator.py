@@ -1,4 +1,4 @@
-"""The parts that a coordinator lends from its job master, and those that it keeps for itself, each alone."""
+"""The parts of a coordinator, each tested alone."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from tests.unit.engine.checkpoint.manifests import manifest_of
 
-from penstock.engine.checkpoint.completed_checkpoints import CompletedCheckpoints
+from penstock.engine.checkpoint.completed_checkpoints import CompletedCheckpoints, RecordedEnd
 from penstock.engine.checkpoint.effects import (
     DeleteFiles,
     DeleteSavepoint,
@@ -18,9 +18,8 @@ from penstock.engine.checkpoint.effects import (
 )
 from penstock.engine.checkpoint.pending import PendingCheckpoint
 from penstock.engine.checkpoint.plan import CheckpointPlan, CheckpointVertex
-from penstock.engine.checkpoint.recorded_end import RecordedEnd
-from penstock.engine.checkpoint.requests import CheckpointRequest, CheckpointRequests
 from penstock.engine.checkpoint.savepoints import Savepoints
+from penstock.engine.checkpoint.schedule import CheckpointRequest, CheckpointRequests
 from penstock.engine.checkpoint.storage_requests import StorageRequests
 from penstock.engine.runtime.checkpoint_options import CheckpointOptions
 from penstock.engine.runtime.ids import SubtaskId
@@ -34,7 +33,7 @@ VERTICES = [
 
 
 class Stored:
-    """Completed checkpoints and savepoints of a job, and what the storage was asked."""
+    """Completed checkpoints and savepoints of a job, and the storage operations."""
 
     def __init__(self, retained: int = 1, periodic: bool = True) -> None:
         self.effects: list[StorageEffect] = []
@@ -44,7 +43,7 @@ class Stored:
         self.savepoints = Savepoints(self.storage, self.completed, self.end, periodic)
 
     def stores(self, options: CheckpointOptions, number: int = 3) -> bool:
-        """A savepoint is stored. Whether output is committed with it."""
+        """Store a savepoint. Returns whether output is committed with it."""
         pending = PendingCheckpoint(number, 0, {}, CheckpointPlan(), CheckpointRequest(options=options))
         return self.savepoints.stored(pending, manifest_of(number))
 
@@ -56,7 +55,7 @@ class Stored:
 
 
 def test_manifests_are_deleted_before_their_files() -> None:
-    """A driver that dies between the two would leave a checkpoint whose state is gone."""
+    """A driver that dies between the two would leave a checkpoint without its state."""
     job = Stored()
     for number, file in ((1, "a"), (2, "b")):
         job.completed.acknowledged(SubtaskId(0, 0), {file})
@@ -82,7 +81,7 @@ def test_what_a_pending_checkpoint_names_stays() -> None:
 
 
 def test_nothing_is_swept_while_a_task_writes() -> None:
-    """The files of the regions that run on would be deleted as though no one knew them."""
+    """Files of regions that continue to run would be deleted as unknown."""
     job = Stored()
     job.completed.tasks_ended([0], any_left=True)
     assert not job.effects
@@ -98,7 +97,7 @@ def test_a_fenced_run_asks_for_nothing() -> None:
     job.storage.fence()
     job.completed.fall_back()
     job.completed.tasks_ended([0], any_left=False)
-    job.end.over("FAILED")
+    job.end.end("FAILED")
     assert not job.effects and job.storage.is_idle and job.storage.is_settled
 
 
@@ -120,7 +119,7 @@ def test_a_fall_back_is_published() -> None:
 def test_when_output_is_committed_with_a_savepoint(
     options: CheckpointOptions, periodic: bool, commits: bool, goes_on_from: int | None
 ) -> None:
-    """Output would be committed that the job writes again after a failure, or would wait for ever."""
+    """Output would be committed that the job writes again after a failure, or would wait forever."""
     job = Stored(periodic=periodic)
     assert job.stores(options) == commits
     assert job.savepoints.commits(options) == (commits and not options.stop), "what a stop commits is its end on record"
@@ -147,7 +146,7 @@ def test_an_aborted_savepoint_is_deleted() -> None:
 
 
 def test_requests_are_taken_in_order_and_all_at_an_end() -> None:
-    """Who asked for a savepoint first would wait for those that came later, or for ever."""
+    """The first request for a savepoint would wait for later ones, or forever."""
     requests = CheckpointRequests()
     first, second, third = (CheckpointRequest(options=options) for options in (SAVEPOINT, STOP, CheckpointOptions()))
     for request in (first, second, third):
@@ -175,7 +174,7 @@ def test_what_waits_for_the_end_of_requests_may_wait_again() -> None:
 
 
 def test_a_plan_without_a_region_names_its_tasks_no_more() -> None:
-    """Tasks that are gone would be sent an abort, and be waited for."""
+    """The coordinator would send an abort to ended tasks, and wait for them."""
     plan = CheckpointPlan.of(3, VERTICES)
     assert plan.tasks == [SubtaskId(0, 0), SubtaskId(0, 1), SubtaskId(1, 0)]
     assert plan.sources == [SubtaskId(0, 0), SubtaskId(0, 1)]

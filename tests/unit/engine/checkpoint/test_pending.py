@@ -1,4 +1,4 @@
-"""A checkpoint that is being collected, the manifest that it becomes, and what people read of it."""
+"""A pending checkpoint, its manifest, and its report."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from penstock.engine.checkpoint.manifest import SubtaskReport, unpacked
 from penstock.engine.checkpoint.pending import JobIdentity, PendingCheckpoint
 from penstock.engine.checkpoint.plan import CheckpointPlan, CheckpointVertex
 from penstock.engine.checkpoint.report import CheckpointReport
-from penstock.engine.checkpoint.requests import CheckpointRequest
+from penstock.engine.checkpoint.schedule import CheckpointRequest
 from penstock.engine.runtime.checkpoint_options import CheckpointOptions
 from penstock.engine.runtime.ids import SubtaskId
 from penstock.engine.state.handles import SnapshotFigures, SubtaskState
@@ -45,12 +45,12 @@ def test_it_is_acknowledged_when_each_task_has_done_so(order: list[SubtaskId]) -
     for number, task in enumerate(order):
         pending.acknowledge(task, state(f"file-{number}"), [Committables(SINK, task.subtask, [number])])
         assert pending.is_acknowledged == (set(order[: number + 1]) == set(TASKS))
-        assert (pending.acknowledged, pending.of_tasks) == (len(set(order[: number + 1])), len(TASKS))
+        assert (pending.acknowledged, pending.task_count) == (len(set(order[: number + 1])), len(TASKS))
     first = {task: order.index(task) for task in order}
     assert pending.files() == {f"file-{number}" for number in first.values()}, "the first answer of a task counts"
     taken = [committables.values for _, committables in pending.take_prepared()]
     assert taken == [[number] for number in sorted(first.values())]
-    assert pending.take_prepared() == [], "what was taken is not committed once more"
+    assert pending.take_prepared() == [], "what was taken is not committed again"
 
 
 @given(st.permutations(TASKS))
@@ -99,7 +99,7 @@ def test_commits_are_named_by_the_id_of_their_sink() -> None:
 
 
 def test_a_savepoint_is_marked_as_one() -> None:
-    """A job would take a savepoint for a checkpoint of its own, and delete it."""
+    """A job would treat a savepoint as its own checkpoint, and delete it."""
     pending = pending_of(CheckpointRequest(options=CheckpointOptions(savepoint="/sp")))
     for task in TASKS:
         pending.acknowledge(task, state(), [])
@@ -167,7 +167,7 @@ def test_which_failures_count(reason: CheckpointFailureReason, counts: bool) -> 
 
 
 def test_each_reason_is_one_of_its_own() -> None:
-    """Of two reasons that read alike one would be the other: a job that is only slow would fail."""
+    """Reasons with equal sentences would be the same: a job that is only slow would fail."""
     assert len(CheckpointFailureReason) == len(CheckpointFailureReason.__members__) == 8, "is it in the table above?"
 
 

@@ -47,7 +47,7 @@ def test_a_published_checkpoint_has_all_of_its_files(disk: ForgetfulDisk, root: 
 
 
 def test_a_published_savepoint_has_all_of_its_files(disk: ForgetfulDisk, root: Path, tmp_path: Path) -> None:
-    """A savepoint that its user was told of would not be there."""
+    """A savepoint that was reported to its user would be missing."""
     storage = SavepointStorage(str(root / "savepoints" / "sp-1"))
     file = storage.create("0-keyed", shared=True)
     file.write(b"state")
@@ -65,7 +65,7 @@ def sink_below(root: Path) -> FileSink:
 
 
 def test_part_files_are_whole_before_a_checkpoint_names_them(disk: ForgetfulDisk, root: Path, tmp_path: Path) -> None:
-    """A restored job would fail for good: the file that it has to commit is shorter than it was."""
+    """A restored job would fail permanently: the file that it must commit is shorter than before."""
     writer = sink_below(root).create_writer(SimpleSinkContext())
     writer.write_chunk(list(range(1000)), None)
     (committable,) = all_prepared(writer)
@@ -77,7 +77,7 @@ def test_part_files_are_whole_before_a_checkpoint_names_them(disk: ForgetfulDisk
 
 
 def test_a_file_in_progress_has_what_a_checkpoint_holds_of_it(disk: ForgetfulDisk, root: Path, tmp_path: Path) -> None:
-    """A restored job would fail for good: the file that it goes on with is shorter than it was, or has no name."""
+    """A restored job would fail permanently: the file that it continues is shorter than before, or lost its name."""
     writer = sink_below(root).create_writer(SimpleSinkContext())
     for number in (1, 2):
         writer.write(number, None)
@@ -88,7 +88,7 @@ def test_a_file_in_progress_has_what_a_checkpoint_holds_of_it(disk: ForgetfulDis
 
 
 def test_committed_files_keep_their_names(disk: ForgetfulDisk, root: Path, tmp_path: Path) -> None:
-    """Output of a checkpoint that is subsumed would be hidden for ever, as nobody commits it again."""
+    """Output of a subsumed checkpoint would stay hidden forever, as it is not committed again."""
     sink = sink_below(root)
     writer = sink.create_writer(SimpleSinkContext())
     writer.write_chunk(["a", "b"], None)

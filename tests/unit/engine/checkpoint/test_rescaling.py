@@ -1,4 +1,4 @@
-"""Restoring at any other parallelism: each key group, each item and each list to whom it belongs."""
+"""Restoring with any other parallelism: each key group, item and list goes to its owner."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def vertices(scale: Scale) -> list[CheckpointVertex]:
 
 
 def restored(scale: Scale, manifest: Manifest, own: bool = True) -> list[RestoredOperator]:
-    given_ = assign(manifest, vertices(scale), own=own, allow_non_restored=False)
+    given_ = assign(manifest, vertices(scale), owns_files=own, allow_non_restored=False)
     return [given_[5, subtask]["op"] for subtask in range(scale.now)]
 
 
@@ -75,7 +75,7 @@ def test_each_key_group_is_restored_by_its_owner(scale: Scale) -> None:
 
 @given(SCALES, st.integers(0, 20))
 def test_each_item_goes_to_one_subtask(scale: Scale, items: int) -> None:
-    """A partition would be read twice, or by no one; or one subtask would read them all."""
+    """A partition would be read twice or not at all, or one subtask would read all."""
     dealt = [items_of(one) for one in restored(scale, operator(scale, items=items))]
     assert Counter(item for part in dealt for item in part) == Counter(
         100 * subtask + item for subtask in range(scale.was) for item in range(items)
@@ -88,7 +88,7 @@ def test_each_item_goes_to_one_subtask(scale: Scale, items: int) -> None:
 
 @given(SCALES, st.integers(1, 5))
 def test_union_and_broadcast_lists_go_to_each_subtask(scale: Scale, items: int) -> None:
-    """A rule that is broadcast would hold in some subtasks only, or be there as often as there were subtasks."""
+    """A broadcast rule would exist only in some subtasks, or once per former subtask."""
     all_items = [100 * subtask + item for subtask in range(scale.was) for item in range(items)]
     for one in restored(scale, operator(scale, Redistribution.UNION, items)):
         assert items_of(one) == all_items
@@ -100,8 +100,8 @@ def test_union_and_broadcast_lists_go_to_each_subtask(scale: Scale, items: int) 
 @given(SCALES, st.booleans())
 def test_increments_are_added_to_the_same_subtasks_own_files_only(scale: Scale, own: bool) -> None:
     """A chain would be built on files that hold keys of another subtask, or that another job may delete."""
-    goes_on = {one.goes_on for one in restored(scale, operator(scale), own)}
-    assert goes_on == {own and scale.was == scale.now}
+    extends_files = {one.extends_files for one in restored(scale, operator(scale), own)}
+    assert extends_files == {own and scale.was == scale.now}
 
 
 def test_a_chain_is_restored_as_a_whole_and_in_order() -> None:
@@ -131,7 +131,7 @@ def test_two_broadcast_states_are_kept_apart() -> None:
 
 @pytest.mark.parametrize(("keyed", "refused"), [(True, True), (False, False)])
 def test_key_groups_may_change_where_there_are_no_keys(keyed: bool, refused: bool) -> None:
-    """A source could never have another maximum parallelism; or keys would be looked for where they are not."""
+    """A source could never change its maximum parallelism, or keys would be searched in wrong key groups."""
     scale = Scale(2, 2, 128)
     manifest = operator(scale, items=1)
     if not keyed:
@@ -153,7 +153,7 @@ def test_an_operator_that_is_new_starts_without_state() -> None:
     """An operator could not be added to a program that is restored."""
     scale = Scale(1, 2, 128)
     both = [CheckpointVertex(5, "v", 2, 128, [("op", "an operator"), ("new", "a new one")], False)]
-    given_ = assign(operator(scale), both, own=True, allow_non_restored=False)
+    given_ = assign(operator(scale), both, owns_files=True, allow_non_restored=False)
     assert [sorted(given_[5, subtask]) for subtask in range(2)] == [["op"], ["op"]]
 
 

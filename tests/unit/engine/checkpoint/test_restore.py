@@ -40,7 +40,7 @@ def outline(parallelism: int, state_id: str = "op", max_parallelism: int = 128) 
 
 
 def restored(now: int, was: Manifest):
-    given = assign(was, outline(now), own=True, allow_non_restored=False)
+    given = assign(was, outline(now), owns_files=True, allow_non_restored=False)
     return [given[5, subtask]["op"] for subtask in range(now)]
 
 
@@ -64,7 +64,7 @@ def test_keyed_state_goes_to_who_owns_its_key_groups(was, now, files) -> None:
     """
     operators = restored(now, manifest(was))
     assert [[chain[0].path for chain in operator.chains] for operator in operators] == files
-    assert all(operator.goes_on == (was == now) for operator in operators)
+    assert all(operator.extends_files == (was == now) for operator in operators)
 
 
 def test_lists_stay_where_they_were() -> None:
@@ -87,7 +87,7 @@ def test_split_lists_are_dealt_out_evenly(now) -> None:
 
 
 def test_union_lists_go_to_all_and_broadcast_lists_from_one() -> None:
-    """Broadcast state would be there as many times as there were subtasks."""
+    """Broadcast state would exist once per former subtask."""
     assert [len(items(o)) for o in restored(3, manifest(2, Redistribution.UNION))] == [6, 6, 6]
     of_first, of_second = [("l0", 0), ("l0", 1), ("l0", 2)], [("l1", 100), ("l1", 101), ("l1", 102)]
     assert [items(o) for o in restored(3, manifest(2, Redistribution.BROADCAST))] == [of_first, of_second, of_first]
@@ -97,24 +97,24 @@ def test_union_lists_go_to_all_and_broadcast_lists_from_one() -> None:
 def test_an_operator_that_is_gone_is_an_error_unless_allowed() -> None:
     """A renamed uid would lose state without an error."""
     with pytest.raises(CheckpointError, match=r"'an operator' \(op\).*--allow-non-restored-state"):
-        assign(manifest(1), outline(1, "other"), own=True, allow_non_restored=False)
-    assert assign(manifest(1), outline(1, "other"), own=True, allow_non_restored=True) == {}
+        assign(manifest(1), outline(1, "other"), owns_files=True, allow_non_restored=False)
+    assert assign(manifest(1), outline(1, "other"), owns_files=True, allow_non_restored=True) == {}
 
 
 def test_another_maximum_parallelism_is_an_error() -> None:
-    """Keys would be looked for in key groups in which they are not."""
+    """Keys would be searched in wrong key groups."""
     with pytest.raises(CheckpointError, match=r"set_max_parallelism\(128\)"):
-        assign(manifest(1), outline(1, max_parallelism=256), own=True, allow_non_restored=False)
+        assign(manifest(1), outline(1, max_parallelism=256), owns_files=True, allow_non_restored=False)
 
 
 def test_the_state_of_another_job_is_not_built_upon() -> None:
     """The other job may remove its files."""
-    given = assign(manifest(2), outline(2), own=False, allow_non_restored=False)
-    assert not given[5, 0]["op"].goes_on
+    given = assign(manifest(2), outline(2), owns_files=False, allow_non_restored=False)
+    assert not given[5, 0]["op"].extends_files
 
 
 def test_a_manifest_survives_as_json() -> None:
-    """A checkpoint could not be read back, or a damaged one would be taken for whole."""
+    """A checkpoint could not be read, or a damaged one would be accepted."""
     was = manifest(2)
     assert decode(encode(was), "x") == was
     with pytest.raises(CheckpointError, match="here is damaged"):
@@ -131,7 +131,7 @@ def test_a_manifest_that_was_changed_is_refused() -> None:
 
 
 def test_what_a_newer_penstock_wrote_is_read_if_it_says_so() -> None:
-    """After a rollback of penstock a job would be started from what it misunderstands, or not at all without need."""
+    """After a rollback of penstock a job would misread a checkpoint, or refuse a readable one."""
     was = msgspec.structs.replace(manifest(2), version=9)
     assert decode(encode(was), "here") == was
     with pytest.raises(CheckpointError, match=r"here has version 9.*by a newer one"):
@@ -141,7 +141,7 @@ def test_what_a_newer_penstock_wrote_is_read_if_it_says_so() -> None:
 def test_nothing_is_appended_to_files_of_an_older_format() -> None:
     """A chain of files of two formats could be read by no version of penstock."""
     old = msgspec.structs.replace(manifest(2), version=1)
-    assert not assign(old, outline(2), own=True, allow_non_restored=False)[5, 0]["op"].goes_on
+    assert not assign(old, outline(2), owns_files=True, allow_non_restored=False)[5, 0]["op"].extends_files
 
 
 def test_results_of_a_sink_that_is_gone_are_an_error_unless_allowed() -> None:
@@ -149,11 +149,11 @@ def test_results_of_a_sink_that_is_gone_are_an_error_unless_allowed() -> None:
     kept = msgspec.structs.replace(manifest(1), commits={"sink": ["packed"]})
     vertices = outline(1, "op")
     with pytest.raises(CheckpointError, match=r"uncommitted results of sinks.*sink.*--allow-non-restored-state"):
-        assign(kept, vertices, own=False, allow_non_restored=False)
-    assign(kept, vertices, own=False, allow_non_restored=True)
+        assign(kept, vertices, owns_files=False, allow_non_restored=False)
+    assign(kept, vertices, owns_files=False, allow_non_restored=True)
     assign(
         msgspec.structs.replace(kept, commits={"op": ["packed"], "sink": []}),
         vertices,
-        own=False,
+        owns_files=False,
         allow_non_restored=False,
     )

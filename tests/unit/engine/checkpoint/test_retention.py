@@ -1,4 +1,4 @@
-"""What is retained and what is garbage: no file goes that is needed, and none stays that is not."""
+"""Retention: needed files stay, and unneeded files are deleted."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.engine.checkpoint.manifests import manifest_of
 
+from penstock.engine.checkpoint.completed_checkpoints import FallBack, Retention
 from penstock.engine.checkpoint.manifest import Manifest
-from penstock.engine.checkpoint.retention import FallBack, Retention
 from penstock.engine.runtime.ids import SubtaskId
 
 TASKS = [SubtaskId(0, subtask) for subtask in range(2)]
@@ -39,12 +39,12 @@ class Played:
         self.retention.acknowledged(task, set(self.chains[task]))
 
     def complete(self) -> list[Manifest]:
-        """A checkpoint of the present chains completes."""
+        """Complete a checkpoint of the current chains."""
         files = [file for chain in self.chains.values() for file in chain]
         return self.retention.add(manifest_of(next(self.numbers), files))
 
     def collect(self) -> None:
-        """The store deletes what is garbage now."""
+        """Delete the current garbage."""
         garbage = self.retention.garbage([])
         assert set(garbage) <= self.stored, "what is deleted is not deleted a second time"
         assert garbage == sorted(garbage)
@@ -52,7 +52,7 @@ class Played:
 
     @property
     def needed(self) -> set[str]:
-        """What the retained checkpoints and the chains of the tasks name."""
+        """Return the files that retained checkpoints and the chains of tasks name."""
         of_checkpoints = (file for manifest in self.retention.completed for file in manifest.files())
         return {*of_checkpoints, *(file for chain in self.chains.values() for file in chain)}
 
@@ -71,7 +71,7 @@ def test_the_store_holds_what_is_needed_and_nothing_else(retained_max: int, step
             if played.retention.fall_back is not None:
                 played.retention.drop_latest()
         elif step == "restart":
-            # The sweep deletes what is known to no one: here the files of chains that ended with their attempt.
+            # The sweep deletes unknown files: here the files of chains that ended with their attempt.
             played.chains = {task: [] for task in TASKS}
             played.retention.tasks_ended({task.vertex for task in TASKS})
             played.retention.swept()
@@ -95,7 +95,7 @@ def test_the_newest_are_retained(retained_max: int, count: int) -> None:
 
 
 def test_files_of_a_pending_checkpoint_are_no_garbage() -> None:
-    """A slow checkpoint would complete, and name files that an older one has taken with it."""
+    """A slow checkpoint would complete and name files that were deleted with an older one."""
     retention = Retention(1)
     task = TASKS[0]
     retention.acknowledged(task, {"a"})
@@ -116,7 +116,7 @@ def test_files_of_other_jobs_are_no_garbage() -> None:
 
 
 def test_a_checkpoint_that_is_adopted_is_subsumed_like_any_other() -> None:
-    """The checkpoint that a job was restored from would stay for ever."""
+    """The checkpoint that a job was restored from would stay forever."""
     retention = Retention(1)
     retention.adopt(before := manifest_of(3, ["old"]))
     assert retention.latest == before and retention.garbage([]) == []
@@ -137,7 +137,7 @@ def test_there_is_no_falling_back_from_the_last_one(count: int, falls_back: bool
 
 
 def test_when_nothing_is_retained_all_is_garbage() -> None:
-    """A cancelled job would leave its files in the store."""
+    """A canceled job would leave its files in the store."""
     retention = Retention(2)
     retention.acknowledged(TASKS[0], {"a", "b"})
     retention.add(manifest_of(1, ["a", "b"]))

@@ -34,7 +34,7 @@ def concurrent_max(times: CheckpointSettings) -> int:
 @settings(max_examples=150)
 @given(SETTINGS, STEPS)
 def test_the_rules_hold_whatever_happens(times: CheckpointSettings, steps: list[tuple[int, str]]) -> None:
-    """A job would do nothing but take checkpoints, or would take none though nothing is in their way."""
+    """A job would do nothing but take checkpoints, or would take none without a reason."""
     schedule = begun(times, now_ms := 1_000)
     assert times.interval_ms is not None
     began_ms, last_ms, completed_ms = now_ms, -(10**6), -(10**6)
@@ -45,8 +45,8 @@ def test_the_rules_hold_whatever_happens(times: CheckpointSettings, steps: list[
             earliest_ms = max(began_ms + times.interval_ms, last_ms + times.interval_ms)
             earliest_ms = max(earliest_ms, completed_ms + times.pause_ms)
             may = under_way < concurrent_max(times) and not requested
-            assert schedule.begins_ms(under_way, requested) == (earliest_ms if may else None)
-            taken = schedule.take(now_ms, under_way, requested)
+            assert schedule.starts_ms(under_way, requested) == (earliest_ms if may else None)
+            taken = schedule.start_if_due(now_ms, under_way, requested)
             assert taken == (may and now_ms >= earliest_ms)
             if taken:
                 last_ms, under_way = now_ms, under_way + 1
@@ -59,7 +59,7 @@ def test_the_rules_hold_whatever_happens(times: CheckpointSettings, steps: list[
             requested = not requested
         elif step == "restart":
             schedule.tasks_ended()
-            assert schedule.begins_ms(0, False) is None and not schedule.take(now_ms + 10**6, 0, False)
+            assert schedule.starts_ms(0, False) is None and not schedule.start_if_due(now_ms + 10**6, 0, False)
             schedule.tasks_began(now_ms)
             began_ms, last_ms, completed_ms, under_way = now_ms, -(10**6), -(10**6), 0
 
@@ -70,39 +70,39 @@ def test_one_begins_in_the_millisecond_that_was_announced(
 ) -> None:
     """The host would wake and find nothing to do, again and again; or checkpoints would begin with a heartbeat."""
     schedule = begun(times, began_ms)
-    at_ms = schedule.begins_ms(under_way, False)
+    at_ms = schedule.starts_ms(under_way, False)
     if at_ms is None:
         assert under_way >= concurrent_max(times)
     else:
-        assert not schedule.take(at_ms - 1, under_way, False)
-        assert schedule.take(at_ms, under_way, False)
-        assert not schedule.take(at_ms, under_way, False), "one at a time"
+        assert not schedule.start_if_due(at_ms - 1, under_way, False)
+        assert schedule.start_if_due(at_ms, under_way, False)
+        assert not schedule.start_if_due(at_ms, under_way, False), "one at a time"
 
 
 def test_a_pause_is_kept_while_checkpoints_could_overlap() -> None:
     """A job that is to have a minute for its records between checkpoints would have none."""
     schedule = begun(CheckpointSettings(interval_ms=1_000, pause_ms=60_000, concurrent_max=3))
-    assert schedule.take(2_000, 0, False)
-    assert schedule.begins_ms(1, False) is None
+    assert schedule.start_if_due(2_000, 0, False)
+    assert schedule.starts_ms(1, False) is None
     schedule.completed(5_000)
-    assert schedule.begins_ms(0, False) == 65_000
+    assert schedule.starts_ms(0, False) == 65_000
 
 
 def test_after_a_long_time_one_begins_and_not_many() -> None:
     """A driver that was suspended for an hour would begin all checkpoints of that hour at once."""
     schedule = begun(CheckpointSettings(interval_ms=100, concurrent_max=3))
-    assert schedule.take(100_000, 0, False)
-    assert not schedule.take(100_000, 1, False)
-    assert schedule.begins_ms(1, False) == 100_100
+    assert schedule.start_if_due(100_000, 0, False)
+    assert not schedule.start_if_due(100_000, 1, False)
+    assert schedule.starts_ms(1, False) == 100_100
 
 
 @pytest.mark.parametrize("now_ms", [0, 10**9])
 def test_without_an_interval_none_begins_by_itself(now_ms: int) -> None:
-    """A job without checkpoints would take them all the same, and need a directory for them."""
+    """A job without checkpoints would take them nevertheless, and need a directory."""
     schedule = begun(CheckpointSettings())
-    assert schedule.begins_ms(0, False) is None and not schedule.take(now_ms, 0, False)
+    assert schedule.starts_ms(0, False) is None and not schedule.start_if_due(now_ms, 0, False)
     schedule.completed(now_ms)
-    assert schedule.begins_ms(0, False) is None, "also after a savepoint that was requested"
+    assert schedule.starts_ms(0, False) is None, "also after a savepoint that was requested"
 
 
 def test_one_that_completes_between_two_attempts_starts_nothing() -> None:
@@ -110,4 +110,4 @@ def test_one_that_completes_between_two_attempts_starts_nothing() -> None:
     schedule = begun(CheckpointSettings(interval_ms=100, pause_ms=50))
     schedule.tasks_ended()
     schedule.completed(2_000)
-    assert schedule.begins_ms(0, False) is None
+    assert schedule.starts_ms(0, False) is None

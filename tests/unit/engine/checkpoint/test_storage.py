@@ -1,4 +1,4 @@
-"""Checkpoint storage in a directory: Flink's layout, nothing visible before it is whole, nothing left behind."""
+"""Checkpoint storage in a directory: Flink's layout, atomic visibility, no leftovers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def names(directory) -> list[str]:
 
 
 def test_the_layout(storage, tmp_path) -> None:
-    """People and tools would not find what they know from Flink."""
+    """Users and tools would not find the layout that they know from Flink."""
     shared, own = storage.create("3-0-0-0-0-keyed", shared=True), storage.create("3-0-0-0-0-lists", shared=False)
     for file in (shared, own):
         file.write(b"0123")
@@ -87,7 +87,7 @@ def test_the_latest_is_the_newest_of_its_name(tmp_path) -> None:
 
 
 def test_a_sweep_leaves_the_directory_itself(storage, tmp_path) -> None:
-    """One that its process holds by a lock would be made again without it, and removed as a dead process's."""
+    """A locked directory would be created again without its lock, and removed as one of a dead process."""
     file = storage.create("3-0-0-0-0-keyed", shared=True)
     file.close()
     before = (tmp_path / "job").stat().st_ino
@@ -97,7 +97,7 @@ def test_a_sweep_leaves_the_directory_itself(storage, tmp_path) -> None:
 
 
 def test_a_sweep_leaves_what_checkpoints_need(storage, tmp_path) -> None:
-    """Workers that are killed while they write would fill the store; or a file that is needed would go."""
+    """Files of killed workers would fill the store, or a needed file would be deleted."""
     for name, shared in (("1-a", True), ("1-b", False), ("2-c", True), ("2-d", False), ("3-e", True)):
         file = storage.create(name, shared)
         file.write(b"x")
@@ -118,21 +118,21 @@ def test_a_sweep_leaves_what_checkpoints_need(storage, tmp_path) -> None:
 
 
 def test_a_directory_of_checkpoints_is_no_checkpoint(storage, tmp_path) -> None:
-    """Who names the directory of savepoints, or of a job, would have to look for what is in it."""
+    """A user who names the directory of savepoints, or of a job, would have to list its content."""
     for number in (1, 2):
         storage.publish(manifest(number))
     (tmp_path / "job" / "shared").mkdir(exist_ok=True)
-    with pytest.raises(CheckpointError, match=r"is missing\. Below it there are chk-1, chk-2: name one of them"):
+    with pytest.raises(CheckpointError, match=r"is missing\. The directory holds chk-1, chk-2: name one of them"):
         read_manifest(str(tmp_path / "job"))
     with pytest.raises(CheckpointError, match=r"is missing$"):
         read_manifest(str(tmp_path))
 
 
 def test_what_is_not_there_is_told(tmp_path) -> None:
-    """A mistyped path would end in an OSError of some library."""
+    """A mistyped path would end in an OSError of a library."""
     with pytest.raises(CheckpointError, match=r"there is no checkpoint at .*nowhere"):
         read_manifest(str(tmp_path / "nowhere"))
-    with pytest.raises(CheckpointError, match="can't be used"):
+    with pytest.raises(CheckpointError, match="cannot use"):
         file_system_of("nosuchscheme://x/y")
     # Of a scheme that fsspec knows, and for which a package is missing.
     with pytest.raises(

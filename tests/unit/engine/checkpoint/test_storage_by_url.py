@@ -13,7 +13,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 from penstock.common.errors import CheckpointError
 from penstock.engine.checkpoint.latest import latest_of
-from penstock.engine.checkpoint.manifest import Manifest, OperatorPart, SubtaskPart, is_relative, located
+from penstock.engine.checkpoint.manifest import Manifest, OperatorPart, SubtaskPart, is_relative, with_absolute_paths
 from penstock.engine.checkpoint.storage import (
     DirectoryStorage,
     SavepointStorage,
@@ -38,7 +38,7 @@ def base(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 def checkpoint(storage: DirectoryStorage, number: int, content: bytes) -> Manifest:
-    """Publish one that holds one file."""
+    """Publish a checkpoint with one file."""
     file = storage.create(f"{number}-0-0-0-0-keyed", shared=True)
     file.write(content)
     file.close()
@@ -55,7 +55,7 @@ def content_of(manifest: Manifest, storage: DirectoryStorage) -> bytes:
 
 
 def test_from_the_first_checkpoint_to_the_last_sweep(base: str) -> None:
-    """A job could not go on from checkpoints in an object store, or would lose them when it tidies up."""
+    """A job could not continue from checkpoints in an object store, or would lose them in a sweep."""
     directory = f"{base}/job"
     storage = DirectoryStorage(directory)
     first, second = (checkpoint(storage, number, b"state %d" % number) for number in (1, 2))
@@ -71,7 +71,7 @@ def test_from_the_first_checkpoint_to_the_last_sweep(base: str) -> None:
     latest = latest_of(base, "a job").path
     found = read_manifest(latest)
     assert found == msgspec.structs.replace(second, record_number=2)
-    elsewhere = located(found, files_directory(latest, found))
+    elsewhere = with_absolute_paths(found, files_directory(latest, found))
     assert not any(map(is_relative, elsewhere.files()))
     assert content_of(elsewhere, DirectoryStorage(f"{base}/another-job")) == b"state 2"
 

@@ -14,7 +14,7 @@ from tests.unit.engine.checkpoint.manifests import manifest_of
 
 from penstock.common.errors import CheckpointError, DamagedCheckpointError, FencedError
 from penstock.engine.checkpoint.effects import StoreManifest
-from penstock.engine.checkpoint.job_record import JobRecord, recorded
+from penstock.engine.checkpoint.job_record import JobRecord, read_record
 from penstock.engine.checkpoint.latest import end_of_job, latest_of, latest_of_job
 from penstock.engine.checkpoint.manifest import Manifest, encode, seal
 from penstock.engine.checkpoint.storage import (
@@ -26,7 +26,7 @@ from penstock.engine.checkpoint.storage import (
     read_manifest,
     record_in,
 )
-from penstock.engine.checkpoint.storage_operations import carry_out
+from penstock.engine.checkpoint.storage_requests import carry_out
 from penstock.engine.runtime.checkpoint_options import CheckpointOptions
 
 
@@ -52,7 +52,7 @@ def names(directory: Path) -> set[str]:
 
 
 def test_a_damaged_checkpoint_is_not_the_latest(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """A job could not start from any checkpoint because the newest one is damaged, or would start without a word."""
+    """A job could not start from any checkpoint because the newest one is damaged, or would start silently."""
     published(tmp_path / "job", 1)
     published(tmp_path / "job", 2)
     path = tmp_path / "job" / "chk-2" / METADATA
@@ -68,12 +68,12 @@ def test_a_damaged_checkpoint_is_not_the_latest(tmp_path: Path, caplog: pytest.L
 
 
 def test_checkpoints_of_before_there_were_records(tmp_path: Path) -> None:
-    """A job could not be upgraded to this version; or would fall back without a word."""
+    """A job could not be upgraded to this version, or would fall back silently."""
     for number in (1, 2):
         published(tmp_path / "job", number)
     shutil.rmtree(tmp_path / "job" / "record")
     latest = latest_of(str(tmp_path), "a job", ["files"])
-    assert latest.path == str(tmp_path / "job" / "chk-2") and latest.seen is None
+    assert latest.path == str(tmp_path / "job" / "chk-2") and latest.content is None
     path = tmp_path / "job" / "chk-2" / METADATA
     path.write_bytes(path.read_bytes()[:-9])
     with pytest.raises(DamagedCheckpointError, match=r"output of files .*--allow-duplicates"):
@@ -84,27 +84,27 @@ def test_checkpoints_of_before_there_were_records(tmp_path: Path) -> None:
 def test_checkpoints_that_can_not_be_read(tmp_path: Path) -> None:
     """The user would read a traceback of a library, and not which setting to look at."""
     (tmp_path / "file").touch()
-    told = r"below .*/file can't be read: .*execution\.checkpointing\.dir name"
+    told = r"cannot read the checkpoints below .*/file: .*execution\.checkpointing\.dir name"
     with pytest.raises(CheckpointError, match=told):
         latest_of(str(tmp_path / "file"), "a job")
 
 
 def test_a_record_that_can_not_be_read(tmp_path: Path) -> None:
-    """The same, of a job whose process has ended, and that its dispatcher starts again."""
+    """A dispatcher that starts a job again after its process ended would report a traceback of a library."""
     published(tmp_path / "job", 1)
     for record in (tmp_path / "job" / "record").iterdir():
         # A directory, which no user may read as a file.
         record.unlink()
         record.mkdir()
     for read in (lambda: latest_of_job(str(tmp_path), "job", "a job"), lambda: end_of_job(str(tmp_path), "job")):
-        with pytest.raises(CheckpointError, match="can't be read"):
+        with pytest.raises(CheckpointError, match="cannot read"):
             read()
 
 
 def taken_over(directory: Path, newest: int) -> DirectoryStorage:
-    """The storage of a run that takes over the job in a directory."""
+    """Return the storage of a run that takes over the job in a directory."""
     store = record_in(str(directory))
-    record = JobRecord.claim(store, "a job", recorded(store))
+    record = JobRecord.claim(store, "a job", read_record(store))
     return DirectoryStorage(str(directory), record, newest=newest)
 
 
@@ -141,10 +141,10 @@ def test_what_former_runs_have_left_is_swept(tmp_path: Path) -> None:
 
 
 def test_a_job_that_has_ended_leaves_nothing(tmp_path: Path) -> None:
-    """Directories of finished jobs would fill the disk; half deleted, one would be taken for a job that can go on."""
+    """Directories of finished jobs would fill the disk; a half deleted one would look like a job that can continue."""
     storage = DirectoryStorage(str(tmp_path / "job"))
     storage.publish(manifest_of(1, [write(storage, "1-x", shared=True)]))
-    storage.end("FINISHED")
+    storage.record_end("FINISHED")
     with pytest.raises(
         CheckpointError, match=r"no checkpoint of a job named 'a job'.*as by Ctrl-C.*RETAIN_ON_CANCELLATION"
     ):
@@ -158,11 +158,11 @@ def test_a_job_that_has_ended_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_a_job_that_was_stopped_says_with_which_savepoint(tmp_path: Path) -> None:
-    """A user who looks for the latest checkpoint would not know where to go on."""
+    """A user who needs the latest checkpoint would not know where to start."""
     record = JobRecord(record_in(f"{tmp_path}/job"), "a job")
     storage = DirectoryStorage(str(tmp_path / "job"), record)
     storage.publish(manifest_of(1))
-    storage.end("FINISHED", "/savepoints/one")
+    storage.record_end("FINISHED", "/savepoints/one")
     for _ in range(2):
         with pytest.raises(CheckpointError, match=r"is FINISHED, with the savepoint /savepoints/one: start from it"):
             latest_of(str(tmp_path), "a job")
@@ -182,12 +182,12 @@ def saved(tmp_path: Path) -> tuple[DirectoryStorage, Path]:
 
 
 def test_the_latest_is_the_savepoint_that_was_committed(tmp_path: Path) -> None:
-    """What was committed with the savepoint would be done again, from the checkpoint before it."""
+    """A job restored from the checkpoint before the savepoint would repeat what was committed with it."""
     storage, path = saved(tmp_path)
     latest = latest_of(str(tmp_path), "a job", ["files"])
     assert latest.path == str(path) and latest.manifest.files() == {f"{path}/x"} and latest.manifest.checkpoint_id == 2
     (path / METADATA).unlink()
-    with pytest.raises(DamagedCheckpointError, match=rf"goes on from the savepoint .* was deleted: .*{path}"):
+    with pytest.raises(DamagedCheckpointError, match=rf"continues from the savepoint .* was deleted: .*{path}"):
         latest_of(str(tmp_path), "a job")
     storage.publish(manifest_of(3))
     assert latest_of(str(tmp_path), "a job").manifest.checkpoint_id == 3
@@ -195,9 +195,9 @@ def test_the_latest_is_the_savepoint_that_was_committed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("stops", [True, False])
 def test_a_savepoint_of_a_run_that_was_taken_over_is_removed(tmp_path: Path, stops: bool) -> None:
-    """A user would start from it, and what it names would be committed beside what the other run has written."""
+    """A user would start from it, and its output would be committed in addition to the other run's."""
     storage, _ = saved(tmp_path)
-    JobRecord.claim(record_in(f"{tmp_path}/job"), "a job", latest_of(str(tmp_path), "a job").seen)
+    JobRecord.claim(record_in(f"{tmp_path}/job"), "a job", latest_of(str(tmp_path), "a job").content)
     other = tmp_path / "savepoints" / "other"
     with pytest.raises(FencedError):
         options = CheckpointOptions(savepoint=str(other), stop=stops)
@@ -216,10 +216,10 @@ class Unheard(msgspec.Struct):
 
 
 def test_an_entry_of_a_newer_penstock_is_not_passed_over(tmp_path: Path) -> None:
-    """The job would go on from before something that this version knows nothing of."""
+    """The job would continue from before an entry that this version does not know."""
     saved(tmp_path)
     (tmp_path / "job" / "record" / "00000003").write_bytes(seal(Unheard()))
-    with pytest.raises(CheckpointError, match=r"of a kind that this version of penstock does not know \(unheard\)"):
+    with pytest.raises(CheckpointError, match=r"has the kind 'unheard', which this version of penstock does not know"):
         latest_of(str(tmp_path), "a job")
 
 
@@ -230,7 +230,7 @@ def test_the_manifest_of_another_checkpoint_is_damage(tmp_path: Path) -> None:
     older, newer = (tmp_path / "job" / f"chk-{number}" / METADATA for number in (1, 2))
     newer.write_bytes(older.read_bytes())
     for path in (newer, newer.parent):
-        with pytest.raises(DamagedCheckpointError, match=r"chk-2/_metadata is damaged: it is that of checkpoint 1"):
+        with pytest.raises(DamagedCheckpointError, match=r"chk-2/_metadata is damaged: it describes checkpoint 1"):
             read_manifest(str(path))
     assert read_manifest(str(older)).checkpoint_id == 1
 
@@ -244,10 +244,10 @@ def test_a_savepoint_has_any_name(tmp_path: Path) -> None:
 
 
 def test_a_manifest_that_can_not_be_read_now_is_not_skipped(tmp_path: Path) -> None:
-    """A job would start from an older checkpoint because of a moment without network, and commit all since again."""
+    """A job would start from an older checkpoint because of a moment without network, and repeat later commits."""
     published(tmp_path / "job", 1)
     (tmp_path / "job" / "chk-2" / METADATA).mkdir(parents=True)
-    with pytest.raises(CheckpointError, match="can't be read") as raised:
+    with pytest.raises(CheckpointError, match="cannot read") as raised:
         read_manifest(str(tmp_path / "job" / "chk-2"))
     assert not isinstance(raised.value, DamagedCheckpointError)
 
@@ -357,7 +357,7 @@ def test_an_unfinished_manifest_is_no_checkpoint(tmp_path: Path) -> None:
 def test_a_sweep_leaves_exactly_what_the_retained_checkpoints_need(
     tmp_path_factory: pytest.TempPathFactory, checkpoints: list[set[int]], kept: set[int], others: set[int]
 ) -> None:
-    """A job could not be restored, or files of killed workers would stay for ever."""
+    """A job could not be restored, or files of killed workers would stay forever."""
     directory = tmp_path_factory.mktemp("sweep") / "job"
     storage = DirectoryStorage(str(directory))
     for number in set().union(others, *checkpoints):
@@ -378,7 +378,7 @@ def test_a_sweep_leaves_exactly_what_the_retained_checkpoints_need(
 
 
 def test_a_copy_that_can_not_be_written_fails_no_checkpoint(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """What belongs to a checkpoint that is on record would be discarded, and missing after the next start."""
+    """Files of a checkpoint on record would be discarded, and missing after the next start."""
     storage = DirectoryStorage(str(tmp_path / "job"))
     (tmp_path / "job" / "chk-1" / METADATA).mkdir(parents=True)
     with caplog.at_level(logging.WARNING):
@@ -388,7 +388,7 @@ def test_a_copy_that_can_not_be_written_fails_no_checkpoint(tmp_path: Path, capl
 
 
 def test_a_job_whose_record_is_damaged_is_not_passed_over(tmp_path: Path) -> None:
-    """An older job of the same name would be started in its place, without a word."""
+    """An older job of the same name would silently be started in its place."""
     published(tmp_path / "old", 1)
     published(tmp_path / "new", 2)
     on_record = tmp_path / "new" / "record" / "00000001"

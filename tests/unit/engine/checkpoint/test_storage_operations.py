@@ -1,4 +1,4 @@
-"""Each storage operation reaches the method of the storage that carries it out, and no other."""
+"""Each storage operation calls exactly its method of the storage."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from penstock.engine.checkpoint.effects import (
     StoreManifest,
 )
 from penstock.engine.checkpoint.manifest import Manifest
-from penstock.engine.checkpoint.storage_operations import carry_out
+from penstock.engine.checkpoint.storage_requests import carry_out
 from penstock.engine.runtime.checkpoint_options import CheckpointOptions
 
 Calls = list[tuple[str, str, object]]
 
 
 class Recording:
-    """A storage that records its calls: where, what, and with what."""
+    """A storage that records its calls: storage, method and arguments."""
 
     def __init__(self, calls: Calls, where: str = "own") -> None:
         self.calls = calls
@@ -51,11 +51,11 @@ class Recording:
     def savepoint(self, directory: str) -> Recording:
         return Recording(self.calls, f"savepoint {directory}")
 
-    def end(self, how: str, savepoint: str = "") -> None:
-        self.calls.append((self.where, "end", (how, savepoint)))
+    def record_end(self, status: str, savepoint: str = "") -> None:
+        self.calls.append((self.where, "record_end", (status, savepoint)))
 
-    def saved(self, savepoint: str, checkpoint: int) -> None:
-        self.calls.append((self.where, "saved", (savepoint, checkpoint)))
+    def record_savepoint(self, savepoint: str, checkpoint: int) -> None:
+        self.calls.append((self.where, "record_savepoint", (savepoint, checkpoint)))
 
     def delete(self) -> None:
         self.calls.append((self.where, "delete", ()))
@@ -71,7 +71,7 @@ class Recording:
         (RetainOnly(1, [manifest_of(3), manifest_of(4)]), ("own", "sweep", [3, 4])),
         (DeleteSavepoint(1, "/sp"), ("savepoint /sp", "remove unfinished", [])),
         (RetainOnly(1, [manifest_of(3)], former_only=True), ("own", "sweep former", [3])),
-        (RecordEnd(1, "FINISHED"), ("own", "end", ("FINISHED", ""))),
+        (RecordEnd(1, "FINISHED"), ("own", "record_end", ("FINISHED", ""))),
         (DeleteJob(1), ("own", "delete", ())),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, StorageEffect) else None,
@@ -87,14 +87,14 @@ def test_a_savepoint_that_stops_the_job_ends_its_record() -> None:
     """The job would be restored from a checkpoint before the commits of its savepoint."""
     calls: Calls = []
     carry_out(StoreManifest(1, manifest_of(3), CheckpointOptions(savepoint="/sp", stop=True)), Recording(calls))
-    assert calls == [("savepoint /sp", "publish", 3), ("own", "end", ("FINISHED", "/sp"))]
+    assert calls == [("savepoint /sp", "publish", 3), ("own", "record_end", ("FINISHED", "/sp"))]
 
 
 def test_a_savepoint_that_commits_is_on_record() -> None:
     """The job would be restored from a checkpoint before the commits of its savepoint."""
     calls: Calls = []
     carry_out(StoreManifest(1, manifest_of(3), CheckpointOptions(savepoint="/sp"), commits=True), Recording(calls))
-    assert calls == [("savepoint /sp", "publish", 3), ("own", "saved", ("/sp", 3))]
+    assert calls == [("savepoint /sp", "publish", 3), ("own", "record_savepoint", ("/sp", 3))]
 
 
 def test_there_is_a_call_for_each_operation() -> None:

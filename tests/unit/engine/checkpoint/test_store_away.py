@@ -1,4 +1,4 @@
-"""The store of a job is away, as a share that is not mounted: nothing is taken for deleted or damaged."""
+"""The store of a job is away, like a share that is not mounted: files do not count as deleted or damaged."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import pytest
 from tests.unit.engine.checkpoint.manifests import manifest_of
 
 from penstock.common.errors import CheckpointError, DamagedCheckpointError
-from penstock.engine.checkpoint.job_record import JobRecord, recorded
+from penstock.engine.checkpoint.job_record import JobRecord, read_record
 from penstock.engine.checkpoint.storage import DirectoryStorage, SavepointStorage, record_in
 from penstock.engine.state.snapshot.storage import read_part
 
 
 def test_a_store_that_is_away_is_no_damage(tmp_path: Path) -> None:
-    """A job would go back behind whole checkpoints, or end after three tries, while a share is not mounted."""
+    """A job would fall back behind undamaged checkpoints, or end after three attempts, while a share is not mounted."""
     directory, savepoint = tmp_path / "jobs" / "job", tmp_path / "saved" / "savepoint"
     paths = []
     for storage in (DirectoryStorage(str(directory)), SavepointStorage(str(savepoint))):
@@ -44,7 +44,7 @@ def test_a_store_that_is_away_is_no_damage(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mount", [True, False], ids=["mount point", "nothing"])
 def test_a_record_whose_store_is_away_is_not_deleted(tmp_path: Path, mount: bool) -> None:
-    """A job would end for good, and say that its record was deleted, because a share is not mounted for a moment."""
+    """A job would end with the message that its record was deleted, because a share is briefly not mounted."""
     jobs = tmp_path / "jobs"
     record = JobRecord(record_in(str(jobs / "job")), "a job", pause=lambda seconds: None)
     record.publish(manifest_of(1))
@@ -58,5 +58,5 @@ def test_a_record_whose_store_is_away_is_not_deleted(tmp_path: Path, mount: bool
         jobs.rmdir()
     away.rename(jobs)
     record.publish(manifest_of(2))
-    seen = recorded(record_in(str(jobs / "job")))
+    seen = read_record(record_in(str(jobs / "job")))
     assert seen is not None and seen.checkpoint is not None and seen.checkpoint.checkpoint_id == 2

@@ -1,4 +1,4 @@
-"""Snapshots with keys, records and state of users' classes, written before and since values are stored by name."""
+"""Snapshots with keys, records and state of users' classes, from before and after values were stored by name."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def expected_of(stored: Path) -> dict[str, Any]:
 
 @functools.cache
 def results_of_whole_run() -> list[str]:
-    """What comes out of the job if it is never interrupted."""
+    """The output of the job if it is never interrupted."""
     with working_directory() as directory, tempfile.TemporaryDirectory() as checkpoints:
         classes.lay_numbers(directory)
         classes.running("heap", directory, Path(checkpoints)).finish(1)
@@ -43,7 +43,7 @@ def test_values_of_classes_are_what_they_were(stored: Path) -> None:
 
 @each_stored
 def test_a_job_goes_on_with_its_classes(stored: Path, tmp_path: Path) -> None:
-    """After an upgrade of penstock the state of such keys, or records in flight, would be lost or be other ones."""
+    """After an upgrade of penstock the state of such keys, or records in flight, would be lost or changed."""
     whole, expected = results_of_whole_run(), expected_of(stored)
     copied = shutil.copytree(stored, tmp_path / "job")
     with working_directory() as directory:
@@ -61,7 +61,7 @@ def test_a_job_goes_on_with_its_classes(stored: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_the_stored_snapshots_hold_records_in_flight(folder: str) -> None:
-    """Records that a barrier had overtaken would not be among what the tests above restore."""
+    """The tests above would not restore records that a barrier had overtaken."""
     for name in classes.SNAPSHOTS:
         manifest = read_manifest(str(snapshot_in(FORMATS / folder / name)))
         parts = [part.state.lists for operator in manifest.operators for part in operator.subtasks]

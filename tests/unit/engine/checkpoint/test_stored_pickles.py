@@ -1,4 +1,4 @@
-"""What the pickles in everything that is stored or sent name: only what is public, and stays where it is."""
+"""The names in pickles that are stored or sent: only public names that do not move."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ PUBLIC = {
     "penstock.common.types.Row",
     "penstock.common.types.restored_row",
 }
-"""Paths that snapshots hold: they are kept for ever. An addition belongs into docs/internals/formats.md."""
+"""Paths that snapshots hold: they stay forever. Describe an addition in docs/internals/formats.md."""
 
 
 @pytest.fixture(autouse=True, name="working_directory")
 def _working_directory() -> Iterator[None]:
-    """What the job reads and writes."""
+    """The input and output of the job."""
     with working_directory():
         yield
 
@@ -94,7 +94,7 @@ def test_each_name_is_declared_where_it_is_looked_for(name: str) -> None:
 
 
 def test_values_of_a_newer_penstock_are_refused() -> None:
-    """They would be restored as something that they are not, or end in a traceback of Python's."""
+    """Values would be restored as other values, or end in a traceback of Python."""
     with pytest.raises(CheckpointError, match=r"'time-window' of version 2.*by a newer one"):
         stored.value("time-window", 2, 1, 2)
     with pytest.raises(CheckpointError, match="'day-window', which this version of penstock does not know"):

@@ -1,4 +1,4 @@
-"""Declared types in a savepoint: each comes back as what it was, or is refused by name."""
+"""Declared types in a savepoint: each is read as it was written, or refused by name."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def test_a_class_of_penstock_is_named_by_what_is_stored() -> None:
     ],
 )
 def test_a_type_of_a_newer_penstock_is_refused(parts: list[Any], message: str) -> None:
-    """Its values would be restored as something that they are not."""
+    """Its values would be restored as other values."""
     with pytest.raises(CheckpointError, match=message):
         decode_type(msgspec.json.encode(parts))
 
@@ -169,14 +169,14 @@ def test_a_type_of_a_newer_penstock_is_refused(parts: list[Any], message: str) -
 
 
 class Celsius(TypeInformation):
-    """A type of a user's own."""
+    """A user's type."""
 
     def to_arrow(self) -> pa.DataType:
         return pa.float64()
 
 
 class Halves(BasicTypeInfo):
-    """A type of a user's own, derived from one of ours."""
+    """A user's type that is derived from one of penstock's."""
 
     def __init__(self) -> None:
         super().__init__(BasicType.LONG)
@@ -191,7 +191,7 @@ class Halves(BasicTypeInfo):
 @pytest.mark.parametrize("type_", [Celsius(), Halves(), Types.LIST(Celsius()), Types.TUPLE([Types.LONG(), Celsius()])])
 def test_values_of_a_type_of_the_users_own_are_pickled(type_: TypeInformation) -> None:
     """The savepoint would fail; or be read, where the class is missing, as values that were never converted back."""
-    with pytest.raises(TypeError, match=r"can't be written: it is none of penstock\.common\.Types"):
+    with pytest.raises(TypeError, match=r"cannot encode the type .*: expected a type of penstock\.common\.Types"):
         encode_type(type_)
     field = field_for("value", type_, [21.5])
     assert type_of(field) is None

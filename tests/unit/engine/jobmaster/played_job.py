@@ -14,7 +14,6 @@ from penstock.engine.checkpoint.effects import (
 )
 from penstock.engine.checkpoint.schedule import CheckpointSettings
 from penstock.engine.jobmaster.attempt import Attempt
-from penstock.engine.jobmaster.attempt_id import AttemptId
 from penstock.engine.jobmaster.checkpoint_vertices import vertex_of_sinks
 from penstock.engine.jobmaster.effects import (
     CloseResults,
@@ -44,6 +43,7 @@ from penstock.engine.jobmaster.settings import JobSettings
 from penstock.engine.plan.job_graph import JobGraph
 from penstock.engine.rpc.messages import FromSlot, Register
 from penstock.engine.runtime.checkpoint_options import CheckpointOptions
+from penstock.engine.runtime.ids import AttemptId
 from penstock.engine.runtime.task.events import (
     Acknowledge,
     Opaque,
@@ -87,7 +87,7 @@ class Job:
         self.sink = self.sinks[0]
         collected = frozenset(self.sinks)
         self.master = JobMaster(
-            "id", self.graph, settings, FixedDelay(attempts, 100), self.now_ms, collected=collected, **more
+            "id", self.graph, settings, FixedDelay(attempts, 100), now_ms=self.now_ms, collected=collected, **more
         )
         self.stores = self.commits = True
         self.operations: list[StorageEffect] = []
@@ -97,14 +97,14 @@ class Job:
         self.recorder = ExecutionRecorder(self.master)
         self.recorder.is_served = True
         effects = self.master.start()
-        self.recorder.followed(Tick(), effects, self.now_ms)
+        self.recorder.record(Tick(), effects, self.now_ms)
         self._does(effects)
 
     def handle(self, event: JobEvent) -> list[JobEffect]:
         """The effects of an event, those that follow from what the host answers at once included."""
         before = len(self.effects)
         effects = self.master.handle(event, self.now_ms)
-        self.recorder.followed(event, effects, self.now_ms)
+        self.recorder.record(event, effects, self.now_ms)
         self._does(effects)
         return self.effects[before:]
 

@@ -44,7 +44,7 @@ def test_a_job_that_sets_none_takes_that_of_its_state(parallelism: int, of_state
     assert maximum(graph) != of_state
     adopt_max_parallelism(graph, manifest)
     assert maximum(graph) == of_state
-    assert assign(manifest, checkpoint_vertices(graph), own=False, allow_non_restored=False)
+    assert assign(manifest, checkpoint_vertices(graph), owns_files=False, allow_non_restored=False)
 
 
 @pytest.mark.parametrize(("parallelism", "its_own"), [(200, None), (2, 64)])
@@ -55,4 +55,4 @@ def test_one_that_is_set_or_does_not_suffice_stays(parallelism: int, its_own: in
     adopt_max_parallelism(graph, manifest)
     assert maximum(graph) == before
     with pytest.raises(CheckpointError, match="its state was written with 128"):
-        assign(manifest, checkpoint_vertices(graph), own=False, allow_non_restored=False)
+        assign(manifest, checkpoint_vertices(graph), owns_files=False, allow_non_restored=False)

@@ -13,9 +13,8 @@ from tests.unit.engine.jobmaster.played_job import plan
 from penstock.common.errors import JobError, TaskLostError
 from penstock.common.job_status import JobStatus
 from penstock.engine.jobmaster.attempt import Attempt, slots_of
-from penstock.engine.jobmaster.attempt_id import AttemptId
 from penstock.engine.jobmaster.effects import Deploy, JobEffect, SendToSlot
-from penstock.engine.runtime.ids import SlotId, SubtaskId
+from penstock.engine.runtime.ids import AttemptId, SlotId, SubtaskId
 from penstock.engine.runtime.task.events import AssignSplits, Cancel, Close, ControlEvent, Drain
 
 GRAPHS = {parallelism: plan(parallelism) for parallelism in (1, 2, 3)}
@@ -141,7 +140,7 @@ def test_an_attempt_that_is_not_deployed_ends_at_once(end: str) -> None:
         played.attempt.cancel()
     else:
         played.attempt.failed(JobError("there is nothing to read"))
-    assert played.attempt.is_over
+    assert played.attempt.is_closed
     played.attempt.deploy_if_started(2_000)
     assert not any(isinstance(effect, Deploy) for effect in played.effects), "what has ended is not deployed"
 
@@ -160,11 +159,11 @@ def test_it_runs_when_the_last_slot_has_registered() -> None:
     played = created()
     *first, last = played.slots
     played.registers(*first)
-    assert played.attempt.silent_from_the_start == [last]
+    assert played.attempt.slots_without_report == [last]
     assert (played.attempt.status, played.attempt.has_run) == (JobStatus.CREATED, False)
     played.registers(last)
     assert (played.attempt.status, played.attempt.has_run) == (JobStatus.RUNNING, True)
-    assert played.attempt.silent_from_the_start == []
+    assert played.attempt.slots_without_report == []
 
 
 def test_the_first_error_is_the_one_that_counts() -> None:
@@ -267,7 +266,7 @@ def test_silence_counts_until_tasks_close() -> None:
         for number, slot in enumerate(played.slots):
             played.attempt.reported(slot, 1_000 + number)
         assert (played.attempt.next_silence_ms(500) is not None) == counts
-        assert (played.attempt.silent(60_000, 500) is not None) == counts
+        assert (played.attempt.silent_slot(60_000, 500) is not None) == counts
 
 
 def test_the_slot_that_is_silent_longest_is_found_in_the_millisecond_that_was_announced() -> None:
@@ -278,8 +277,8 @@ def test_the_slot_that_is_silent_longest_is_found_in_the_millisecond_that_was_an
         played.attempt.reported(slot, 9_000)
     at_ms = played.attempt.next_silence_ms(500)
     assert at_ms == 1_501
-    assert played.attempt.silent(at_ms - 1, 500) is None
-    assert played.attempt.silent(at_ms, 500) == first
+    assert played.attempt.silent_slot(at_ms - 1, 500) is None
+    assert played.attempt.silent_slot(at_ms, 500) == first
 
 
 # Properties.
@@ -308,7 +307,7 @@ def act(played: Played, action: str, number: int) -> None:
     attempt, slot = played.attempt, played.slots[number % len(played.slots)]
     if action == "registers":
         attempt.registered(slot)
-    elif action == "finishes" and slot not in attempt.silent_from_the_start:
+    elif action == "finishes" and slot not in attempt.slots_without_report:
         attempt.finished(played.tasks[number % len(played.tasks)])
     elif action == "slot fails":
         attempt.failed(TaskLostError("a worker"), slot)

@@ -6,7 +6,7 @@ from tests.unit.engine.jobmaster.played_job import plan
 
 from penstock.common.job_status import JobStatus
 from penstock.engine.jobmaster.batched_recorder import BatchedRecorder
-from penstock.engine.jobmaster.execution_graph import EARLIER_MOST
+from penstock.engine.jobmaster.execution_graph import EARLIER_MAX
 from penstock.engine.jobmaster.execution_state import ExecutionState
 from penstock.engine.runtime.ids import SlotId
 
@@ -20,7 +20,7 @@ def states(recorder: BatchedRecorder) -> list[str]:
 def recorder_of_three() -> BatchedRecorder:
     """A source, and a vertex with two subtasks."""
     recorder = BatchedRecorder("id", plan(parallelism=2), 1_000)
-    recorder.job_became(JobStatus.RUNNING, 2_000)
+    recorder.status_changed(JobStatus.RUNNING, 2_000)
     return recorder
 
 
@@ -35,7 +35,7 @@ def test_tasks_run_and_finish_stage_after_stage() -> None:
     assert states(recorder) == ["FINISHED", "CREATED", "RUNNING"]
     source = recorder.published.executions_of(0)[0]
     assert (source.started_ms, source.ended_ms) == (3_000, 4_000)
-    recorder.job_became(JobStatus.FINISHED, 6_000)
+    recorder.status_changed(JobStatus.FINISHED, 6_000)
     assert states(recorder) == ["FINISHED"] * 3
     assert recorder.published.executions_of(0)[0].ended_ms == 4_000, "as it was"
     assert recorder.published.status_ms == {
@@ -62,7 +62,7 @@ def test_of_a_task_that_spark_runs_again_the_newest_run_counts() -> None:
         recorder.slot_reported(MAP, run, False, 7_000)
     # All attempts of a job that fails for a week would be a leak.
     present = recorder.published.executions_of(0)[0]
-    assert [one.attempt for one in present.earlier] == list(range(present.attempt - EARLIER_MOST, present.attempt))
+    assert [one.attempt for one in present.earlier] == list(range(present.attempt - EARLIER_MAX, present.attempt))
 
 
 def test_a_failure_ends_all_tasks_and_is_told() -> None:
@@ -70,7 +70,7 @@ def test_a_failure_ends_all_tasks_and_is_told() -> None:
     recorder = recorder_of_three()
     recorder.slot_reported(MAP, 7, True, 3_000)
     recorder.slot_reported(REDUCE, 8, False, 3_000)
-    recorder.job_became(JobStatus.FAILED, 4_000, ValueError("no"))
+    recorder.status_changed(JobStatus.FAILED, 4_000, ValueError("no"))
     assert states(recorder) == ["FINISHED", "CANCELED", "CANCELED"]
     (failure,) = recorder.published.failures
     assert (failure.error, failure.text, failure.at_ms) == ("ValueError", "no", 4_000)
@@ -80,7 +80,7 @@ def test_a_cancellation_is_seen_until_it_has_ended() -> None:
     """A user would cancel a second time."""
     recorder = recorder_of_three()
     recorder.slot_reported(MAP, 7, False, 3_000)
-    recorder.job_became(JobStatus.CANCELLING, 4_000)
+    recorder.status_changed(JobStatus.CANCELLING, 4_000)
     assert recorder.published.executions_of(0)[0].state is ExecutionState.CANCELING
-    recorder.job_became(JobStatus.CANCELED, 5_000)
+    recorder.status_changed(JobStatus.CANCELED, 5_000)
     assert states(recorder) == ["CANCELED"] * 3

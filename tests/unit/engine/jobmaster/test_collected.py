@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from penstock.engine.jobmaster.attempt_id import AttemptId
 from penstock.engine.jobmaster.results.collected import AttemptResults
+from penstock.engine.runtime.ids import AttemptId
 from penstock.engine.runtime.task.events import Opaque, Result
 
 

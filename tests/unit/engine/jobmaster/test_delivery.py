@@ -14,7 +14,6 @@ from tests.unit.engine.jobmaster.test_results import Recording
 
 from penstock.common.errors import JobError
 from penstock.engine.checkpoint.effects import AbortCommittables, Commit
-from penstock.engine.jobmaster.attempt_id import AttemptId
 from penstock.engine.jobmaster.checkpoint_vertices import vertex_of_sinks
 from penstock.engine.jobmaster.effects import CloseResults, Deliver, RestartResults
 from penstock.engine.jobmaster.events import CommitEnded, JobEvent, ResultsClosed
@@ -22,6 +21,7 @@ from penstock.engine.jobmaster.results.collected import AttemptResults
 from penstock.engine.jobmaster.results.lanes import ResultLanes
 from penstock.engine.jobmaster.results.result_sinks import CollectedResults, CommittedResults, ResultSink, SpillingQueue
 from penstock.engine.jobmaster.settings import JobSettings
+from penstock.engine.runtime.ids import AttemptId
 from penstock.engine.runtime.task.events import Opaque, Result
 
 # From the job master.
@@ -48,14 +48,16 @@ def test_what_is_printed_is_not_held_back() -> None:
 
 
 @given(
-    work=st.lists(st.tuples(st.integers(1, 2), st.sampled_from(["take", "commit", "abort"])), min_size=3, max_size=20),
+    work=st.lists(
+        st.tuples(st.integers(1, 2), st.sampled_from(["accept", "commit", "abort"])), min_size=3, max_size=20
+    ),
     order=st.randoms(use_true_random=False),
 )
 def test_whatever_order_the_pool_chooses_a_sink_sees_its_own_order(work: list[tuple[int, str]], order: Any) -> None:
     """Output would be published in an order that depends on threads: rarely, and never in a test of the user."""
     lanes = Lanes()
     for number, (sink, kind) in enumerate(work):
-        if kind == "take":
+        if kind == "accept":
             lanes.lanes.deliver(Deliver(AttemptId(0, 0), sink, 0, Opaque([number])))
         elif kind == "commit":
             lanes.lanes.commit(Commit(number, sink, 0, [number]))
@@ -179,7 +181,7 @@ def test_a_sink_that_overrides_nothing_can_be_ended() -> None:
     sink.failed(JobError("x"))
     sink.abort(0, [1])
     with pytest.raises(NotImplementedError):
-        sink.take(0, [1])
+        sink.accept(0, [1])
 
 
 # Queues.

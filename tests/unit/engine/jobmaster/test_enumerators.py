@@ -18,11 +18,11 @@ from penstock.common.errors import CheckpointError, SourceError, TaskLostError
 from penstock.common.job_status import JobStatus
 from penstock.connectors.base.split_enumerator import SharedSplitEnumerator
 from penstock.datastream import StreamExecutionEnvironment
-from penstock.engine.jobmaster.async_calls import make_call
-from penstock.engine.jobmaster.attempt_id import AttemptId
+from penstock.engine.jobmaster.effect_handler import make_call
 from penstock.engine.jobmaster.effects import CallAsync, Deploy, Finish, JobEffect, Reply
 from penstock.engine.jobmaster.events import CancelRequested
 from penstock.engine.plan.job_graph import JobGraph
+from penstock.engine.runtime.ids import AttemptId
 from penstock.engine.runtime.task.events import AssignSplits, Opaque, RequestSplit, Result
 from penstock.service.client.plan_executor import PlanExecutor
 

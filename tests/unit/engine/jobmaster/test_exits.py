@@ -16,13 +16,13 @@ from tests.unit.engine.jobmaster.test_results import Recording
 from penstock.common.errors import JobError, TaskLostError, UserFunctionError
 from penstock.common.job_status import JobStatus
 from penstock.engine.checkpoint.effects import AbortCommittables, Commit
-from penstock.engine.jobmaster.async_calls import make_call
-from penstock.engine.jobmaster.attempt_id import AttemptId
+from penstock.engine.jobmaster.effect_handler import make_call
 from penstock.engine.jobmaster.effects import CallAsync, CloseResults, Deliver
 from penstock.engine.jobmaster.events import CommitEnded, DeliveryFailed, JobEvent, ResultsClosed
 from penstock.engine.jobmaster.notices import EnumeratorNotClosed
 from penstock.engine.jobmaster.results.lanes import ResultLanes
 from penstock.engine.jobmaster.results.result_sinks import CommittedResults
+from penstock.engine.runtime.ids import AttemptId
 from penstock.engine.runtime.task.events import Opaque, RequestSplit
 
 

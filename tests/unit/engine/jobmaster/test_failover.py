@@ -19,7 +19,6 @@ from penstock.common.errors import (
 )
 from penstock.common.job_status import JobStatus
 from penstock.engine.checkpoint.effects import AbortCommittables, Commit, DeleteFiles, RetainOnly
-from penstock.engine.jobmaster.attempt_id import AttemptId
 from penstock.engine.jobmaster.effects import Finish, JobEffect, Reply, RestartResults, SendToSlot, StopAttempt
 from penstock.engine.jobmaster.ending import StopFailedError
 from penstock.engine.jobmaster.events import (
@@ -31,9 +30,10 @@ from penstock.engine.jobmaster.events import (
     QueryFailed,
     StorageEnded,
 )
-from penstock.engine.jobmaster.notices import FailedToo, RestartScheduled
+from penstock.engine.jobmaster.notices import OtherRegionFailed, RestartScheduled
 from penstock.engine.jobmaster.settings import JobSettings
 from penstock.engine.rpc.messages import Register, SlotFailed
+from penstock.engine.runtime.ids import AttemptId
 from penstock.engine.runtime.task.events import (
     AbortCheckpoint,
     Acknowledge,
@@ -83,7 +83,7 @@ def test_failures_that_come_together_are_all_told() -> None:
         played.waits(60_000)
         (scheduled,) = (effect for effect in played.effects if isinstance(effect, RestartScheduled))
         assert str(scheduled.error) == "first"
-        assert [str(effect.error) for effect in played.effects if isinstance(effect, FailedToo)] == told
+        assert [str(effect.error) for effect in played.effects if isinstance(effect, OtherRegionFailed)] == told
 
 
 def test_failures_that_end_the_job_together_are_all_in_its_history() -> None:
@@ -259,7 +259,7 @@ def test_a_region_does_not_wait_for_files_that_are_being_deleted() -> None:
     played = job().runs()
     played.stores = False
     store = played.master.storage
-    store.ask(DeleteFiles(store.number(), ["shared/1-0-0-0-keyed"]))
+    store.request(DeleteFiles(store.next_number(), ["shared/1-0-0-0-keyed"]))
     played.fails(LOST, region=1)
     assert [type(operation) for operation in played.operations] == [DeleteFiles] and not store.is_idle
     assert deployed(played.waits(100)) == [AttemptId(1, 1)]

@@ -46,7 +46,7 @@ def test_a_damaged_checkpoint_is_not_recommended() -> None:
     job.fails(DamagedCheckpointError("the snapshot file chk-1/x is missing"))
     assert job.finish is not None
     text = str(job.finish.error)
-    assert "the newest is /state/id/chk-1. Nothing can go on from there until" in text, text
+    assert "the newest is /state/id/chk-1. It can be used once" in text, text
     assert "-s PATH" in text and "without -s" in text
 
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from penstock.engine.checkpoint.effects import AbortCommittables, Commit
-from penstock.engine.jobmaster.attempt_id import AttemptId
 from penstock.engine.jobmaster.effects import CloseResults, Deliver, RestartResults
 from penstock.engine.jobmaster.events import CommitEnded, DeliveryFailed, JobEvent, ResultsClosed
 from penstock.engine.jobmaster.results.lanes import ResultLanes
 from penstock.engine.jobmaster.results.result_sinks import ResultSink
+from penstock.engine.runtime.ids import AttemptId
 from penstock.engine.runtime.task.events import Opaque
 
 
@@ -44,8 +44,8 @@ class Sink(ResultSink):
             raise self.error
         self.done.append(what)
 
-    def take(self, subtask: int, values: list[Any]) -> None:
-        self._do("take", values)
+    def accept(self, subtask: int, values: list[Any]) -> None:
+        self._do("accept", values)
 
     def commit(self, subtask: int, values: list[Any]) -> None:
         self._do("commit", values)
@@ -95,7 +95,7 @@ def test_what_fails_is_reported_and_the_lane_goes_on() -> None:
     lanes.sinks[1].error = None
     lanes.lanes.deliver(Deliver(AttemptId(0, 0), 1, 0, Opaque(["y"])))
     lanes.pool.run_all()
-    assert lanes.sinks[1].done == [("take", ["y"])]
+    assert lanes.sinks[1].done == [("accept", ["y"])]
 
 
 def test_nothing_is_committed_behind_what_has_failed_until_all_is_handed_out_again() -> None:
@@ -137,7 +137,7 @@ def test_what_could_not_be_delivered_is_delivered_after_the_restart() -> None:
     lanes.lanes.deliver(Deliver(AttemptId(0, 2), 1, 0, Opaque(["z"])))
     lanes.lanes.close(CloseResults(None))
     lanes.pool.run_all()
-    assert lanes.sinks[1].done == [*(("take", [value]) for value in "xyz"), ("succeeded",)]
+    assert lanes.sinks[1].done == [*(("accept", [value]) for value in "xyz"), ("succeeded",)]
     assert lanes.posted[2:] == [ResultsClosed(None)]
 
 
@@ -146,13 +146,13 @@ def test_a_restart_while_a_delivery_fails_is_not_missed() -> None:
     lanes = Lanes()
     tries: list[str] = []
 
-    def take(subtask: int, values: list[Any]) -> None:
-        tries.append("take")
+    def accept(subtask: int, values: list[Any]) -> None:
+        tries.append("accept")
         if len(tries) == 1:
             lanes.lanes.restart(RestartResults(AttemptId(0, 1), frozenset({1})))
             raise OSError("away")
 
-    lanes.sinks[1].take = take  # type: ignore[method-assign]
+    lanes.sinks[1].accept = accept  # type: ignore[method-assign]
     lanes.lanes.deliver(Deliver(AttemptId(0, 0), 1, 0, Opaque(["x"])))
     lanes.pool.run_all()
     lanes.lanes.close(CloseResults(None))
@@ -175,7 +175,7 @@ def test_at_the_end_a_delivery_is_tried_once_more(works_again: bool) -> None:
     lanes.sinks[1].error = None
     lanes.pool.run_all()
     if works_again:
-        assert lanes.sinks[1].done == [("take", ["x"]), ("take", ["y"]), ("succeeded",)]
+        assert lanes.sinks[1].done == [("accept", ["x"]), ("accept", ["y"]), ("succeeded",)]
     else:
         assert lanes.sinks[1].done == [("failed", "away")], "nothing that follows what is missing"
     (closed,) = [event for event in lanes.posted if isinstance(event, ResultsClosed)]
@@ -188,7 +188,7 @@ def test_the_end_comes_after_everything_and_tells_every_sink() -> None:
     lanes.lanes.deliver(Deliver(AttemptId(0, 0), 1, 0, Opaque(["last"])))
     lanes.lanes.close(CloseResults(None))
     lanes.pool.run_all()
-    assert lanes.sinks[1].done == [("take", ["last"]), ("succeeded",)] and lanes.sinks[2].done == [("succeeded",)]
+    assert lanes.sinks[1].done == [("accept", ["last"]), ("succeeded",)] and lanes.sinks[2].done == [("succeeded",)]
     assert lanes.posted == [ResultsClosed(None)]
 
 

@@ -23,7 +23,6 @@ from penstock.engine.checkpoint.effects import (
     StorageEffect,
     StoreManifest,
 )
-from penstock.engine.jobmaster.attempt_id import AttemptId
 from penstock.engine.jobmaster.checkpoint_vertices import vertex_of_sinks
 from penstock.engine.jobmaster.effects import (
     Deploy,
@@ -41,6 +40,7 @@ from penstock.engine.jobmaster.events import (
     Tick,
 )
 from penstock.engine.rpc.messages import Register
+from penstock.engine.runtime.ids import AttemptId
 from penstock.engine.runtime.task.events import (
     Acknowledge,
     Finished,
@@ -69,7 +69,7 @@ def test_a_worker_that_dies_before_its_operators_are_open_is_told_of_with_their_
     job.fails(TaskLostError("a worker went away"))
     error = str(job.attempt.error)
     last = job.graph.vertices[-1]
-    assert f"had not opened: level {last.level}: '{last.name}'." in error
+    assert f"were not open yet: level {last.level}: '{last.name}'." in error
     assert "level 0" not in error
 
 

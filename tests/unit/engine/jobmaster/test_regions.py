@@ -7,18 +7,16 @@ from tests.unit.engine.jobmaster.played_job import SETTINGS, plan
 
 from penstock.common.errors import JobError
 from penstock.common.job_status import JobStatus
-from penstock.engine.checkpoint.completed_checkpoints import CompletedCheckpoints
+from penstock.engine.checkpoint.completed_checkpoints import CompletedCheckpoints, RecordedEnd
 from penstock.engine.checkpoint.coordinator import CheckpointCoordinator
 from penstock.engine.checkpoint.pending import JobIdentity
-from penstock.engine.checkpoint.recorded_end import RecordedEnd
 from penstock.engine.checkpoint.storage_requests import StorageRequests
-from penstock.engine.jobmaster.attempt_id import AttemptId
 from penstock.engine.jobmaster.checkpoint_vertices import checkpoint_vertices, source_state_ids, vertex_of_sinks
 from penstock.engine.jobmaster.effects import Deploy, JobEffect, StopAttempt
 from penstock.engine.jobmaster.phases import RegionPhase
 from penstock.engine.jobmaster.recovery import Recovery
-from penstock.engine.jobmaster.region import Region
-from penstock.engine.jobmaster.regions import Regions
+from penstock.engine.jobmaster.region import Region, Regions
+from penstock.engine.runtime.ids import AttemptId
 
 GRAPH = plan(parallelism=2, regions=3)
 
@@ -33,7 +31,7 @@ class Played:
         coordinator = CheckpointCoordinator(
             JobIdentity("id", "job"), SETTINGS.checkpoints, storage, completed, end, self.effects.append
         )
-        recovery = Recovery(coordinator, completed, None, SETTINGS)
+        recovery = Recovery(coordinator, completed, SETTINGS, origin=None)
         for region in self.regions:
             region.begin(recovery, GRAPH, 1_000)
 
@@ -120,7 +118,7 @@ def test_a_query_is_stopped_once() -> None:
     first, *others = played.regions
     played.comes_to(first, S.FAILED)
     for region in (first, first, *others):
-        region.stop_if_over()
+        region.stop_if_closed()
     assert [effect for effect in played.effects if isinstance(effect, StopAttempt)] == [StopAttempt(AttemptId(0, 0))]
 
 
@@ -132,12 +130,12 @@ def test_the_next_attempt_begins_with_a_clean_slate() -> None:
     region.fail(JobError("a failure"), None, 1_000)
     region.abandon_if_late(1_000 + SETTINGS.failure_grace_ms)
     assert region.abandoned == sorted(region.attempt.slots)
-    region.stop_if_over()
+    region.stop_if_closed()
     region.query_ended()
     region.end()
     region.next_attempt(GRAPH, 9_000)
     played.regions.attempts_changed()
-    assert region.attempt.id == AttemptId(1, 1) and not region.lets_in(0) and region.lets_in(1)
+    assert region.attempt.id == AttemptId(1, 1) and not region.accepts(0) and region.accepts(1)
     assert not region.abandoned and region.phase is RegionPhase.DEPLOYED
     region.abandon_if_late(1_000_000)
     assert region.is_up and not region.abandoned

@@ -103,10 +103,10 @@ def test_regions_that_keep_their_parallelism_run_on() -> None:
 @pytest.mark.parametrize(
     ("parallelism", "why"),
     [
-        ({1: 0}, "between 1 and its maximum parallelism, 128"),
-        ({1: 129}, "between 1 and its maximum parallelism, 128"),
+        ({1: 0}, "expected 1 to 128, its maximum parallelism"),
+        ({1: 129}, "expected 1 to 128, its maximum parallelism"),
         ({0: 2}, "can't have parallelism 2: one subtask reads a collection"),
-        ({1: 9}, "holds 2 slots and would need 10, and Spark has 7 free ones"),
+        ({1: 9}, "has 2 slots and needs 10, but Spark has 7 free slots"),
     ],
 )
 def test_what_can_not_be_is_refused_and_the_job_runs_on(parallelism: dict[int, int], why: str) -> None:
@@ -198,7 +198,7 @@ def test_a_job_that_does_not_run_with_it_goes_back_to_the_parallelism_it_had() -
     all_close(job)
     effects = job.fails(TaskLostError("an executor is gone"))
     answer = reply(effects)
-    assert answer is not None and "goes back to the one it had: an executor is gone" in str(answer.error)
+    assert answer is not None and "returns to the previous one: an executor is gone" in str(answer.error)
     assert any(isinstance(effect, RescaleFailed) for effect in effects)
     job.restarts()
     assert list(slots(job)) == [(0, 0), (1, 0)] and job.attempt.restored_id == 1
@@ -231,7 +231,7 @@ def test_a_job_that_is_cancelled_while_it_changes_is_cancelled() -> None:
     effects = all_close(job)
     assert not deployed(effects) and job.finish is not None and job.finish.status is JobStatus.CANCELED
     answer = reply(effects)
-    assert answer is not None and "has ended before it was rescaled" in str(answer.error)
+    assert answer is not None and "ended before it was rescaled" in str(answer.error)
 
 
 def test_a_fault_of_the_host_while_it_changes_is_a_failure() -> None:

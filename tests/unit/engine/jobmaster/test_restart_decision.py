@@ -24,7 +24,6 @@ from penstock.common.errors import (
 )
 from penstock.common.errors.user_traceback import user_traceback
 from penstock.engine.jobmaster.attempt import Attempt
-from penstock.engine.jobmaster.attempt_id import AttemptId
 from penstock.engine.jobmaster.restarts import (
     ExponentialDelay,
     FailureRate,
@@ -37,6 +36,7 @@ from penstock.engine.jobmaster.restarts import (
 from penstock.engine.jobmaster.settings import JobSettings
 from penstock.engine.rpc.failures import describe, revive
 from penstock.engine.rpc.messages import FromSlot, SlotFailed, decode_to_job_master, encode
+from penstock.engine.runtime.ids import AttemptId
 
 SETTINGS = JobSettings(slot_request_timeout_ms=10_000, slots_retry_ms=7)
 GRAPH = plan()
@@ -129,7 +129,7 @@ def test_each_time_slots_are_missing_counts_from_its_beginning() -> None:
     decision = RestartDecision(strategy, SETTINGS)
     too_few = failed(NotEnoughSlotsError("too few"), has_run=False)
     assert decision.delay_ms([too_few], 0) == 7
-    decision.all_run()
+    decision.all_tasks_started()
     assert decision.delay_ms([too_few], 1_000_000) == 7 and strategy.asked == []
 
 
@@ -188,7 +188,13 @@ def test_delays_stay_within_their_bounds(
 ) -> None:
     """A cluster that is down would be overloaded, or a job would wait for days after one bad hour."""
     strategy = ExponentialDelay(
-        initial_ms, initial_ms + more_ms, multiplier, 10**9, 10**9, jitter=jitter, chance=lambda: chance
+        initial_ms=initial_ms,
+        max_ms=initial_ms + more_ms,
+        multiplier=multiplier,
+        reset_ms=10**9,
+        attempts=10**9,
+        jitter=jitter,
+        chance=lambda: chance,
     )
     delays = [strategy.delay_ms(now) for now in times]
     known = [delay for delay in delays if delay is not None]
@@ -199,7 +205,7 @@ def test_delays_stay_within_their_bounds(
 @pytest.mark.parametrize(("quiet_ms", "delay_ms"), [(9_999, 20), (10_000, 10)])
 def test_the_quiet_time_counts_from_the_restart(quiet_ms: int, delay_ms: int) -> None:
     """A job that fails as soon as it has restarted would be restarted for ever at the shortest delay."""
-    strategy = ExponentialDelay(10, 1_000, 2.0, 10_000, 5)
+    strategy = ExponentialDelay(initial_ms=10, max_ms=1_000, multiplier=2.0, reset_ms=10_000, attempts=5)
     assert strategy.delay_ms(0) == 10
     assert strategy.delay_ms(10 + quiet_ms) == delay_ms
 

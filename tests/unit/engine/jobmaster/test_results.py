@@ -38,7 +38,7 @@ class Recording(Committer):
 )
 def test_print_looks_as_in_flink(capsys, identifier, parallel, expected) -> None:
     """Scripts that read the output of Flink's print would not understand ours."""
-    PrintResults(identifier, parallel).take(2, ["a", "b"])
+    PrintResults(identifier, parallel).accept(2, ["a", "b"])
     assert capsys.readouterr().out == expected
 
 
@@ -46,8 +46,8 @@ def test_print_looks_as_in_flink(capsys, identifier, parallel, expected) -> None
 def test_output_that_can_not_be_written_is_told_in_words() -> None:
     """A user whose disk is full would read penstock's own traceback, once for each restart."""
     full = Path("/dev/full").open("w")  # noqa: SIM115
-    with contextlib.redirect_stdout(full), pytest.raises(JobError, match=r"print\(\) shows can't be written.*No space"):
-        PrintResults(None, False).take(0, ["a"])
+    with contextlib.redirect_stdout(full), pytest.raises(JobError, match=r"print\(\) can.t write.*No space"):
+        PrintResults(None, False).accept(0, ["a"])
     with contextlib.suppress(OSError):
         full.close()
 
@@ -56,13 +56,13 @@ def test_collected_values_come_as_they_arrive_then_the_error() -> None:
     """Results before a failure would be lost, or the failure would look like the end."""
     results = CollectedResults()
     values = iter(results)
-    results.take(0, [1, 2])
+    results.accept(0, [1, 2])
     assert [next(values), next(values)] == [1, 2]
-    threading.Timer(0.05, lambda: (results.take(1, [3]), results.succeeded())).start()
+    threading.Timer(0.05, lambda: (results.accept(1, [3]), results.succeeded())).start()
     assert list(values) == [3]
 
     failed = CollectedResults()
-    failed.take(0, [1])
+    failed.accept(0, [1])
     failed.failed(JobError("broken"))
     values = iter(failed)
     assert next(values) == 1
@@ -75,8 +75,8 @@ def test_committables_are_published_on_success_and_removed_on_failure() -> None:
     good, bad = Recording(), Recording(fails=True)
     for committer in (good, bad):
         results = CommittedResults(committer)
-        results.take(0, ["a"])
-        results.take(1, ["b"])
+        results.accept(0, ["a"])
+        results.accept(1, ["b"])
         results.succeeded() if committer is good else results.failed(JobError("x"))
     assert good.calls == [("commit", ["a", "b"])]
     assert bad.calls == [("abort", ["a", "b"])]
@@ -86,7 +86,7 @@ def test_what_was_committed_is_not_removed_when_another_sink_fails() -> None:
     """The published files of the first sink would be deleted by the failure of the second."""
     committer = Recording()
     results = CommittedResults(committer)
-    results.take(0, ["a"])
+    results.accept(0, ["a"])
     results.succeeded()
     results.failed(JobError("the other sink"))
     assert committer.calls == [("commit", ["a"]), ("abort", [])]
@@ -105,12 +105,12 @@ def test_a_store_that_is_away_for_a_moment_is_asked_again() -> None:
 
     committer = Away()
     results = CommittedResults(committer, retry_pauses_s=(0, 0))
-    results.take(0, ["a"])
+    results.accept(0, ["a"])
     results.succeeded()
     assert committer.calls == [("commit", ["a"])] * 3
     committer.calls.clear()
     committer.times = 9
-    results.take(0, ["b"])
+    results.accept(0, ["b"])
     with pytest.raises(OSError, match="slow down"):
         results.succeeded()
 
@@ -119,8 +119,8 @@ def test_what_an_attempt_left_is_not_committed_by_the_next() -> None:
     """A job that starts again without checkpoints does all of it again: rows would be there twice."""
     committer = Recording()
     results = CommittedResults(committer)
-    results.take(0, ["a"])
+    results.accept(0, ["a"])
     results.restarted()
-    results.take(0, ["b"])
+    results.accept(0, ["b"])
     results.succeeded()
     assert committer.calls == [("abort", ["a"]), ("commit", ["b"])]

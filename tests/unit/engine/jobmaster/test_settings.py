@@ -79,7 +79,7 @@ def test_a_backend_that_is_not_there_is_an_error_before_the_job_starts(monkeypat
     """The job would fail on the executors, with an ImportError that does not say what to install."""
     monkeypatch.setattr(backends, "find_spec", lambda name: None)
     with pytest.raises(
-        ConfigurationError, match=r"pip install 'penstock-streams\[rocksdb\]', here and on the executors"
+        ConfigurationError, match=r"pip install 'penstock-streams\[rocksdb\]' here and on the executors"
     ):
         store_settings(Configuration.from_dict({"state.backend.type": "rocksdb"}))
     with pytest.raises(
@@ -93,7 +93,7 @@ def test_state_in_redis_needs_checkpoints() -> None:
     pytest.importorskip("redis")
     settings = {"state.backend.type": "redis", "state.backend.redis.url": "redis://cache:6379/0"}
     for interval in ({}, {"execution.checkpointing.interval": "0"}):
-        with pytest.raises(ConfigurationError, match=r"set execution\.checkpointing\.interval, like 10s"):
+        with pytest.raises(ConfigurationError, match=r"set execution\.checkpointing\.interval, for example 10s"):
             store_settings(Configuration.from_dict({**settings, **interval}))
     assert store_settings(Configuration.from_dict({**settings, "execution.checkpointing.interval": "10s"})) is not None
 
@@ -105,10 +105,10 @@ SERVERS = {"postgres": ("psycopg", "postgresql://"), "redis": ("redis", "redis:/
 @pytest.mark.parametrize(
     ("url", "said"),
     [
-        (None, "is {0}: set state.backend.{0}.url, like {1}host:"),
-        ("mysql://host/db", "state.backend.{0}.url: .* begins with {1}.*mysql://"),
-        ("{1}ada:a-secret@host/0", "give the password as state.backend.{0}.password"),
-        ("{1}[host:a-secret/0", "can't be read"),
+        (None, "is {0}: set state.backend.{0}.url, for example {1}host:"),
+        ("mysql://host/db", "state.backend.{0}.url: .* must begin with {1}.*mysql://"),
+        ("{1}ada:a-secret@host/0", "set it as state.backend.{0}.password"),
+        ("{1}[host:a-secret/0", "cannot read the url"),
     ],
 )
 def test_a_server_of_state_is_checked_before_the_job_starts(backend: str, url: str | None, said: str) -> None:

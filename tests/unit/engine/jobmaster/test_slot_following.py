@@ -14,9 +14,8 @@ from penstock.common.job_status import JobStatus
 from penstock.engine.jobmaster.effects import CountSlots, JobEffect, Reply
 from penstock.engine.jobmaster.events import CancelRequested, RescaleRequested, SlotsCounted
 from penstock.engine.jobmaster.notices import Rescaling
-from penstock.engine.jobmaster.settings import JobSettings
-from penstock.engine.jobmaster.slot_following_settings import SlotFollowingSettings
-from penstock.engine.plan.rescaling import fitted, highest
+from penstock.engine.jobmaster.settings import JobSettings, SlotFollowingSettings
+from penstock.engine.plan.rescaling import fit_to_slots, max_subtasks
 from penstock.engine.runtime.task.events import Acknowledge, Opaque, TriggerCheckpoint
 
 REACTIVE = SlotFollowingSettings(reactive=True, stabilization_ms=5_000, cooldown_ms=20_000, growth_stabilization_ms=0)
@@ -280,7 +279,7 @@ def test_a_job_that_follows_no_slots_does_not_ask() -> None:
 def test_a_plan_takes_no_more_slots_than_there_are(slots: int) -> None:
     """Spark would admit it by its capacity, and it would wait for ever."""
     graph = plan(regions=2)
-    best = fitted(graph, highest(graph, reactive=True), slots)
+    best = fit_to_slots(graph, max_subtasks(graph, reactive=True), slots)
     assert best.slots <= max(slots, 4) and best.slots >= min(slots - 1, 4)
     assert [vertex.parallelism for vertex in best.vertices if vertex.is_source] == [1, 1], "one subtask reads it"
 
@@ -288,7 +287,7 @@ def test_a_plan_takes_no_more_slots_than_there_are(slots: int) -> None:
 def test_a_plan_has_no_more_subtasks_than_key_groups() -> None:
     """A subtask without keys would hold a slot for nothing, and the plan be refused."""
     graph = plan()
-    assert fitted(graph, highest(graph, reactive=True), 10_000).widths == (1, 128)
+    assert fit_to_slots(graph, max_subtasks(graph, reactive=True), 10_000).widths == (1, 128)
 
 
 @pytest.mark.parametrize("setting", ["scheduler-mode: reactive", "jobmanager.scheduler: Adaptive"])

@@ -49,7 +49,9 @@ def files_of(job: Job) -> tuple[list[str], bool]:
     """The files that the newest attempt restores, and whether its next checkpoint may build on them."""
     deploy = next(effect for effect in reversed(job.effects) if isinstance(effect, Deploy))
     found = [operators[COUNT_ID] for operators in deploy.restored.values() if COUNT_ID in operators]
-    return [file.path for one in found for chain in one.chains for file in chain], any(one.goes_on for one in found)
+    return [file.path for one in found for chain in one.chains for file in chain], any(
+        one.extends_files for one in found
+    )
 
 
 def test_a_job_without_an_origin_starts_from_nothing() -> None:

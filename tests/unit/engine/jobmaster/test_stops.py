@@ -60,8 +60,8 @@ def test_who_stops_a_job_that_is_cancelled_when_all_is_committed_is_told_so() ->
     job.of_tasks(lambda v: Finished(v, 0))
     (answer,) = replies(job.effects)
     assert isinstance(answer.error, StopFailedError)
-    assert "the savepoint /sp is there, and all output before it is committed" in str(answer.error)
-    assert "cancelled" in str(answer.error)
+    assert "the savepoint /sp is stored and all output before it is committed" in str(answer.error)
+    assert "canceled" in str(answer.error)
 
 
 def test_who_stops_a_job_is_told_that_a_task_could_not_send_its_last_part() -> None:

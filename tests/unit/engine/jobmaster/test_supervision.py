@@ -12,9 +12,9 @@ from tests.unit.engine.jobmaster.played_job import plan
 from penstock.common.errors import JobError, TaskLostError
 from penstock.common.job_status import JobStatus
 from penstock.engine.jobmaster.attempt import Attempt
-from penstock.engine.jobmaster.attempt_id import AttemptId
 from penstock.engine.jobmaster.region import Supervision
 from penstock.engine.jobmaster.settings import JobSettings
+from penstock.engine.runtime.ids import AttemptId
 
 SETTINGS = JobSettings(
     heartbeat_timeout_ms=500, cancellation_timeout_ms=2_000, registration_timeout_ms=3_000, failure_grace_ms=100
@@ -38,10 +38,10 @@ def test_slots_have_their_time_from_the_deployment_on() -> None:
     """A job that lists its input for minutes would fail before Spark had started one of its tasks."""
     supervision = Supervision(SETTINGS)
     waiting = Attempt(AttemptId(0, 0), GRAPH, lambda effect: None, START_MS)
-    assert supervision.fault(waiting, 1_000_000) is None and supervision.wake_at_ms(waiting) is None
+    assert supervision.find_fault(waiting, 1_000_000) is None and supervision.wake_at_ms(waiting) is None
     attempt = attempt_of(registered=False, deployed_ms=50_000)
-    assert supervision.fault(attempt, 53_000) is None
-    fault = supervision.fault(attempt, 53_001)
+    assert supervision.find_fault(attempt, 53_000) is None
+    fault = supervision.find_fault(attempt, 53_001)
     assert fault is not None and fault.slot is None, "no single slot is to blame: the attempt has failed as a whole"
 
 
@@ -51,21 +51,21 @@ def test_the_message_names_the_slots_that_are_missing_and_what_to_look_for() -> 
     *first, last = sorted(attempt.slots)
     for slot in first:
         attempt.registered(slot)
-    fault = Supervision(SETTINGS).fault(attempt, 100_000)
+    fault = Supervision(SETTINGS).find_fault(attempt, 100_000)
     assert fault is not None
-    assert f"after 3 s these slots have sent nothing: level {last.level} slot {last.index}. " in str(fault.error)
-    assert f"Does Spark have {len(attempt.slots)} free slots" in str(fault.error)
+    assert f"these slots sent no message for 3 s: level {last.level} slot {last.index}. " in str(fault.error)
+    assert f"Check that Spark has {len(attempt.slots)} free slots" in str(fault.error)
 
 
 def test_a_slot_that_is_silent_is_lost_and_the_others_are_not() -> None:
-    """The tasks of slots that are alive would not be cancelled, or those of a lost one would be waited for."""
+    """The tasks of slots that are alive would not be canceled, or those of a lost one would be waited for."""
     attempt = attempt_of()
     silent, *others = sorted(attempt.slots)
     for slot in others:
         attempt.reported(slot, START_MS + 400)
     supervision = Supervision(SETTINGS)
-    assert supervision.fault(attempt, START_MS + 500) is None
-    fault = supervision.fault(attempt, START_MS + 501)
+    assert supervision.find_fault(attempt, START_MS + 500) is None
+    fault = supervision.find_fault(attempt, START_MS + 501)
     assert fault is not None and fault.slot == silent
     assert str(fault.error) == f"no heartbeat from level {silent.level} slot {silent.index} for 500 ms"
 
@@ -74,11 +74,11 @@ def test_a_slot_that_is_silent_is_lost_and_the_others_are_not() -> None:
     ("first", "second", "abandoned_ms"),
     [
         ("failed", None, 100),
-        ("cancelled", None, 2_000),
-        ("failed", "cancelled", 100),
-        ("cancelled", "failed", 2_000),
+        ("canceled", None, 2_000),
+        ("failed", "canceled", 100),
+        ("canceled", "failed", 2_000),
         ("failed", "failed", 100),
-        ("cancelled", "cancelled", 2_000),
+        ("canceled", "canceled", 2_000),
     ],
 )
 def test_the_first_deadline_to_close_by_is_the_one_that_holds(
@@ -98,7 +98,7 @@ def test_the_first_deadline_to_close_by_is_the_one_that_holds(
 def test_tasks_that_closed_in_time_are_not_abandoned() -> None:
     """A user would be informed of killed workers although all of them ended by themselves."""
     attempt, supervision = attempt_of(), Supervision(SETTINGS)
-    supervision.cancelled(START_MS)
+    supervision.canceled(START_MS)
     attempt.cancel()
     for tasks in attempt.slots.values():
         for task in tasks:
@@ -107,11 +107,11 @@ def test_tasks_that_closed_in_time_are_not_abandoned() -> None:
     assert not supervision.abandons(attempt, 1_000_000) and supervision.wake_at_ms(attempt) is None
 
 
-def test_without_a_timeout_a_cancelled_job_waits_for_its_tasks() -> None:
+def test_without_a_timeout_a_canceled_job_waits_for_its_tasks() -> None:
     """A function that needs an hour to close would be killed, although its user has set that it must not be."""
     attempt = attempt_of()
     supervision = Supervision(dataclasses.replace(SETTINGS, cancellation_timeout_ms=0))
-    supervision.cancelled(START_MS)
+    supervision.canceled(START_MS)
     attempt.cancel()
     assert supervision.wake_at_ms(attempt) is None and not supervision.abandons(attempt, 10**9)
 
@@ -129,7 +129,7 @@ def test_the_deadline_of_one_attempt_does_not_hold_for_the_next() -> None:
 @given(
     heard_ms=st.lists(st.integers(0, 1_000), min_size=8, max_size=8),
     registered=st.integers(0, 8),
-    end=st.sampled_from([None, "failed", "cancelled"]),
+    end=st.sampled_from([None, "failed", "canceled"]),
     end_ms=st.integers(0, 1_000),
 )
 def test_the_host_is_woken_exactly_when_a_deadline_passes(
@@ -143,10 +143,10 @@ def test_the_host_is_woken_exactly_when_a_deadline_passes(
     if end == "failed":
         supervision.failed(START_MS + end_ms)
         attempt.failed(TaskLostError("a worker"))
-    elif end == "cancelled":
-        supervision.cancelled(START_MS + end_ms)
+    elif end == "canceled":
+        supervision.canceled(START_MS + end_ms)
         attempt.cancel()
     at_ms = supervision.wake_at_ms(attempt)
     assert at_ms is not None, "an attempt that is not over always has a deadline"
-    assert supervision.fault(attempt, at_ms - 1) is None and not supervision.abandons(attempt, at_ms - 1)
-    assert supervision.fault(attempt, at_ms) is not None or supervision.abandons(attempt, at_ms)
+    assert supervision.find_fault(attempt, at_ms - 1) is None and not supervision.abandons(attempt, at_ms - 1)
+    assert supervision.find_fault(attempt, at_ms) is not None or supervision.abandons(attempt, at_ms)

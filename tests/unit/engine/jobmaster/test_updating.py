@@ -99,7 +99,7 @@ def test_functions_take_over_at_a_checkpoint_and_nothing_is_started_again() -> N
     assert isinstance(trigger, TriggerCheckpoint) and trigger.options.update == 1 and of_next_attempts(job) == 1
     effects = job.acknowledges(1)
     answer = reply(effects)
-    assert answer is not None and answer.error is None and "new functions from checkpoint 1 on" in answer.text
+    assert answer is not None and answer.error is None and "new functions since checkpoint 1" in answer.text
     assert of_next_attempts(job) == 2 and [e.operators for e in effects if isinstance(e, Updated)] == [["Reduce"]]
     assert job.master.status is JobStatus.RUNNING and not deployed(effects)
     job.fails(TaskLostError("gone"))
@@ -136,7 +136,7 @@ def test_a_checkpoint_that_fails_takes_the_job_back() -> None:
     job = updating()
     prepared(job)
     effects = declined(job)
-    assert "the job keeps its functions, since the checkpoint failed" in refused(effects)
+    assert "the job keeps its functions because the checkpoint failed" in refused(effects)
     assert Cancel in sent(effects) and of_next_attempts(job) == 1
     effects = job.of_tasks(lambda vertex: Finished(vertex, 0))
     assert deployed(effects) == [job.attempt.id] and job.master.restarts == 0, "it was no failure"
@@ -169,7 +169,7 @@ def test_a_failure_before_the_checkpoint_is_told() -> None:
     """The user would wait for an answer for ever."""
     job = updating()
     effects = job.fails(TaskLostError("gone"))
-    assert "the job has failed meanwhile" in refused(effects)
+    assert "the job has failed in the meantime" in refused(effects)
     again = refused(job.handle(request(number=8)))
     assert "(RESTARTING)" in again and "penstock run -s DIRECTORY/ID/chk-N" in again, "what else there is to do"
     job.of_tasks(lambda vertex: Finished(vertex, 0))
@@ -192,17 +192,17 @@ def test_a_cancel_is_told(while_checkpointing: bool) -> None:
 def test_one_change_after_the_other() -> None:
     """Two plans would be made from one, and the second would undo the first."""
     job = updating()
-    assert "is being rescaled or updated already" in refused(job.handle(request(3, number=8)))
-    assert "is being rescaled or updated already" in refused(job.handle(RescaleRequested(9, {reducer(job): 3})))
+    assert "is already being rescaled or updated" in refused(job.handle(request(3, number=8)))
+    assert "is already being rescaled or updated" in refused(job.handle(RescaleRequested(9, {reducer(job): 3})))
     job = Job(graph=plan()).runs()
     job.handle(RescaleRequested(9, {reducer(job): 3}))
-    assert "is being rescaled or updated already" in refused(job.handle(request()))
+    assert "is already being rescaled or updated" in refused(job.handle(request()))
 
 
 def test_what_can_not_be_updated_runs_on() -> None:
     """A job would stop, or lose its state, for a program that does not fit."""
     job = Job(graph=plan()).runs()
-    assert "has these functions already" in refused(job.handle(request(1)))
+    assert "already has these functions" in refused(job.handle(request(1)))
     job = Job(dataclasses.replace(SETTINGS, checkpoints=CheckpointSettings(None)), graph=plan()).runs()
     assert "takes no checkpoints" in refused(job.handle(request()))
     job = Job(graph=plan())

@@ -11,12 +11,12 @@ from tests.unit.engine.jobmaster.test_enumerators import call_of, plan_of
 from penstock.common.errors import JobError, TaskLostError
 from penstock.common.job_status import JobStatus
 from penstock.engine.checkpoint.schedule import CheckpointSettings
-from penstock.engine.jobmaster.async_calls import make_call
-from penstock.engine.jobmaster.attempt_id import AttemptId
+from penstock.engine.jobmaster.effect_handler import make_call
 from penstock.engine.jobmaster.effects import Deploy, StopAttempt
 from penstock.engine.jobmaster.events import AttemptStopped, CancelRequested, DeliveryFailed, QueryFailed
 from penstock.engine.jobmaster.settings import JobSettings
 from penstock.engine.rpc.messages import Heartbeat
+from penstock.engine.runtime.ids import AttemptId
 from penstock.engine.runtime.task.events import AssignSplits, NoMoreSplits, RequestSplit, TriggerCheckpoint
 
 PERIODIC = JobSettings(

@@ -58,8 +58,8 @@ def with_a_list_of_streams(env: Any, stream: Any) -> Any:
 def test_what_builds_the_program_is_not_sent_with_it(program: Any, named: str) -> None:
     """The job would start, and a worker would fail with an error of Spark's, or with a stream that has no records."""
     text = refusal(program)
-    assert f"can't be sent to workers: it refers to {named}" in text and "exists in the driver only" in text
-    assert "by connect()" in text and "open()" not in text
+    assert f"can't be sent to workers: it refers to {named}" in text and "exists only in the driver" in text
+    assert "call connect()" in text and "open()" not in text
 
 
 def held_by_a_method(env: Any, stream: Any) -> Any:
@@ -117,5 +117,5 @@ def test_an_object_that_refuses_by_itself() -> None:
 
 def test_the_environment_can_not_be_pickled_elsewhere_either() -> None:
     """As a part of a record it would reach a worker all the same."""
-    with pytest.raises(TypeError, match="exists in the driver only"):
+    with pytest.raises(TypeError, match="exists only in the driver"):
         pickle.dumps(StreamExecutionEnvironment())

@@ -118,6 +118,7 @@ def check(it):
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", [ENUM_WITH_INIT, ENUM_WITH_NEW, FLAGS], ids=["init", "new", "flags"])
 def test_an_enum_arrives_as_it_was(kind: str, tmp_path: Path) -> None:
     """Members would lack attributes, names or content in workers, some of them without an error."""

@@ -16,6 +16,7 @@ def graph(env: StreamExecutionEnvironment) -> JobGraph:
     return JobGraph("job", StreamGraph(env._sinks, GraphSettings()), batched=False)
 
 
+@pytest.mark.thorough
 def test_a_chain_of_thousands_of_operators_is_one_task_that_can_be_sent() -> None:
     """A generated program would end with a RecursionError before it is submitted."""
     env = StreamExecutionEnvironment.get_execution_environment()

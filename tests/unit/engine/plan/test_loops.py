@@ -141,7 +141,7 @@ def test_what_is_fed_back_must_come_from_the_loop(env) -> None:
     head = stream.iterate()
     with pytest.raises(ValueError, match="must come from the iteration"):
         head.close_with(stream.map(str))
-    with pytest.raises(TypeError, match="takes a stream"):
+    with pytest.raises(TypeError, match="expected a stream for close_with"):
         head.close_with([1])
-    with pytest.raises(ValueError, match="can't be negative"):
+    with pytest.raises(ValueError, match="must be 0 ms or more"):
         stream.iterate(-1)

@@ -168,6 +168,6 @@ def test_classes_of_the_script_answer_to_main_in_workers(tmp_path: Path) -> None
     flight, why = done.stdout.decode().splitlines()
     assert flight == "Flight(origin='JFK', color=<Color.RED: 1>)"
     assert why.startswith(
-        "ProgramError: class 'Holds' of the job's script is not known here, since it could not be pickled in the "
-        "driver: TypeError: cannot pickle '_thread.lock' object"
+        "ProgramError: the worker does not have class 'Holds' of the job's script, because the driver could not pickle "
+        "it: TypeError: cannot pickle '_thread.lock' object"
     )

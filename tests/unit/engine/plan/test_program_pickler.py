@@ -229,10 +229,14 @@ KINDS = {
     "pydantic": PYDANTIC,
     "attrs": ATTRS,
 }
+KINDS_IN_FAST = {"Struct", "dataclass"}
+"""Each kind starts a process: `make test-fast` has the commonest ones."""
 DECODED = {"Struct", "generic Struct", "dataclass", "frozen dataclass", "TypedDict", "NamedTuple", "Enum", "attrs"}
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind", [kind if kind in KINDS_IN_FAST else pytest.param(kind, marks=pytest.mark.thorough) for kind in KINDS]
+)
 def test_a_class_of_the_script_arrives(kind: str, tmp_path: Path) -> None:
     """Records of a class of the script could not be read, or made, by any worker."""
     if kind in ("pydantic", "attrs"):

@@ -13,7 +13,7 @@ from penstock.common.errors import JobError
 from penstock.connectors.base.number_sequence import NumberSequenceSource
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.engine.plan.job_graph import JobGraph
-from penstock.engine.plan.rescaling import of_operators, of_whole_job, rescaled
+from penstock.engine.plan.rescaling import parallelism_of_job, parallelism_of_operators, rescaled
 from penstock.engine.runtime.network.partitioners import ForwardPartitioner
 from penstock.service.client.plan_executor import PlanExecutor
 
@@ -45,7 +45,7 @@ def test_a_whole_job_gets_the_parallelism_that_run_would_give_it() -> None:
         numbers.key_by(lambda n: n % 3).reduce(max).name("most").rebalance().map(lambda n: n).set_parallelism(1).print()
 
     graph = planned(program)
-    after = rescaled(graph, of_whole_job(graph, 5))
+    after = rescaled(graph, parallelism_of_job(graph, 5))
     assert list(named(after).values()) == [5, 5, 1, 5], "all but the map"
     assert named(graph)["most"] == 2, "the plan before is as it was"
 
@@ -53,7 +53,7 @@ def test_a_whole_job_gets_the_parallelism_that_run_would_give_it() -> None:
 def test_edges_levels_and_state_stay_what_they_were() -> None:
     """State would not be found again, or go to another operator."""
     graph = planned(counted)
-    after = rescaled(graph, of_whole_job(graph, 3))
+    after = rescaled(graph, parallelism_of_job(graph, 3))
     assert [vertex.operators for vertex in after.vertices] == [vertex.operators for vertex in graph.vertices]
     assert [node.uid for vertex in after.vertices for node in vertex.nodes] == [
         node.uid for vertex in graph.vertices for node in vertex.nodes
@@ -68,18 +68,18 @@ def test_edges_levels_and_state_stay_what_they_were() -> None:
 def test_operators_are_named_by_name_uid_or_chain() -> None:
     """A user knows an operator by what the pages show."""
     graph = planned(counted)
-    assert of_operators(graph, {"half": 3}) == of_operators(graph, {"n": 3}) == {0: 3}
-    assert of_operators(graph, {graph.vertices[1].name: 4, "numbers": 2}) == {0: 2, 1: 4}
-    with pytest.raises(JobError, match=r"'haf' is no operator of 'job', which has 'numbers' \(uid n\), 'half'"):
-        of_operators(graph, {"haf": 3})
-    assert of_operators(graph, {"numbers": 3, "half": 3}) == {0: 3}
+    assert parallelism_of_operators(graph, {"half": 3}) == parallelism_of_operators(graph, {"n": 3}) == {0: 3}
+    assert parallelism_of_operators(graph, {graph.vertices[1].name: 4, "numbers": 2}) == {0: 2, 1: 4}
+    with pytest.raises(JobError, match=r"no operator 'haf' in 'job': .* 'numbers' \(uid n\), 'half'"):
+        parallelism_of_operators(graph, {"haf": 3})
+    assert parallelism_of_operators(graph, {"numbers": 3, "half": 3}) == {0: 3}
     with pytest.raises(
-        JobError, match=r"'half' can't have parallelism 4 and another operator of the chain .* 3: name one"
+        JobError, match=r"'half' can't have parallelism 4 while another operator of its chain .* 3: name only one"
     ):
-        of_operators(graph, {"numbers": 3, "half": 4})
+        parallelism_of_operators(graph, {"numbers": 3, "half": 4})
     twice = planned(lambda numbers: [numbers.rebalance().map(lambda n: n).print() for _ in range(2)])
-    with pytest.raises(JobError, match="'Map' is several operators"):
-        of_operators(twice, {"Map": 3})
+    with pytest.raises(JobError, match="several operators have the name 'Map'"):
+        parallelism_of_operators(twice, {"Map": 3})
 
 
 def test_what_a_forward_edge_joins_keeps_one_parallelism() -> None:
@@ -87,8 +87,8 @@ def test_what_a_forward_edge_joins_keeps_one_parallelism() -> None:
     graph = planned(lambda numbers: numbers.map(lambda n: n).disable_chaining().name("alone").print())
     assert any(type(edge.stream_edge.partitioner) is ForwardPartitioner for edge in graph.edges)
     with pytest.raises(JobError, match=r"'numbers' \(parallelism 2\) and 'alone.*' \(parallelism 4\) need the same"):
-        rescaled(graph, of_operators(graph, {"alone": 4}))
-    assert set(named(rescaled(graph, of_whole_job(graph, 4))).values()) == {4}
+        rescaled(graph, parallelism_of_operators(graph, {"alone": 4}))
+    assert set(named(rescaled(graph, parallelism_of_job(graph, 4))).values()) == {4}
 
 
 def test_what_is_joined_to_an_operator_with_a_parallelism_of_its_own_keeps_its_own() -> None:
@@ -99,7 +99,7 @@ def test_what_is_joined_to_an_operator_with_a_parallelism_of_its_own_keeps_its_o
         alone.key_by(lambda n: n).reduce(max).name("most").print()
 
     graph = planned(program)
-    after = named(rescaled(graph, of_whole_job(graph, 4)))
+    after = named(rescaled(graph, parallelism_of_job(graph, 4)))
     assert after["numbers"] == after["fixed"] == 2 and after["most"] == 4
 
 
@@ -110,7 +110,7 @@ def test_a_job_in_which_nothing_follows_says_so() -> None:
         numbers.set_parallelism(2).print().set_parallelism(2)
 
     with pytest.raises(JobError, match=r"no operator that follows the job's parallelism.*--operator NAME=4"):
-        of_whole_job(planned(program), 4)
+        parallelism_of_job(planned(program), 4)
 
 
 def test_a_batched_job_is_refused() -> None:

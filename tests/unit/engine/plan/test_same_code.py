@@ -184,8 +184,8 @@ def test_what_may_be_different_is_left_out() -> None:
         return {"function": function, "size": size}
 
     one, other = made("it = lambda v: v"), made("it = lambda v: -v")
-    assert same_code(pair(one, 3), pair(other, 3), but=[(one, other)])
-    assert not same_code(pair(one, 3), pair(other, 4), but=[(one, other)])
+    assert same_code(pair(one, 3), pair(other, 3), except_for=[(one, other)])
+    assert not same_code(pair(one, 3), pair(other, 4), except_for=[(one, other)])
 
 
 def of_process(source: str) -> Any:

@@ -222,8 +222,8 @@ def test_values_that_refer_to_the_script_arrive(found: dict[str, list[object] | 
 @pytest.mark.parametrize(
     ("value", "remedy"),
     [
-        ("nested", "PicklingError: outer.<locals>.nested has no name by which another process finds it: define the "),
-        ("lambda", "PicklingError: <lambda> has no name by which another process finds it: define the function with "),
+        ("nested", "PicklingError: another process can't find outer.<locals>.nested by its name: define the "),
+        ("lambda", "PicklingError: another process can't find <lambda> by its name: define the function with "),
         ("replaced", "PicklingError: workers have no function 'replaced' of the script with this code"),
         ("large", "PicklingError: workers have no function 'large' of the script with this code"),
         ("serve", "PicklingError: workers have no function 'serve' of the script with this code"),

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from penstock.common.errors import JobError
-from penstock.engine.rpc.commands import ask
+from penstock.engine.rpc.commands import send_command
 from penstock.engine.rpc.messages import Answer, Command
 from penstock.engine.rpc.server import ControlServer
 
@@ -29,7 +29,7 @@ class Served:
 def test_an_answer_given_in_the_last_moment_arrives() -> None:
     """`penstock stop` would wait for ever for a job that has stopped."""
     served = Served(answers=True)
-    assert ask(served.server.address, Command("status"), None, lambda: False) == "RUNNING"
+    assert send_command(served.server.address, Command("status"), None, lambda: False) == "RUNNING"
 
 
 def test_a_job_that_ends_without_an_answer() -> None:
@@ -37,9 +37,11 @@ def test_a_job_that_ends_without_an_answer() -> None:
     served = Served(answers=False)
     started_s = time.monotonic()
     with pytest.raises(JobError, match="has ended"):
-        ask(served.server.address, Command("savepoint"), None, lambda: time.monotonic() < started_s + 0.3)
+        send_command(served.server.address, Command("savepoint"), None, lambda: time.monotonic() < started_s + 0.3)
     with pytest.raises(JobError, match="does not answer"):
-        ask(served.server.address, Command("status"), 0.1, lambda: True)
+        send_command(served.server.address, Command("status"), 0.1, lambda: True)
     with pytest.raises(JobError, match=r"'flights' of process 7"):
-        ask(served.server.address, Command("status"), 0.1, lambda: True, "no answer from 'flights' of process 7")
+        send_command(
+            served.server.address, Command("status"), 0.1, lambda: True, "no answer from 'flights' of process 7"
+        )
     served.server.stop()

@@ -47,7 +47,7 @@ def test_each_thread_gets_its_own_answer(served: Served) -> None:
 
     def ask(thread: int) -> None:
         keys = [f"{thread}-{number}" for number in range(5)]
-        asked = {key: connection.ask(ReadCommand(0, "counts", keys=[key])) for key in keys}
+        asked = {key: connection.query(ReadCommand(0, "counts", keys=[key])) for key in keys}
         found.update({key: answer.result(20).entries[0].value for key, answer in asked.items()})
 
     threads = [threading.Thread(target=ask, args=(thread,)) for thread in range(4)]
@@ -62,22 +62,22 @@ def test_each_thread_gets_its_own_answer(served: Served) -> None:
 def test_a_job_that_ends_leaves_nobody_waiting(served: Served) -> None:
     """A program would wait for ever for a driver that was killed."""
     connection = StateConnection(served.server.address, lambda: served.runs)
-    asked = connection.ask(ReadCommand(0, "counts"))
+    asked = connection.query(ReadCommand(0, "counts"))
     served.runs = False
     with pytest.raises(JobError, match="without an answer"):
         asked.result(20)
     with pytest.raises(JobError, match="has ended"):
-        connection.ask(ReadCommand(0, "counts")).result(0)
+        connection.query(ReadCommand(0, "counts")).result(0)
     connection.close()
 
 
 def test_what_can_not_be_sent_ends_nobody_elses_query(served: Served) -> None:
     """One wrong call would end the queries of all threads that share the client, now and later."""
     connection = StateConnection(served.server.address, lambda: served.runs)
-    asked = [connection.ask(ReadCommand(0, "counts", keys=["'a'"]))]
+    asked = [connection.query(ReadCommand(0, "counts", keys=["'a'"]))]
     with pytest.raises(OverflowError):
-        connection.ask(ReadCommand(0, "counts", limit=2**70))
-    asked += [connection.ask(ReadCommand(0, "counts", keys=["'b'"])) for _ in range(19)]
+        connection.query(ReadCommand(0, "counts", limit=2**70))
+    asked += [connection.query(ReadCommand(0, "counts", keys=["'b'"])) for _ in range(19)]
     assert [answer.result(20).error for answer in asked] == [""] * 20
     connection.close()
 
@@ -85,9 +85,9 @@ def test_what_can_not_be_sent_ends_nobody_elses_query(served: Served) -> None:
 def test_what_is_closed_asks_nothing_more(served: Served) -> None:
     """A thread and a socket would stay for each client that a program has ever made."""
     unused, used = (StateConnection(served.server.address, lambda: True) for _ in range(2))
-    asked = used.ask(ReadCommand(0, "counts"))
+    asked = used.query(ReadCommand(0, "counts"))
     threads = threading.active_count()
     for connection in (unused, used, used):
         connection.close()
     assert isinstance(asked.exception(0), JobError) and threading.active_count() < threads
-    assert isinstance(unused.ask(ReadCommand(0, "counts")).exception(0), JobError)
+    assert isinstance(unused.query(ReadCommand(0, "counts")).exception(0), JobError)

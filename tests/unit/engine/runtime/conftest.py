@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from penstock.engine.runtime.chunks import Rows
 from penstock.engine.runtime.task.budget import Budget
 from penstock.engine.runtime.task.context import OperatorContext, SubtaskInfo, TaskContext
 from penstock.engine.runtime.task.metrics import OperatorCounters
@@ -58,7 +59,7 @@ class Rig:
             unblocked_ms=lambda: self.now_ms - self.blocked_ms,
             deliver_result=lambda sink, values: self.results.append((sink, values)),
         )
-        self.context = OperatorContext(task, operator.name, uid, self.counters)
+        self.context = OperatorContext(task, operator.name, uid=uid, counters=self.counters)
         operator.setup(self.context, self)
         if restored is not None:
             operator.restore_lists(restored)
@@ -66,14 +67,16 @@ class Rig:
 
     # The operator's output.
 
-    def emit(self, values: list[Any], timestamps: list[int] | None) -> bool:
+    def emit(self, chunk: Rows) -> bool:
+        values, timestamps = chunk.values, chunk.timestamps
         assert timestamps is None or len(timestamps) == len(values)
         self.chunks.append(len(values))
         self.now_ms += self.takes_ms
         self.log.extend(zip(values, timestamps or [None] * len(values), strict=True))
         return not self.refuses
 
-    def emit_side(self, tag: Any, values: list[Any], timestamps: list[int] | None) -> bool:
+    def emit_side(self, tag: Any, chunk: Rows) -> bool:
+        values, timestamps = chunk.values, chunk.timestamps
         for value, timestamp in zip(values, timestamps or [None] * len(values), strict=True):
             self.log.append(("side", tag.tag_id, value, timestamp))
         return not self.refuses
@@ -90,7 +93,7 @@ class Rig:
 
     def process(self, *values: Any, at: list[int] | None = None) -> list[Any]:
         """A chunk; gives what came out of it."""
-        return self.do(lambda: self.operator.process(list(values), at))
+        return self.do(lambda: self.operator.process(Rows(list(values), at)))
 
     def until(self, watermark: int) -> list[Any]:
         """Event time reaches `watermark`."""

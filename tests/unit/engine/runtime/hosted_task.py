@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from random import Random
 
+from tests.unit.plain_buffers import decoded, encoded
+
 from penstock.api.source import Nothing
 from penstock.common import Duration, WatermarkStrategy
-from penstock.engine.runtime.network.buffer import NO_KEY_GROUP, Header, decode_header, decode_segments, encode
+from penstock.engine.runtime.network.buffer import NO_KEY_GROUP, Header, decode_header
 from penstock.engine.runtime.network.edge import EdgeInfo
 from penstock.engine.runtime.network.partitioners import ForwardPartitioner, Partitioner, RebalancePartitioner
 from penstock.engine.runtime.network.set_aside import AlignmentLimits
@@ -107,7 +109,7 @@ class Host:
         parts = [(s, None) if isinstance(s, list) else s for s in segments]
         header = Header(group, IN, sender, self.sequences[sender], 0, 0)
         self.sequences[sender] += 1
-        self.slot.receive(encode(header, parts))
+        self.slot.receive(encoded(header, parts))
         return self
 
     def handle(self, event) -> Host:
@@ -128,7 +130,7 @@ class Host:
         out: list = []
         for _, buffer in self.slot.outbox.take():
             assert decode_header(buffer).edge == OUT
-            for segment in decode_segments(buffer):
+            for segment in decoded(buffer):
                 out.extend(segment[0] if isinstance(segment, tuple) else [segment])
         return out
 

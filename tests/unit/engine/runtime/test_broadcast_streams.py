@@ -15,6 +15,7 @@ from penstock.datastream import (
 )
 from penstock.datastream.functions import KeyedStateFunction
 from penstock.datastream.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
+from penstock.engine.runtime.chunks import Rows
 from penstock.engine.runtime.operators.broadcast import KeyedBroadcastProcessOperator
 from penstock.engine.state.backends.rocksdb.store import Stores
 from penstock.hosts.simulator.stores import MemoryStore
@@ -146,8 +147,8 @@ def test_a_broadcast_record_reaches_state_in_a_store(rig) -> None:
         one.process(key, at=[1])
         while operator.wake_at_ms() is not None:
             one.clock(one.now_ms + 1)
-    one.do(lambda: operator.inputs()[1].process([("reset", 0)], None))
-    one.do(lambda: operator.inputs()[1].process([("reset", 0)], None))
+    one.do(lambda: operator.inputs()[1].process(Rows([("reset", 0)])))
+    one.do(lambda: operator.inputs()[1].process(Rows([("reset", 0)])))
     assert one.log == [(("was", [("a", 2), ("b", 1)]), None), (("was", [("a", 0)]), None)]
 
 
@@ -194,7 +195,7 @@ def test_the_other_side_can_not_write() -> None:
 def test_states_are_those_that_were_given_to_broadcast() -> None:
     """A misspelt name would be an empty state, and every record would pass."""
     harness = TwoInputHarness(broadcast(Meddling(), RULES, NAMES))
-    with pytest.raises(UserFunctionError, match=r"no broadcast state 'unknown', only 'rules', 'names': give"):
+    with pytest.raises(UserFunctionError, match=r"no broadcast state 'unknown', only 'rules', 'names': pass"):
         harness.push1(UNKNOWN)
 
 
@@ -230,7 +231,7 @@ def snapshot_of(operator) -> dict[str, list]:
 def test_snapshots_hold_all_broadcast_states_even_those_that_nobody_asks_for(rig) -> None:
     """After a restart, and a checkpoint before the next rule, all rules would be gone."""
     first = rig(operator_of(Filling()))
-    first.operator.inputs()[1].process(["tea", "jam"], None)
+    first.operator.inputs()[1].process(Rows(["tea", "jam"]))
     assert snapshot_of(first.operator) == {"rules": [("tea", 3), ("jam", 3)], "names": [("tea", "TEA"), ("jam", "JAM")]}
 
     taken = first.operator.lists()
@@ -245,9 +246,9 @@ def test_snapshots_hold_all_broadcast_states_even_those_that_nobody_asks_for(rig
 def test_a_snapshot_is_not_changed_by_later_rules(rig) -> None:
     """A checkpoint would hold rules from after its barrier, and a restart would judge earlier records by them."""
     one = rig(operator_of(Filling()))
-    one.operator.inputs()[1].process(["tea"], None)
+    one.operator.inputs()[1].process(Rows(["tea"]))
     taken = snapshot_of(one.operator)
-    one.operator.inputs()[1].process(["jam"], None)
+    one.operator.inputs()[1].process(Rows(["jam"]))
     assert taken["rules"] == [("tea", 3)]
 
 
@@ -266,7 +267,7 @@ def test_generators_of_both_sides_pause(rig) -> None:
     """A rule that yields a million results would delay every checkpoint, or lose the rest of them."""
     one = rig(operator_of(Exploding()), patient=False, chunk_records=2)
     operator = one.operator
-    operator.inputs()[1].process(["x"], None)
+    operator.inputs()[1].process(Rows(["x"]))
     while operator.paused:
         one.budget.begin_step()
         operator.resume()
@@ -280,13 +281,13 @@ def test_what_does_not_fit_is_refused() -> None:
     env = StreamExecutionEnvironment.get_execution_environment()
     stream, rules = env.from_collection(["a"]), env.from_collection(["b"])
     assert isinstance(rules.broadcast(RULES), BroadcastStream)
-    with pytest.raises(TypeError, match="broadcast takes descriptors of map state, got ValueStateDescriptor"):
+    with pytest.raises(TypeError, match="expected a MapStateDescriptor for broadcast, got ValueStateDescriptor"):
         rules.broadcast(SEEN)  # type: ignore[call-overload]
-    with pytest.raises(ValueError, match=r"names of their own, got \['rules', 'rules'\]"):
+    with pytest.raises(ValueError, match=r"different names, got \['rules', 'rules'\]"):
         rules.broadcast(RULES, RULES)
-    with pytest.raises(TypeError, match="has no key, so process takes a BroadcastProcessFunction; Watching is a Keyed"):
+    with pytest.raises(TypeError, match="has no key, so process needs a BroadcastProcessFunction; Watching is a Keyed"):
         stream.connect(rules.broadcast(RULES)).process(Watching())
-    with pytest.raises(TypeError, match="has a key, so process takes a KeyedBroadcastProcessFunction; Priced is a"):
+    with pytest.raises(TypeError, match="has a key, so process needs a KeyedBroadcastProcessFunction; Priced is a"):
         stream.key_by(str).connect(rules.broadcast(RULES)).process(Priced())
     with pytest.raises(TypeError, match="which lacks process_element and process_broadcast_element"):
         stream.connect(rules.broadcast(RULES)).process(len)  # type: ignore[arg-type]

@@ -7,6 +7,7 @@ import pytest
 from penstock.api.output_tag import OutputTag
 from penstock.common.constants import MIN_TIMESTAMP
 from penstock.common.errors import UserFunctionError
+from penstock.engine.runtime.chunks import Rows
 from penstock.engine.runtime.network.buffer import Watermark, WatermarkStatus
 from penstock.engine.runtime.network.partitioners import (
     CustomPartitioner,
@@ -39,7 +40,8 @@ class End(Operator):
     def open(self):
         self.log.append(f"open {self.name}")
 
-    def process(self, values, timestamps):
+    def process(self, chunk):
+        values = chunk.values
         self.log.extend((self.name, value) for value in values)
         return True
 
@@ -78,7 +80,8 @@ class Edge:
         self.name, self.log = name, log
         self.partitioner: Partitioner = ForwardPartitioner()
 
-    def emit(self, values, timestamps):
+    def emit(self, chunk):
+        values = chunk.values
         self.log.extend((self.name, value) for value in values)
         return True
 
@@ -91,7 +94,7 @@ class TwoInputs(End):
 
     def setup(self, context, output):
         super().setup(context, output)
-        self.both = inputs_of(self, lambda values, _: self.took("first", values), self.process)
+        self.both = inputs_of(self, lambda chunk: self.took("first", chunk.values), self.process)
 
     def inputs(self):
         return self.both
@@ -119,7 +122,7 @@ def chained(*nodes, edges=None, patient: bool = True, chunk_records: int = 1024)
     for node, outlet, counters in zip(chain.nodes, chain.outlets, chain.counters, strict=True):
         info = SubtaskInfo("job", 0, "task", 0, 1, 128)
         task = TaskContext(info, lambda: 0, budget, KeyGroups(128))
-        node.operator.setup(OperatorContext(task, node.operator.name, "", counters), outlet)
+        node.operator.setup(OperatorContext(task, node.operator.name, uid="", counters=counters), outlet)
     chain.connect(edges or {})
     return chain
 
@@ -133,7 +136,7 @@ def times(count: int, name: str = "flat map"):
 
 
 def run(chain: Chain, *values) -> None:
-    chain.head.process(list(values), None)
+    chain.head.process(Rows(list(values)))
     while chain.paused:
         chain.resume()
 
@@ -256,7 +259,7 @@ def test_nothing_new_is_given_to_an_operator_behind_which_one_is_paused() -> Non
     """Records would overtake those that a paused flat_map still holds."""
     log: list = []
     chain = chained((times(2, "first"), 1), (times(3, "second"), 2), (End("end", log),), patient=False, chunk_records=1)
-    chain.head.process(["a"], None)
+    chain.head.process(Rows(["a"]))
     assert chain.paused
     assert log == [("end", "a00")]
     assert chain.resume() is False
@@ -298,10 +301,10 @@ def test_a_link_leads_to_one_input_of_an_operator_that_has_several() -> None:
     """Rules would be taken for records, and event time of one stream for that of both."""
     log: list = []
     chain = chained((mapping(str), ChainLink(operator=1, input_index=1)), (TwoInputs("end", log),))
-    chain.head.process([1], None)
+    chain.head.process(Rows([1]))
     chain.head.watermark(5)
     assert log == [("end", "1")], "the first input has no watermark yet"
-    chain.operators[1].inputs()[0].process(["x"], None)
+    chain.operators[1].inputs()[0].process(Rows(["x"]))
     chain.operators[1].inputs()[0].watermark(3)
     assert log[1:] == [("first", "x"), ("end", "watermark", 3)]
     for ending in chain.endings():
@@ -366,9 +369,9 @@ def test_a_chain_may_have_thousands_of_operators(patient: bool) -> None:
     take = chain.entry(chain.head.process)
     for values in ([0, 1], [10_001 - count // 3, 2]):
         if patient:
-            take(values, None)
+            take(Rows(values))
         else:
-            chain.head.process(values, None)
+            chain.head.process(Rows(values))
         while chain.paused:
             chain.resume()
     for call in (lambda: chain.head.watermark(5), lambda: chain.head.status(False), *chain.endings()):
@@ -396,7 +399,7 @@ def test_an_error_deep_in_a_chain_names_operator_and_value() -> None:
         (End("end", []),),
     )
     with pytest.raises(UserFunctionError, match="the one") as raised:
-        chain.entry(chain.head.process)([3, 0], None)
+        chain.entry(chain.head.process)(Rows([3, 0]))
     assert "value 0\n" in str(raised.value)
 
 
@@ -408,7 +411,7 @@ def test_a_user_s_function_has_room_deep_in_a_chain() -> None:
 
     log: list = []
     chain = chained(*((mapping(depth if index == 499 else abs), index + 1) for index in range(500)), (End("end", log),))
-    chain.entry(chain.head.process)([400], None)
+    chain.entry(chain.head.process)(Rows([400]))
     assert log == [("end", 400)]
 
 
@@ -417,19 +420,19 @@ def test_what_is_deferred_waits_for_an_operator_that_has_paused() -> None:
     log: list = []
     maps = [(mapping(lambda value: value), index + 1) for index in range(120)]
     chain = chained(*maps[:60], (times(5), 61), *maps[61:], (End("end", log),), patient=False, chunk_records=2)
-    chain.entry(chain.head.process)(["a", "b"], None)
+    chain.entry(chain.head.process)(Rows(["a", "b"]))
     chain.head.watermark(7)
     assert chain.paused and len(log) == 2
     while chain.paused:
         chain.resume()
     assert log == [*(("end", f"{value}{i}") for value in "ab" for i in range(5)), ("end", "watermark", 7)]
-    assert chain.stretches == 3
+    assert chain.sections == 3
 
 
 def test_a_cancelled_chain_holds_nothing() -> None:
     """A task that is cancelled with records under way would never end."""
     chain = chained(*((mapping(lambda value: value), index + 1) for index in range(120)), (End("end", []),))
-    chain.head.process([1], None)
+    chain.head.process(Rows([1]))
     assert chain.paused
     chain.abandon()
     assert not chain.paused

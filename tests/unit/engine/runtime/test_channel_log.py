@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from tests.unit.plain_buffers import encoded
 
-from penstock.engine.runtime.network.buffer import NO_KEY_GROUP, Header, encode
-from penstock.engine.runtime.network.channel_log import ChannelLog, segments_for, share_of
+from penstock.engine.runtime.network.buffer import NO_KEY_GROUP, Header
+from penstock.engine.runtime.network.channel_log import ChannelLog, chunks_for, share_of
 from penstock.engine.runtime.network.partitioners import (
     BroadcastPartitioner,
     CustomPartitioner,
@@ -29,7 +30,7 @@ def logs(heads: int, copies: bool = False) -> list:
         log = ChannelLog(EDGES, heads, BufferQueue(1 << 20, None))
         first = 0 if copies else 10 * head
         for edge, values in zip(EDGES, ([first, first + 1], [first + 2, first + 3]), strict=True):
-            log.append(encode(Header(NO_KEY_GROUP, edge, 0, 0, head, 0), [(values, [value * 2 for value in values])]))
+            log.append(encoded(Header(NO_KEY_GROUP, edge, 0, 0, head, 0), [(values, [value * 2 for value in values])]))
         logged += list(log)
     return logged
 
@@ -41,10 +42,9 @@ def taken(partitioner: Partitioner, before: int, after: int, copies: bool = Fals
     for subtask in range(after):
         values = []
         for logged in share_of(logs(before, copies), partitioners, subtask, after):
-            for segment in segments_for(logged, partitioners, subtask, after, KEY_GROUPS):
-                assert isinstance(segment, tuple)
-                assert segment[1] == [value * 2 for value in segment[0]], "each with its timestamp"
-                values += segment[0]
+            for chunk in chunks_for(logged, partitioners, subtask=subtask, parallelism=after, key_groups=KEY_GROUPS):
+                assert chunk.timestamps == [value * 2 for value in chunk.values], "each with its timestamp"
+                values += chunk.values
         shares.append(values)
     return shares
 

@@ -264,7 +264,7 @@ def test_what_can_not_be_connected_is_refused() -> None:
     """A mistake in the program would be found by a worker, in the middle of the job."""
     env = StreamExecutionEnvironment.get_execution_environment()
     first, second = env.from_collection([1]), env.from_collection([2])
-    with pytest.raises(TypeError, match="connect takes a stream"):
+    with pytest.raises(TypeError, match="expected a stream for connect"):
         first.connect([2])  # type: ignore[call-overload]
     with pytest.raises(TypeError, match="have no keys: call key_by on both"):
         first.connect(second).process(Orders())

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.unit.plain_buffers import encoded
+
 from penstock.engine.runtime.ids import SlotId
 from penstock.engine.runtime.network.buffer import (
     NO_KEY_GROUP,
@@ -11,8 +13,7 @@ from penstock.engine.runtime.network.buffer import (
     Header,
     content_bytes,
     decode_header,
-    decode_segments,
-    encode,
+    decode_message,
 )
 from penstock.engine.runtime.network.debloating import BUDGET_BYTES_MIN, FIRST_LAPSE_MS, FIRST_LAPSES_MAX
 from penstock.engine.runtime.network.edge import EdgeInfo
@@ -60,7 +61,7 @@ class Line:
         """So many records for the first slot."""
         for _ in range(times):
             header = Header(NO_KEY_GROUP, 0, 0, self._sequence, 0, self.sender.level.attempt)
-            self.sender.receive(encode(header, [(["x"], None)]))
+            self.sender.receive(encoded(header, [(["x"], None)]))
             self._sequence += 1
 
     def send(self) -> list[bytes]:
@@ -88,7 +89,7 @@ def test_a_slot_holds_when_enough_is_in_flight_and_goes_on_when_it_is_taken() ->
     line = Line()
     line.feed(20)
     rows = line.send()
-    assert line.sender.holds
+    assert line.sender.is_throttled
     assert line.sender.waiting, "its host reads no more: its own senders come to hold"
     assert not line.sender.busy
     sent = sum(map(len, rows))
@@ -134,7 +135,7 @@ def test_a_buffer_that_is_done_with_counts_at_once() -> None:
     line.feed(20)
     rows = line.send()[:2]
     advice = line.take(rows, each_ms=200)
-    taken, budget, _, _ = decode_segments(advice[-1])[0][0]  # type: ignore[index]
+    taken, budget, _, _ = decode_message(advice[-1])
     assert taken == budget == sum(map(content_bytes, rows))
 
 
@@ -146,17 +147,17 @@ def test_a_buffer_that_is_worked_on_does_not_count() -> None:
     slot.debloating.in_flight.first_bytes = 1 << 40
     # Each record makes many: a step that may send a byte ends with the first.
     slot.budget.step_bytes = 1
-    buffer = encode(Header(NO_KEY_GROUP, 0, 0, 0, 0, 0), [(["x" * 1_000, "y" * 1_000], None)])
+    buffer = encoded(Header(NO_KEY_GROUP, 0, 0, 0, 0, 0), [(["x" * 1_000, "y" * 1_000], None)])
     slot.receive(buffer)
     slot.outgoing_advice()
     budgets = []
     while slot.step():
         line.now_ms += 50
-        budgets += [decode_segments(message)[0][0][1] for _, message in slot.outgoing_advice()]  # type: ignore[index]
+        budgets += [decode_message(message)[1] for _, message in slot.outgoing_advice()]
     line.now_ms += 400
     ((_, message),) = slot.outgoing_advice()
     assert set(budgets) == {BUDGET_BYTES_MIN}
-    assert decode_segments(message)[0][0][1] > 500  # type: ignore[index]
+    assert decode_message(message)[1] > 500
 
 
 def test_buffers_become_as_small_as_the_budget_asks_for() -> None:
@@ -213,10 +214,10 @@ def test_what_is_set_aside_for_a_barrier_is_not_taken_at_once() -> None:
     slot.open()
 
     def row(sender: int, sequence: int, item: Any) -> bytes:
-        return encode(Header(NO_KEY_GROUP, 0, sender, sequence, 0, 0), [item])
+        return encoded(Header(NO_KEY_GROUP, 0, sender, sequence, 0, 0), [item])
 
     assert slot.debloating is not None
-    taken = slot.debloating.intake.taken_bytes
+    taken = slot.debloating.intake.consumed_bytes
     rows = [row(0, 0, CheckpointBarrier(1, 0)), row(0, 1, ([1], None)), row(0, 2, ([2], None))]
     for one in rows:
         slot.receive(one)

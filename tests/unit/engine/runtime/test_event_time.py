@@ -13,6 +13,7 @@ from penstock.common import Duration, WatermarkStrategy
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
 from penstock.common.errors import UserFunctionError
 from penstock.common.watermark_strategy import WatermarkGenerator
+from penstock.engine.runtime.chunks import Rows
 from penstock.engine.runtime.operators.source import SourceOperator
 from penstock.engine.runtime.operators.timestamps import TimestampsAndWatermarksOperator
 from penstock.engine.runtime.time.event_time import EventTime
@@ -295,7 +296,7 @@ def test_a_watermark_waits_while_its_records_are_held_up(rig) -> None:
     """A flat_map behind, paused within a record, would get the watermark before the rest of it."""
     one = rig(TimestampsAndWatermarksOperator("T", PUNCTUATED, 200))
     one.refuses = True
-    assert one.operator.process(PLAY, None) is False
+    assert one.operator.process(Rows(PLAY)) is False
     assert one.log == PLAYED[:2]
     assert one.operator.resume() is False
     assert one.log == PLAYED[:3]
@@ -343,11 +344,11 @@ def test_a_generator_that_has_marked_its_output_idle_is_asked_again() -> None:
     now = [0]
     strategy = WatermarkStrategy.for_generator(lambda: ByTheClock(lambda: now[0]))
     time = EventTime(strategy, 1_000, lambda: now[0], lambda error, *_: error)
-    list(time.pieces(["a"], [1000]))
+    list(time.pieces(Rows(["a"], [1000])))
     seen = []
     for now[0] in range(1_000, 62_000, 1_000):
         time.periodic()
-        seen.append((time.active, time.take()))
+        seen.append((time.active, time.take_watermark()))
     assert seen == [(True, 999)] + [(True, None)] * 3 + [(False, None)] * 55 + [(True, 61_000), (True, 62_000)]
 
 
@@ -360,12 +361,12 @@ def test_records_end_the_idleness_that_a_timeout_began_and_no_other() -> None:
     now[0] = 500
     time.periodic()
     assert not time.active
-    list(time.pieces(["a"], None))
+    list(time.pieces(Rows(["a"])))
     assert time.active
-    list(time.pieces([("idle",)], None))
+    list(time.pieces(Rows([("idle",)])))
     now[0] = 1_000
     time.periodic()
-    list(time.pieces(["b"], None))
+    list(time.pieces(Rows(["b"])))
     assert not time.active
 
 
@@ -407,12 +408,12 @@ def test_chunks_are_handed_to_periodic_generators_whole() -> None:
             output.emit_watermark(3)
 
     time = EventTime(WatermarkStrategy.for_generator(Periodic), 200, lambda: 0, lambda error, *_: error)
-    assert list(time.pieces([1, 2], None)) == [([1, 2], None)]
-    assert list(time.pieces([3], [30])) == [([3], [30])]
+    assert list(time.pieces(Rows([1, 2]))) == [Rows([1, 2])]
+    assert list(time.pieces(Rows([3], [30]))) == [Rows([3], [30])]
     assert calls == [([1, 2], [MIN_TIMESTAMP] * 2), ([3], [30])]
-    assert time.take() is None
+    assert time.take_watermark() is None
     time.periodic()
-    assert (time.take(), time.take()) == (7, None)
+    assert (time.take_watermark(), time.take_watermark()) == (7, None)
 
 
 @pytest.mark.parametrize("kind", [MAX_TIMESTAMP, 2**70, -(2**70), None, float("nan"), 1.5, "1"], ids=repr)

@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 from tests.unit.engine.runtime.hosted_task import asked_of
+from tests.unit.plain_buffers import decoded, encoded
 
 from penstock.engine.runtime.checkpoint_options import CheckpointOptions
 from penstock.engine.runtime.ids import SlotId, SubtaskId
@@ -15,8 +16,6 @@ from penstock.engine.runtime.network.buffer import (
     EndOfData,
     Header,
     Watermark,
-    decode_segments,
-    encode,
 )
 from penstock.engine.runtime.network.edge import EdgeInfo
 from penstock.engine.runtime.network.partitioners import ForwardPartitioner, RebalancePartitioner
@@ -89,7 +88,7 @@ class Head:
         parts = [(s, None) if isinstance(s, list) else s for s in segments]
         header = Header(NO_KEY_GROUP, edge, 0, self.sequences[edge], 0, attempt)
         self.sequences[edge] += 1
-        return encode(header, parts)
+        return encoded(header, parts)
 
     def gets(self, *segments) -> Head:
         self.slot.receive(self._buffer(IN, segments))
@@ -112,7 +111,7 @@ class Head:
         self.slot.take_feedback()
         out: list = []
         for _, buffer in self.slot.outbox.take():
-            for segment in decode_segments(buffer):
+            for segment in decoded(buffer):
                 out.extend(segment[0] if isinstance(segment, tuple) else [segment])
         return out
 
@@ -151,7 +150,7 @@ def test_only_records_and_barriers_go_back() -> None:
     head.gets([1], Watermark(5), barrier(1)).works()
     ((slot, buffer),) = head.slot.take_feedback()
     assert slot == SlotId(1, 0)
-    assert decode_segments(buffer) == [([1], None), barrier(1)]
+    assert decoded(buffer) == [([1], None), barrier(1)]
 
 
 def test_nothing_begins_before_the_way_back_is_known() -> None:

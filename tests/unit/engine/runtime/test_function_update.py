@@ -263,8 +263,8 @@ def timed(seconds: int) -> ValueStateDescriptor:
     [
         (ValueStateDescriptor("sum", Types.INT()), ValueStateDescriptor("sum", Types.STRING()), "was written as"),
         (ValueStateDescriptor("sum", Types.INT()), ListStateDescriptor("sum", Types.INT()), "sum"),
-        (ValueStateDescriptor("sum", Types.INT()), ValueStateDescriptor("total", Types.INT()), "does not ask for"),
-        (timed(5), timed(6), "time to live of the state 'sum' can't be changed"),
+        (ValueStateDescriptor("sum", Types.INT()), ValueStateDescriptor("total", Types.INT()), "does not request"),
+        (timed(5), timed(6), "cannot change the time to live of the state 'sum'"),
     ],
 )
 def test_state_that_would_be_lost_or_read_as_something_else_is_refused(old: Any, now: Any, why: str) -> None:
@@ -305,7 +305,7 @@ def test_metrics_go_on() -> None:
 
 def test_both_methods_of_one_object_are_replaced() -> None:
     """One input would meet the new function, the other one the old."""
-    from penstock.engine.runtime.operators.stand_in import CoMap
+    from penstock.engine.runtime.operators.function_adapters import CoMap
     from penstock.engine.runtime.operators.two_inputs import CoProcessOperator
 
     class Two(CoMapFunction):

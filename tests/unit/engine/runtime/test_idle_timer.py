@@ -19,7 +19,7 @@ class Looks:
         idle = False
         for each in passed_ms:
             self.now_ms += each
-            idle = self.timer.look()
+            idle = self.timer.has_expired()
         return idle
 
 

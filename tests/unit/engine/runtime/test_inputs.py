@@ -9,11 +9,13 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.unit.plain_buffers import decoded, encoded
 
 from penstock.api.state.descriptors import MapStateDescriptor
 from penstock.common import Types
 from penstock.common.constants import MAX_TIMESTAMP
 from penstock.common.errors import UserFunctionError
+from penstock.engine.runtime.chunks import Rows
 from penstock.engine.runtime.network.buffer import (
     NO_KEY_GROUP,
     SORT_PREFIX_BYTES,
@@ -23,8 +25,6 @@ from penstock.engine.runtime.network.buffer import (
     Watermark,
     WatermarkStatus,
     decode_header,
-    decode_segments,
-    encode,
 )
 from penstock.engine.runtime.network.edge import EdgeInfo
 from penstock.engine.runtime.network.partitioners import (
@@ -60,17 +60,19 @@ class CoMap(Operator):
     def inputs(self):
         return self.both
 
-    def first(self, values, timestamps):
-        return self.output.emit([("a", value) for value in values], timestamps)
+    def first(self, chunk):
+        values, timestamps = chunk.values, chunk.timestamps
+        return self.output.emit(Rows([("a", value) for value in values], timestamps))
 
-    def second(self, values, timestamps):
-        return self.output.emit([("b", value) for value in values], timestamps)
+    def second(self, chunk):
+        values, timestamps = chunk.values, chunk.timestamps
+        return self.output.emit(Rows([("b", value) for value in values], timestamps))
 
     def end_input(self, index=0):
-        return self.output.emit([("ends", index)], None)
+        return self.output.emit(Rows([("ends", index)]))
 
     def finish(self):
-        return self.output.emit(["finished"], None)
+        return self.output.emit(Rows(["finished"]))
 
 
 class Orders(KeyedOperator):
@@ -92,18 +94,20 @@ class Orders(KeyedOperator):
     def inputs(self):
         return self.both
 
-    def customers(self, values, timestamps):
+    def customers(self, chunk):
+        values = chunk.values
         for key, (_, name) in zip(self.keys_of(values), values, strict=True):
             self.names.current[key] = name
         return True
 
-    def orders(self, values, timestamps):
+    def orders(self, chunk):
+        values, timestamps = chunk.values, chunk.timestamps
         keys = self.keys_of(values, self.key_selectors()[1])
         for index, key in enumerate(keys):
             self.backend.key = key
             if timestamps is not None:
                 self.timer_service.register_event_time_timer(timestamps[index] + 10)
-        return self.output.emit([(self.name_of(key), order["n"]) for key, order in zip(keys, values)], timestamps)  # noqa: B905
+        return self.output.emit(Rows([(self.name_of(key), order["n"]) for key, order in zip(keys, values)], timestamps))  # noqa: B905
 
     def fire(self, domain, timestamp, key, namespace):
         return [("reminder", self.name_of(key), timestamp)]
@@ -129,23 +133,26 @@ class Ruled(KeyedOperator):
     def inputs(self):
         return self.both
 
-    def values(self, values, timestamps):
-        return self.output.emit([(key, value, dict(self.rules.items())) for key, value in values], timestamps)
+    def values(self, chunk):
+        values, timestamps = chunk.values, chunk.timestamps
+        return self.output.emit(Rows([(key, value, dict(self.rules.items())) for key, value in values], timestamps))
 
-    def put_rules(self, values, timestamps):
+    def put_rules(self, chunk):
+        values = chunk.values
         for name, factor in values:
             self.rules.put(name, factor)
         return True
 
     def end_key(self):
-        return self.output.emit(["end of the key"], None) and super().end_key()
+        return self.output.emit(Rows(["end of the key"])) and super().end_key()
 
 
 class Echoing(Ruled):
     """Emits the rules, too."""
 
-    def put_rules(self, values, timestamps):
-        return self.output.emit(values, timestamps)
+    def put_rules(self, chunk):
+        values, timestamps = chunk.values, chunk.timestamps
+        return self.output.emit(Rows(values, timestamps))
 
 
 class Host:
@@ -183,7 +190,7 @@ class Host:
         parts = [(segment, None) if isinstance(segment, list) else segment for segment in segments]
         sequence = self.sequences.get((edge, sender), 0)
         self.sequences[edge, sender] = sequence + 1
-        return encode(Header(group, edge, sender, sequence, 0, 0), parts)
+        return encoded(Header(group, edge, sender, sequence, 0, 0), parts)
 
     def sends(self, edge: int, sender: int, *segments) -> Host:
         """A buffer arrives. A list means records without timestamps."""
@@ -206,7 +213,7 @@ class Host:
         sent: list = []
         for _, buffer in self.slot.outbox.take():
             assert decode_header(buffer).edge == OUT
-            for segment in decode_segments(buffer):
+            for segment in decoded(buffer):
                 sent.extend(segment[0] if isinstance(segment, tuple) else [segment])
         return sent
 
@@ -352,10 +359,10 @@ class Closing(Echoing):
     """Emits at the end of each input, and at its own."""
 
     def end_input(self, index=0):
-        return self.output.emit([("ends", index)], None)
+        return self.output.emit(Rows([("ends", index)]))
 
     def finish(self):
-        return self.output.emit(["finished"], None)
+        return self.output.emit(Rows(["finished"]))
 
 
 def test_what_a_keyed_operator_emits_at_its_end_is_sent_in_a_batch() -> None:

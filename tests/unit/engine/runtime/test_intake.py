@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from penstock.engine.runtime.network.debloating import (
-    AIM,
     BUDGET_BYTES_MIN,
+    BUFFERS_IN_FLIGHT,
     FIRST_MS,
     FREE_MS,
-    NEWS,
-    PARTS,
+    TARGET_SHARE,
+    URGENT,
     Advice,
     Intake,
     budget_of,
@@ -23,7 +23,7 @@ INTERVAL_MS = 100
 def takes(intake: Intake, sender: int, size: int) -> None:
     """A buffer comes, and is processed."""
     intake.received(sender, size)
-    intake.took(sender, size)
+    intake.started(sender, size)
 
 
 def begun(now_ms: int = 0) -> Intake:
@@ -44,18 +44,18 @@ def after(intake: Intake, now_ms: int, taken: dict[int, int], idle_ms: int = 0) 
 
 def test_a_budget_is_what_is_taken_in_the_target_time() -> None:
     """A sender would have more in flight than its target allows, or a fast receiver would run dry."""
-    assert budget_of(500_000, 1_000_000, 2, busy_ms=5_000, target_ms=1_000) == 100_000
-    assert budget_of(1_000_000, 1_000_000, 2, busy_ms=5_000, target_ms=1_000) == 200_000
+    assert budget_of(500_000, 1_000_000, senders=2, busy_ms=5_000, target_ms=1_000) == 100_000
+    assert budget_of(1_000_000, 1_000_000, senders=2, busy_ms=5_000, target_ms=1_000) == 200_000
 
 
 def test_who_has_taken_little_is_sent_as_much_again() -> None:
     """Ten milliseconds of a cheap stage, before what is behind it holds it, would ask for minutes of a slow sink."""
-    assert budget_of(50_000, 100_000, 2, busy_ms=10, target_ms=1_000) == 50_000
+    assert budget_of(50_000, 100_000, senders=2, busy_ms=10, target_ms=1_000) == 50_000
 
 
 def test_who_sends_little_may_send_as_much_as_others() -> None:
     """A sender that was quiet could not become loud again: its budget would be what it sent while it was quiet."""
-    assert budget_of(0, 1_000_000, 2, busy_ms=5_000, target_ms=1_000) == 100_000
+    assert budget_of(0, 1_000_000, senders=2, busy_ms=5_000, target_ms=1_000) == 100_000
 
 
 def test_a_budget_holds_some_records_at_least() -> None:
@@ -67,12 +67,14 @@ def test_a_slot_that_has_no_time_left_advises_each_sender() -> None:
     """Senders would fill all buffers on the way: seconds of records, where the sink is slow."""
     intake = begun()
     first = after(intake, FIRST_MS, {0: 10_000, 1: 10_000})
-    assert first == dict.fromkeys((0, 1), Advice(10_000, 10_000, 10_000 // (PARTS // 2), is_aside=False))
+    assert first == dict.fromkeys(
+        (0, 1), Advice(10_000, 10_000, 10_000 // (BUFFERS_IN_FLIGHT // 2), has_set_aside=False)
+    )
     for at in range(FIRST_MS + INTERVAL_MS, 6_000, INTERVAL_MS):
         latest = after(intake, at, {0: 10_000, 1: 30_000})
     assert latest.keys() == {0, 1}
     # 40,000 bytes in 100 ms: an equal share for one, its own rate for the other.
-    shares = [one.budget_bytes / (400 * TARGET_MS * AIM) for one in latest.values()]
+    shares = [one.budget_bytes / (400 * TARGET_MS * TARGET_SHARE) for one in latest.values()]
     assert shares == [pytest.approx(1 / 2, rel=0.05), pytest.approx(3 / 4, rel=0.05)]
 
 
@@ -80,7 +82,9 @@ def test_a_slot_that_waits_for_input_is_almost_silent_and_asks_for_no_small_buff
     """A job without back pressure would pay for messages, and for small buffers."""
     intake = begun()
     said = [after(intake, at, {0: 500}, idle_ms=90) for at in range(10, 9_000, INTERVAL_MS)]
-    free = next(n for n, one in enumerate(said) if one and one[0].buffer_bytes > one[0].budget_bytes // PARTS)
+    free = next(
+        n for n, one in enumerate(said) if one and one[0].buffer_bytes > one[0].budget_bytes // BUFFERS_IN_FLIGHT
+    )
     assert free <= TARGET_MS / INTERVAL_MS
     latest = said[4_000 // INTERVAL_MS :]
     assert sum(map(bool, latest)) == len(latest) * INTERVAL_MS // FREE_MS
@@ -93,9 +97,11 @@ def test_what_waits_for_input_bounds_what_comes_by_what_it_takes_while_it_has_so
     intake = begun()
     for at in range(10, 4_010, INTERVAL_MS):
         after(intake, at, {0: 5_000})
-    assert after(intake, 12_000, {}, idle_ms=8_000)[0].budget_bytes == pytest.approx(50 * AIM * TARGET_MS, rel=0.1)
+    assert after(intake, 12_000, {}, idle_ms=8_000)[0].budget_bytes == pytest.approx(
+        50 * TARGET_SHARE * TARGET_MS, rel=0.1
+    )
     assert after(intake, 3_600_000, {}, idle_ms=3_588_000) == {}
-    assert after(intake, 3_600_020, {0: 20_000}, idle_ms=0)[0].budget_bytes < 2 * 50 * AIM * TARGET_MS
+    assert after(intake, 3_600_020, {0: 20_000}, idle_ms=0)[0].budget_bytes < 2 * 50 * TARGET_SHARE * TARGET_MS
 
 
 def test_a_part_of_what_may_come_is_worth_a_message_soon() -> None:
@@ -107,7 +113,9 @@ def test_a_part_of_what_may_come_is_worth_a_message_soon() -> None:
         if said := after(intake, at, {0: 500}, idle_ms=90):
             latest, spoke_ms = said, at
     assert intake.due_ms() == spoke_ms + FREE_MS
-    assert after(intake, 4_000 - INTERVAL_MS + 10, {0: latest[0].budget_bytes // NEWS + 1}) == {}, "just now it looked"
+    assert after(intake, 4_000 - INTERVAL_MS + 10, {0: latest[0].budget_bytes // URGENT + 1}) == {}, (
+        "just now it looked"
+    )
     assert intake.due_ms() == 4_000 - INTERVAL_MS + 10 + FIRST_MS
     assert after(intake, 4_000 - INTERVAL_MS + 20, {0: 1})[0].budget_bytes > latest[0].budget_bytes
 
@@ -116,9 +124,11 @@ def test_what_is_in_hand_is_no_measure() -> None:
     """A buffer that takes a second, and was taken ten milliseconds ago, would ask for a hundred of its kind."""
     intake = begun()
     takes(intake, 0, 10_000)
-    assert intake.advice(FIRST_MS)[0] == Advice(10_000, BUDGET_BYTES_MIN, BUDGET_BYTES_MIN // PARTS, is_aside=False)
+    assert intake.advice(FIRST_MS)[0] == Advice(
+        10_000, BUDGET_BYTES_MIN, BUDGET_BYTES_MIN // BUFFERS_IN_FLIGHT, has_set_aside=False
+    )
     takes(intake, 0, 10_000)
-    assert intake.advice(1_000)[0].budget_bytes == pytest.approx(10 * TARGET_MS * AIM, rel=0.1)
+    assert intake.advice(1_000)[0].budget_bytes == pytest.approx(10 * TARGET_MS * TARGET_SHARE, rel=0.1)
 
 
 def test_to_wait_for_the_first_records_is_no_sign_that_it_is_free() -> None:
@@ -127,7 +137,7 @@ def test_to_wait_for_the_first_records_is_no_sign_that_it_is_free() -> None:
     assert after(intake, 5_000, {0: 100}, idle_ms=5_000) == {}
     assert intake.due_ms() == 5_000 + FIRST_MS
     (advice,) = after(intake, 5_000 + FIRST_MS, {0: 100}, idle_ms=9).values()
-    assert advice.buffer_bytes == advice.budget_bytes // PARTS
+    assert advice.buffer_bytes == advice.budget_bytes // BUFFERS_IN_FLIGHT
 
 
 def test_while_it_is_busy_it_speaks_though_it_has_taken_nothing() -> None:
@@ -136,7 +146,7 @@ def test_while_it_is_busy_it_speaks_though_it_has_taken_nothing() -> None:
     after(intake, FIRST_MS, {0: 500})
     assert intake.due_ms() == FIRST_MS + INTERVAL_MS
     assert intake.advice(FIRST_MS + INTERVAL_MS - 1) == {}
-    assert intake.advice(FIRST_MS + INTERVAL_MS)[0].taken_bytes == 500
+    assert intake.advice(FIRST_MS + INTERVAL_MS)[0].consumed_bytes == 500
 
 
 def test_nothing_is_said_before_something_has_come() -> None:
@@ -151,7 +161,7 @@ def test_a_clock_that_is_set_back() -> None:
     intake = begun(1_000_000)
     after(intake, 1_000_010, {0: 500})
     assert after(intake, 10, {0: 500}) == {}
-    assert after(intake, 10 + INTERVAL_MS, {0: 500})[0].taken_bytes == 1_500
+    assert after(intake, 10 + INTERVAL_MS, {0: 500})[0].consumed_bytes == 1_500
 
 
 def test_what_is_set_aside_counts_as_taken_as_fast_as_it_could_be() -> None:
@@ -159,21 +169,21 @@ def test_what_is_set_aside_counts_as_taken_as_fast_as_it_could_be() -> None:
     intake = begun()
     for at in range(10, 4_010, INTERVAL_MS):
         after(intake, at, {0: 5_000})
-    taken = intake.taken_bytes(0)
+    taken = intake.consumed_bytes(0)
     intake.received(0, 100_000)
     for at in range(4_010, 5_010, INTERVAL_MS):
         assert intake.due_ms() == at
         said = after(intake, at, {}, idle_ms=INTERVAL_MS)
-    assert said[0].taken_bytes - taken == pytest.approx(1_000 * 50, rel=0.2)
+    assert said[0].consumed_bytes - taken == pytest.approx(1_000 * 50, rel=0.2)
     intake.received(0, 900_000)
     for at in range(5_010, 15_010, INTERVAL_MS):
         said = after(intake, at, {}, idle_ms=INTERVAL_MS)
-    assert said[0].taken_bytes - taken == 2 * said[0].budget_bytes
-    before = intake.taken_bytes(0)
-    intake.took(0, 40_000)
-    assert intake.taken_bytes(0) == before, "that was counted"
-    intake.took(0, 960_000)
-    assert intake.taken_bytes(0) == taken + 1_000_000
+    assert said[0].consumed_bytes - taken == 2 * said[0].budget_bytes
+    before = intake.consumed_bytes(0)
+    intake.started(0, 40_000)
+    assert intake.consumed_bytes(0) == before, "that was counted"
+    intake.started(0, 960_000)
+    assert intake.consumed_bytes(0) == taken + 1_000_000
 
 
 def test_a_clock_that_is_set_forward() -> None:
@@ -182,7 +192,7 @@ def test_a_clock_that_is_set_forward() -> None:
     for at in range(10, 4_010, INTERVAL_MS):
         after(intake, at, {0: 5_000})
     budgets = [after(intake, 3_600_000 + at, {0: 5_000})[0].budget_bytes for at in range(0, 4_000, INTERVAL_MS)]
-    assert budgets[-1] >= 50 * AIM * TARGET_MS * 3 / 4
+    assert budgets[-1] >= 50 * TARGET_SHARE * TARGET_MS * 3 / 4
 
 
 @pytest.mark.parametrize(
@@ -211,7 +221,7 @@ def test_a_slower_rate_is_known_as_soon_with_many_senders(senders: int) -> None:
             for sender in range(senders):
                 takes(intake, sender, each // 200)
             budget = max((said.budget_bytes for said in intake.advice(now_ms).values()), default=budget)
-    assert budget <= 2 * 1_000 * AIM
+    assert budget <= 2 * 1_000 * TARGET_SHARE
 
 
 def test_what_was_said_before_it_was_known_where_the_senders_are_is_said_again() -> None:
@@ -219,9 +229,9 @@ def test_what_was_said_before_it_was_known_where_the_senders_are_is_said_again()
     intake = begun()
     for at in range(10, 4_010, INTERVAL_MS):
         after(intake, at, {0: 500}, idle_ms=90)
-    intake.say_again()
+    intake.resend()
     assert intake.due_ms() == 3_910 + FIRST_MS
-    assert after(intake, 3_920, {})[0].taken_bytes == 20_000
+    assert after(intake, 3_920, {})[0].consumed_bytes == 20_000
 
 
 def test_a_call_after_a_long_wait_is_work() -> None:

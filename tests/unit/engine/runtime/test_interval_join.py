@@ -13,6 +13,7 @@ from penstock.common import Time, Types
 from penstock.common.errors import ProgramError, UserFunctionError
 from penstock.datastream import OutputTag, ProcessJoinFunction, StreamExecutionEnvironment
 from penstock.datastream.state import ValueStateDescriptor
+from penstock.engine.runtime.chunks import Rows
 from penstock.engine.state.backends.rocksdb.store import Stores
 from penstock.hosts.simulator.stores import MemoryStore
 from penstock.testing import TwoInputHarness
@@ -209,7 +210,7 @@ def test_many_results_of_a_pair_come_in_chunks(rig) -> None:
     stream = left.interval_join(right).between(0, 10).process(lambda a, b, ctx: ((a, b, n) for n in range(5)))
     one = rig(stream._transformation.operator, patient=False, chunk_records=2)
     one.process("l", "m", at=[1, 2])
-    found = one.do(lambda: one.operator.inputs()[1].process(["r"], [3]))
+    found = one.do(lambda: one.operator.inputs()[1].process(Rows(["r"], [3])))
     assert found == [((left, "r", n), 3) for left in "lm" for n in range(5)]
     assert all(size <= 2 for size in one.chunks) and one.pauses
 
@@ -224,7 +225,7 @@ def test_records_that_were_spilled_to_a_store_are_partners_still(rig) -> None:
         one.process(value, at=[time])
         while one.operator.wake_at_ms() is not None:
             one.clock(one.now_ms + 1)
-    one.do(lambda: one.operator.inputs()[1].process(["r"], [3]))
+    one.do(lambda: one.operator.inputs()[1].process(Rows(["r"], [3])))
     assert one.log == [(("l1", "r"), 3), (("l2", "r"), 3)]
     one.until(1_000)
     assert not any(table for name, table in one.operator.keyed_tables().items() if "join" in name)
@@ -255,7 +256,7 @@ def test_pairs_are_found_although_a_checkpoint_ends_while_the_join_is_paused(rig
         one.process((key, "l"), at=[2_000])
     under_way = [table.freeze(False) for table in tables]
     one.budget.begin_step()
-    assert not operator.inputs()[1].process([(key, "r") for key in range(3)], [2_001] * 3)
+    assert not operator.inputs()[1].process(Rows([(key, "r") for key in range(3)], [2_001] * 3))
     for frozen in under_way:
         frozen.release()
     while operator.compact():
@@ -276,7 +277,7 @@ def restored(rig, bounds: tuple[int, int], others: tuple[int, int], stores: Stor
 
     one = rig(join(*others)._transformation.operator)
     one.process("l", at=[1_000_000])
-    one.do(lambda: one.operator.inputs()[1].process(["r"], [1_000_000]))
+    one.do(lambda: one.operator.inputs()[1].process(Rows(["r"], [1_000_000])))
     operator = join(*bounds)._transformation.operator
     setup = operator.setup
 
@@ -294,7 +295,7 @@ def restored(rig, bounds: tuple[int, int], others: tuple[int, int], stores: Stor
 @pytest.mark.parametrize("bounds", [(0, 20), (5, 15), (-10, 0), (1, 9)])
 def test_records_that_were_kept_for_other_bounds_are_refused(rig, bounds: tuple[int, int]) -> None:
     """After a change of the program a job would go on from its savepoint, and find a part of the pairs."""
-    with pytest.raises(ProgramError, match=rf"kept for other bounds than those from {bounds[0]} to {bounds[1]} ms"):
+    with pytest.raises(ProgramError, match=rf"stored for other bounds than {bounds[0]} to {bounds[1]} ms"):
         restored(rig, bounds, (0, 10))
 
 
@@ -302,7 +303,7 @@ def test_records_that_were_kept_for_other_bounds_are_refused(rig, bounds: tuple[
 def test_records_that_were_kept_for_the_same_bounds_are_partners(rig, stores: Stores | None) -> None:
     """No job with an interval join could be restarted, or its state would never be freed."""
     one = restored(rig, (0, 10), (0, 10), stores)
-    one.do(lambda: one.operator.inputs()[1].process(["s"], [1_000_005]))
+    one.do(lambda: one.operator.inputs()[1].process(Rows(["s"], [1_000_005])))
     assert one.log == [(("l", "s"), 1_000_005)]
     one.until(2_000_000)
     assert not any(table for name, table in one.operator.keyed_tables().items() if "join" in name)
@@ -315,7 +316,7 @@ def test_batched_all_of_a_key_group_is_joined_and_then_gone(rig) -> None:
     stream = left.interval_join(right).between(0, 10).process(lambda a, b, ctx: [(a, b)])
     one = rig(stream._transformation.operator, batched=True)
     one.process("l1", "l9", at=[1, 900])
-    one.do(lambda: one.operator.inputs()[1].process(["r9", "r1"], [901, 2]))
+    one.do(lambda: one.operator.inputs()[1].process(Rows(["r9", "r1"], [901, 2])))
     one.do(one.operator.end_key)
     assert one.log == [(("l9", "r9"), 901), (("l1", "r1"), 2)]
     assert not any(one.operator.keyed_tables().values())
@@ -340,14 +341,14 @@ def test_mistakes_are_refused_where_they_are_made() -> None:
     env = StreamExecutionEnvironment.get_execution_environment()
     stream = env.from_collection([1])
     keyed = stream.key_by(same_key)
-    with pytest.raises(TypeError, match="takes a stream with a key"):
+    with pytest.raises(TypeError, match="expected a keyed stream"):
         keyed.interval_join(stream)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="must have keys of one type"):
         stream.key_by(same_key, Types.INT()).interval_join(stream.key_by(same_key, Types.STRING()))
     with pytest.raises(ValueError, match="got 5 ms and -5 ms"):
         keyed.interval_join(keyed).between(5, -5)
     between = keyed.interval_join(keyed).between(5, 6)
-    with pytest.raises(ValueError, match="no time is between 5 ms and 6 ms"):
+    with pytest.raises(ValueError, match="there is no time between 5 ms and 6 ms"):
         between.lower_bound_exclusive().upper_bound_exclusive().process(Pairs())
     with pytest.raises(TypeError, match="expected an OutputTag"):
         between.side_output_left_late_data("late")  # type: ignore[arg-type]

@@ -100,9 +100,9 @@ def test_names_that_can_not_be_written_are_refused(register: str) -> None:
     """The worker would be taken for dead a minute later: its heartbeats could not be encoded."""
     group = OperatorMetricGroup(OperatorCounters("m"))
     more = [lambda: 1] if register == "gauge" else []
-    with pytest.raises(ValueError, match=r"is Unicode text, without lone surrogates, got 'n\\udc80'"):
+    with pytest.raises(ValueError, match=r"must be Unicode text without lone surrogates, got 'n\\udc80'"):
         getattr(group, register)("n\udc80", *more)
-    with pytest.raises(TypeError, match="is a string, got 7"):
+    with pytest.raises(TypeError, match="must be a str, got 7"):
         getattr(group, register)(7, *more)
     with pytest.raises(ValueError, match="a group of metrics"):
         group.add_group("fine", "\ud800")

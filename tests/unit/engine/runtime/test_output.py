@@ -8,8 +8,10 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.unit.plain_buffers import decoded, encoded
 
 from penstock.common.errors import UserFunctionError
+from penstock.engine.runtime.chunks import Rows
 from penstock.engine.runtime.network.buffer import (
     HEADER_BYTES,
     NO_KEY_GROUP,
@@ -20,23 +22,22 @@ from penstock.engine.runtime.network.buffer import (
     LatencyMarker,
     Watermark,
     decode_header,
-    decode_segments,
-    encode,
 )
 from penstock.engine.runtime.network.edge import EdgeInfo
-from penstock.engine.runtime.network.output import (
-    BUFFER_RECORDS_MAX,
-    USUAL_BUFFERS,
-    BufferSize,
-    Outbox,
-    OutputEdge,
-    full_records,
-)
+from penstock.engine.runtime.network.output import OutputEdge
 from penstock.engine.runtime.network.partitioners import (
     BroadcastPartitioner,
     ForwardPartitioner,
     HashPartitioner,
     RebalancePartitioner,
+)
+from penstock.engine.runtime.network.sender import (
+    BUFFER_RECORDS_MAX,
+    USUAL_BUFFERS,
+    BufferSender,
+    BufferSize,
+    Outbox,
+    full_records,
 )
 from penstock.engine.runtime.task.budget import CHUNK_RECORDS_FIRST, Budget
 from penstock.engine.runtime.task.context import OperatorContext, SubtaskInfo, TaskContext
@@ -53,21 +54,22 @@ class Sent:
         self.counters = TaskCounters()
         self.outbox = Outbox(self.budget)
         info = EdgeInfo(7, 1, 2, receivers, 0, settings.pop("target_level", 1), (2, 3, 5))
-        self.edge = OutputEdge(
+        partitioner = partitioner or ForwardPartitioner()
+        sender = BufferSender(
             info,
-            partitioner or ForwardPartitioner(),
             1,
-            self.outbox,
-            self.budget,
-            self.counters,
-            3,
-            batched,
-            KeyGroups(128),
-            BufferSize(**settings),
+            outbox=self.outbox,
+            budget=self.budget,
+            counters=self.counters,
+            attempt=3,
+            is_batched=batched,
+            channels=len(partitioner.targets(1, info.source_parallelism, info.target_parallelism)),
+            size=BufferSize(**settings),
         )
+        self.edge = OutputEdge(partitioner, sender, KeyGroups(128))
 
     def rows(self):
-        return [(slot, decode_header(buffer), decode_segments(buffer)) for slot, buffer in self.outbox.take()]
+        return [(slot, decode_header(buffer), decoded(buffer)) for slot, buffer in self.outbox.take()]
 
     def segments(self, target: int = 1) -> list:
         return [s for _, header, segments in self.rows() if header.target == target for s in segments]
@@ -75,7 +77,7 @@ class Sent:
     def with_operator(self) -> Sent:
         info = SubtaskInfo("job", 0, "task", 1, 2, 128)
         task = TaskContext(info, lambda: 0, self.budget, KeyGroups(128))
-        self.edge.operator = OperatorContext(task, "my map", "", OperatorCounters("my map"))
+        self.edge.sender.operator = OperatorContext(task, "my map", uid="", counters=OperatorCounters("my map"))
         return self
 
 
@@ -89,18 +91,18 @@ def test_the_header_survives_and_sorts() -> None:
         for sequence in (0, 127, 128, 70_000)
         for target in (0, 5)
     ]
-    buffers = [encode(header, []) for header in headers]
+    buffers = [encoded(header, []) for header in headers]
     assert [decode_header(buffer) for buffer in buffers] == headers
     assert sorted(buffers, key=lambda buffer: buffer[:SORT_PREFIX_BYTES]) == buffers
     assert SORT_PREFIX_BYTES <= HEADER_BYTES
-    assert decode_header(encode(Header(0, 0, 0, 0, 0, 70_000), [])).attempt == 70_000 & 0xFFFF
+    assert decode_header(encoded(Header(0, 0, 0, 0, 0, 70_000), [])).attempt == 70_000 & 0xFFFF
 
 
 def test_nothing_leaves_before_it_is_full_or_flushed() -> None:
     """Each record would be a buffer of its own, at a hundred times the cost."""
     one = Sent()
-    one.edge.emit([1, 2], [10, 20])
-    one.edge.emit([3], [30])
+    one.edge.emit(Rows([1, 2], [10, 20]))
+    one.edge.emit(Rows([3], [30]))
     assert one.edge.pending
     assert one.rows() == []
     one.edge.flush()
@@ -116,7 +118,7 @@ def test_sequence_numbers_count_each_channel() -> None:
     """A lost buffer would not be noticed."""
     one = Sent(RebalancePartitioner())
     for value in range(6):
-        one.edge.emit([value], None)
+        one.edge.emit(Rows([value]))
         one.edge.flush()
     rows = one.rows()
     assert [(header.target, header.sequence) for _, header, _ in rows] == [
@@ -133,7 +135,7 @@ def test_an_edge_that_skips_levels_takes_one_way() -> None:
     """Buffers of one sender would overtake each other in between."""
     one = Sent(RebalancePartitioner(), receivers=5, target_level=2)
     for value in range(10):
-        one.edge.emit([value], None)
+        one.edge.emit(Rows([value]))
         one.edge.flush()
     assert {slot for slot, _, _ in one.rows()} == {1}
 
@@ -141,11 +143,11 @@ def test_an_edge_that_skips_levels_takes_one_way() -> None:
 def test_elements_keep_their_place_between_records() -> None:
     """A watermark would overtake its records, a barrier would divide them in the wrong place."""
     one = Sent()
-    one.edge.emit([1], [10])
+    one.edge.emit(Rows([1], [10]))
     one.edge.element(Watermark(10))
     one.edge.element(CheckpointBarrier(1, 0))
-    one.edge.emit([2], [20])
-    one.edge.emit([3], [30])
+    one.edge.emit(Rows([2], [20]))
+    one.edge.emit(Rows([3], [30]))
     one.edge.flush()
     assert one.segments() == [([1], [10]), Watermark(10), CheckpointBarrier(1, 0), ([2, 3], [20, 30])]
 
@@ -163,10 +165,10 @@ def test_elements_go_to_all_channels_and_markers_to_one() -> None:
 def test_records_with_and_without_timestamps_are_kept_apart() -> None:
     """A union of a stream with event time and one without would shift all timestamps."""
     one = Sent()
-    one.edge.emit([1], [10])
-    one.edge.emit([2], None)
-    one.edge.emit([3], None)
-    one.edge.emit([4], [40])
+    one.edge.emit(Rows([1], [10]))
+    one.edge.emit(Rows([2]))
+    one.edge.emit(Rows([3]))
+    one.edge.emit(Rows([4], [40]))
     one.edge.flush()
     assert one.segments() == [([1], [10]), ([2, 3], None), ([4], [40])]
 
@@ -175,7 +177,7 @@ def test_full_buffers_leave_at_once() -> None:
     """Memory would grow with the chunk, and the neighbour would wait for its first record."""
     one = Sent()
     values = list(range(10_000))
-    one.edge.emit(values, values)
+    one.edge.emit(Rows(values, values))
     one.edge.flush()
     segments = one.segments()
     assert len(segments) > 2
@@ -187,17 +189,17 @@ def test_how_many_records_fit_is_learnt_from_their_size() -> None:
     """Large records would make buffers of hundreds of megabytes, small ones thousands of tiny buffers."""
     large = Sent(bytes=10_000)
     for start in range(0, 1000, 100):
-        large.edge.emit([f"{start + i:04}" * 250 for i in range(100)], None)
+        large.edge.emit(Rows([f"{start + i:04}" * 250 for i in range(100)]))
     sizes = [len(segments[0][0]) for _, _, segments in large.rows()]
     assert sizes[0] == USUAL_BUFFERS.records_first
     assert set(sizes[1:]) == {9}
     huge = Sent(bytes=100)
-    huge.edge.emit(["x" * 1000 + str(i) for i in range(600)], None)
-    huge.edge.emit(["x" * 1000 + str(i) for i in range(3)], None)
+    huge.edge.emit(Rows(["x" * 1000 + str(i) for i in range(600)]))
+    huge.edge.emit(Rows(["x" * 1000 + str(i) for i in range(3)]))
     assert [len(segments[0][0]) for _, _, segments in huge.rows()][-3:] == [1, 1, 1]
     small = Sent()
-    small.edge.emit([1] * 512, None)
-    small.edge.emit([1] * 10_000, None)
+    small.edge.emit(Rows([1] * 512))
+    small.edge.emit(Rows([1] * 10_000))
     assert max(len(segments[0][0]) for _, _, segments in small.rows()) == BUFFER_RECORDS_MAX
 
 
@@ -206,7 +208,7 @@ def test_what_all_channels_gather_is_bounded() -> None:
     assert [full_records(channels) for channels in (1, 2, 4, 8, 1_000)] == [4096, 4096, 2048, 1024, 512]
     many = Sent(RebalancePartitioner(), receivers=8)
     for _ in range(4):
-        many.edge.emit([1] * 20_000, None)
+        many.edge.emit(Rows([1] * 20_000))
     assert max(len(segments[0][0]) for _, _, segments in many.rows()) == full_records(8)
 
 
@@ -215,7 +217,7 @@ def test_a_buffer_gets_full_though_elements_lie_between_its_records(between: str
     """With a buffer timeout of -1 nothing would ever be sent, and memory would grow till the task dies."""
     one = Sent()
     for n in range(6000):
-        one.edge.emit([n], [n] if n % 2 or between != "other kind" else None)
+        one.edge.emit(Rows([n], [n] if n % 2 or between != "other kind" else None))
         if between == "watermark":
             one.edge.element(Watermark(n))
         elif between == "marker":
@@ -233,17 +235,17 @@ def test_a_buffer_gets_full_though_elements_lie_between_its_records(between: str
 def test_the_step_is_over_when_its_output_is_used_up() -> None:
     """A source would fill the memory with buffers that are not sent yet."""
     one = Sent(step_bytes=20_000)
-    assert one.edge.emit(["x" * 10] * 512, None) is True
-    assert one.edge.emit(["y" * 100 + str(i) for i in range(5000)], None) is False
+    assert one.edge.emit(Rows(["x" * 10] * 512)) is True
+    assert one.edge.emit(Rows(["y" * 100 + str(i) for i in range(5000)])) is False
     assert one.budget.chunk_records != CHUNK_RECORDS_FIRST
 
 
 def test_broadcast_reaches_every_subtask_in_the_same_order() -> None:
     """Subtasks would decide by different rules."""
     one = Sent(BroadcastPartitioner(), receivers=3)
-    one.edge.emit([1, 2], None)
+    one.edge.emit(Rows([1, 2]))
     one.edge.element(Watermark(5))
-    one.edge.emit([3], None)
+    one.edge.emit(Rows([3]))
     one.edge.flush()
     rows = one.rows()
     assert [(header.target, segments) for _, header, segments in rows] == [
@@ -255,8 +257,8 @@ def test_batched_buffers_hold_one_key_group_each_and_no_elements() -> None:
     """A task could not finish one group before the next, and would hold all keys in memory."""
     one = Sent(HashPartitioner(lambda value: value % 40), batched=True)
     one.edge.element(Watermark(1))
-    one.edge.emit(list(range(400)), list(range(400)))
-    one.edge.emit(list(range(400, 800)), list(range(400, 800)))
+    one.edge.emit(Rows(list(range(400)), list(range(400))))
+    one.edge.emit(Rows(list(range(400, 800)), list(range(400, 800))))
     one.edge.flush()
     seen = []
     for slot, header, segments in one.rows():
@@ -286,7 +288,7 @@ def test_whatever_comes_arrives_in_order(actions, buffer_bytes: int) -> None:
         else:
             values = list(range(n, n + action[0]))
             n += action[0]
-            one.edge.emit(values, values if action[1] else None)
+            one.edge.emit(Rows(values, values if action[1] else None))
             sent += [(value, value if action[1] else None) for value in values]
     one.edge.flush()
     arrived: list = []
@@ -301,7 +303,7 @@ def test_whatever_comes_arrives_in_order(actions, buffer_bytes: int) -> None:
 def test_a_value_that_cannot_be_pickled_is_named() -> None:
     """The error would speak of a list of 512 values and of pickle."""
     one = Sent().with_operator()
-    one.edge.emit([1, {"lock": threading.Lock()}, 3], None)
+    one.edge.emit(Rows([1, {"lock": threading.Lock()}, 3]))
     with pytest.raises(
         UserFunctionError, match=r"operator 'my map'.*can't be pickled\n  value \{'lock': <unlocked"
     ) as raised:
@@ -312,9 +314,9 @@ def test_a_value_that_cannot_be_pickled_is_named() -> None:
 def test_a_value_that_cannot_be_pickled_is_named_behind_a_watermark() -> None:
     """The same, if it is not among the last records of its buffer."""
     one = Sent().with_operator()
-    one.edge.emit([1, {"lock": threading.Lock()}], None)
+    one.edge.emit(Rows([1, {"lock": threading.Lock()}]))
     one.edge.element(Watermark(5))
-    one.edge.emit([3], None)
+    one.edge.emit(Rows([3]))
     with pytest.raises(UserFunctionError, match=r"operator 'my map'.*can't be pickled\n  value \{'lock': <unlocked"):
         one.edge.flush()
 
@@ -332,7 +334,7 @@ def test_a_value_without_a_proper_key_is_named(value, message: str) -> None:
     """A single malformed record would be reported by a bare KeyError."""
     one = Sent(HashPartitioner(lambda record: record["a"])).with_operator()
     with pytest.raises(UserFunctionError) as caught:
-        one.edge.emit([{"a": 1}, value, {"a": 2}], None)
+        one.edge.emit(Rows([{"a": 1}, value, {"a": 2}]))
     assert "operator 'my map'" in str(caught.value)
     assert "in key selector" in str(caught.value)
     assert message in str(caught.value)
@@ -344,7 +346,7 @@ def test_each_edge_has_a_partitioner_of_its_own() -> None:
     """Of two streams from one `rebalance()` one would get everything twice and the other nothing."""
     shared = RebalancePartitioner()
     one, two = Sent(shared), Sent(shared)
-    one.edge.emit([1, 2], None)
+    one.edge.emit(Rows([1, 2]))
     one.edge.flush()
     two.edge.flush()
     assert [segments for _, _, segments in one.rows()] == [[([2], None)], [([1], None)]]
@@ -365,14 +367,14 @@ def test_a_budget_ends_by_time_or_by_output() -> None:
     now = 0
     budget = Budget(lambda: now, step_ns=10, step_bytes=100)
     assert budget.begin_step() == 0
-    assert budget.go_on()
+    assert budget.may_continue()
     now = 10
-    assert not budget.go_on()
+    assert not budget.may_continue()
     budget.begin_step()
     budget.output_bytes = 100
-    assert not budget.go_on()
+    assert not budget.may_continue()
     budget.begin_step()
-    assert budget.go_on()
+    assert budget.may_continue()
 
 
 @pytest.mark.parametrize("timed", [False, True])
@@ -380,11 +382,11 @@ def test_records_that_grow_suddenly_leave_in_pieces(timed: bool) -> None:
     """Spark keeps memory for the largest row it has seen: one of hundreds of megabytes would slow down all others."""
     sent = Sent(ForwardPartitioner(), bytes=10_000)
     small = list(range(5000))
-    sent.edge.emit(small, small if timed else None)
+    sent.edge.emit(Rows(small, small if timed else None))
     sent.edge.flush()
     sent.rows()
     large = [bytes([n % 256]) * 1000 for n in range(2000)]
-    sent.edge.emit(large, list(range(2000)) if timed else None)
+    sent.edge.emit(Rows(large, list(range(2000)) if timed else None))
     sent.edge.flush()
     rows = sent.rows()
     sequence = [header.sequence for _, header, _ in rows]
@@ -400,8 +402,8 @@ def test_lists_and_dicts_as_keys_find_one_subtask(timed: bool) -> None:
     """PyFlink takes them: a program that is moved here would fail, or send a part of a chunk twice."""
     one = Sent(HashPartitioner(lambda record: record[0]))
     records = [("a", 1), ([1, 2], 2), ({"b": 1}, 3), ([1, 2], 4), ("a", 5), (("c", [1]), 6)]
-    one.edge.emit(records, list(range(6)) if timed else None)
-    one.edge.emit([([1, 2], 7)], [6] if timed else None)
+    one.edge.emit(Rows(records, list(range(6)) if timed else None))
+    one.edge.emit(Rows([([1, 2], 7)], [6] if timed else None))
     one.edge.flush()
     sent = [(header.target, values) for _, header, segments in one.rows() for values, _ in segments]
     assert sorted(number for _, values in sent for _, number in values) == [1, 2, 3, 4, 5, 6, 7]
@@ -411,8 +413,8 @@ def test_lists_and_dicts_as_keys_find_one_subtask(timed: bool) -> None:
 def test_small_buffers_are_measured_without_their_frame() -> None:
     """It is forty bytes: each buffer would have a single record, and a row cost more than what it brings."""
     sent = Sent(records_first=1)
-    sent.edge.limit_buffers(60)
-    sent.edge.emit([*range(1_000, 1_400)], None)
+    sent.edge.sender.limit_buffers(60)
+    sent.edge.emit(Rows([*range(1_000, 1_400)]))
     records = [len(segments[0][0]) for _, _, segments in sent.rows()]
     assert min(records[5:-1]) >= 60 // 4
     assert max(records) <= 60
@@ -421,11 +423,11 @@ def test_small_buffers_are_measured_without_their_frame() -> None:
 def test_a_watermark_is_no_measure_of_records() -> None:
     """The next buffer would have a single record: they would seem to be as large as it."""
     sent = Sent(records_first=1 << 17)
-    sent.edge.limit_buffers(60)
-    sent.edge.emit([1_000], None)
+    sent.edge.sender.limit_buffers(60)
+    sent.edge.emit(Rows([1_000]))
     sent.edge.element(Watermark(1_790_000_000_000))
     sent.edge.flush()
-    sent.edge.emit([*range(1_000, 1_100)], None)
+    sent.edge.emit(Rows([*range(1_000, 1_100)]))
     records = [len(one[0]) for _, _, segments in sent.rows() for one in segments if isinstance(one, tuple)]
     assert records[0] == 1 and records[1] >= 60 // 8
 
@@ -433,8 +435,8 @@ def test_a_watermark_is_no_measure_of_records() -> None:
 def test_without_a_limit_buffers_are_as_large_as_they_may_be() -> None:
     """The largest rows bound what Spark keeps in memory."""
     sent = Sent(bytes=200, records_first=1)
-    sent.edge.limit_buffers(20)
-    sent.edge.limit_buffers(None)
-    sent.edge.emit([*range(1_000, 1_900)], None)
+    sent.edge.sender.limit_buffers(20)
+    sent.edge.sender.limit_buffers(None)
+    sent.edge.emit(Rows([*range(1_000, 1_900)]))
     measured = [len(buffer) for _, buffer in sent.outbox.take()][2:]
     assert 150 < max(measured) <= 200

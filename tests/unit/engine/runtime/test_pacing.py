@@ -39,7 +39,7 @@ def test_what_says_nothing_changes_nothing() -> None:
 
 def test_a_long_chain_gets_more_time() -> None:
     """A chain of 2,000 operators takes milliseconds for a chunk of any size, and would get one record at a time."""
-    pacing = Pacing(64, stretches=40)
+    pacing = Pacing(64, sections=40)
     pacing.adapt(64, 40 * TARGET_NS)
     assert pacing.records_max == 64
     pacing.adapt(64, 160 * TARGET_NS)

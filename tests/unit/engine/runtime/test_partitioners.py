@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.engine.runtime.chunks import Rows
 from penstock.engine.runtime.network.partitioners import (
     Accumulator,
     BroadcastPartitioner,
@@ -31,7 +32,7 @@ def sent(partitioner, values, receivers: int = 3, sender: int = 0, senders: int 
         partitioner.setup_groups(lambda group: by_target[subtask_of(group, 128, receivers)], KeyGroups(128))
     for start in range(0, len(values), chunk):
         stop = start + chunk
-        partitioner.distribute(values[start:stop], None if at is None else at[start:stop])
+        partitioner.distribute(Rows(values[start:stop], None if at is None else at[start:stop]))
     if at is not None:
         for channel in channels:
             assert channel.timestamps == [at[values.index(value)] for value in channel.values]
@@ -127,7 +128,7 @@ def test_hash_forgets_its_routes_when_they_grow_many(keys: int, sought: int) -> 
     partitioner.setup([channel], 0)
     partitioner.setup_groups(of_group, KeyGroups(128))
     for _ in range(2):
-        partitioner.distribute(list(range(keys)), None)
+        partitioner.distribute(Rows(list(range(keys))))
     assert channel.values == [*range(keys), *range(keys)]
     assert len(groups) == sought
 

@@ -17,6 +17,7 @@ from penstock.engine.runtime.task.chain import DEPTH_MAX
 from penstock.engine.runtime.windows.choice import window_operator
 from penstock.engine.runtime.windows.contents import Reduced
 from penstock.engine.runtime.windows.evaluation import Evaluation
+from penstock.engine.runtime.windows.windowing import WindowSettings
 
 
 def long_chain() -> list[Operator]:
@@ -31,12 +32,12 @@ def test_results_of_the_clock_are_before_the_barrier_that_follows(assigner: Any)
     operator = window_operator(
         "window",
         lambda record: record[0],
-        assigner,
-        assigner.get_default_trigger(None),
-        Reduced(UserFunction(lambda a, b: a, "reduce")),
-        Evaluation(),
-        0,
-        None,
+        WindowSettings(
+            assigner=assigner,
+            trigger=assigner.get_default_trigger(None),
+            contents=Reduced(UserFunction(lambda a, b: a, "reduce")),
+            evaluation=Evaluation(),
+        ),
     )
     host = Host(operator, *long_chain(), senders=1, buffer_timeout_ms=0)
     host.slot.budget.chunk_records = 2

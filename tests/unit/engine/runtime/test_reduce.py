@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from operator import lt
+from operator import itemgetter, lt
 from typing import NamedTuple
 
 import pytest
@@ -11,6 +11,7 @@ import pytest
 from penstock.api.state.descriptors import ValueStateDescriptor
 from penstock.common import Types
 from penstock.common.errors import UserFunctionError
+from penstock.common.functions.field_key import FieldKey
 from penstock.common.types import Row
 from penstock.engine.runtime.operators.function import UserFunction
 from penstock.engine.runtime.operators.reduce import BestReduce, CombineOperator, ReduceOperator, SumReduce
@@ -188,6 +189,92 @@ def test_lists_and_dicts_are_keys(rig) -> None:
         assert [value for value, _ in combining.log] == [("a", 6), ([1], 6), ({"b": 1}, 3)]
 
 
+def amount_of(record):
+    if isinstance(record, (tuple, list, Row)):
+        return record[1]
+    return record["amount"] if isinstance(record, dict) else record.amount
+
+
+def shop_of(record):
+    if isinstance(record, (tuple, list, Row)):
+        return record[0]
+    return record["shop"] if isinstance(record, dict) else record.shop
+
+
+KEYS = [
+    lambda record: amount_of(record) % 3,
+    lambda record: (shop_of(record), amount_of(record) > 4),
+    lambda record: amount_of(record) // 4 if isinstance(amount_of(record), int) else 0,
+    lambda record: str(vars(record) if isinstance(record, PlainSale) else record),
+    lambda record: "cheap" if 0 < amount_of(record) < 9 else shop_of(record),
+    shop_of,
+    lambda record: None,
+]
+
+
+@pytest.mark.parametrize("key_of", KEYS)
+@pytest.mark.parametrize(("make", "field"), MAKERS[:-1])
+@pytest.mark.parametrize("aggregate", ["sum", "min", "min_by"])
+def test_a_key_of_the_aggregated_field_is_the_key_of_the_record(rig, make, field, key_of, aggregate) -> None:
+    """A partial sum would be added to the sum of another key: a batch would give other results than a stream."""
+    records = [make(shop, amount) for amount, shop in enumerate("abacbadcebfa")]
+    function = SumReduce(field) if aggregate == "sum" else BestReduce(field, lt, whole=aggregate == "min_by")
+    reduce = ReduceOperator("Reduce", key_of, UserFunction(function, "reduce"))
+    combining = rig(reduce.combiner(), batched=True)
+    for start in range(0, len(records), 5):
+        combining.process(*records[start : start + 5])
+    combining.do(combining.operator.finish)
+    sent = [value for value, _ in combining.log]
+
+    def results(values):
+        by_key: dict = {}
+        for value in values:
+            key = key_of(value)
+            by_key[key] = function.reduce(by_key[key], value) if key in by_key else value
+        return by_key
+
+    assert results(sent) == results(records)
+    if key_of in KEYS[-2:]:
+        assert len(sent) < len(records), "these keys can be combined"
+
+
+@pytest.mark.parametrize(
+    ("select", "field", "kinds"),
+    [
+        (lambda v: v[0], 1, {tuple}),
+        (itemgetter(0), 1, {tuple}),
+        (lambda v: v["k"], "n", {dict, Row}),
+        (FieldKey(("k", "l")), "n", {dict, Row}),
+        (lambda v: v[1], 1, set()),
+        (lambda v: v[0], -1, set()),
+        (lambda v: v[-2], 0, set()),
+        (lambda v: v[True], 1, set()),
+        (lambda v: v[0:1], 1, set()),
+        (FieldKey(("k", "n")), "n", set()),
+        (lambda v: v["k"], 0, set()),
+        (lambda v: v[0] if v[2] else v[1], 1, set()),
+    ],
+)
+def test_selectors_that_are_known_to_keep_keys_are_not_tried_for_each_key(rig, select, field, kinds) -> None:
+    """A batch with many keys would take a third longer to combine, or a sum would be added to another key's."""
+    assert SumReduce(field).kinds_that_keep_keys(select) == kinds
+    if tuple in kinds:
+        combining = rig(ReduceOperator("Sum", select, UserFunction(SumReduce(1), "reduce")).combiner(), batched=True)
+        combining.process(("a", 1), ("b", 2), ("a", 3))
+        combining.do(combining.operator.finish)
+        assert [value for value, _ in combining.log] == [("a", 4), ("b", 2)]
+
+
+def test_sums_of_numbers_by_a_key_of_the_number(rig) -> None:
+    """The sums of even and odd numbers would be one sum."""
+    for key_of, sent in [(lambda n: n % 2, [1, 2, 3, 4]), (lambda n: 0, [10])]:
+        combining = rig(ReduceOperator("Sum", key_of, UserFunction(SumReduce(0), "reduce")).combiner(), batched=True)
+        combining.process(1, 2)
+        combining.process(3, 4)
+        combining.do(combining.operator.finish)
+        assert [value for value, _ in combining.log] == sent
+
+
 @dataclasses.dataclass
 class Delay:
     airport: str
@@ -197,13 +284,13 @@ class Delay:
 @pytest.mark.parametrize(
     ("record", "field", "message"),
     [
-        (("a", 1), 7, "there is no field at position 7: the tuple has 2 of them"),
+        (("a", 1), 7, "there is no field at position 7: the tuple has 2 fields"),
         ({"k": 1}, "n", "there is no field 'n': the dict has k"),
         (Row(k="a", n=1), "m", "there is no field 'm': the Row has k, n"),
-        (Row("a", 1), 2, "there is no field at position 2: the Row has 2 of them"),
+        (Row("a", 1), 2, "there is no field at position 2: the Row has 2 fields"),
         (Delay("JFK", 1), "delay", "there is no field 'delay': the Delay has airport, minutes"),
-        (5, 1, "there is no field at position 1: the int has none"),
-        (5, "n", "there is no field 'n': the int has none"),
+        (5, 1, "there is no field at position 1: the int has no fields"),
+        (5, "n", "there is no field 'n': the int has no fields"),
     ],
 )
 @pytest.mark.parametrize("batched", [False, True])

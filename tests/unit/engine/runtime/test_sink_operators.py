@@ -116,7 +116,7 @@ def test_a_value_that_can_not_be_written_is_told_without_our_frames(rig, tmp_pat
         one.operator.finish()
     assert str(told.value).splitlines() == [
         "operator 'Sink: out', subtask 2 of 4, in FileSink.flush",
-        "  TypeError: column 'n' (int32): 1.5 is no whole number",
+        "  TypeError: column 'n' (int32): 1.5 is not a whole number",
     ]
 
 

@@ -6,6 +6,7 @@ import itertools
 from random import Random
 
 import pytest
+from tests.unit.plain_buffers import encoded
 
 from penstock.engine.runtime.ids import SubtaskId
 from penstock.engine.runtime.network.buffer import (
@@ -15,8 +16,7 @@ from penstock.engine.runtime.network.buffer import (
     EndOfData,
     Header,
     decode_header,
-    decode_segments,
-    encode,
+    decode_message,
 )
 from penstock.engine.runtime.network.edge import EdgeInfo
 from penstock.engine.runtime.network.partitioners import RebalancePartitioner
@@ -55,7 +55,7 @@ def slot_of(*operators: Operator, index: int = 1, batched: bool = False, clock=l
 
 
 def buffer(edge: int, *segments, sender: int = 0, sequence: int = 0, target: int = 1) -> bytes:
-    return encode(Header(NO_KEY_GROUP, edge, sender, sequence, target, 0), list(segments))
+    return encoded(Header(NO_KEY_GROUP, edge, sender, sequence, target, 0), list(segments))
 
 
 class Closing(CollectOperator):
@@ -153,7 +153,7 @@ def test_the_outcome_of_a_batched_slot_travels_through_the_levels_behind() -> No
     ((target, row),) = slot.outbox.take()
     assert target == 1 % WIDTHS[2]
     assert decode_header(row).edge == OUTCOME_EDGE
-    assert decode_segments(row) == [([(17, "counters")], None)]
+    assert decode_message(row) == (17, "counters")
     behind = Slot(LevelSpec("job", 3, WIDTHS, [], {}, True), 1, Environment(lambda: 0, lambda: 0))
     behind.receive(row)
     assert behind.outbox.take() == [(0, row)]

@@ -7,9 +7,11 @@ from random import Random
 from typing import Any
 
 import pytest
+from tests.unit.plain_buffers import encoded
 
 from penstock.common.functions.user_calls import Interrupted
-from penstock.engine.runtime.network.buffer import NO_KEY_GROUP, Header, encode
+from penstock.engine.runtime.chunks import Rows
+from penstock.engine.runtime.network.buffer import NO_KEY_GROUP, Header
 from penstock.engine.runtime.network.edge import EdgeInfo
 from penstock.engine.runtime.network.partitioners import RebalancePartitioner
 from penstock.engine.runtime.operators.sink import CollectOperator
@@ -38,9 +40,9 @@ class Noted(CollectOperator):
     def open(self) -> None:
         self.note("open")
 
-    def process(self, values: list[Any], timestamps: list[int] | None) -> None:
+    def process(self, chunk: Rows) -> None:
         self.note("process")
-        super().process(values, timestamps)
+        super().process(chunk)
 
     def checkpoint_complete(self, checkpoint_id: int) -> None:
         self.note(f"complete {checkpoint_id}")
@@ -77,7 +79,7 @@ class Host:
 
     def receive(self, sequence: int = 0) -> None:
         header = Header(NO_KEY_GROUP, 0, 0, sequence, 0, ATTEMPT)
-        self.life.receive([encode(header, [(["value"], None)])])
+        self.life.receive([encoded(header, [(["value"], None)])])
 
     def _create(self) -> Slot:
         operator = Noted(self.log, *self._fails)
@@ -93,8 +95,8 @@ class Host:
     def created(self) -> None:
         self.log.append("created")
 
-    def introduced(self, peers: Any) -> None:
-        self.log.append("introduced")
+    def peers_known(self, peers: Any) -> None:
+        self.log.append("peers_known")
 
     def feed_back(self, buffers: list[Any]) -> None:
         self.log.append("feed back")
@@ -105,7 +107,7 @@ class Host:
     def failed(self, error: BaseException) -> None:
         self.log.append(f"failed by {error}")
 
-    def not_cancelled(self, error: BaseException) -> None:
+    def cancel_failed(self, error: BaseException) -> None:
         self.log.append(f"not cancelled: {error}")
 
     def counters(self) -> None:

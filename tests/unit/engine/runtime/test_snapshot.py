@@ -55,8 +55,10 @@ class Chain:
 
     def freeze(self, savepoint: str = "") -> tuple[OperatorSnapshot, TaskSnapshot]:
         self.number += 1
-        frozen = OperatorSnapshot("uid", self.operator, self.chain, CheckpointOptions(savepoint=savepoint))
-        return frozen, TaskSnapshot(self.number, f"{self.number}-0-0-0", [frozen], GROUPS, savepoint)
+        frozen = OperatorSnapshot("uid", self.operator, self.chain, options=CheckpointOptions(savepoint=savepoint))
+        return frozen, TaskSnapshot(
+            self.number, f"{self.number}-0-0-0", [frozen], key_groups=GROUPS, savepoint=savepoint
+        )
 
     def take(self, savepoint: str = "") -> bool:
         """Take one whole. Whether it was a full one."""
@@ -72,8 +74,10 @@ class Chain:
     def restored(self) -> dict:
         operator = Counts()
         given = RestoredOperator([self.chain.files])
-        restore_operator(operator, given, KeyedChain(), range(4), 4, self.storage, [])
-        return operator.table.whole()
+        restore_operator(
+            operator, given, KeyedChain(), groups=range(4), max_parallelism=4, storage=self.storage, in_flight=[]
+        )
+        return operator.table.as_mapping()
 
 
 @pytest.mark.parametrize("what", ["savepoint", "failure"])

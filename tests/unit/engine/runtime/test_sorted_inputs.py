@@ -101,9 +101,9 @@ def test_results_of_many_keys_leave_a_batched_operator_as_chunks() -> None:
     counted = mapping(name="counted")
     process = counted.process
 
-    def counting(values, timestamps):
-        chunks.append(len(values))
-        return process(values, timestamps)
+    def counting(chunk):
+        chunks.append(len(chunk))
+        return process(chunk)
 
     counted.process = counting
     reduce = ReduceOperator("reduce", lambda v: v[0], UserFunction(lambda a, b: (a[0], a[1] + b[1]), "reduce"))

@@ -8,6 +8,7 @@ import pytest
 
 from penstock.api.output_tag import OutputTag
 from penstock.common.errors import ProgramError, UserFunctionError
+from penstock.engine.runtime.chunks import Rows
 from penstock.engine.runtime.operators.function import UserFunction
 from penstock.engine.runtime.operators.process import ProcessOperator
 from penstock.engine.runtime.operators.stateless import FilterOperator, FlatMapOperator, MapOperator
@@ -48,7 +49,7 @@ def test_chunks_are_not_changed_in_place(rig) -> None:
     """The other branch of a fork would see what this one made of the values."""
     values, times = [1, 2, 3], [1, 2, 3]
     for operator in (mapping(str), FilterOperator("F", UserFunction(bool, "filter")), flat_mapping(lambda v: [v, v])):
-        rig(operator).operator.process(values, times)
+        rig(operator).operator.process(Rows(values, times))
     assert (values, times) == ([1, 2, 3], [1, 2, 3])
 
 
@@ -85,7 +86,7 @@ def test_results_are_the_same_wherever_it_pauses(rig, make, chunk_records: int) 
 def test_a_function_without_end_can_be_left(rig) -> None:
     """A generator that never ends would block cancel and checkpoints for ever."""
     one = rig(flat_mapping(lambda value: itertools.count()), patient=False, chunk_records=10)
-    assert one.operator.process([1], [5]) is False
+    assert one.operator.process(Rows([1], [5])) is False
     assert one.operator.paused
     for _ in range(3):
         assert one.operator.resume() is False

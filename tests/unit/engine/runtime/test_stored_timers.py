@@ -149,6 +149,7 @@ def test_the_first_and_the_last_moment() -> None:
     assert queue.timers.next_timestamp() is None
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("timestamp_of", [lambda number: 1_000_000 - number, lambda number: 7, lambda number: number])
 def test_few_timers_are_in_memory(tmp_path: Path, timestamp_of: Any) -> None:
     """Ten million of them would fill the memory of a backend that is for state that does not fit into it."""
@@ -179,6 +180,7 @@ def test_few_timers_are_in_memory(tmp_path: Path, timestamp_of: Any) -> None:
     assert size < 3_000_000, f"{size} bytes"
 
 
+@pytest.mark.thorough
 def test_a_timer_that_is_moved_leaves_nothing_behind(tmp_path: Path) -> None:
     """A session timeout that moves with each record would fill the memory until event time has passed all its moves."""
     queue = Queue(rocksdb_stores(RocksDBSettings(str(tmp_path), 4 << 20, 1_000)), 500)

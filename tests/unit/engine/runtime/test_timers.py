@@ -115,6 +115,7 @@ def test_listing_and_clearing() -> None:
     assert (list(queue), len(queue), queue.next_timestamp(), queue.pop_due(10)) == ([], 0, None, None)
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(120)
 def test_a_million_timers_at_one_moment_fire_quickly() -> None:
     """The end of an hour, when all hourly windows close, would stop the job for minutes."""
@@ -200,6 +201,7 @@ def test_a_chain_of_snapshots_gives_the_timers_back(actions) -> None:
                     queue, under_way = restored, []
 
 
+@pytest.mark.thorough
 def test_a_timer_that_is_moved_leaves_nothing_behind() -> None:
     """A session timeout that moves with each record would fill the memory until event time has passed all its moves."""
     queue = HeapTimerQueue()

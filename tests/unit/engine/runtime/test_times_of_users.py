@@ -12,15 +12,16 @@ from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
 from penstock.common.errors import UserFunctionError
 from penstock.common.watermark_strategy import WatermarkGenerator, WatermarkStrategy
 from penstock.datastream.functions import KeyedProcessFunction
+from penstock.engine.runtime.chunks import Rows
 from penstock.engine.runtime.time.event_time import EventTime
 from penstock.testing import KeyedOneInputHarness
 
 WRONG = [
-    (5.5, "the time of a timer is an int, in milliseconds, not 5.5"),
-    (None, "the time of a timer is an int, in milliseconds, not None"),
-    ("a", "the time of a timer is an int, in milliseconds, not 'a'"),
-    (MAX_TIMESTAMP + 1, f"the time of a timer is an int of 64 bits, in milliseconds, not {MAX_TIMESTAMP + 1}"),
-    (MIN_TIMESTAMP - 1, f"the time of a timer is an int of 64 bits, in milliseconds, not {MIN_TIMESTAMP - 1}"),
+    (5.5, "the time of a timer must be an int of milliseconds, got 5.5"),
+    (None, "the time of a timer must be an int of milliseconds, got None"),
+    ("a", "the time of a timer must be an int of milliseconds, got 'a'"),
+    (MAX_TIMESTAMP + 1, f"the time of a timer must be an int of milliseconds within 64 bits, got {MAX_TIMESTAMP + 1}"),
+    (MIN_TIMESTAMP - 1, f"the time of a timer must be an int of milliseconds within 64 bits, got {MIN_TIMESTAMP - 1}"),
 ]
 DOORS = [f"{what}_{domain}_timer" for what in ("register", "delete") for domain in ("event_time", "processing_time")]
 
@@ -78,5 +79,5 @@ def test_a_watermark_has_64_bits() -> None:
         return RuntimeError("the user's")
 
     with pytest.raises(RuntimeError, match="the user's"):
-        list(EventTime(strategy, 200, lambda: 0, user_error).pieces(["a"], [1]))
-    assert "a watermark is an int of 64 bits" in str(errors[0])
+        list(EventTime(strategy, 200, lambda: 0, user_error).pieces(Rows(["a"], [1])))
+    assert "a watermark must be an int of milliseconds within 64 bits" in str(errors[0])

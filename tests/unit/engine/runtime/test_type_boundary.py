@@ -13,6 +13,7 @@ from penstock.common.errors import UserFunctionError
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.engine.plan.job_graph import JobGraph
 from penstock.engine.plan.stream_graph import GraphSettings, StreamGraph
+from penstock.engine.runtime.chunks import Rows
 from penstock.engine.runtime.operators.function import UserFunction
 from penstock.engine.runtime.operators.stateless import MapOperator
 from penstock.engine.runtime.task.budget import Budget
@@ -41,9 +42,9 @@ def leaving(log: list[Any], output_type: Any = PAIR) -> Chain:
     for node, outlet, counters in zip(chain.nodes, chain.outlets, chain.counters, strict=True):
         info = SubtaskInfo("job", 0, "task", 0, 1, 128)
         task = TaskContext(info, lambda: 0, budget, KeyGroups(128))
-        context = OperatorContext(task, node.operator.name, "", counters)
+        context = OperatorContext(task, node.operator.name, uid="", counters=counters)
         node.operator.setup(context, outlet)
-        outlet.boundary = TypeBoundary(context, output_type if node is chain.nodes[0] else None).before
+        outlet.boundary = TypeBoundary(context, output_type if node is chain.nodes[0] else None).converting
     chain.connect({7: Edge("edge", log)})  # type: ignore[dict-item]
     return chain
 
@@ -52,7 +53,7 @@ def test_values_become_ones_of_their_type_where_they_leave_the_chain() -> None:
     """A chained function would see other values than in PyFlink, or the next task and the sink would."""
     log: list[Any] = []
     chain = leaving(log)
-    chain.head.process([["a", 1.5]], None)
+    chain.head.process(Rows([["a", 1.5]]))
     converted = ("a", 1)
     assert sorted(log, key=str) == [("chained", ["a", 1.5]), ("edge", converted), ("sink", converted)]
 
@@ -61,7 +62,7 @@ def test_side_outputs_have_the_types_of_their_tags() -> None:
     """Late values would keep 64 bits where all others have 32."""
     log: list[Any] = []
     chain = leaving(log, None)
-    chain.outlets[0].emit_side(LATE, [1 / 3], None)
+    chain.outlets[0].emit_side(LATE, Rows([1 / 3]))
     assert log == [("sink", 0.3333333432674408)]
 
 
@@ -70,15 +71,15 @@ def test_a_value_that_does_not_fit_is_named() -> None:
     with pytest.raises(
         UserFunctionError, match=r"operator 'map'.*its declared type\n  value \('b', 'x'\)[\s\S]*a number"
     ):
-        leaving([]).head.process([("a", 1), ("b", "x")], None)
+        leaving([]).head.process(Rows([("a", 1), ("b", "x")]))
 
 
 def test_where_a_value_was_found_not_to_fit_is_not_told() -> None:
     """Three tracebacks, of penstock alone, would stand between the value and what is wrong with it."""
     with pytest.raises(UserFunctionError) as raised:
-        leaving([], Types.INT()).head.process([1, "x"], None)
+        leaving([], Types.INT()).head.process(Rows([1, "x"]))
     *_, value, reason = str(raised.value).split("\n")
-    assert (value, reason) == ("  value 'x'", "  TypeError: 'x' of type str can't be of type INT: a number can")
+    assert (value, reason) == ("  value 'x'", "  TypeError: expected a number for INT, got 'x' of type str")
 
 
 class Odd:
@@ -91,7 +92,7 @@ class Odd:
 def test_a_users_own_frames_are_told_where_a_value_does_not_fit() -> None:
     """What fails in the user's own class could not be found."""
     with pytest.raises(UserFunctionError, match=r"in __index__[\s\S]*ValueError: odd"):
-        leaving([], Types.INT()).head.process([1, Odd()], None)
+        leaving([], Types.INT()).head.process(Rows([1, Odd()]))
 
 
 def test_types_that_are_declared_are_applied_and_those_of_hints_are_not() -> None:
@@ -112,7 +113,7 @@ def test_a_collection_has_its_declared_type() -> None:
     env = StreamExecutionEnvironment()
     stream = env.from_collection([[1, 1 / 3]], Types.TUPLE([Types.INT(), Types.FLOAT()]))
     rows = env.from_collection([(1.5,)], Types.ROW([Types.INT()]))
-    with pytest.raises(ValueError, match="is no INT"):
+    with pytest.raises(ValueError, match="is not of type INT"):
         env.from_collection([(2**31,)], Types.ROW([Types.INT()]))
     assert stream._transformation.source._values == [(1, 0.3333333432674408)]  # type: ignore[attr-defined]
     assert rows._transformation.source._values == [Row(f0=1)]  # type: ignore[attr-defined]

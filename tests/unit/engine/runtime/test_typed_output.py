@@ -10,6 +10,7 @@ from penstock.common.errors import UserFunctionError
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.engine.plan.job_graph import JobGraph
 from penstock.engine.plan.stream_graph import GraphSettings, StreamGraph
+from penstock.engine.runtime.chunks import Rows
 from penstock.engine.runtime.task.wiring import typed_output
 from penstock.testing import OperatorHarness
 
@@ -30,7 +31,9 @@ def test_an_error_names_the_value_that_does_not_fit() -> None:
     """One record of a million could not be found."""
     with (
         OperatorHarness(lambda stream: stream.map(lambda value: (value,), output_type=PERSON)) as harness,
-        pytest.raises(UserFunctionError, match=r"declared type\n  value \(7,\)[\s\S]*1 values, and RowTypeInfo"),
+        pytest.raises(
+            UserFunctionError, match=r"declared type\n  value \(7,\)[\s\S]*must have 2 values as RowTypeInfo"
+        ),
     ):
         harness.push(7)
 
@@ -41,11 +44,13 @@ class Recorded:
     def __init__(self) -> None:
         self.log: list = []
 
-    def emit(self, values, timestamps):
+    def emit(self, chunk):
+        values, timestamps = chunk.values, chunk.timestamps
         self.log.append((values, timestamps))
         return True
 
-    def emit_side(self, tag, values, timestamps):
+    def emit_side(self, tag, chunk):
+        values, timestamps = chunk.values, chunk.timestamps
         self.log.append((tag.tag_id, values, timestamps))
         return True
 
@@ -62,8 +67,8 @@ def test_side_outputs_have_the_types_of_their_tags() -> None:
     """Fields of late records would have no names."""
     recorded = Recorded()
     output = typed_output(recorded, None, Types.LONG(), [SIDE])  # type: ignore[arg-type]
-    output.emit_side(SIDE, [(1, "a")], [10])
-    output.emit([1], None)
+    output.emit_side(SIDE, Rows([(1, "a")], [10]))
+    output.emit(Rows([1]))
     output.watermark(20)
     output.status(False)
     assert recorded.log == [("side", [Row(id=1, name="a")], [10]), ([1], None), 20, False]

@@ -172,7 +172,7 @@ def test_records_in_flight_to_an_operator_within_a_chain_are_not_lost() -> None:
     other = Host(mapping(name="first"), mapping(name="second"), storage=host.storage)
     for node, state_id in zip(other.task.chain.nodes, ("first", "second"), strict=True):
         node.state_id = state_id
-    with pytest.raises(CheckpointError, match=r"'second' was the first of its task .* disable chaining"):
+    with pytest.raises(CheckpointError, match=r"'second' was the first of its task .* Disable chaining"):
         other.task.restore({"second": state}, host.storage)
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.unit.plain_buffers import encoded
 
-from penstock.engine.runtime.network.buffer import NO_KEY_GROUP, CheckpointBarrier, Header, Watermark, encode
+from penstock.engine.runtime.network.buffer import NO_KEY_GROUP, CheckpointBarrier, Header, Watermark
 from penstock.engine.runtime.network.edge import EdgeInfo
 from penstock.engine.runtime.network.partitioners import ForwardPartitioner, RebalancePartitioner
 from penstock.engine.runtime.network.set_aside import AlignmentLimits
@@ -58,7 +59,7 @@ class Path:
         header = Header(NO_KEY_GROUP, 0, sender, self._sequences[sender], sender, 0)
         self._sequences[sender] += 1
         slot = self.senders[sender]
-        slot.receive(encode(header, [*items]))
+        slot.receive(encoded(header, [*items]))
         while slot.step():
             pass
         for task in slot.tasks.values():
@@ -78,7 +79,7 @@ class Path:
 
 def taken(slot: Slot, sender: int) -> int:
     assert slot.debloating is not None
-    return slot.debloating.intake.taken_bytes(sender)
+    return slot.debloating.intake.consumed_bytes(sender)
 
 
 @pytest.mark.parametrize("aside_bytes", [1 << 20, 0])

@@ -68,10 +68,10 @@ class Line:
         while self._advice and self._advice[0][0] <= self.now_ms:
             _, advice = self._advice.popleft()
             if heard:
-                self._in_flight.heard(0, advice, self.now_ms)  # type: ignore[arg-type]
+                self._in_flight.advise(0, advice, self.now_ms)  # type: ignore[arg-type]
         # What a real source has to give waits while it may not.
         self.generated = min(self.generated + self.source_bytes_per_ms, 1e9)
-        if self._in_flight.reckon(self.now_ms):
+        if self._in_flight.update(self.now_ms):
             return
         row_bytes = min(self._in_flight.buffer_bytes or ROW_BYTES_MAX, ROW_BYTES_MAX)
         left = min(SOURCE_BYTES_PER_MS, self.generated)
@@ -94,7 +94,7 @@ class Line:
         while idle_ms and self._aside and not blocked:
             size = self._aside.popleft()
             self.taken += size
-            self._intake.took(0, size)
+            self._intake.started(0, size)
             work_ms = size / self.rate
             self._work_ms = max(0.0, work_ms - idle_ms)
             idle_ms = max(0.0, idle_ms - work_ms)

@@ -8,15 +8,16 @@ from __future__ import annotations
 from collections import deque
 
 import pytest
+from tests.unit.plain_buffers import encoded
 
-from penstock.engine.runtime.network.buffer import NO_KEY_GROUP, Header, Watermark, content_bytes, encode
+from penstock.engine.runtime.network.buffer import NO_KEY_GROUP, Header, Watermark, content_bytes
 from penstock.engine.runtime.network.debloating import Advice, InFlight, Intake
 
 PIPE_MS = 10
 WATERMARKS_MS = 200
 RECORD_BYTES = 4
 FAST_BYTES_PER_MS = 2_000
-WATERMARK_BYTES = content_bytes(encode(Header(NO_KEY_GROUP, 0, 1, 0, 0, 0), [Watermark(1_790_000_000_000)]))
+WATERMARK_BYTES = content_bytes(encoded(Header(NO_KEY_GROUP, 0, 1, 0, 0, 0), [Watermark(1_790_000_000_000)]))
 
 
 class Sender:
@@ -31,8 +32,8 @@ class Sender:
         """Whether it has heard enough for that by now."""
         while self.advice and self.advice[0][0] <= now_ms:
             _, target, advice = self.advice.popleft()
-            self.in_flight.heard(target, advice, now_ms)
-        return not self.in_flight.reckon(now_ms)
+            self.in_flight.advise(target, advice, now_ms)
+        return not self.in_flight.update(now_ms)
 
 
 class Slots:
@@ -84,7 +85,7 @@ class Slots:
         if not self._records_left and self._to_slow and self._to_slow[0][0] <= now_ms:
             _, sender, size = self._to_slow.popleft()
             self._slow.received(sender, size)
-            self._slow.took(sender, size)
+            self._slow.started(sender, size)
             self._records_left = size // RECORD_BYTES if sender == 0 else 0
         if self._records_left:
             self._records_left -= 1
@@ -98,12 +99,13 @@ class Slots:
         while self._to_fast and self._to_fast[0][0] <= self._now_ms:
             _, size = self._to_fast.popleft()
             self._fast.received(1, size)
-            self._fast.took(1, size)
+            self._fast.started(1, size)
         self._fast.idle(600_000)
         for advice in self._fast.advice(self._now_ms).values():
             self._other.advice.append((self._now_ms + PIPE_MS, 1, advice))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("record_ms", "target_ms"), [(20, 1_000), (100, 333)])
 def test_watermarks_to_a_slow_slot_do_not_hold_their_sender(record_ms: int, target_ms: int) -> None:
     """One would fill what may be on its way to a slot that takes twenty bytes in a tenth of a second."""

@@ -47,8 +47,8 @@ class ModelSlot:
             return
         while self.advice and self.advice[0][0] <= now_ms:
             _, sender, advice = self.advice.popleft()
-            self._in_flight.heard(sender, advice, now_ms)
-        if not self._in_flight.reckon(now_ms):
+            self._in_flight.advise(sender, advice, now_ms)
+        if not self._in_flight.update(now_ms):
             idle_ms = self._work(now_ms, 1.0 - self._overdrawn_ms)
             self._overdrawn_ms = max(0.0, -idle_ms)
             self._intake.idle(int(max(0.0, idle_ms) * 1e6))
@@ -77,7 +77,7 @@ class ModelSlot:
         elif self._row_bytes <= 0 and self.pipe and self.pipe[0][0] <= now_ms:
             _, sender, self._row_bytes = self.pipe.popleft()
             self._intake.received(sender, int(self._row_bytes))
-            self._intake.took(sender, int(self._row_bytes))
+            self._intake.started(sender, int(self._row_bytes))
         return self._row_bytes > 0
 
     def _emit(self, now_ms: int, size: float, buffer_bytes: int) -> bool:
@@ -133,6 +133,7 @@ class Exchanges:
         return most / self.records_per_s
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("parallelism", "count", "most_s"), [(2, 3, 2), (4, 4, 2), (1, 6, 5)])
 def test_a_start_behind_cheap_stages_is_in_time(parallelism: int, count: int, most_s: int) -> None:
     """Each would ask for as much as it takes by itself: minutes of what the last one takes, and no checkpoint ends.
@@ -156,12 +157,14 @@ def test_a_fast_line_is_not_slowed() -> None:
     assert line.done(-1) - before > 0.9 * 2 * line.records_per_s
 
 
+@pytest.mark.thorough
 def test_a_very_slow_stage_is_seconds_behind_not_hours() -> None:
     """A hundred records a second from each slot, and a limit for each pair of slots."""
     line = Exchanges(4, 3, slow_ms=20)
     assert line.run(8_000) < 6
 
 
+@pytest.mark.thorough
 def test_what_comes_while_the_slow_stage_opens_or_is_stopped_is_in_proportion() -> None:
     """Each stage before it would add to what is in flight while it is held."""
     line = Exchanges(2, 3)

@@ -177,9 +177,9 @@ def test_a_key_selector_fails_with_the_record(rig: Any) -> None:
 def test_mistakes_are_refused_where_they_are_made() -> None:
     """They would be found by a worker, or never."""
     one, other = streams()
-    with pytest.raises(TypeError, match="join takes a stream, got 3"):
+    with pytest.raises(TypeError, match="expected a stream for join, got 3"):
         one.join(3)
-    with pytest.raises(TypeError, match="co_group takes a stream, got 3"):
+    with pytest.raises(TypeError, match="expected a stream for co_group, got 3"):
         one.co_group(3)
     with pytest.raises(ValueError, match="must have keys of one type"):
         one.join(other).where(first, Types.INT()).equal_to(first, Types.STRING())

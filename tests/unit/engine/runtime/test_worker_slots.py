@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from penstock.engine.runtime.network.buffer import NO_KEY_GROUP, PUSH, Header, decode_header, encode
+from tests.unit.plain_buffers import encoded
+
+from penstock.engine.runtime.network.buffer import NO_KEY_GROUP, PUSH, Header, decode_header
 from penstock.engine.runtime.network.edge import EdgeInfo
 from penstock.engine.runtime.task.vertex import LevelSpec
 from penstock.engine.runtime.task.worker_slots import BUNDLED_BYTES_MAX, WorkerRoutes, bundles, slots_of, unbundled
@@ -19,7 +21,7 @@ def level(number: int, workers: tuple[int, ...] = WORKERS) -> LevelSpec:
 
 
 def buffer(edge: EdgeInfo, sender: int, target: int, sequence: int = 0, size: int = 1) -> bytes:
-    return encode(Header(NO_KEY_GROUP, edge.id, sender, sequence, target, 0), [([b"." * size], None)])
+    return encoded(Header(NO_KEY_GROUP, edge.id, sender, sequence, target, 0), [([b"." * size], None)])
 
 
 def test_each_slot_has_one_worker() -> None:

@@ -21,7 +21,7 @@ def state(request: pytest.FixtureRequest, snapshots: Snapshots) -> CommittedStat
 
 
 def test_a_key_is_answered_with_all_that_it_has(state: CommittedState) -> None:
-    """A user would be told another key's state, or a part of it."""
+    """A user would receive another key's state, or a part of the state."""
     for key in range(1, 100, 7):
         (row,) = state.of_key(COUNT, key)
         assert row[0] == key and row[1] in (key * key, -1)
@@ -31,32 +31,32 @@ def test_a_key_is_answered_with_all_that_it_has(state: CommittedState) -> None:
 
 
 def test_a_scan_ends_at_its_limit(state: CommittedState) -> None:
-    """To look at some entries of a large state would take as long as to read all of it."""
+    """Reading some entries of a large state would take as long as reading all of it."""
     assert len(state.scan(COUNT, 5)) == 5
     assert sorted(row[0] for row in state.scan(COUNT, 1_000)) == list(range(100))
     assert state.scan(COUNT, 0) == []
 
 
 def test_what_is_not_there_is_said_with_what_is(state: CommittedState) -> None:
-    """A slip of the pen would look like a key without state."""
+    """A typing error would look like a key without state."""
     with pytest.raises(StateNotFoundError, match="'count'"):
         state.of_key(StateName("other", "count"), 1)
     with pytest.raises(StateNotFoundError, match="'totals'"):
         state.scan(StateName("count", "other"), 1)
     with pytest.raises(StateNotFoundError, match="queryable as 'x'"):
         state.named("x")
-    with pytest.raises(StateNotFoundError, match=r"own name in 'count', .*: --operator count totals$"):
+    with pytest.raises(StateNotFoundError, match=r"own name in 'count'\. .*: --operator count totals$"):
         state.named("totals")
 
 
 def test_states_are_listed_with_their_types(state: CommittedState) -> None:
-    """A user would have to know the program to ask it anything."""
+    """A user would have to know the program to query it."""
     infos = {info.state: info for info in state.states()}
     assert set(infos) == {"count", "names", "totals", "window/seen"}
     assert infos["count"].type == "value of Long" and infos["count"].uid == "count"
 
 
 def test_few_groups_are_kept(snapshots: Snapshots) -> None:  # noqa: F811
-    """The driver would come to hold all of the state."""
-    state = CommittedState(str(snapshots.checkpoint), kept_bytes=1)
+    """The driver would gradually hold all of the state."""
+    state = CommittedState(str(snapshots.checkpoint), cache_bytes=1)
     assert [state.of_key(COUNT, key) for key in (50, 60)] == [state.of_key(COUNT, key) for key in (50, 60)]

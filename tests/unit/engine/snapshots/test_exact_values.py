@@ -26,7 +26,7 @@ ROW.set_field_names(["number", "text"])
 
 @dataclasses.dataclass
 class Order:
-    """Of a user's."""
+    """A user's class."""
 
     total: int
 
@@ -42,7 +42,7 @@ class Order:
     ids=repr,
 )  # fmt: skip
 def test_values_come_back_as_they_were(value: Any) -> None:
-    """A tuple would come back as a list, and a number with fewer digits."""
+    """A tuple would be received as a list, and a number with fewer digits."""
     back = value_of(json.loads(json.dumps(exact_of(value), allow_nan=False)))
     assert back == value and type(back) is type(value) and repr(back) == repr(value)
 
@@ -53,7 +53,7 @@ def test_no_number_comes_back_as_none_of_them() -> None:
 
 
 def test_objects_of_users_come_back_by_their_fields() -> None:
-    """A client would have to have the program's classes, or unpickle what it is sent."""
+    """A client would need the program's classes, or have to unpickle received data."""
     back = value_of(exact_of([Order(7), Point(1, 2)]))
     assert isinstance(back[0], MissingObject) and back[0].fields == {"total": 7} and "Order" in repr(back[0])
     assert back[1].fields == {"x": 1, "y": 2}
@@ -61,11 +61,11 @@ def test_objects_of_users_come_back_by_their_fields() -> None:
 
 
 def test_a_list_that_is_a_key_comes_back_as_a_list() -> None:
-    """A client would not find the key that it asked for."""
+    """A client would not find the key that it queried."""
     assert value_of(exact_of(as_key([1, {"a": 2}]))) == [1, {"a": 2}]
 
 
 def test_what_is_no_value_is_refused() -> None:
-    """An answer of another version would be read as something else."""
-    with pytest.raises(ValueError, match="no value"):
+    """An answer of another version would be misread."""
+    with pytest.raises(ValueError, match="expected exact JSON of a value"):
         value_of({"other": 1})

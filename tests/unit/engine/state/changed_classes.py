@@ -66,7 +66,7 @@ def source(kind: str, *fields: str) -> str:
 
 
 def use(*sources: str) -> Any:
-    """The program's module, as if it had been edited."""
+    """Return the program's module as after an edit."""
     module: Any = types.ModuleType(MODULE)
     sys.modules[MODULE] = module
     exec("\n".join([HEAD, *sources]), module.__dict__)

@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 from tests.unit.engine.state.changed_classes import MODULE, fields_of, source, use
 from tests.unit.engine.state.written_state import Subtask, files_in_memory
+from tests.unit.plain_buffers import encoded
 
 from penstock.api.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from penstock.common.errors import CheckpointError
 from penstock.engine.checkpoint.manifest import packed, unpacked
-from penstock.engine.runtime.network.buffer import NO_KEY_GROUP, Header, encode
-from penstock.engine.runtime.network.channel_log import ChannelLog, segments_for
+from penstock.engine.runtime.network.buffer import NO_KEY_GROUP, Header
+from penstock.engine.runtime.network.channel_log import ChannelLog, chunks_for
 from penstock.engine.runtime.network.partitioners import ForwardPartitioner
 from penstock.engine.runtime.network.set_aside import BufferQueue
 from penstock.engine.state.handles import KeyedFile, Redistribution
@@ -65,7 +66,7 @@ def in_store(subtask: Subtask) -> None:
 
 
 def snapshot(subtask: Subtask, form: str, keys: list[Any], put: Any) -> list[list[KeyedFile]]:
-    """Put something under each key, half of it in an increment, if that is the form. Returns the files."""
+    """Write state of each key, half of it in an increment if that is the form. Returns the files."""
     half = len(keys) // 2 if form == "increment" else len(keys)
     for part in (keys[:half], keys[half:]):
         for subtask.backend.key in part:
@@ -123,12 +124,14 @@ def test_fields_without_a_default_are_refused_by_the_restore(
     subtask = Subtask(backend, storage)
     chains = snapshot(subtask, form, list(range(6)), put)
     use(source(kind, "number: int", "tip: int", "paid: int = 0"))
-    with pytest.raises(CheckpointError, match="fields number, paid; the class has the fields number, tip, paid"):
+    with pytest.raises(
+        CheckpointError, match="fields number, paid, but the class now has the fields number, tip, paid"
+    ):
         subtask.restored(chains)
 
 
 def written_by_key(kind: str, backend: str, form: str, storage: MemoryStorage, *classes: str) -> Any:
-    """What restores state of twenty keys that are things: of the class before, read with the class now."""
+    """Return a restore of state of twenty keys of a class that has changed since."""
     make = use(classes[0]).Thing
     subtask = Subtask(backend, storage)
     keys = [make(number=number, paid=250) for number in range(20)] if "Enum" not in kind else list(make)
@@ -142,7 +145,7 @@ def written_by_key(kind: str, backend: str, form: str, storage: MemoryStorage, *
 def test_keys_with_other_fields_are_refused(kind: str, backend: str, form: str, storage: MemoryStorage) -> None:
     """The state of all keys would be lost, silently: they belong to other key groups."""
     restore = written_by_key(kind, backend, form, storage, source(kind, *BEFORE), source(kind, *AFTER))
-    with pytest.raises(CheckpointError, match=r"'value' has entries of Thing\(.*which would not be found"):
+    with pytest.raises(CheckpointError, match=r"'value' has entries of Thing\(.*that would no longer be found"):
         restore()
 
 
@@ -163,7 +166,7 @@ MEMBERS = "class Thing(enum.{}):\n    " + "\n    ".join(f"M{number} = enum.auto(
 
 @pytest.mark.parametrize(("backend", "form"), FORMS)
 def test_members_of_enums_as_keys(backend: str, form: str, storage: MemoryStorage) -> None:
-    """State would be that of another member, or be looked for in another key group."""
+    """State would belong to another member, or be searched in another key group."""
     text = MEMBERS.format("Enum")
     more = text.replace("    M0", "    NEW = enum.auto()\n    M0")
     back = written_by_key("Enum", backend, form, storage, text, more)()
@@ -175,14 +178,14 @@ def test_members_of_enums_as_keys(backend: str, form: str, storage: MemoryStorag
     # These are keys by their values, as numbers are.
     text, more = text.replace("Enum", "IntEnum"), more.replace("Enum", "IntEnum")
     restore = written_by_key("IntEnum", backend, form, files_in_memory(), text, more)
-    with pytest.raises(CheckpointError, match="would not be found any more"):
+    with pytest.raises(CheckpointError, match="would no longer be found"):
         restore()
 
 
 @pytest.mark.parametrize(("backend", "form"), FORMS)
 @pytest.mark.parametrize("kind", ["frozen dataclass", "NamedTuple", "attrs class"])
 def test_windows_of_a_class_that_has_changed(kind: str, backend: str, form: str, storage: MemoryStorage) -> None:
-    """A window would be looked for in RocksDB under other bytes than those it has there."""
+    """A window would be searched in RocksDB under other bytes than its stored ones."""
     make = use(source(kind.replace("attrs class", "frozen attrs class"), *BEFORE)).Thing
     subtask = Subtask(backend, storage)
 
@@ -193,7 +196,7 @@ def test_windows_of_a_class_that_has_changed(kind: str, backend: str, form: str,
     chains = snapshot(subtask, form, [1, 2], put)
     now = use(source(kind.replace("attrs class", "frozen attrs class"), *AFTER)).Thing
     if form == "store":
-        with pytest.raises(CheckpointError, match=r"entries of \(1, Thing\(.* would not be found"):
+        with pytest.raises(CheckpointError, match=r"entries of \(1, Thing\(.* would no longer be found"):
             subtask.restored(chains)
         return
     back = subtask.restored(chains).backend
@@ -221,9 +224,11 @@ def test_records_in_flight_keep_their_fields(kind: str) -> None:
     thing = use(source(kind, *BEFORE)).Thing(number=7, paid=250)
     log = ChannelLog([3], 1, BufferQueue(1 << 20, None))
     for values in ([thing], [1, "x"]):
-        log.append(encode(Header(NO_KEY_GROUP, 3, 0, 0, 0, 0), [(values, None)]))
+        log.append(encoded(Header(NO_KEY_GROUP, 3, 0, 0, 0, 0), [(values, None)]))
     stored = list(log)
     use(source(kind, *AFTER))
     partitioner = ForwardPartitioner()
-    (found,), (plain,) = (segments_for(one, [partitioner], 0, 1, KeyGroups(8)) for one in stored)
-    assert fields_of(found[0][0], "number", "tip", "paid") == [7, -1, 250] and plain[0] == [1, "x"]
+    (found,), (plain,) = (
+        chunks_for(one, [partitioner], subtask=0, parallelism=1, key_groups=KeyGroups(8)) for one in stored
+    )
+    assert fields_of(found.values[0], "number", "tip", "paid") == [7, -1, 250] and plain.values == [1, "x"]

@@ -1,4 +1,4 @@
-"""Maps and lists by entry: what a change costs, and large contents. Whether they are dicts: test_states_are_dicts."""
+"""Maps and lists by entry: costs of changes, and large contents. Their semantics: test_states_are_dicts."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_an_increment_holds_the_entries_that_have_changed(kind: str) -> None:
 
 @both
 def test_what_was_cleared_does_not_come_back(kind: str) -> None:
-    """A session that begins anew would have the entries of the last one."""
+    """A session that begins again would have the entries of the last one."""
     subtask = filled(kind)
     names, elements = subtask.backend.state(MAP), subtask.backend.state(LIST)
     names.clear()
@@ -125,7 +125,7 @@ def test_a_loop_may_change_what_it_goes_through(kind: str) -> None:
 
 
 def test_maps_in_rocksdb_are_read_in_the_order_of_their_keys() -> None:
-    """A map by time could not be gone through from its beginning, as Flink's programs do."""
+    """A map by time could not be iterated from its beginning, as Flink's programs do."""
     backend = backend_of("rocksdb", cached=20)
     backend.key = "a"
     state = backend.state(MAP)
@@ -141,7 +141,7 @@ def test_maps_in_rocksdb_are_read_in_the_order_of_their_keys() -> None:
 
 
 class Odd:
-    """A value whose comparison has no truth, as that of an array."""
+    """A value whose comparison has no truth value, like an array's."""
 
     def __eq__(self, other: object) -> bool:
         raise ValueError("ambiguous")
@@ -203,7 +203,7 @@ def test_large_contents_are_written_in_small_steps() -> None:
 
 
 class Unmerged(MapTable):
-    """A table whose maps can't be read as a whole."""
+    """A table whose maps cannot be read as a whole."""
 
     __slots__ = ()
 
@@ -220,8 +220,8 @@ def test_a_map_is_looked_through_without_being_put_together() -> None:
     table.put_entries("a", {2: "second"})
     table.freeze(False)
     table.put_entries("a", {4: "four"})
-    assert dict(table.look_through("a")) == {2: "second", 3: "three", 4: "four"}
-    assert next(table.look_through("a")) == (4, "four")
+    assert dict(table.scan_entries("a")) == {2: "second", 3: "three", 4: "four"}
+    assert next(table.scan_entries("a")) == (4, "four")
     for key in (2, 3, 4):
         assert not table.is_empty("a")
         table.remove_entry("a", key)
@@ -229,7 +229,7 @@ def test_a_map_is_looked_through_without_being_put_together() -> None:
 
 
 def test_compaction_of_a_large_map_takes_no_more_than_it_is_allowed() -> None:
-    """Compacting a million entries of one key at once would be a second without records."""
+    """Compacting a million entries of one key in one step would block records for a second."""
     table = MapTable()
     table.part("a").update(dict.fromkeys(range(10), 0))
     table.freeze(False).release()

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.common.types import Row
-from penstock.common.values.copies import own_copy
-from penstock.engine.state.container_keys import DictKey, ListKey, as_key, as_keys, is_convertible, own_key
+from penstock.common.values.copies import independent_copy
+from penstock.engine.state.container_keys import DictKey, ListKey, as_key, as_keys, is_convertible, stored_map_key
 from penstock.engine.state.keys import KeyTypeError, encode_key
 
 VALUES = st.recursive(
@@ -77,14 +77,14 @@ def test_a_key_cannot_be_changed(change):
 
 
 def test_what_is_emitted_is_a_plain_list():
-    """A sink would be given a class that it does not know, and a function a list that it can't append to."""
-    copied = own_copy((as_key([1, [2]]), as_key({"a": [1]})))
+    """A sink would receive an unknown class, and a function a list to which it cannot append."""
+    copied = independent_copy((as_key([1, [2]]), as_key({"a": [1]})))
     assert copied == ([1, [2]], {"a": [1]})
     assert [type(part) for part in (*copied, copied[0][1], copied[1]["a"])] == [list, dict, list, list]
 
 
 def test_only_what_needs_it_is_converted():
-    """Every key would be looked at by itself, on the way of every record."""
+    """Every key of every record would be checked separately."""
     plain = ["a", 1, 2.0, None]
     tuples = [("a", 1), ("b", 2)]
     assert as_keys(plain) is plain
@@ -101,17 +101,17 @@ def test_the_record_may_change_where_its_key_has_a_hash(nested):
     of_record = Row(name="ann")
     kept = [*as_keys([nested(of_record)]), as_key(nested(of_record))]
     if not isinstance(nested(of_record), list):
-        kept.append(own_key(nested(of_record)))
+        kept.append(stored_map_key(nested(of_record)))
     of_record["name"] = "bob"
     assert {encode_key(key) for key in kept} == {encode_key(as_key(nested(Row(name="ann"))))}
 
 
 def test_a_key_that_was_kept_stays_itself():
-    """A map whose keys are keys of the stream would not take them, or copy each of them."""
+    """A map would refuse keys of the stream, or copy each of them."""
     for key in (as_key([1]), as_key({"a": 1}), as_key(("a", [1])), ("a", 1), Frozen("ann")):
-        assert own_key(key) is key
+        assert stored_map_key(key) is key
     with pytest.raises(TypeError, match="unhashable"):
-        own_key([1])
+        stored_map_key([1])
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Files of snapshots that have changed since they were written: each is named, none is read as if it were whole."""
+"""Files of snapshots that have changed since they were written: errors name each, and damage is detected."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def written() -> Written:
 
 
 def read_damaged(form: str, path: str, data: bytes) -> Any:
-    """What is read if the file has this content."""
+    """Read the state with this content of the file."""
     storage = written().storage
     whole = storage.files[path]
     storage.files[path] = data
@@ -87,7 +87,7 @@ def read_damaged(form: str, path: str, data: bytes) -> Any:
 @settings(max_examples=60)
 @given(data=st.data())
 def test_a_flipped_bit_in_a_checkpoint(form: str, data: st.DataObject) -> None:
-    """A job would go on with a wrong count; or it would fail for good, instead of going back to the one before."""
+    """A job would continue with a wrong count, or fail permanently instead of falling back to the checkpoint before."""
     path = data.draw(st.sampled_from(written().paths[form]))
     content = bytearray(written().storage.files[path])
     bit = data.draw(st.integers(0, len(content) * 8 - 1))
@@ -100,7 +100,7 @@ def test_a_flipped_bit_in_a_checkpoint(form: str, data: st.DataObject) -> None:
 @settings(max_examples=30)
 @given(data=st.data())
 def test_a_checkpoint_that_ends_early(form: str, data: st.DataObject) -> None:
-    """A disk that was full would cost keys, and no message would say so."""
+    """A full disk would silently lose keys."""
     path = data.draw(st.sampled_from(written().paths[form]))
     content = written().storage.files[path]
     length = data.draw(st.integers(0, len(content) - 1))
@@ -127,7 +127,7 @@ def test_a_flipped_bit_in_a_savepoint(part: str, data: st.DataObject) -> None:
 @settings(max_examples=30)
 @given(data=st.data())
 def test_a_savepoint_that_ends_early(data: st.DataObject) -> None:
-    """A copy of a savepoint that was interrupted would be restored as far as it goes."""
+    """An interrupted copy of a savepoint would be restored partially."""
     (path,) = written().paths["savepoint"]
     content = written().storage.files[path]
     length = data.draw(st.integers(0, len(content) - 1))
@@ -136,7 +136,7 @@ def test_a_savepoint_that_ends_early(data: st.DataObject) -> None:
 
 
 def test_a_savepoint_with_fewer_rows_than_were_written() -> None:
-    """Keys would be lost without a message, by one wrong bit in the count of rows."""
+    """Keys would be lost silently by one wrong bit in the count of rows."""
     subtask = Subtask("hashmap", files_in_memory())
     state = subtask.backend.state(COUNT)
     for subtask.backend.key in range(39):
@@ -147,7 +147,7 @@ def test_a_savepoint_with_fewer_rows_than_were_written() -> None:
     (file,) = subtask.savepoint("all")
     assert len(counts(subtask.restored([[file]]))) == 40
     changed = msgspec.structs.replace(file, path=fewer.path, bytes=fewer.bytes, crc=fewer.crc, parts=fewer.parts)
-    with pytest.raises(DamagedCheckpointError, match=f"{fewer.path} is damaged: 39 rows in row group 0, not 40"):
+    with pytest.raises(DamagedCheckpointError, match=f"{fewer.path} is damaged: row group 0 should have 40 rows"):
         subtask.restored([[changed]])
 
 
@@ -165,7 +165,7 @@ def test_a_file_that_is_gone(form: str) -> None:
 
 
 class Away(MemoryStorage):
-    """Its files can't be read at present."""
+    """A storage whose files cannot be read now."""
 
     def read(self, path: str, offset: int, length: int) -> bytes:
         raise OSError("the network is down")
@@ -173,7 +173,7 @@ class Away(MemoryStorage):
 
 @pytest.mark.parametrize("columns", [False, True])
 def test_a_storage_that_is_away_for_a_moment_is_no_damage(columns: bool) -> None:
-    """A job would go back to an older checkpoint, or give up, since a network was down for a second."""
+    """A job would fall back to an older checkpoint, or fail, since a network was down for a second."""
     storage = Away(Random(0), 0)
     schema = schema_of(ListStateDescriptor("items", Types.LONG()))
     lists = finished(write_lists(storage, "f", [NamedList("items", Redistribution.UNION, [1], schema)], columns))
@@ -183,7 +183,7 @@ def test_a_storage_that_is_away_for_a_moment_is_no_damage(columns: bool) -> None
 
 
 class FullAfter(MemoryStorage):
-    """A disk on which there is room for so many pieces."""
+    """A disk with space for a number of pieces."""
 
     def __init__(self, pieces: int) -> None:
         super().__init__(Random(0), 0)
@@ -197,7 +197,7 @@ class FullAfter(MemoryStorage):
 
 @pytest.mark.parametrize("columns", [False, True])
 def test_a_disk_that_fills_up_at_any_moment(columns: bool) -> None:
-    """A file that was not written to its end would be taken for a list, or would stay for ever."""
+    """A partially written file would be read as a list, or stay forever."""
     rules = schema_of(MapStateDescriptor("rules", Types.STRING(), Types.LONG()))
     lists = [
         NamedList("splits", Redistribution.SPLIT, [1, 2]),

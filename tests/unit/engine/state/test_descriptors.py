@@ -36,7 +36,7 @@ class Count(AggregateFunction[Any, int, int]):
 
 
 class Ufunc:
-    """Like numpy.add: can be called with two values, and has a `reduce` that means something else."""
+    """Like numpy.add: callable with two values, with a `reduce` of another meaning."""
 
     def __call__(self, left: int, right: int) -> int:
         return left + right
@@ -50,7 +50,7 @@ def add(left: int, right: int) -> int:
 
 
 def test_types_are_optional() -> None:
-    """State of an odd type could not be kept at all."""
+    """State of an unusual type could not be stored."""
     pickled = Types.PICKLED_BYTE_ARRAY()
     assert ValueStateDescriptor("v").type_info == pickled
     assert ListStateDescriptor("l").type_info == Types.LIST(pickled)
@@ -68,7 +68,7 @@ def test_functions_of_the_wrong_kind_are_refused() -> None:
     for wrong in (Sum, 3, None):
         with pytest.raises(TypeError, match="ReduceFunction"):
             ReducingStateDescriptor("r", wrong)
-    with pytest.raises(TypeError, match="give an instance"):
+    with pytest.raises(TypeError, match="pass an instance"):
         AggregatingStateDescriptor("a", Count)
     with pytest.raises(TypeError, match="lacks create_accumulator"):
         AggregatingStateDescriptor("a", Sum())
@@ -78,7 +78,7 @@ def test_functions_of_the_wrong_kind_are_refused() -> None:
 def test_names_and_types_are_checked() -> None:
     """Two states without a name would overwrite each other."""
     for name in ("window/count", "(reduce)"):
-        with pytest.raises(ValueError, match="penstock's own states"):
+        with pytest.raises(ValueError, match="internal states"):
             ValueStateDescriptor(name)
     with pytest.raises(ValueError, match="must not be empty"):
         ValueStateDescriptor("")

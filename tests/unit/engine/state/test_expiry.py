@@ -1,10 +1,11 @@
-"""When entries are examined whose time to live may be over: soon, a few at a time, and none for ever."""
+"""Entries whose time to live may have ended are examined soon, a few at a time, and finally removed."""
 
 from __future__ import annotations
 
 import tracemalloc
 from collections.abc import Iterator
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -41,7 +42,7 @@ class Entries:
 def test_each_entry_goes_soon_after_its_time_and_none_before(
     ttl_ms: int, writes: list[tuple[int, str]], entries_max: int
 ) -> None:
-    """Memory would hold what has expired, or lose what is in use."""
+    """Memory would hold expired entries, or lose used ones."""
     entries = Entries(ttl_ms)
     late_ms = ttl_ms // 8 + 1
     for wait_ms, name in writes:
@@ -74,7 +75,7 @@ def test_nothing_is_examined_too_early() -> None:
 
 
 def test_what_is_found_alive_is_examined_again() -> None:
-    """An entry whose time was prolonged without a write would stay for ever."""
+    """An entry whose time was renewed without a write would stay forever."""
     entries = Entries(80)
     entries.write("a")
     entries.times["a"] = 1_000
@@ -86,6 +87,7 @@ def test_what_is_found_alive_is_examined_again() -> None:
     assert entries.expiry.next_ms is None
 
 
+@pytest.mark.thorough
 def test_entries_that_are_removed_and_created_again_do_not_pile_up() -> None:
     """A key that comes and goes would take memory with each turn until its time to live is over."""
     entries = Entries(1_000_000)
@@ -124,7 +126,7 @@ def test_an_entry_is_remembered_once_however_often_it_is_written() -> None:
 
 
 class Scanned:
-    """State that is looked at as a whole: entry key -> when it expires (ms)."""
+    """State that is scanned as a whole: entry key -> when it expires (ms)."""
 
     def __init__(self) -> None:
         self.now_ms = 0

@@ -1,4 +1,4 @@
-"""Snapshot files: each subtask restores what it owns, and damaged files are named."""
+"""Snapshot files: each subtask restores its own state, and errors name damaged files."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def content_bytes(file: KeyedFile) -> int:
 
 @pytest.mark.parametrize("parallelism", [1, 2, 3, 128])
 def test_subtasks_get_the_key_groups_they_own_and_read_no_more(storage, parallelism) -> None:
-    """A key would be with two subtasks or with none; or each would read all the state of the job."""
+    """A key would have two owners or no owner, or each subtask would read all state of the job."""
     file = written(storage, "f", t=counts(5_000))
     seen: dict = {}
     read = 0
@@ -108,7 +108,7 @@ def test_lists_are_read_item_by_item(storage) -> None:
 
 
 def test_named_lists_of_a_savepoint_are_tables(storage) -> None:
-    """No other tool could read them; and None in a list, which is no absent row, would be lost."""
+    """No other tool could read the lists, and None in a list would be lost."""
     lists = [
         NamedList("splits", Redistribution.SPLIT, ["a"]),
         NamedList("numbers", Redistribution.SPLIT, [3, None, 5], schema_of(ListStateDescriptor("n", Types.LONG()))),
@@ -141,7 +141,7 @@ def test_files_without_a_table_that_is_wanted_are_not_read(storage) -> None:
     assert dict(table.items()) == {n: n * n for n in range(100)}
     both = {"state": LayeredTable(), "other": LayeredTable()}
     assert restore_keyed(storage, [first, second], range(128), both) < first.bytes + second.bytes
-    assert (len(both["state"].whole()), len(both["other"].whole())) == (100, 200)
+    assert (len(both["state"].as_mapping()), len(both["other"].as_mapping())) == (100, 200)
     del storage.files["1"]
     assert restore_keyed(storage, [first, second], range(128), {"other": LayeredTable()}) == content_bytes(second)
 

@@ -35,7 +35,7 @@ STATE = OperatorState(
 
 
 def test_all_files_of_a_state_are_known() -> None:
-    """The clean-up of old checkpoints would delete a file that is needed, or keep one for ever."""
+    """The deletion of old checkpoints would delete a needed file, or leave one forever."""
     empty = OperatorState([], ListsFile("", 0, [ListInFile("splits", Redistribution.SPLIT, [])]))
     assert files_of([STATE, empty, OperatorState()]) == {"1.sst", "keyed", "lists", "names.parquet"}
     assert files_of([]) == set()
@@ -48,7 +48,7 @@ def test_a_list_is_as_large_as_its_items_or_its_table() -> None:
 
 
 def test_files_of_a_store_are_distinguished_from_others() -> None:
-    """RocksDB would be opened with a file of ours; or its own would be read as ours."""
+    """RocksDB would be opened with a file of penstock, or RocksDB's files be read as penstock's."""
     assert [file.path for file in store_files_of(STATE.keyed)] == ["1.sst"]
 
 

@@ -69,7 +69,7 @@ def test_a_key_stays_in_its_group_for_ever() -> None:
 
 
 def test_the_cache_forgets_when_it_grows_large() -> None:
-    """A stream of ever new keys would fill the memory."""
+    """A stream of constantly new keys would fill the memory."""
     groups = KeyGroups(128, cached_keys_max=10)
     for key in range(35):
         assert groups[key] == key_group_of(key, 128)
@@ -80,7 +80,7 @@ def test_the_cache_forgets_when_it_grows_large() -> None:
 
 @given(st.integers(1, 128), st.integers(1, 128), st.text(max_size=5) | st.integers() | st.none())
 def test_a_rescale_takes_a_key_to_one_other_subtask(before: int, after: int, key) -> None:
-    """A new subtask would restore only a part of the groups that it owns, or the state of a key would be twice."""
+    """A new subtask would restore only a part of its groups, or the state of a key would be duplicated."""
     group = key_group_of(key, 128)
     owners = [
         [subtask for subtask in range(parallelism) if group in key_group_range(subtask, 128, parallelism)]

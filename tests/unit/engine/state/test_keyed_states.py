@@ -57,7 +57,7 @@ def stored(backend: KeyedStateBackend) -> bool:
 
 
 def test_a_state_that_was_declared_for_nothing_may_be_declared_otherwise(backend) -> None:
-    """A function that was given up, before it was called, would say for ever what a name means."""
+    """A function that was dropped before its first call would still define the meaning of a name."""
     backend.state(VALUE).update(1)
     number_of_tables = len(backend.tables)
     for descriptor in (ListStateDescriptor("more", ANY), MapStateDescriptor("more", ANY, ANY)):
@@ -147,7 +147,7 @@ def test_map_state_takes_pairs(backend, has_ttl: bool) -> None:
 @pytest.mark.parametrize(("descriptor", "shown"), [("v", "'v'"), (MAP, "MapStateDescriptor")])
 def test_a_state_that_is_declared_as_another_kind(backend, descriptor: Any, shown: str) -> None:
     """The error would be of penstock's own lines, or come with the first record."""
-    with pytest.raises(TypeError, match=rf"declared by a ValueStateDescriptor\(name, type\), got {shown}"):
+    with pytest.raises(TypeError, match=rf"expected a ValueStateDescriptor\(name, type\) for this state, got {shown}"):
         backend.store().get_state(descriptor)
 
 
@@ -214,7 +214,9 @@ def test_one_name_is_one_state(backend) -> None:
         (ListStateDescriptor("value", ANY), store.get_list_state),
         (ValueStateDescriptor("value", Types.INT()), store.get_state),
     ):
-        with pytest.raises(ProgramError, match=r"'value' is declared as value of .*, and as (list|value) of .*: give"):
+        with pytest.raises(
+            ProgramError, match=r"'value' is declared as value of .* and as (list|value) of .*: use different names"
+        ):
             get(other)
 
 
@@ -264,7 +266,7 @@ def test_a_key_of_a_map_is_refused_as_one_of_a_stream_is(
 
 
 def test_equal_keys_of_a_map_are_one_entry(backend: KeyedStateBackend) -> None:
-    """A dict's keys: whichever of two equal ones was put, the other one finds its value."""
+    """Keys of a dict: of two equal keys, either finds the value of the other."""
     backend.key = "JFK"
     state = backend.state(MAP)
     for key, other in (
@@ -281,7 +283,7 @@ def test_equal_keys_of_a_map_are_one_entry(backend: KeyedStateBackend) -> None:
 
 
 class Season(Window):
-    """With attributes of its own, and no encoding."""
+    """A key class with attributes and without an encoding."""
 
     def __init__(self, year: int, name: str, label: str) -> None:
         self.year = year
@@ -315,7 +317,7 @@ def test_equal_windows_have_one_state(backend: KeyedStateBackend) -> None:
 
 
 class Copied:
-    """Counts how often one like it is copied, or read from a store."""
+    """A value that counts how often it is copied, or read from a store."""
 
     count = 0
 

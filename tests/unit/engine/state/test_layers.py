@@ -1,4 +1,4 @@
-"""Layers on the heap: what is compacted when, and which entries leave no trace. More of tables: test_tables.py."""
+"""Layers on the heap: compaction, and entries without tombstones. More about tables: test_tables.py."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_nothing_is_folded_while_a_snapshot_is_written() -> None:
 
 
 def test_folding_takes_no_more_than_it_is_allowed() -> None:
-    """Compacting a million entries at once would be a second without records."""
+    """Compacting a million entries in one step would block records for a second."""
     table = LayeredTable()
     table.put("base", 0)
     table.freeze(full=False).release()

@@ -1,4 +1,4 @@
-"""Keyed state read from outside while its task has it."""
+"""Queries of keyed state in a running task."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def checkpointed(backend: KeyedStateBackend, directory: Path) -> CommittedState:
 
 @pytest.mark.parametrize("backend", BACKENDS, indirect=True)
 def test_state_at_rest_is_what_its_checkpoint_holds(backend: KeyedStateBackend, tmp_path: Path) -> None:
-    """A user would be told one thing by the job and another one by its checkpoint."""
+    """The job would answer a query with other state than its checkpoint."""
     fill(backend, range(40))
     backend.maintain(25)
     fill(backend, range(30, 50))
@@ -173,7 +173,7 @@ def test_what_was_removed_is_gone(backend: KeyedStateBackend, tmp_path: Path) ->
 
 @pytest.mark.parametrize("backend", BACKENDS, indirect=True)
 def test_the_current_key_stays(backend: KeyedStateBackend) -> None:
-    """A function that is paused in the middle of a key would go on with the state of another one."""
+    """A function that is paused within a key would continue with the state of another key."""
     fill(backend, range(5))
     backend.key, backend.namespace = 3, "here"
     for name in ("value", "map", "window/value"):
@@ -196,7 +196,7 @@ def test_the_current_key_stays(backend: KeyedStateBackend) -> None:
 def test_what_has_expired_is_not_shown_and_to_look_is_no_use(
     backend: KeyedStateBackend, clock: Clock, descriptor: Any, put: Any, shown: Any
 ) -> None:
-    """A dashboard that looks each second would keep state alive for ever, or show what the job has forgotten."""
+    """A dashboard that queries each second would keep state alive forever, or show expired state."""
     state = backend.state(descriptor)
     backend.key = 1
     put(state, 7)
@@ -216,7 +216,7 @@ def test_restored_state_that_nobody_has_asked_for_yet_has_no_times(schema: str, 
 
 
 def test_windows_are_not_looked_for_in_millions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One question for a session window would hold up the stream for as long as it takes to look at all windows."""
+    """One query of a session window would block the stream while all windows are searched."""
     backend = HashMapKeyedStateBackend()
     fill(backend, range(10))
     monkeypatch.setattr(module, "EXAMINED_MAX", 19)

@@ -1,4 +1,4 @@
-"""A store without versions behind a write-ahead log, over a dict: what is in which of both, and when."""
+"""A store without versions, as a dict, behind a write-ahead log: which of the two holds an entry, and when."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TABLE = (7).to_bytes(4, "big")
 
 
 class Plain:
-    """What all subtasks of an operator share: a dict, and the run that owns it."""
+    """The shared store of all subtasks of an operator: a dict, and the run that owns it."""
 
     def __init__(self) -> None:
         self.entries: dict[tuple[str, int, bytes], bytes] = {}
@@ -35,7 +35,7 @@ class OnPlain:
         self._plain.asked += 1
         return self._plain.entries.get((table, group, key))
 
-    def some(self, table: str, groups: range) -> Iterator[tuple[int, bytes, bytes]]:
+    def sample(self, table: str, groups: range) -> Iterator[tuple[int, bytes, bytes]]:
         for group in groups:
             yield from ((group, key, value) for key, value in itertools.islice(self.items(table, group, b""), 1))
 
@@ -75,7 +75,7 @@ def key(number: int) -> bytes:
 
 @pytest.mark.parametrize("seed", range(30))
 def test_it_is_a_map_with_versions(seed: int) -> None:
-    """State would be what it was after another checkpoint, whichever of them failed or were never told of."""
+    """State would be that of another checkpoint, after checkpoints that failed or were not reported."""
     random, plain = Random(seed), Plain()
     store, run = opened(plain), 1
     expected: dict[bytes, bytes] = {}
@@ -114,7 +114,7 @@ def test_it_is_a_map_with_versions(seed: int) -> None:
 
 
 def test_a_view_stays_as_it_was() -> None:
-    """A savepoint would hold records from behind its barrier."""
+    """A savepoint would hold records from after its barrier."""
     store = opened(Plain())
     store.write([(key(1), b"a"), (key(5), b"b")])
     view = store.view()
@@ -127,7 +127,7 @@ def test_a_view_stays_as_it_was() -> None:
 
 
 def test_a_predecessor_applies_nothing() -> None:
-    """A worker that was taken for dead would change the state of its successor."""
+    """A worker that was considered dead would change the state of its successor."""
     plain = Plain()
     old = opened(plain)
     old.write([(key(1), b"old")])
@@ -142,7 +142,7 @@ def test_a_predecessor_applies_nothing() -> None:
 
 
 def test_what_was_read_before_is_not_taken_for_what_is_restored() -> None:
-    """A key that a task has asked for too early would have no state after a restart."""
+    """A key that a task read too early would have no state after a restart."""
     plain = Plain()
     former = opened(plain)
     former.write([(key(1), b"a")])

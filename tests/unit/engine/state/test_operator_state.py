@@ -13,7 +13,7 @@ from penstock.common.errors import CheckpointError, ProgramError
 from penstock.common.typeinfo import Types
 from penstock.engine.state.handles import Redistribution
 from penstock.engine.state.operator_state import HeapOperatorStates, NamedList
-from penstock.engine.state.schema import as_before, schema_of
+from penstock.engine.state.schema import restored_schema, schema_of
 
 LIST, DICT = ListStateDescriptor("list"), MapStateDescriptor("dict")
 
@@ -59,14 +59,14 @@ def test_one_name_for_two_kinds() -> None:
     """A rescale would split state that was meant to be complete in every subtask."""
     states = HeapOperatorStates()
     states.get_list_state(LIST)
-    with pytest.raises(ProgramError, match="requested as union and as split"):
+    with pytest.raises(ProgramError, match="requested as union, but was requested as split before"):
         states.get_union_list_state(LIST)
 
 
 def test_what_was_written_as_something_else() -> None:
-    """A function would take offsets for names, and fail somewhere else."""
+    """A function would read offsets as names, and fail elsewhere."""
     states = HeapOperatorStates()
-    states.restore([NamedList("list", Redistribution.SPLIT, [1], as_before("list of ListTypeInfo<Long>"))])
+    states.restore([NamedList("list", Redistribution.SPLIT, [1], restored_schema("list of ListTypeInfo<Long>"))])
     with pytest.raises(CheckpointError, match="was written as list of List"):
         states.get_list_state(ListStateDescriptor("list", Types.STRING()))
     assert list(states.get_list_state(ListStateDescriptor("list", Types.LONG()))) == [1]
@@ -180,7 +180,7 @@ def test_each_pair_of_kinds_of_one_name_is_refused(first: str) -> None:
     }
     state = requests.pop(first)()
     for again in requests.values():
-        with pytest.raises(ProgramError, match=r"'x' is requested as .* give them different names"):
+        with pytest.raises(ProgramError, match=r"'x' is requested as .* use different names"):
             again()
     (one,) = states.lists()
     assert one.items == [] and state is not None

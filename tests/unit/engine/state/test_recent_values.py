@@ -1,4 +1,4 @@
-"""What is known of an external store without asking it."""
+"""The cache of values of an external store."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from penstock.engine.state.backends.versioned.logged import ABSENT, RecentValues
 
 
 def test_as_many_as_it_is_told_are_known_in_any_order_of_use() -> None:
-    """Keys that come in turn, one more than half of them, would each be asked for each time."""
+    """If keys come in turn, one more than half of the cache's size, each would be requested each time."""
     recent = RecentValues(100)
     keys = [str(n).encode() for n in range(100)]
     for turn in range(5):
@@ -16,7 +16,7 @@ def test_as_many_as_it_is_told_are_known_in_any_order_of_use() -> None:
 
 
 def test_what_is_not_used_is_forgotten() -> None:
-    """The memory of a worker would grow by each key that there ever was."""
+    """The memory of a worker would grow with each key."""
     recent = RecentValues(100)
     for n in range(10_000):
         recent.put(str(n).encode(), None)

@@ -92,11 +92,19 @@ def written(storage: MemoryStorage, states: list[HeapOperatorStates], columns: b
 
 def restored(storage: MemoryStorage, manifest: Manifest, parallelism: int) -> list[HeapOperatorStates]:
     vertices = [CheckpointVertex(0, "vertex", parallelism, 128, [("op", "an operator")], False)]
-    assigned = assign(manifest, vertices, own=True, allow_non_restored=False)
+    assigned = assign(manifest, vertices, owns_files=True, allow_non_restored=False)
     states = []
     for subtask in range(parallelism):
         operator = StatesOnly(subtask)
-        restore_operator(operator, assigned[0, subtask]["op"], KeyedChain(), range(0), 128, storage, [])
+        restore_operator(
+            operator,
+            assigned[0, subtask]["op"],
+            KeyedChain(),
+            groups=range(0),
+            max_parallelism=128,
+            storage=storage,
+            in_flight=[],
+        )
         states.append(operator.states)
     return states
 
@@ -147,7 +155,7 @@ def test_what_one_subtask_does_with_a_rule_is_not_seen_by_others() -> None:
 @pytest.mark.parametrize("kind", BACKENDS)
 @pytest.mark.parametrize("form", ["increments", "full", "savepoint"])
 def test_keyed_state_that_no_one_has_asked_for_since_a_restart(kind: str, form: str) -> None:
-    """After two restarts with a checkpoint, and no record, in between, what is asked for late would be lost."""
+    """After two restarts with a checkpoint and without records in between, late requested state would be lost."""
 
     def again(subtask: Subtask, number: int = 0) -> Subtask:
         if form == "savepoint":
@@ -198,7 +206,7 @@ def test_what_no_subtask_has_asked_for_yet_is_in_all_later_snapshots(columns: bo
 
 
 def test_subtasks_to_which_no_item_has_come_are_restored_too() -> None:
-    """Each new subtask of a rescaled job would do again what a function does once, when the job is new."""
+    """Each new subtask of a rescaled job would repeat what a function does once for a new job."""
     storage = files_in_memory()
     state = HeapOperatorStates()
     state.get_list_state(SPLITS).add(1)

@@ -1,4 +1,4 @@
-"""A store that starts with the files of others: the key groups of its subtask, of all of these, and nothing else."""
+"""A store that starts with files of other stores: it holds exactly the key groups of its subtask."""
 
 from __future__ import annotations
 

@@ -57,11 +57,11 @@ class Keeper:
         self.last.update(f"{key}: {count}")
 
     def spill_all(self) -> None:
-        while self.backend.maintenance_due_ms() == 0 and not self.backend.embedded.is_held:
+        while self.backend.maintenance_due_ms() == 0 and not self.backend.embedded.is_blocked:
             self.backend.maintain(100)
 
     def freeze(self) -> Callable[[], list[KeyedFile]]:
-        """Freeze now; what is returned writes it."""
+        """Freeze now. The returned function writes the snapshot."""
         frozen = self.backend.freeze_store()
         assert frozen is not None
         self._snapshots += 1
@@ -99,7 +99,7 @@ def held(
 
 
 def test_it_holds_the_moment_of_the_freeze(stores: Stores, storage: MemoryStorage) -> None:
-    """What came behind the barrier would be counted twice, what is not in the store yet would be lost."""
+    """Records after the barrier would be counted twice, and entries outside of the store be lost."""
     keeper = Keeper(stores, storage)
     for key in range(40):
         keeper.store(key, 1)
@@ -124,10 +124,10 @@ def test_changes_wait_in_memory_until_the_files_are_linked(stores: Stores, stora
     for key in range(100):
         keeper.store(key, 1)
         keeper.backend.maintain(1_000)
-    assert keeper.backend.embedded.is_held
+    assert keeper.backend.embedded.is_blocked
     assert not list(keeper.backend.embedded.store.view().items(b""))
     write()
-    assert not keeper.backend.embedded.is_held
+    assert not keeper.backend.embedded.is_blocked
     keeper.spill_all()
     assert len(list(keeper.backend.embedded.store.view().items(b""))) > 180
     keeper.backend.close()
@@ -139,7 +139,7 @@ def test_a_snapshot_that_is_not_written_lets_go(stores: Stores, storage: MemoryS
     frozen = keeper.backend.freeze_store()
     assert frozen is not None
     frozen.release()
-    assert not keeper.backend.embedded.is_held
+    assert not keeper.backend.embedded.is_blocked
     keeper.backend.close()
 
 
@@ -184,7 +184,7 @@ def test_another_begins_with_the_files(stores: Stores, storage: MemoryStorage) -
 
 @pytest.mark.parametrize("spilled", [0, 1, 9, 10, 50, 1_000])
 def test_lists_of_which_a_part_is_in_the_store(stores: Stores, storage: MemoryStorage, spilled: int) -> None:
-    """Elements that were being spilled when a checkpoint began would be there twice after a restart: counted twice."""
+    """Elements that were being spilled when a checkpoint began would be duplicated after a restart."""
     backend = RocksDBKeyedStateBackend(lambda: 0, stores, GROUPS)
     kept, schema = backend.state(VISITS), str(schema_of(VISITS))
     for backend.key in range(6):
@@ -260,7 +260,7 @@ def test_a_damaged_file(stores: Stores, storage: MemoryStorage) -> None:
     with pytest.raises(CheckpointError, match=f"{table.path} is damaged"):
         other.backend.begin_with(database[0].tables, contents_of(storage, database))
     other.store(1, 7)
-    assert other.count.value() == 7, "the job goes back to the checkpoint before, with the store that is there"
+    assert other.count.value() == 7, "the job falls back to the checkpoint before, with the existing store"
     other.backend.close()
 
 
@@ -318,7 +318,7 @@ def test_files_are_linked_once_and_opened_once(stores: Stores, storage: MemorySt
 
 
 def test_a_store_whose_files_can_not_be_linked() -> None:
-    """A full disk would block the task for good, and not only cost a checkpoint."""
+    """A full disk would block the task permanently, instead of failing one checkpoint."""
 
     class Full(MemoryStore):
         def link(self) -> MemoryFiles:
@@ -328,10 +328,10 @@ def test_a_store_whose_files_can_not_be_linked() -> None:
     count = backend.state(COUNT)
     backend.key = 1
     frozen = backend.freeze_store()
-    assert frozen is not None and backend.embedded.is_held
+    assert frozen is not None and backend.embedded.is_blocked
     with pytest.raises(OSError, match="the disk is full"):
         frozen.link()
-    assert not backend.embedded.is_held
+    assert not backend.embedded.is_blocked
     frozen.release()
     count.update(5)
     backend.maintain(10)
@@ -339,7 +339,7 @@ def test_a_store_whose_files_can_not_be_linked() -> None:
 
 
 def test_a_whole_store_is_read_by_the_backend_that_wrote_it(stores: Stores, storage: MemoryStorage) -> None:
-    """After a rescale a subtask of RocksDB's could not read the files of two others."""
+    """After a rescale a subtask could not read the RocksDB files of two others."""
     halves = [written(stores, storage, {key: key for key in range(first, 100, 2)}) for first in (0, 1)]
     backend = RocksDBKeyedStateBackend(lambda: 0, stores, GROUPS)
     count, reader = backend.state(COUNT), backend.store_reader()

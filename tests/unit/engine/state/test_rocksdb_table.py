@@ -1,4 +1,4 @@
-"""Tables whose older part is in a key-value store: what is spilled when. What holds of all tables: test_tables.py."""
+"""Tables whose older part is in a key-value store: spilling. Properties of all tables: test_tables.py."""
 
 from __future__ import annotations
 
@@ -57,11 +57,11 @@ def test_far_more_state_than_is_in_memory(rocks: Stores, tmp_path) -> None:
     assert by_group(frozen) == {f"key {key}": 3 * key for key in range(2_000)}
     assert [*(tmp_path / "rocks").iterdir()]
     backend.close()
-    assert not [*(tmp_path / "rocks").iterdir()], "the disk would fill up with what nobody reads"
+    assert not [*(tmp_path / "rocks").iterdir()], "the disk would fill up with unread entries"
 
 
 def test_a_view_does_not_see_what_is_written_later(rocks: Stores) -> None:
-    """A checkpoint would hold records from behind its barrier: after a restart they would be counted twice."""
+    """A checkpoint would hold records from after its barrier: they would be counted twice after a restart."""
     store = rocks.open({})
     store.write([(b"a1", b"1"), (b"a2", b"1"), (b"b1", b"1")])
     view = store.view()
@@ -111,7 +111,7 @@ def test_memory_is_bounded_however_fast_state_changes() -> None:
         assert len(table.current) <= 11
         # At most three layers wait; this many entries are then not in the store yet.
         assert len(entries(table.freeze_in_memory())) <= 50
-    assert len(table.whole()) == 1_000
+    assert len(table.as_mapping()) == 1_000
 
 
 def test_a_snapshot_of_very_many_changes_is_full() -> None:

@@ -1,4 +1,4 @@
-"""Tables in the form of savepoints: a Parquet file each, with the newest value of each entry, for other tools, too."""
+"""Tables in the form of savepoints: one Parquet file each with the newest value of each entry."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def written(storage: MemoryStorage, table: Table, schema: TableSchema | None = N
 
 
 def rows(storage: MemoryStorage, file: KeyedFile) -> pa.Table:
-    """As another tool sees them."""
+    """Return the rows as another tool reads them."""
     return pq.read_table(pa.BufferReader(storage.files[file.path]))
 
 
@@ -54,7 +54,7 @@ def restored(storage: MemoryStorage, file: KeyedFile, groups: range = ALL_GROUPS
     spilled=st.integers(0, 3),
 )
 def test_it_has_the_newest_value_of_each_entry(kind: str, layers: list[dict[int, int | None]], spilled: int) -> None:
-    """A row for each version of a value would be read as several keys, and a deleted key would be there again."""
+    """A row per version of a value would be read as several keys, and a deleted key would exist again."""
     table, model = table_of(kind), dict[int, int]()
     for layer in layers:
         for key, value in layer.items():
@@ -113,7 +113,7 @@ def test_values_of_several_types_come_back_as_they_were(schema: TableSchema | No
 
 
 def test_a_value_of_another_type_behind_many_others() -> None:
-    """The file would have to be begun again, and its first part be there twice."""
+    """The file would have to be written again, with its first part duplicated."""
     table = LayeredTable()
     odd = max(range(5_000), key=lambda key: GROUPS[key])
     for key in range(5_000):
@@ -178,7 +178,7 @@ def test_other_tables_than_those_that_are_asked_for_are_skipped() -> None:
 
 
 def test_a_unit_of_a_newer_penstock_is_refused() -> None:
-    """Parts of a value would be taken for the whole."""
+    """Parts of a value would be read as the whole."""
     file = KeyedFile("f", 0, [TableInFile("names", True, unit="byte")], [])
     with pytest.raises(CheckpointError, match=r"f holds the state 'names' by byte.* written by a newer one"):
         restore_keyed(files_in_memory(), [file], ALL_GROUPS, {})

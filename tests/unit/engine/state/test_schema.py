@@ -23,13 +23,13 @@ from penstock.common.types import Row, restored_row
 from penstock.common.types.composite_types import RowTypeInfo
 from penstock.common.types.type_hints import from_hint
 from penstock.connectors.files.split import FileSplit
-from penstock.engine.state.gained_fields import STAND_IN, StateUnpickler
 from penstock.engine.state.schema import TableSchema, check_schema, element_schema, schema_of
+from penstock.engine.state.unpickling import MISSING_CLASS_SUBSTITUTE, StateUnpickler
 
 
 @pytest.fixture
 def program(monkeypatch: pytest.MonkeyPatch):
-    """Defines a class in a module that is there before and after, as the program of a job is."""
+    """Define a class in a module that exists before and after, like the program of a job."""
     module = types.ModuleType("a_program")
     monkeypatch.setitem(sys.modules, "a_program", module)
 
@@ -69,12 +69,12 @@ def test_a_field_without_a_default_is_told(program) -> None:
     """An AttributeError in some method would not say that it is about old state."""
     data = pickle.dumps(program(("name", str))("a"))
     program(("name", str), ("limit", int))
-    with pytest.raises(CheckpointError, match=r"fields name; .* name, limit now. Give the field 'limit'"):
+    with pytest.raises(CheckpointError, match=r"fields name, but .* name, limit. Give the field 'limit'"):
         read(data)
 
 
 def test_what_has_not_changed_comes_back_as_it_was(program) -> None:
-    """A class kept in state, or an object that holds itself, would be taken apart."""
+    """A class in state, or an object that contains itself, would be decomposed."""
     account = program(("name", str), ("next", object, None))
     ring = account("a")
     ring.next = [ring, account]
@@ -124,7 +124,7 @@ def test_a_class_that_is_kept_in_state_is_no_old_instance(program) -> None:
 
 
 def test_states_of_another_type_are_refused() -> None:
-    """A number would be read as a text, and fail far away from its cause."""
+    """A number would be read as text, and fail far from the cause."""
     long = ValueStateDescriptor("n", Types.LONG())
     check_schema("n", str(schema_of(long)), schema_of(long))
     check_schema("n", "", schema_of(long))
@@ -138,7 +138,7 @@ def test_states_of_another_type_are_refused() -> None:
 
 
 def test_a_gained_field_may_be_called_like_a_part_of_another_name(program) -> None:
-    """It was looked for in the text of the whole schema: `name` is in `first_name`, and `id` in a field's own type."""
+    """A field name would be found within other text of the schema: `name` in `first_name`, `id` in a type."""
     inner = program(("id", int))
     before = from_hint(program(("first_name", str), ("inner", inner)))
     now = from_hint(program(("first_name", str), ("inner", inner), ("name", str, ""), ("id", int, 0)))
@@ -169,7 +169,7 @@ def test_a_declared_dataclass_may_gain_fields_too(program) -> None:
 
 
 def test_a_class_that_is_gone_has_a_stand_in_where_one_is_wanted(program) -> None:
-    """Savepoints could only be read on a machine that has the program; and a job would start with stand-ins."""
+    """Savepoints could be read only where the program is installed, and a job would start with placeholders."""
     account = program(("name", str))
     data = pickle.dumps([account("a"), 1])
     del sys.modules["a_program"].Account
@@ -181,16 +181,16 @@ def test_a_class_that_is_gone_has_a_stand_in_where_one_is_wanted(program) -> Non
         name: str = ""
 
     asked = []
-    token = STAND_IN.set(lambda module, name: asked.append((module, name)) or StandIn)
+    token = MISSING_CLASS_SUBSTITUTE.set(lambda module, name: asked.append((module, name)) or StandIn)
     try:
         assert read(data) == [StandIn("a"), 1]
     finally:
-        STAND_IN.reset(token)
+        MISSING_CLASS_SUBSTITUTE.reset(token)
     assert asked == [("a_program", "Account")]
 
 
 def named_in_a_pickle(module: str, name: str):
-    """What is read where a pickle names a class."""
+    """Read a pickle that names a class."""
     return read(b"c%b\n%b\n." % (module.encode(), name.encode()))
 
 
@@ -214,7 +214,7 @@ def test_classes_are_found_by_the_names_that_they_once_had(program, module: str,
 
 
 def test_rows_of_the_first_release_are_rows() -> None:
-    """Keys that are rows would not be found any more."""
+    """Keys that are rows would no longer be found."""
     row = Row(a=1, b="x")
     before = pickle.dumps(row, protocol=0).replace(b"restored_row", b"_restore")
     assert b"_restore" in before and read(before) == row
@@ -239,7 +239,7 @@ def test_the_parts_of_lists_and_maps_have_types_of_their_own() -> None:
     ],
 )
 def test_state_that_expires_is_stored_with_its_times(descriptor, expected: str) -> None:
-    """A time to live could be switched on or off for state that is there: times would be taken for values."""
+    """A time to live could be switched on or off for existing state: times would be read as values."""
     plain = schema_of(descriptor)
     descriptor.enable_time_to_live(StateTtlConfig.new_builder(Time.hours(1)).build())
     timed = schema_of(descriptor)

@@ -167,7 +167,7 @@ def test_slices_are_dicts_whatever_happens(kind: str, lists: bool, steps: list[t
                 slices.at(start).current[key] = [number]
                 model[key, start] = [number]
             case ("own", start, key):
-                if (mine := slices.at(start).own(key)) is not None:
+                if (mine := slices.at(start).get_mutable(key)) is not None:
                     mine.append(number)
                     model[key, start].append(number)
             case ("drop", start):
@@ -191,7 +191,7 @@ def test_slices_are_dicts_whatever_happens(kind: str, lists: bool, steps: list[t
 
 
 def restored(subtask: Subtask, lists: bool) -> Subtask:
-    """What starts in its place. Window operators make their table before state is restored."""
+    """Return the restarted slices. Window operators create their table before state is restored."""
     return subtask.restored([subtask.chain] if subtask.chain else [], before=lambda backend: slices_of(backend, lists))
 
 
@@ -222,7 +222,7 @@ def test_a_record_is_added_to_a_window_without_the_others(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", BACKENDS)
 def test_a_slice_with_very_many_keys_is_dropped_in_steps(kind: str) -> None:
-    """The task would stand still whenever a large window is over."""
+    """The task would stop whenever a large window ends."""
     backend = backend_of(kind, cached=10_000)
     slices = slices_of(backend)
     for start in (0, 10):
@@ -287,4 +287,4 @@ def test_a_key_that_comes_back_to_a_dropped_slice_finds_nothing() -> None:
         pass
     of_slice = slices.at(0)
     assert of_slice.current.get("a") is None
-    assert (of_slice.older("a"), of_slice.get("a"), of_slice.own("a")) == (None, None, None)
+    assert (of_slice.older("a"), of_slice.get("a"), of_slice.get_mutable("a")) == (None, None, None)

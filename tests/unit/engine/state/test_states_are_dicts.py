@@ -113,7 +113,7 @@ def change(backend: KeyedStateBackend, model: Contents, key: Any, namespace: Any
 
 
 def held(backend: KeyedStateBackend, keys: list[Any] = KEYS) -> Contents:
-    """All that can be read of a backend."""
+    """Return everything that can be read from a backend."""
     found: Contents = {}
     for kind, descriptor in DESCRIPTORS.items():
         for backend.key in keys:

@@ -17,7 +17,7 @@ both = pytest.mark.parametrize("kind", BACKENDS)
 
 
 def spill(table: LayeredTable, entries_max: int) -> None:
-    """What a backend does with its tables between records."""
+    """Do a backend's maintenance of tables between records."""
     if isinstance(table, RocksDBTable):
         table.spill(entries_max)
 
@@ -68,12 +68,12 @@ def test_what_is_read_may_be_changed_in_place(kind: str) -> None:
     read.append(2)
     assert table.get("a") is read, "a large list would be copied for each record"
     assert entries(frozen) == {"a": [1]}
-    table.own("a").append(3)
+    table.get_mutable("a").append(3)
     assert entries(frozen) == {"a": [1]}
     frozen.release()
     later = table.freeze(full=False)
     assert entries(later) == {"a": [1, 2, 3]}
-    assert table.own("b") is None and "b" not in table.current
+    assert table.get_mutable("b") is None and "b" not in table.current
 
 
 @both
@@ -83,7 +83,7 @@ def test_nothing_is_copied_while_no_snapshot_reads(kind: str) -> None:
     value = [1]
     table.put("a", value)
     table.freeze(full=False).release()
-    assert table.get("a") is value and table.own("a") is value
+    assert table.get("a") is value and table.get_mutable("a") is value
 
 
 @both
@@ -98,26 +98,26 @@ def test_a_table_that_was_cleared_is_as_new(kind: str) -> None:
         table.freeze(full=False).release()
         table.put("d", turn)
         table.clear()
-        assert not table and table.whole() == {} and not list(table.items())
+        assert not table and table.as_mapping() == {} and not list(table.items())
         assert [table.get(key) for key in "abcd"] == [None] * 4
     table.put("a", 1)
     compact_all(table)
-    assert table.whole() == {"a": 1}
+    assert table.as_mapping() == {"a": 1}
     assert present(entries(table.freeze(full=True))) == {"a": 1}
 
 
 @both
 def test_what_was_restored_has_not_changed_since(kind: str) -> None:
-    """The first checkpoint after a restart would write all of the state once more, in place of a few changes."""
+    """The first checkpoint after a restart would write all state again instead of a few changes."""
     table = table_of(kind)
     table.restore(["a", "b", "c"], [1, 2, [3]])
     table.restore(["a", "b"], [10, None])
-    assert table.whole() == {"a": 10, "c": [3]}
+    assert table.as_mapping() == {"a": 10, "c": [3]}
     assert entries(table.freeze(full=False)) == {}
     table.remove("a")
     table.remove("never there")
     assert present(entries(table.freeze(full=False))) == {}
-    assert table.whole() == {"c": [3]}
+    assert table.as_mapping() == {"c": [3]}
     assert present(entries(table.freeze(full=True))) == {"c": [3]}
 
 
@@ -130,9 +130,9 @@ class Holder:
 
 @both
 def test_holders_have_the_current_layer(kind: str) -> None:
-    """A state would go on writing into a layer that is being pickled."""
+    """A state would continue to write into a layer that is being pickled."""
     table, holder = table_of(kind, cached=0), Holder()
-    table.hold(holder)
+    table.register(holder)
     holder.layer["a"] = 1
     table.freeze(full=False)
     assert holder.layer == {}
@@ -164,7 +164,7 @@ def content(frozen: FrozenTable) -> dict[Any, Any]:
 @both
 @given(steps=STEPS)
 def test_it_is_a_dict_and_its_snapshots_give_it_back(kind: str, steps: list[tuple[Any, ...]]) -> None:
-    """A restored job would have other state than the one that was lost; or state would change by being moved."""
+    """A restored job would have other state than the lost one, or state would change when it is moved."""
     table, model = table_of(kind), dict[str, tuple[int, ...]]()
     under_way: list[tuple[FrozenTable, dict[Any, Any]]] = []
     chain: list[dict[Any, Any]] = []
@@ -173,7 +173,7 @@ def test_it_is_a_dict_and_its_snapshots_give_it_back(kind: str, steps: list[tupl
             case ("put", key, value):
                 table.put(key, [value])
                 model[key] = (value,)
-            case ("own", key, value) if (mine := table.own(key)) is not None:
+            case ("own", key, value) if (mine := table.get_mutable(key)) is not None:
                 mine.append(value)
                 model[key] += (value,)
             case ("remove", key):
@@ -201,7 +201,7 @@ def test_it_is_a_dict_and_its_snapshots_give_it_back(kind: str, steps: list[tupl
                 frozen, at_first = under_way.pop(0)
                 assert content(frozen) == at_first, "as it was, whatever was done since"
                 frozen.release()
-        assert dict(table.items()) == table.whole() == as_lists(model)
+        assert dict(table.items()) == table.as_mapping() == as_lists(model)
         assert bool(table) == bool(model)
         assert [*map(table.reader(), "abcd")] == [*map(as_lists(model).get, "abcd")]
         assert [*map(table.get, "abcd")] == [*map(as_lists(model).get, "abcd")]

@@ -1,4 +1,4 @@
-"""State with a time to live against a naive model: a dict that looks at the clock, in both backends."""
+"""State with a time to live against a naive model: a dict that reads the clock, in both backends."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def descriptors(reading_counts: bool = False, shows_expired: bool = False) -> di
 
 
 class Model:
-    """What a key has in each state: (field, when it was last used, value). Fields of a list are numbered."""
+    """The content of a key in each state: (field, time of last use, value). Fields of a list are numbered."""
 
     def __init__(self, clock: Clock, reading_counts: bool) -> None:
         self._clock = clock
@@ -201,7 +201,7 @@ def test_it_is_a_dict_that_looks_at_the_clock(
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_expired_state_is_shown_once_where_that_is_asked_for(backend: str) -> None:
-    """A program that prefers expired values to none would get none, or would get them for ever."""
+    """A program that accepts expired values would get none, or would get them forever."""
     clock = Clock()
     states = backend_of(backend, clock)
     declared = descriptors(shows_expired=True)

@@ -1,4 +1,4 @@
-"""State with a time to live: what can be read when, and what is removed without being read."""
+"""State with a time to live: reads before and after expiry, and removal without reads."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_what_has_expired_may_be_seen_once_more() -> None:
 
 
 def test_elements_and_entries_expire_one_by_one() -> None:
-    """A list that is added to all the time would grow for ever."""
+    """A list that is constantly extended would grow forever."""
     backend = Backend()
     elements = backend.state(lives(ListStateDescriptor("l", Types.LONG())))
     entries = backend.state(lives(MapStateDescriptor("m", Types.STRING(), Types.LONG())))
@@ -169,7 +169,7 @@ def prolonged_by_reading(builder):
 
 @pytest.mark.parametrize("kind", BACKENDS)
 def test_whether_a_map_is_empty_does_not_prolong_its_life(kind: str) -> None:
-    """A map that is only asked whether it is empty would never expire."""
+    """A map of which only `is_empty` is called would never expire."""
     clock = Clock()
     backend = backend_of(kind, lambda: clock.now)
     backend.key = "k"
@@ -220,7 +220,7 @@ def test_only_what_is_iterated_is_read(change) -> None:
 
 @pytest.mark.parametrize("kind", BACKENDS)
 def test_entries_are_used_when_an_iteration_reaches_them(kind: str) -> None:
-    """A loop that stops at the first match would keep all entries behind it alive."""
+    """A loop that stops at the first match would keep all later entries alive."""
     clock = Clock()
     backend = backend_of(kind, lambda: clock.now)
     backend.key = "k"
@@ -234,7 +234,7 @@ def test_entries_are_used_when_an_iteration_reaches_them(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", BACKENDS)
 def test_what_is_changed_during_an_iteration_stays_changed(kind: str) -> None:
-    """An iteration would put back what the loop has removed, or the old value of what it has put."""
+    """An iteration would restore an entry that the loop removed, or an old value that the loop replaced."""
     clock = Clock()
     backend = backend_of(kind, lambda: clock.now)
     backend.key = "k"
@@ -243,7 +243,7 @@ def test_what_is_changed_during_an_iteration_stays_changed(kind: str) -> None:
     found = []
     for key, value in state.items():
         found.append((key, value))
-        # The iteration goes on with the entries of the key at which it began.
+        # The iteration continues with the entries of the key at which it began.
         backend.key = "k"
         if key == "a":
             state.remove("b")
@@ -288,7 +288,7 @@ def test_expiry_goes_on_after_a_restore() -> None:
 
 
 def test_a_time_to_live_can_not_be_given_to_state_that_has_none() -> None:
-    """The values of before would be taken for times."""
+    """Earlier values would be read as times."""
     backend = Backend()
     backend.restored_table("v", "value of Long")
     with pytest.raises(CheckpointError, match="written as value of Long, the program declares it as value with a time"):

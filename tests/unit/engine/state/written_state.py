@@ -29,7 +29,7 @@ BACKENDS = ["hashmap", "rocksdb"]
 
 
 def table_of(kind: str, cached: int = 1) -> LayeredTable:
-    """An empty table of this backend. `cached`: how many entries RocksDB's may have in memory."""
+    """Return an empty table of this backend. `cached`: the most entries that a RocksDB table has in memory."""
     if kind == "hashmap":
         return LayeredTable()
     return RocksDBTable(TableStore(Stores(MemoryStore, cached)), "table", GROUPS, cached)
@@ -46,7 +46,7 @@ def files_in_memory() -> MemoryStorage:
 
 
 def entries(frozen: FrozenTable) -> dict[Any, Any]:
-    """Of a table as it was: a later entry replaces an earlier one, None removes it."""
+    """Return the content of a frozen table: a later entry replaces an earlier one, None removes it."""
     found: dict[Any, Any] = {}
     for entry_keys, values in frozen.pieces():
         assert len(entry_keys) == len(values) <= PIECE_ENTRIES
@@ -59,7 +59,7 @@ def present(found: dict[Any, Any]) -> dict[Any, Any]:
 
 
 def by_group(frozen: FrozenTable) -> dict[Any, Any]:
-    """Entries of a table that is read group by group."""
+    """Return the entries of a table that is read by key group."""
     assert frozen.of_group is not None
     for _ in frozen.prepare(lambda entry_key: GROUPS[entry_key]):
         pass
@@ -73,7 +73,7 @@ def by_group(frozen: FrozenTable) -> dict[Any, Any]:
 
 
 class Subtask:
-    """A backend, and the chain of files of its last complete checkpoint. One snapshot may be under way."""
+    """A backend, and the chain of files of its last completed checkpoint. One snapshot may be pending."""
 
     def __init__(self, kind: str, storage: MemoryStorage, now_ms: Callable[[], int] = lambda: 0) -> None:
         self.backend = backend_of(kind, now_ms)
@@ -83,7 +83,7 @@ class Subtask:
         self._now_ms = now_ms
 
     def freeze(self, full: bool) -> Callable[[], None]:
-        """Freeze now; what is returned writes the files, and then they are the state of the last checkpoint."""
+        """Freeze now. The returned function writes the files, which become the last checkpoint."""
         backend, storage = self.backend, self.storage
         full = full or not self.chain
         store = backend.freeze_store() if full and isinstance(backend, RocksDBKeyedStateBackend) else None
@@ -104,7 +104,7 @@ class Subtask:
         return write
 
     def savepoint(self, name: str) -> list[KeyedFile]:
-        """The files of a savepoint: one for each table that is not empty."""
+        """Write a savepoint: one file for each table with entries."""
         files = []
         for number, (table_name, table) in enumerate(self.backend.tables.items()):
             frozen = table.freeze(True)
@@ -121,9 +121,9 @@ class Subtask:
         groups: range = ALL_GROUPS,
         before: Callable[[KeyedStateBackend], object] = lambda backend: None,
     ) -> Subtask:
-        """Another subtask that starts from these chains. `kind`: of its backend, if that is another one.
+        """Return a subtask that starts from these chains. `kind`: the kind of its backend, if it differs.
 
-        `before` makes tables that are there before state is restored.
+        `before` creates tables before state is restored.
         """
         other = Subtask(kind or self._kind, self.storage, self._now_ms)
         backend = other.backend

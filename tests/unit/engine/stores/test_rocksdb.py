@@ -1,4 +1,4 @@
-"""Databases of tasks: in a directory of their own, and gone when their worker is."""
+"""Databases of tasks: each in its own directory, which is removed with its worker."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from penstock.common.files.held_directory import held_together
 from penstock.engine.runtime.task.vertex import RocksDBSettings
 from penstock.engine.state.backends.rocksdb.store import StoredFile
 from penstock.engine.stores.rocksdb import RocksStore, rocksdb_stores
-from penstock.engine.stores.shared_copies import kind_of
+from penstock.engine.stores.shared_copies import directory_name_of
 
 MEMORY = 8 << 20
 
@@ -28,7 +28,7 @@ def store(tmp_path):
 
 
 def test_values_are_stored_read_and_removed(store) -> None:
-    """State would be lost, or come back after it was cleared."""
+    """State would be lost, or exist again after it was cleared."""
     store.write([(b"a", b"1"), (b"b", b"2"), (b"c", b"")])
     assert [store.get(key) for key in (b"a", b"b", b"c", b"d")] == [b"1", b"2", b"", None]
     store.write([(b"a", None), (b"b", b"3"), (b"missing", None)])
@@ -36,14 +36,14 @@ def test_values_are_stored_read_and_removed(store) -> None:
 
 
 def test_more_entries_than_a_batch_holds(store) -> None:
-    """What does not fit into the first batch would be lost."""
+    """Entries after the first batch would be lost."""
     entries = [(b"k%06d" % n, b"v%d" % n) for n in range(5_001)]
     store.write(entries)
     assert [*store.view().items(b"k")] == entries
 
 
 def test_a_view_keeps_to_its_moment(store) -> None:
-    """A savepoint would mix state from before and behind the barrier."""
+    """A savepoint would mix state from before and after the barrier."""
     store.write([(b"a", b"1"), (b"b", b"2")])
     view = store.view()
     store.write([(b"a", b"9"), (b"b", None), (b"c", b"3")])
@@ -60,7 +60,7 @@ def test_a_prefix_is_walked_and_removed_alone(store) -> None:
 
 
 def test_what_was_removed_behind_a_prefix_is_not_read(tmp_path) -> None:
-    """The end of each list, map and group of timers would cost as much as all that was ever removed behind it."""
+    """Reading to the end of each list, map and group of timers would read all tombstones after it."""
     store = RocksStore(str(tmp_path), MEMORY, {}, counts=True)
     store.write((b"b%05d" % number, b"1") for number in range(10_000))
     store.write((b"b%05d" % number, None) for number in range(10_000))
@@ -107,7 +107,7 @@ def test_stores_that_begin_with_the_same_files_go_their_own_ways(store, tmp_path
     begun = {name: StoredFile(parts_of(name), f"id-{name}") for name in content}
     of_tables = {name: file for name, file in begun.items() if files.is_lasting(name)}
     # As if both began at the same time.
-    with held_together(kind_of(of_tables), str(tmp_path), 1):
+    with held_together(directory_name_of(of_tables), str(tmp_path), 1):
         for _ in range(2):
             begun = {name: StoredFile(parts_of(name), f"id-{name}") for name in content}
             stores.append(RocksStore(str(tmp_path), MEMORY, begun))
@@ -135,7 +135,7 @@ def test_nothing_is_left_of_a_store_that_is_closed(tmp_path) -> None:
 
 
 def test_files_that_can_not_be_read_leave_nothing(tmp_path) -> None:
-    """A restore that fails and is tried again would leave a copy of the state each time."""
+    """Each attempt of a failing restore would leave a copy of the state."""
 
     def cut_off():
         yield b"x" * 1000
@@ -157,7 +157,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 def test_databases_of_killed_workers_are_removed(store, tmp_path) -> None:
-    """After some restarts no disk would be left for the job that runs."""
+    """After some restarts the disk would be full."""
     (own,) = tmp_path.iterdir()
     assert subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)]).returncode == -signal.SIGKILL
     (orphan,) = set(tmp_path.iterdir()) - {own}
@@ -191,7 +191,7 @@ def test_the_directory_is_made(tmp_path) -> None:
 
 
 def test_a_file_that_is_damaged_is_no_end_of_the_entries(store, tmp_path) -> None:
-    """Iterators of RocksDB end there without a word: a savepoint was written without the rest, and its job lost it."""
+    """Iterators of RocksDB end silently at a damaged file: a savepoint was written without the rest, which was lost."""
     entries = [(b"k%06d" % number, b"v" * 200) for number in range(20_000)]
     store.write(entries)
     files = store.link()

@@ -1,4 +1,4 @@
-"""Subtasks of one machine that restore the same files: each is copied once, whoever fails, stops or is killed."""
+"""Subtasks of one machine that restore the same files: each is copied once, even if subtasks fail or are killed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from penstock.engine.state.backends.rocksdb.store import StoredFile
 from penstock.engine.state.backends.rocksdb.store_files import contents_of
 from penstock.engine.state.handles import KeyedFile, Section, TableInFile
 from penstock.engine.stores import shared_copies
-from penstock.engine.stores.shared_copies import kind_of, put_files
+from penstock.engine.stores.shared_copies import directory_name_of, put_files
 from penstock.hosts.simulator.storage import MemoryStorage
 
 PIECE = b"x" * 1000
@@ -60,12 +60,12 @@ def targets(tmp_path, count):
 
 
 def directory_of(source, tmp_path):
-    """Where the copies of its files are."""
-    return tmp_path / f"penstock-held-{kind_of(source.files())}"
+    """Return the directory with the copies of its files."""
+    return tmp_path / f"penstock-held-{directory_name_of(source.files())}"
 
 
 def being_removed(source, tmp_path):
-    """The same, which the last one has locked to remove it; and its lock, which is to be closed."""
+    """Return the directory, locked for removal by its last holder, and the lock to close."""
     directory = directory_of(source, tmp_path)
     directory.mkdir(mode=0o700)
     lock = os.open(directory, os.O_RDONLY)
@@ -74,7 +74,7 @@ def being_removed(source, tmp_path):
 
 
 def at_once(calls):
-    """Errors of `calls`, each made by a thread, all at the same moment."""
+    """Return the errors of `calls`, which threads make at the same time."""
     barrier, errors = threading.Barrier(len(calls)), []
 
     def run(call) -> None:
@@ -118,7 +118,7 @@ def test_files_without_an_identity_are_each_ones_own(tmp_path) -> None:
     """A database writes to its manifest: two of them would write to the same."""
     one, other = targets(tmp_path, 2)
     files = {"MANIFEST": StoredFile([b"begin"]), "1.sst": StoredFile([b"table"], "id")}
-    with held_together(kind_of({"1.sst": files["1.sst"]}), str(tmp_path), 1):
+    with held_together(directory_name_of({"1.sst": files["1.sst"]}), str(tmp_path), 1):
         for place in (one, other):
             put_files(files, place, str(tmp_path))
     assert (one / "1.sst").samefile(other / "1.sst")
@@ -128,7 +128,7 @@ def test_files_without_an_identity_are_each_ones_own(tmp_path) -> None:
 
 
 def test_one_that_fails_leaves_the_file_to_the_others(tmp_path) -> None:
-    """A part of a file would be taken for the file, or take the space that is lacking, or the others would wait."""
+    """A partial file would be used, or take scarce disk space, or the others would wait."""
     source = Source(["1.sst"])
     one, other = targets(tmp_path, 2)
     unfinished = directory_of(source, tmp_path) / "id-1.sst.unfinished"
@@ -139,7 +139,7 @@ def test_one_that_fails_leaves_the_file_to_the_others(tmp_path) -> None:
         sizes.append(unfinished.stat().st_size)
         raise OSError("the store is away")
 
-    with held_together(kind_of(source.files()), str(tmp_path), 1):
+    with held_together(directory_name_of(source.files()), str(tmp_path), 1):
         with pytest.raises(OSError, match="the store is away"):
             put_files({"1.sst": StoredFile(fails(), "id-1.sst")}, one, str(tmp_path))
         assert (sizes, unfinished.stat().st_size) == ([1_000_000], 0)
@@ -150,12 +150,12 @@ def test_one_that_fails_leaves_the_file_to_the_others(tmp_path) -> None:
 
 @pytest.mark.parametrize("is_there", [True, False])
 def test_a_file_that_was_finished_meanwhile_is_not_begun_again(tmp_path, monkeypatch, is_there) -> None:
-    """A database would have an empty file where it had its table: also where someone has removed the copy since."""
+    """A database would have an empty file instead of its table, even if the copy was removed meanwhile."""
     source = Source(["1.sst"])
     one, other = targets(tmp_path, 2)
     lock = fcntl.flock
 
-    with held_together(kind_of(source.files()), str(tmp_path), 1) as directory:
+    with held_together(directory_name_of(source.files()), str(tmp_path), 1) as directory:
 
         def another_finishes_first(file, how):
             if Path(f"/proc/self/fd/{file}").readlink().suffix == ".unfinished":
@@ -175,7 +175,7 @@ def test_a_file_that_was_finished_meanwhile_is_not_begun_again(tmp_path, monkeyp
 
 
 def test_a_file_that_was_finished_before_it_was_opened_is_not_read_again(tmp_path, monkeypatch) -> None:
-    """Of many subtasks that begin at once some would read and write a file that is there."""
+    """Of many subtasks that begin at the same time, some would write to an existing file."""
     source = Source(["1.sst"])
     one, other = targets(tmp_path, 2)
     opened = os.open
@@ -186,7 +186,7 @@ def test_a_file_that_was_finished_before_it_was_opened_is_not_read_again(tmp_pat
             put_files(source.files(), one, str(tmp_path))
         return opened(path, *how)
 
-    with held_together(kind_of(source.files()), str(tmp_path), 1) as directory:
+    with held_together(directory_name_of(source.files()), str(tmp_path), 1) as directory:
         monkeypatch.setattr(os, "open", another_finishes_first)
         put_files(source.files(), other, str(tmp_path))
         assert [path.name for path in directory.iterdir()] == ["id-1.sst"]
@@ -195,7 +195,7 @@ def test_a_file_that_was_finished_before_it_was_opened_is_not_read_again(tmp_pat
 
 
 def test_a_copy_that_is_removed_at_once_takes_nobody_its_file(tmp_path, monkeypatch) -> None:
-    """What cleans temporary files would make an empty table of it."""
+    """A cleaner of temporary files would turn it into an empty table."""
     source = Source(["1.sst"])
     (place,) = targets(tmp_path, 1)
     rename = Path.rename
@@ -210,7 +210,7 @@ def test_a_copy_that_is_removed_at_once_takes_nobody_its_file(tmp_path, monkeypa
 
 @pytest.mark.parametrize("latecomer", ["restores", "cleans up"])
 def test_a_directory_that_was_made_anew_is_left_alone(tmp_path, monkeypatch, latecomer) -> None:
-    """Who had opened the one before, which was removed, would empty that of others in the middle of their restore."""
+    """A process that had opened the removed file would truncate the new one during the restores of others."""
     source = Source(["1.sst"])
     (place,) = targets(tmp_path, 1)
     directory = directory_of(source, tmp_path)
@@ -220,7 +220,7 @@ def test_a_directory_that_was_made_anew_is_left_alone(tmp_path, monkeypatch, lat
     def is_made_anew(file, how):
         monkeypatch.setattr(fcntl, "flock", lock)
         directory.rmdir()
-        holding = held_together(kind_of(source.files()), str(tmp_path), 1)
+        holding = held_together(directory_name_of(source.files()), str(tmp_path), 1)
         (holding.__enter__() / "id-1.sst").write_bytes(source.content("1.sst"))
         held.append(holding)
         return lock(file, how)
@@ -238,7 +238,7 @@ def test_a_directory_that_was_made_anew_is_left_alone(tmp_path, monkeypatch, lat
 
 
 def test_what_killed_ones_have_left_is_not_trusted(tmp_path) -> None:
-    """Their machine may have lost power: a file of that name is there, and its content was never written."""
+    """After a power failure a file may exist whose content was never written."""
     source = Source(["1.sst", "2.sst"])
     (place,) = targets(tmp_path, 1)
     directory = directory_of(source, tmp_path)
@@ -253,11 +253,11 @@ def test_what_killed_ones_have_left_is_not_trusted(tmp_path) -> None:
 
 
 def test_what_killed_ones_have_left_is_removed_by_the_next_job(tmp_path) -> None:
-    """The state of a job would be on the disk for good, whatever became of the job."""
+    """The state of a job would stay on the disk after the job."""
     directory = directory_of(Source(["1.sst"]), tmp_path)
     directory.mkdir(mode=0o700)
     (directory / "id-1.sst").write_bytes(b"x")
-    with held_together(kind_of(Source(["2.sst"]).files()), str(tmp_path), 1) as held:
+    with held_together(directory_name_of(Source(["2.sst"]).files()), str(tmp_path), 1) as held:
         remove_abandoned(str(tmp_path))
         assert [*tmp_path.iterdir()] == [held]
 
@@ -266,19 +266,19 @@ def test_what_is_begun_behind_a_killed_one_is_begun_anew(tmp_path) -> None:
     """The rest of its file would follow the new one."""
     source = Source(["1.sst"])
     (place,) = targets(tmp_path, 1)
-    with held_together(kind_of(source.files()), str(tmp_path), 1) as directory:
+    with held_together(directory_name_of(source.files()), str(tmp_path), 1) as directory:
         (directory / "id-1.sst.unfinished").write_bytes(b"y" * 100_000)
         put_files(source.files(), place, str(tmp_path))
     assert (place / "1.sst").read_bytes() == source.content("1.sst")
 
 
 def test_one_that_stands_still_is_not_waited_for(tmp_path, monkeypatch) -> None:
-    """A worker that is stopped would stop the restores of all that begin with the same files."""
+    """A stopped worker would block all restores of the same files."""
     monkeypatch.setattr(shared_copies, "PATIENCE_S", 0.1)
     source = Source(["1.sst", "2.sst"])
     (place,) = targets(tmp_path, 1)
     with (
-        held_together(kind_of(source.files()), str(tmp_path), 1) as directory,
+        held_together(directory_name_of(source.files()), str(tmp_path), 1) as directory,
         (directory / "id-1.sst.unfinished").open("wb") as stopped,
     ):
         fcntl.flock(stopped, fcntl.LOCK_EX)
@@ -299,7 +299,7 @@ def test_one_that_stands_still_as_it_removes_is_not_waited_for(tmp_path, monkeyp
 
 
 def test_one_that_comes_as_the_last_one_removes_has_a_new_directory(tmp_path) -> None:
-    """Its copies would be in none, and its restore would fail."""
+    """The directory of its copies would not exist, and its restore would fail."""
     source = Source(["1.sst"])
     (place,) = targets(tmp_path, 1)
     directory, last = being_removed(source, tmp_path)
@@ -314,7 +314,7 @@ def test_one_that_comes_as_the_last_one_removes_has_a_new_directory(tmp_path) ->
 
 
 def test_one_that_is_interrupted_as_it_removes_holds_nothing(tmp_path, monkeypatch) -> None:
-    """A notebook in which a restore was interrupted would let no other one begin."""
+    """After an interrupted restore in a notebook, no other restore could begin."""
     source = Source(["1.sst"])
     one, other = targets(tmp_path, 2)
 
@@ -332,7 +332,7 @@ def test_one_that_is_interrupted_as_it_removes_holds_nothing(tmp_path, monkeypat
 
 
 def test_one_that_is_slow_is_waited_for(tmp_path, monkeypatch) -> None:
-    """What comes slowly from an object store would be read twice, which makes it slower still."""
+    """A slow read from an object store would be done twice, which makes it slower."""
     monkeypatch.setattr(shared_copies, "PATIENCE_S", 1.0)
     source = Source(["1.sst"])
     one, other = targets(tmp_path, 2)
@@ -354,7 +354,7 @@ def test_one_that_is_slow_is_waited_for(tmp_path, monkeypatch) -> None:
 
 
 def test_without_links_files_are_copied(tmp_path, monkeypatch) -> None:
-    """A restore would fail on each file system that has no links, where it needs none."""
+    """A restore would fail on file systems without links, although it does not need them."""
 
     def refused(*_):
         raise PermissionError(1, "Operation not permitted")
@@ -362,31 +362,33 @@ def test_without_links_files_are_copied(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(os, "link", refused)
     source = Source(["1.sst"])
     one, other = targets(tmp_path, 2)
-    with held_together(kind_of(source.files()), str(tmp_path), 1):
+    with held_together(directory_name_of(source.files()), str(tmp_path), 1):
         for place in (one, other):
             put_files(source.files(), place, str(tmp_path))
             assert (place / "1.sst").read_bytes() == source.content("1.sst")
 
 
 def test_who_links_a_file_counts_it_once(tmp_path) -> None:
-    """A restore would be said to be at a half, and then be over; or to have read more than there is."""
+    """The progress of a restore would jump from one half to its end, or exceed 100 %."""
     source, counted = Source(["1.sst"]), []
     one, other = targets(tmp_path, 2)
-    with held_together(kind_of(source.files()), str(tmp_path), 1):
+    with held_together(directory_name_of(source.files()), str(tmp_path), 1):
         put_files(source.files(), one, str(tmp_path))
-        linked = {name: file._replace(was_here=partial(counted.append, name)) for name, file in source.files().items()}
+        linked = {
+            name: file._replace(found_locally=partial(counted.append, name)) for name, file in source.files().items()
+        }
         put_files(linked, other, str(tmp_path))
     assert counted == ["1.sst"]
 
 
 def test_a_restore_reads_nothing_of_a_file_that_is_linked() -> None:
-    """The list of its checksums would be asked of an object store by each subtask, and be counted twice."""
+    """Each subtask would read the list of checksums from the object store, and count it twice."""
     file = KeyedFile("chk-1/a.sst", 100, store_file="a.sst", footer=Section(0, 50, 50, 9))
     counters = TaskCounters()
     storage = RestoredStorage(MemoryStorage(Random(1), 0), counters, [])
     stored = contents_of(storage, [file])["a.sst"]
     assert (counters.restored_files, counters.restored_bytes) == (0, 0)
-    stored.was_here()
+    stored.found_locally()
     assert (counters.restored_files, counters.restored_bytes) == (1, 100)
     with pytest.raises(CheckpointError, match="missing"):
         b"".join(stored.parts)
@@ -394,7 +396,7 @@ def test_a_restore_reads_nothing_of_a_file_that_is_linked() -> None:
 
 @pytest.mark.parametrize("kind", ["open to all", "another user's", "a link", "a file"])
 def test_a_directory_of_others_is_not_used(tmp_path, kind) -> None:
-    """Whoever made it first would give a job its state."""
+    """A file that another user prepared would become the state of a job."""
     source = Source(["1.sst"])
     (place,) = targets(tmp_path, 1)
     directory, elsewhere = directory_of(source, tmp_path), tmp_path / "elsewhere"
@@ -420,7 +422,7 @@ def test_a_directory_of_others_is_not_used(tmp_path, kind) -> None:
 
 
 def test_each_content_has_an_identity_of_its_own() -> None:
-    """Two jobs have files of one path, which is relative to the directory of each: one would begin with the other's."""
+    """Files of two jobs may have the same relative path: one job would begin with the other's state."""
     tables = [TableInFile("a", True)]
     file = KeyedFile("chk-1/a.sst", 100, tables, [Section(0, 0, 100, 7)], store_file="a.sst", crc=1)
     others = [

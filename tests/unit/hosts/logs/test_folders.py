@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from penstock.common.errors import JobError
-from penstock.hosts.logs.folders import HeldFolder, find, is_held, jobs_in
+from penstock.hosts.logs.folders import LockedFolder, find, is_locked, jobs_in
 from penstock.hosts.logs.settings import LoggedJob, LogSettings
 
 
@@ -17,7 +17,7 @@ def settings(directory: Path, number: int, name: str = "job", retained: int = 20
 
 
 def ended(directory: Path, number: int, name: str = "job", retained: int = 20) -> Path:
-    HeldFolder(settings(directory, number, name, retained), begins=True).release()
+    LockedFolder(settings(directory, number, name, retained), starts_run=True).release()
     return directory / f"{number:032x}"
 
 
@@ -26,7 +26,7 @@ def test_folders_of_ended_jobs_are_removed_but_for_the_newest(tmp_path: Path) ->
     for number in range(5):
         ended(tmp_path, number)
 
-    held = HeldFolder(settings(tmp_path, 5, retained=2), begins=True)
+    held = LockedFolder(settings(tmp_path, 5, retained=2), starts_run=True)
 
     assert [job.started_ms for _, job in jobs_in(tmp_path)] == [3, 4, 5]
     held.release()
@@ -34,31 +34,31 @@ def test_folders_of_ended_jobs_are_removed_but_for_the_newest(tmp_path: Path) ->
 
 def test_the_folder_of_a_running_job_stays(tmp_path: Path) -> None:
     """A job that runs for months would lose its log to those that come and go."""
-    running = HeldFolder(settings(tmp_path, 0), begins=True)
+    running = LockedFolder(settings(tmp_path, 0), starts_run=True)
     for number in range(1, 4):
         ended(tmp_path, number, retained=1)
 
     assert [job.started_ms for _, job in jobs_in(tmp_path)] == [0, 2, 3]
-    assert is_held(tmp_path / f"{0:032x}")
+    assert is_locked(tmp_path / f"{0:032x}")
     running.release()
-    assert not is_held(tmp_path / f"{0:032x}")
+    assert not is_locked(tmp_path / f"{0:032x}")
 
 
-def test_a_job_that_is_taken_over_goes_on_in_its_folder(tmp_path: Path) -> None:
-    """What the run before has logged, its failure for one, would be gone."""
+def test_a_job_that_another_run_continues_logs_to_the_same_folder(tmp_path: Path) -> None:
+    """The log of the previous run would be deleted, including its failure."""
     folder = ended(tmp_path, 1, "first")
     (folder / "driver.log").write_text("before")
 
-    HeldFolder(settings(tmp_path, 1, "second"), begins=True).release()
+    LockedFolder(settings(tmp_path, 1, "second"), starts_run=True).release()
 
     assert (folder / "driver.log").read_text() == "before"
     assert [job.name for _, job in jobs_in(tmp_path)] == ["second"]
 
 
 def test_a_worker_elsewhere_makes_the_folder_too(tmp_path: Path) -> None:
-    """On a machine of a cluster no driver has made it, and what workers log there would be lost, or stay for ever."""
+    """On a machine of a cluster no driver has made it, and what workers log there would be lost, or stay forever."""
     for number in range(3):
-        HeldFolder(settings(tmp_path, number, retained=1)).release()
+        LockedFolder(settings(tmp_path, number, retained=1)).release()
 
     assert [job.started_ms for _, job in jobs_in(tmp_path)] == [1, 2]
 
@@ -89,7 +89,7 @@ def test_a_link_to_a_folder_elsewhere_goes_with_it(tmp_path: Path) -> None:
 
 
 def test_a_job_is_found_by_id_prefix_and_name(tmp_path: Path) -> None:
-    """Nobody types thirty-two digits."""
+    """A user would have to type thirty-two digits."""
     first, second = ended(tmp_path, 16 << 120, "flights"), ended(tmp_path, (16 << 120) + 1, "flights")
     other = ended(tmp_path, 255 << 120, "other")
 

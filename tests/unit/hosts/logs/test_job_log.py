@@ -20,8 +20,8 @@ def log_of(tmp_path: Path, job_id: str = ID, **settings: str) -> JobLog:
     return JobLog(Configuration.from_dict(keys), job_id, "flights", tmp_path / "logs")
 
 
-def test_what_happens_to_a_job_is_in_its_log(tmp_path: Path) -> None:
-    """What a job did in the night can't be told in the morning."""
+def test_events_of_a_job_are_in_its_log(tmp_path: Path) -> None:
+    """A user could not find out in the morning what a job did in the night."""
     log = log_of(tmp_path)
     log.events.info("checkpoint %d completed", 7)
     logging.getLogger("penstock.engine.checkpoint.storage").warning("a slow store")
@@ -84,7 +84,7 @@ def test_old_files_are_removed(tmp_path: Path) -> None:
 
 
 def test_a_failure_names_the_place_once(tmp_path: Path) -> None:
-    """Who does not know of the logs does not look into them."""
+    """A user who does not know of the logs would not read them."""
     log = log_of(tmp_path, dir=str(tmp_path / "chosen"))
     error = JobError("failed")
 
@@ -116,15 +116,15 @@ def test_a_job_runs_without_its_logs(tmp_path: Path, caplog: pytest.LogCaptureFi
     assert not hasattr(log.with_log_location(JobError("failed")), "__notes__")
 
 
-def test_what_workers_send_is_kept_like_a_file_of_their_own(tmp_path: Path) -> None:
+def test_lines_that_workers_send_are_stored_in_a_file(tmp_path: Path) -> None:
     """Lines of a machine that is gone would be gone, or fill the driver's disk."""
     log = log_of(tmp_path, max_size="1 kb", max="2")
-    log.of_worker(1, 3, "one\ntwo")
-    log.of_worker(1, 3, "three")
+    log.append_worker_lines(1, 3, "one\ntwo")
+    log.append_worker_lines(1, 3, "three")
     folder = tmp_path / "logs" / ID
     assert (folder / "level-1-slot-3.log").read_text() == "one\ntwo\nthree\n"
     for _ in range(20):
-        log.of_worker(1, 3, "x" * 500)
+        log.append_worker_lines(1, 3, "x" * 500)
     log.close()
     sizes = {path.name: path.stat().st_size for path in folder.glob("level-*")}
     assert sizes.keys() == {f"level-1-slot-3.log{end}" for end in ("", ".1", ".2")} and max(sizes.values()) <= 1024

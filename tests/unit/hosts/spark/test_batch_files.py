@@ -15,11 +15,11 @@ from penstock.api.source import Records
 from penstock.common.errors import SourceError
 from penstock.connectors.files.formats.parquet_format import ParquetFormat
 from penstock.hosts.spark.frames.batch_files import BatchFile, BatchFileReader
-from penstock.hosts.spark.frames.frame_query import Batches
+from penstock.hosts.spark.frames.frame_query import BatchFolder
 
 
 class Context:
-    """Of a reader in a job that takes checkpoints."""
+    """The context of a reader in a job that takes checkpoints."""
 
     checkpointing = True
     requests = 0
@@ -28,7 +28,7 @@ class Context:
         self.requests += 1
 
 
-def written(batches: Batches, batch: int, rows: range) -> list[BatchFile]:
+def written(batches: BatchFolder, batch: int, rows: range) -> list[BatchFile]:
     """Write a batch of two files as Spark does, and have it complete."""
     folder = Path(batches.rows_of(batch))
     folder.mkdir(parents=True)
@@ -41,9 +41,9 @@ def written(batches: Batches, batch: int, rows: range) -> list[BatchFile]:
     return [BatchFile(path, batch) for path in batches.files_of(batch) or ()]
 
 
-def reader(keeps: bool = False) -> BatchFileReader:
+def reader(keep_files: bool = False) -> BatchFileReader:
     context: Any = Context()
-    return BatchFileReader(context, ParquetFormat(as_row=True), keeps)
+    return BatchFileReader(context, ParquetFormat(as_row=True), keep_files)
 
 
 def ids(reader: BatchFileReader, polls: int) -> list[int]:
@@ -64,7 +64,7 @@ def wait_until(condition: Callable[[], bool]) -> None:
 
 def test_a_batch_is_there_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
     """Readers would read a batch that Spark writes again, with other rows in its files."""
-    batches = Batches(str(tmp_path / "frame"), "one")
+    batches = BatchFolder(str(tmp_path / "frame"), "one")
     assert batches.complete() == []
     unfinished = Path(batches.rows_of(0))
     unfinished.mkdir(parents=True)
@@ -79,15 +79,15 @@ def test_a_batch_is_there_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
     batches.publish(2)
     assert batches.files_of(2) == [], "a batch without rows"
 
-    # A query that was killed, in a JVM that has not ended yet, writes beside the one that goes on.
-    late = Batches(str(tmp_path / "frame"), "late")
+    # A killed query, in a JVM that has not ended yet, writes at the same time as the next one.
+    late = BatchFolder(str(tmp_path / "frame"), "late")
     written(late, 1, range(4))
     assert [file.path for file in files] == batches.files_of(1) == late.files_of(1)
 
 
 def test_batches_are_removed_when_all_their_files_were_deleted(tmp_path: Path) -> None:
-    """The folder would grow with each batch, or rows that nobody has read would be gone."""
-    batches = Batches(str(tmp_path / "frame"), "one")
+    """The folder would grow with each batch, or unread rows would be deleted."""
+    batches = BatchFolder(str(tmp_path / "frame"), "one")
     batches.publish(0)
     files = [written(batches, batch, range(4)) for batch in range(1, 4)]
     batches.publish(4)
@@ -102,12 +102,12 @@ def test_batches_are_removed_when_all_their_files_were_deleted(tmp_path: Path) -
     assert batches.files_of(1) is None
     assert Path(files[1][1].path).exists()
     batches.remove_read(before=5)
-    assert batches.complete() == [2, 4], "a job may go on with the last one, though it has no rows"
+    assert batches.complete() == [2, 4], "a job may continue from the last one, though it has no rows"
 
 
 def test_files_are_deleted_when_a_checkpoint_has_them_as_read(tmp_path: Path) -> None:
     """A job that is restored from its latest checkpoint would miss rows; or the disk would fill up."""
-    batches = Batches(str(tmp_path / "frame"), "one")
+    batches = BatchFolder(str(tmp_path / "frame"), "one")
     first, second = written(batches, 0, range(20))
     one = reader()
     one.add_splits([first, second])
@@ -134,7 +134,7 @@ def test_files_are_deleted_when_a_checkpoint_has_them_as_read(tmp_path: Path) ->
 
 def test_a_position_in_a_file(tmp_path: Path) -> None:
     """A restored job would read rows of a file twice, or leave some out."""
-    batches = Batches(str(tmp_path / "frame"), "one")
+    batches = BatchFolder(str(tmp_path / "frame"), "one")
     for polls in range(5):
         first, _ = written(batches, polls, range(20))
         one = reader()
@@ -145,11 +145,11 @@ def test_a_position_in_a_file(tmp_path: Path) -> None:
         assert before + ids(restored, 9) == [*range(10)]
 
 
-def test_files_that_are_kept_or_gone(tmp_path: Path) -> None:
-    """An older savepoint could not be started from though its user has asked for that, or would fail without a word."""
-    batches = Batches(str(tmp_path / "frame"), "one")
+def test_files_that_are_kept_or_missing(tmp_path: Path) -> None:
+    """A job could not start from an older savepoint though its user has configured that, or would fail silently."""
+    batches = BatchFolder(str(tmp_path / "frame"), "one")
     first, second = written(batches, 0, range(20))
-    one = reader(keeps=True)
+    one = reader(keep_files=True)
     one.add_splits([first])
     assert len(ids(one, 5)) == 10
     one.prepare_snapshot(1)

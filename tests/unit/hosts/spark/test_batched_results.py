@@ -33,8 +33,8 @@ def results(failures: list[BaseException]) -> Iterator[BatchedResults]:
 
 
 def sends(results: BatchedResults, run: int, *chunks: list, subtask: int = 0) -> None:
-    """A run of a slot, to its end."""
-    sender = ConnectedResultSender(results.address, 1000, run, 1, subtask)
+    """Run a task attempt of a slot to its end."""
+    sender = ConnectedResultSender(results.address, 1000, attempt=run, level=1, index=subtask)
     for values in chunks:
         sender.send(Result(2, subtask, SINK, Opaque(values)))
     sender.finish(SubtaskId(2, subtask), threading.Event())
@@ -42,11 +42,11 @@ def sends(results: BatchedResults, run: int, *chunks: list, subtask: int = 0) ->
 
 
 def of(results: BatchedResults, run: int) -> list:
-    return [(sink, subtask, values.value) for sink, subtask, values in results.of(run)]
+    return [(sink, subtask, values.value) for sink, subtask, values in results.read(run)]
 
 
-def test_results_are_kept_by_run(results: BatchedResults) -> None:
-    """What a lost task had sent would come twice."""
+def test_results_are_stored_by_attempt(results: BatchedResults) -> None:
+    """Results of a lost task would appear twice."""
     sends(results, 1, ["a"], ["b", "c"])
     sends(results, 2, ["a", "b"], ["c"], subtask=1)
     assert of(results, 2) == [(SINK, 1, ["a", "b"]), (SINK, 1, ["c"])]
@@ -70,16 +70,16 @@ def test_everything_has_arrived_when_a_slot_has_finished(results: BatchedResults
 
 def test_a_slot_without_results_does_not_connect(results: BatchedResults) -> None:
     """Each task of a batch that only writes files would need a way to the driver."""
-    sender = ConnectedResultSender(results.address, 1000, 1, 0, 0)
+    sender = ConnectedResultSender(results.address, 1000, attempt=1, level=0, index=0)
     sender.finish(SubtaskId(0, 0), threading.Event())
     sender.close()
     assert of(results, 1) == []
 
 
 def test_a_slot_that_spark_has_given_up_does_not_wait_for_the_driver() -> None:
-    """A worker of a cancelled job would stay until it is killed."""
+    """A worker of a canceled job would stay until it is killed."""
     results = BatchedResults(ControlServer("127.0.0.1"), lambda error: None)
-    sender = ConnectedResultSender(results.address, 1000, 1, 0, 0)
+    sender = ConnectedResultSender(results.address, 1000, attempt=1, level=0, index=0)
     results.close()
     sender.send(Result(2, 0, SINK, Opaque(["a"])))
     abandoned = threading.Event()
@@ -88,17 +88,21 @@ def test_a_slot_that_spark_has_given_up_does_not_wait_for_the_driver() -> None:
     sender.close()
 
 
-def test_a_task_whose_results_were_lost_with_a_connection_has_to_run_again(results: BatchedResults) -> None:
-    """A job would succeed with a part of its results: nobody else notices that one has not arrived."""
-    sender = ConnectedResultSender(results.address, 1000, 1, 0, 0)
+def test_a_task_whose_results_were_lost_with_a_connection_has_to_run_again() -> None:
+    """A job would succeed with a part of its results: no other check finds a missing one."""
+    heard = threading.Event()
+    results = BatchedResults(ControlServer("127.0.0.1"), lambda error: None, on_report=lambda message: heard.set())
+    sender = ConnectedResultSender(results.address, 1000, attempt=1, level=0, index=0)
     sender.send(Result(2, 0, SINK, Opaque(["a"])))
     # As though there had been another one, which never arrives.
     lost = ControlClient(results.address, lambda message: None, lambda sent: FromSlot(1, 0, 0, Heartbeat([])), 10_000)
     lost.send(FromSlot(1, 0, 0, Heartbeat([], 2)))
+    assert heard.wait(30), "another connection's messages can arrive later"
     lost.close()
     with pytest.raises(TaskLostError, match="has to run again"):
         sender.finish(SubtaskId(2, 0), threading.Event())
     sender.close()
+    results.close()
 
 
 class FullDisk(io.BytesIO):
@@ -119,7 +123,7 @@ def test_a_full_disk_fails_the_job(failures: list[BaseException]) -> None:
 
 
 def test_lines_for_the_driver_arrive_to_the_last() -> None:
-    """What a function printed before it failed on another machine is what explains it."""
+    """The output that explains a failure on another machine would be lost."""
     logged: list[tuple[int, int, str]] = []
     heard = threading.Event()
 
@@ -131,7 +135,7 @@ def test_lines_for_the_driver_arrive_to_the_last() -> None:
     results = BatchedResults(ControlServer("127.0.0.1"), lambda error: None, on_report=on_report)
     written = ["while it runs"]
     take = lambda: written.pop() if written else ""  # noqa: E731
-    sender = ConnectedResultSender(results.address, 10, 7, 1, 3, is_reported=True, take_log=take)
+    sender = ConnectedResultSender(results.address, 10, attempt=7, level=1, index=3, is_reported=True, take_log=take)
     sender.begin(list)
     assert heard.wait(30)
     heard.clear()
@@ -143,8 +147,8 @@ def test_lines_for_the_driver_arrive_to_the_last() -> None:
     assert logged == [(1, 3, "while it runs"), (1, 3, "as it fails")]
 
 
-def test_a_slot_of_a_job_that_is_served_says_how_it_goes_results_or_not() -> None:
-    """Whoever looks at the job would see tasks that never begin, and counters of zero until the end."""
+def test_slots_of_a_served_job_report_progress_with_and_without_results() -> None:
+    """A user would see tasks that never start, and counters of zero until the end."""
     told: list[FromSlot] = []
     heard = threading.Event()
 
@@ -154,7 +158,7 @@ def test_a_slot_of_a_job_that_is_served_says_how_it_goes_results_or_not() -> Non
             heard.set()
 
     results = BatchedResults(ControlServer("127.0.0.1"), lambda error: None, on_report=on_report)
-    sender = ConnectedResultSender(results.address, 10, 7, 1, 0, is_reported=True)
+    sender = ConnectedResultSender(results.address, 10, attempt=7, level=1, index=0, is_reported=True)
     sender.begin(lambda: [TaskReport(2, 0, *[0] * 10, [])])
     assert heard.wait(30)
     sender.finish(SubtaskId(2, 0), threading.Event())

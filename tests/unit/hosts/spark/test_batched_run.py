@@ -34,12 +34,12 @@ NO_REPORTS = msgspec.msgpack.encode([])
 
 
 class Spark:
-    """Plans the job until `begins`, and runs it until `ends` or until it is cancelled; that is ignored before."""
+    """Plan the job until `begins`, and run it until `ends` or until it is canceled; ignore a cancel before."""
 
     def __init__(self) -> None:
         self.submitted, self.begins, self.ends = threading.Event(), threading.Event(), threading.Event()
         self.asked = threading.Event()
-        """Whether it was asked to cancel."""
+        """Whether `cancel` was called."""
         self._cancelled = False
         self.payloads: list[Payload] = []
 
@@ -96,7 +96,15 @@ def test_lines_of_workers_on_other_machines_are_in_the_drivers_folder(tmp_path: 
     (payload,) = job.spark.payloads
     assert payload.control is not None
     written = ["what a function has printed"]
-    sender = ConnectedResultSender(payload.control, 1_000, 7, 1, 0, True, lambda: written.pop() if written else "")
+    sender = ConnectedResultSender(
+        payload.control,
+        1_000,
+        attempt=7,
+        level=1,
+        index=0,
+        is_reported=True,
+        take_log=lambda: written.pop() if written else "",
+    )
     sender.begin(list)
     sender.finish(SubtaskId(1, 0), threading.Event())
     sender.close()
@@ -107,7 +115,7 @@ def test_lines_of_workers_on_other_machines_are_in_the_drivers_folder(tmp_path: 
 
 
 def test_a_cancel_before_the_spark_job_has_begun() -> None:
-    """A job that is cancelled at once would run to its end, which may take hours."""
+    """A job that is canceled immediately would run to its end, which may take hours."""
     job = Job()
     job.run.cancel()
     assert job.run.status is JobStatus.CANCELLING
@@ -118,7 +126,7 @@ def test_a_cancel_before_the_spark_job_has_begun() -> None:
 
 
 def test_a_cancel_that_comes_too_late_for_spark() -> None:
-    """The output of a job that is being cancelled would be committed."""
+    """The output of a job that is being canceled would be committed."""
     job = Job()
     job.run.cancel()
     job.spark.ends.set()
@@ -127,7 +135,7 @@ def test_a_cancel_that_comes_too_late_for_spark() -> None:
 
 
 def test_a_cancel_that_comes_too_late() -> None:
-    """A job would be reported as cancelled though its output is committed."""
+    """A job would be reported as canceled though its output is committed."""
     job = Job(at_end=BatchedRun.cancel)
     job.spark.begins.set()
     job.spark.ends.set()
@@ -157,7 +165,7 @@ def test_a_committer_that_raises_whatever_it_is(error: BaseException) -> None:
 
 
 def test_an_end_that_fails_is_an_end() -> None:
-    """The program would wait for ever."""
+    """The program would wait forever."""
     job = Job(at_end=lambda run: sys.exit("at the end"))
 
     def failed(error: BaseException) -> None:
@@ -216,7 +224,7 @@ def test_a_batched_job_is_run_again_when_spark_is_lost() -> None:
 
 @pytest.mark.parametrize(("lost", "fails"), [(3, 0), (1, 9)])
 def test_a_batched_job_restarts_as_often_as_its_strategy_allows(lost: int, fails: int) -> None:
-    """A job whose Spark is lost each time would restart for ever."""
+    """A job whose Spark is lost each time would restart forever."""
     job = Restarted(attempts=2, lost=lost, fails=fails)
     assert isinstance(job.run.wait(), SparkLostError)
     assert job.run.restarts == 2 and job.run.status is JobStatus.FAILED and job.sink.ended == ["SparkLostError"]

@@ -20,7 +20,7 @@ from penstock.engine.plan.static_splits import assign_statically
 from penstock.engine.plan.stream_graph import GraphSettings, StreamGraph
 from penstock.engine.rpc.messages import TaskReport
 from penstock.engine.runtime.ids import SubtaskId
-from penstock.engine.runtime.network.buffer import SORT_PREFIX_BYTES, decode_segments
+from penstock.engine.runtime.network.buffer import SORT_PREFIX_BYTES, decode_message
 from penstock.engine.runtime.task.events import Result
 from penstock.hosts.spark.payload import Payload, pack, unpack
 from penstock.hosts.spark.rows import buffers_of, to_batch
@@ -53,7 +53,7 @@ def payloads_of(build: Any) -> tuple[list[Payload], tuple[int, ...]]:
 
 
 class Sent:
-    """The results of slots, as (sink, subtask, values); which of them were told to the end, and closed."""
+    """Collect results, as (sink, subtask, values), and the calls of `finish` and `close`."""
 
     def __init__(self) -> None:
         self.results: list[tuple[int, int, list[Any]]] = []
@@ -73,12 +73,18 @@ class Sent:
 
 
 def rows_of(payload: Payload, index: int, arrived: Rows, run: int = 1, sent: Sent | None = None) -> Rows:
-    """What a slot writes for sorted input, a row per batch as Spark hands them over."""
+    """Return the rows of a slot for sorted input, which arrives in batches of one row."""
     ordered = sorted(arrived, key=lambda row: row[1][:SORT_PREFIX_BYTES])
     arriving = (to_batch([row]) for row in ordered)
     steps: list[None] = []
     batches = run_slot(
-        unpack(payload), index, run, arriving, sent or Sent(), lambda: steps.append(None), watch=lambda hung_up: None
+        unpack(payload),
+        index,
+        attempt=run,
+        batches=arriving,
+        results=sent or Sent(),
+        stepped=lambda: steps.append(None),
+        watch=lambda hung_up: None,
     )
     rows: Rows = []
     for batch in batches:
@@ -95,7 +101,7 @@ def run_all(payloads: list[Payload], widths: tuple[int, ...]) -> tuple[list[Any]
         for index in range(width):
             rows += rows_of(payload, index, [row for row in arrived if row[0] == index], sent=sent)
     assert sent.finished == sent.closed == sum(widths)
-    outcomes = [outcome for _, buffer in rows for segment in decode_segments(buffer) for outcome in segment[0]]
+    outcomes = [decode_message(buffer) for _, buffer in rows]
     return [value for _, _, values in sent.results for value in values], outcomes
 
 
@@ -122,7 +128,7 @@ def test_counters_come_with_the_outcome() -> None:
     assert read[min(read)] == 100
 
 
-def test_a_second_run_writes_what_the_first_one_did() -> None:
+def test_a_second_attempt_writes_the_same_output() -> None:
     """When Spark reruns a lost task, records that others have read would come twice or never."""
     payloads, _ = payloads_of(lambda numbers: numbers.rebalance().map(lambda v: v).shuffle().map(lambda v: v))
     first, again = (rows_of(payloads[0], 1, [], run) for run in (1, 2))

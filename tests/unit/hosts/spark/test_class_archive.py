@@ -1,17 +1,19 @@
-"""The archive of Spark's classes: used if it exists, made by the first program that has none, bounded, switched off."""
+"""The archive of Spark's classes: used if it exists, otherwise created by the first program, bounded, switched off."""
 
 from __future__ import annotations
 
 import logging
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from penstock.hosts.spark.driver.class_archive import ClassArchive, prune
-from penstock.hosts.spark.driver.java import JavaHome
+from penstock.hosts.spark.driver.class_archive import BUILDER, ClassArchive, absolute_python_path, prune
+from penstock.hosts.spark.driver.java import JavaHome, find_java
 
 
 @pytest.fixture
@@ -39,13 +41,13 @@ def made(java: JavaHome, tmp_path: Path) -> ClassArchive:
 def test_the_first_program_makes_it_and_the_next_ones_use_it(java: JavaHome, tmp_path: Path) -> None:
     """Every start would take three seconds longer than it has to."""
     first = archive_of(java, tmp_path)
-    assert first.is_made and not first.path.exists()
+    assert first.is_being_created and not first.path.exists()
     first.finish(jvm(first))
     second = archive_of(java, tmp_path)
 
     assert f"-XX:SharedArchiveFile={first.path}" in second.options
-    assert "-Xlog:disable" in second.options, "an archive that does not fit any more is no news for the user"
-    assert not second.is_made
+    assert "-Xlog:disable" in second.options, "the user is not warned of an archive that no longer fits"
+    assert not second.is_being_created
     assert sorted(path.suffix for path in first.path.parent.iterdir()) == [".jsa", ".owner"]
 
 
@@ -53,42 +55,45 @@ def test_it_can_be_turned_off(java: JavaHome, tmp_path: Path) -> None:
     """170 MB would appear in a home directory whose owner wants no such thing."""
     archive = archive_of(java, tmp_path, PENSTOCK_CLASS_ARCHIVE="off")
 
-    assert (archive.options, archive.is_made) == ("", False)
+    assert (archive.options, archive.is_being_created) == ("", False)
 
 
-def test_one_that_is_there_can_be_used_and_none_be_made(java: JavaHome, tmp_path: Path) -> None:
+def test_an_archive_can_be_used_while_creation_is_off(java: JavaHome, tmp_path: Path) -> None:
     """A program in an image that holds an archive would make another one when its Java is not the image's."""
     assert archive_of(java, tmp_path, PENSTOCK_CLASS_ARCHIVE="use").options == ""
     made(java, tmp_path)
     assert archive_of(java, tmp_path, PENSTOCK_CLASS_ARCHIVE="use").is_used
 
 
-def test_one_that_is_forgotten_is_made_anew(java: JavaHome, tmp_path: Path) -> None:
+def test_a_removed_archive_is_created_again(java: JavaHome, tmp_path: Path) -> None:
     """The command that makes it would do nothing, since another environment has one, or a JVM could not once."""
     other = made(java, tmp_path)
     (tmp_path / "other").mkdir()
     here = JavaHome(tmp_path / "other", "17.0.9", "PATH")
-    assert not archive_of(here, tmp_path).is_made
-    other.forget()
+    assert not archive_of(here, tmp_path).is_being_created
+    other.remove()
     refused = archive_of(here, tmp_path)
     refused.finish(lambda: None)
-    assert not archive_of(here, tmp_path).is_made
-    refused.forget()
+    assert not archive_of(here, tmp_path).is_being_created
+    refused.remove()
 
-    assert archive_of(here, tmp_path).is_made
+    assert archive_of(here, tmp_path).is_being_created
 
 
-def test_without_a_terminal_it_is_used_and_not_made(
-    java: JavaHome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each run in a new container would end ten seconds late, for nothing; so would a notebook's kernel."""
-    assert not archive_of(java, tmp_path, PENSTOCK_CLASS_ARCHIVE="").is_made
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+def test_a_program_without_a_switch_has_it_made_in_the_background(java: JavaHome, tmp_path: Path) -> None:
+    """A program that has printed its last result would not end for ten seconds."""
     archive = archive_of(java, tmp_path, PENSTOCK_CLASS_ARCHIVE="")
-    archive.finish(jvm(archive))
-    monkeypatch.undo()
+    assert (archive.options, archive.is_being_created, archive.is_missing) == ("", False, True)
+    made(java, tmp_path)
 
-    assert "SharedArchiveFile" in archive_of(java, tmp_path, PENSTOCK_CLASS_ARCHIVE="").options
+    archive = archive_of(java, tmp_path, PENSTOCK_CLASS_ARCHIVE="")
+    assert "SharedArchiveFile" in archive.options and not archive.is_missing
+
+
+@pytest.mark.parametrize("switch", ["off", "use", "on"])
+def test_nothing_is_made_in_the_background_against_the_switch(java: JavaHome, tmp_path: Path, switch: str) -> None:
+    """A container that is thrown away would spend its CPU on an archive."""
+    assert not archive_of(java, tmp_path, PENSTOCK_CLASS_ARCHIVE=switch).is_missing
 
 
 def test_one_for_each_version_whatever_number_of_environments(java: JavaHome, tmp_path: Path) -> None:
@@ -106,12 +111,12 @@ def test_one_for_each_version_whatever_number_of_environments(java: JavaHome, tm
     assert "SharedArchiveFile" in archive_of(other, tmp_path).options
 
 
-def test_of_an_environment_that_is_gone_it_is_made_anew(java: JavaHome, tmp_path: Path) -> None:
-    """Who makes an environment anew would start slowly for a week."""
+def test_the_archive_of_a_deleted_environment_is_created_again(java: JavaHome, tmp_path: Path) -> None:
+    """A user who creates an environment again would start slowly for a week."""
     made(java, tmp_path)
     java.path.rename(tmp_path / "moved")
 
-    assert archive_of(JavaHome(tmp_path / "moved", "17.0.9", "PATH"), tmp_path).is_made
+    assert archive_of(JavaHome(tmp_path / "moved", "17.0.9", "PATH"), tmp_path).is_being_created
 
 
 def test_only_those_used_last_stay(tmp_path: Path) -> None:
@@ -126,7 +131,7 @@ def test_only_those_used_last_stay(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["classes-b.jsa", "classes-c.jsa", "jobs"]
 
 
-def test_the_user_is_told_of_it(
+def test_the_user_sees_that_an_archive_is_created(
     java: JavaHome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A program that has printed its last result and does not end looks stuck."""
@@ -136,13 +141,13 @@ def test_the_user_is_told_of_it(
 
     error = capsys.readouterr().err
     assert error == (
-        "penstock: Spark's classes are archived, once, so that it starts faster from now on: "
-        f"{archive.path} (170 MB). Ctrl-C goes without, PENSTOCK_CLASS_ARCHIVE=off always\n"
+        "penstock: archiving Spark's classes, so that Spark starts faster from now on: "
+        f"{archive.path} (170 MB). Ctrl-C skips this, PENSTOCK_CLASS_ARCHIVE=off always\n"
     )
 
 
 def test_ctrl_c_goes_without_and_leaves_nothing(java: JavaHome, tmp_path: Path) -> None:
-    """Who is in a hurry would get a traceback, and half an archive on disk."""
+    """A user in a hurry would get a traceback, and half an archive on disk."""
 
     def interrupted() -> None:
         jvm(archive)()
@@ -152,20 +157,40 @@ def test_ctrl_c_goes_without_and_leaves_nothing(java: JavaHome, tmp_path: Path) 
     archive.finish(interrupted)
 
     assert list(archive.path.parent.iterdir()) == []
-    assert archive_of(java, tmp_path).is_made
+    assert archive_of(java, tmp_path).is_being_created
 
 
-def test_a_jvm_that_can_not_is_asked_once(java: JavaHome, tmp_path: Path) -> None:
+def test_a_jvm_that_cannot_write_the_archive_tries_once(java: JavaHome, tmp_path: Path) -> None:
     """Each program would end seconds late, with the same promise."""
     archive = archive_of(java, tmp_path)
     archive.finish(lambda: None)
 
     assert archive_of(java, tmp_path).options == ""
     (tmp_path / "other").mkdir()
-    assert archive_of(JavaHome(tmp_path / "other", "17.0.9", "PATH"), tmp_path).is_made
+    assert archive_of(JavaHome(tmp_path / "other", "17.0.9", "PATH"), tmp_path).is_being_created
 
 
-def test_what_killed_processes_have_left_is_removed(
+@pytest.mark.thorough
+def test_a_process_in_the_background_that_fails_is_not_started_again(tmp_path: Path) -> None:
+    """Each program would start it once more after its end, for ten seconds of CPU, and nobody would see why."""
+    (tmp_path / "penstock").mkdir()
+    environ = {**os.environ, "XDG_CACHE_HOME": str(tmp_path), "JAVA_TOOL_OPTIONS": "-XX:+NoSuchOption"}
+    subprocess.run([sys.executable, "-m", BUILDER, "1"], env=environ, stderr=subprocess.DEVNULL, check=False)
+
+    archive = ClassArchive(find_java(os.environ), {"XDG_CACHE_HOME": str(tmp_path)})
+    assert not archive.is_missing
+    archive.remove()
+    assert ClassArchive(find_java(os.environ), {"XDG_CACHE_HOME": str(tmp_path)}).is_missing
+
+
+def test_a_relative_path_to_packages_is_absolute_in_the_background() -> None:
+    """The process works in the cache's folder: without the program's packages it would fail to import penstock."""
+    paths = os.pathsep.join(["src", "/opt/packages", ""])
+    assert absolute_python_path({"PYTHONPATH": paths}) == {"PYTHONPATH": f"{Path('src').absolute()}:/opt/packages"}
+    assert absolute_python_path({}) == {}
+
+
+def test_leftovers_of_killed_processes_are_removed(
     java: JavaHome, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Each would leave 170 MB, for good."""
@@ -188,17 +213,17 @@ def test_a_cache_that_can_not_be_written_is_no_failure(java: JavaHome, tmp_path:
     assert archive_of(java, tmp_path).options == ""
 
 
-def test_a_program_with_classes_of_its_own_makes_none(java: JavaHome, tmp_path: Path) -> None:
+def test_a_program_with_its_own_classes_creates_no_archive(java: JavaHome, tmp_path: Path) -> None:
     """The archive would fit no other program, and stay."""
     environ = {"XDG_CACHE_HOME": str(tmp_path), "PENSTOCK_CLASS_ARCHIVE": "on"}
 
-    assert not ClassArchive(java, environ, may_make=False).is_made
+    assert not ClassArchive(java, environ, may_create=False).is_being_created
     made(java, tmp_path)
-    assert "SharedArchiveFile" in ClassArchive(java, environ, may_make=False).options
+    assert "SharedArchiveFile" in ClassArchive(java, environ, may_create=False).options
 
 
 def test_a_program_that_ctrl_c_has_ended_does_not_stay_for_it(java: JavaHome, tmp_path: Path) -> None:
-    """The prompt would come back half a minute after Ctrl-C, and 105 MB would stay of what nobody waited for."""
+    """The prompt would come back half a minute after Ctrl-C, and 105 MB of an unfinished archive would stay."""
     archive = archive_of(java, tmp_path)
     write = jvm(archive)
     archive.abandon(write)
@@ -206,11 +231,11 @@ def test_a_program_that_ctrl_c_has_ended_does_not_stay_for_it(java: JavaHome, tm
     assert list(archive.path.parent.iterdir()) == []
     archive.finish(write)
     assert list(archive.path.parent.iterdir()) == [], "it is not asked for a second time"
-    assert archive_of(java, tmp_path).is_made
+    assert archive_of(java, tmp_path).is_being_created
 
 
-def test_what_was_left_is_removed_by_who_has_an_archive(java: JavaHome, tmp_path: Path) -> None:
-    """Once there is an archive nobody would look for what was left before."""
+def test_a_process_with_an_archive_removes_leftovers(java: JavaHome, tmp_path: Path) -> None:
+    """Leftovers of earlier attempts would stay once there is an archive."""
     archive = made(java, tmp_path)
     left = archive.path.with_suffix(".7")
     left.touch()

@@ -22,7 +22,7 @@ from penstock.hosts.spark.driver.commands import answer_command
 
 
 class Commanded:
-    """A job that notes what it is asked. `turns`: what waits for the control thread."""
+    """A job that notes its calls. `turns`: calls that wait for the control thread."""
 
     status = JobStatus.RUNNING
     restarts = 2
@@ -84,7 +84,7 @@ def test_figures_of_a_job_without_a_checkpoint() -> None:
     assert figures["checkpoint"] is None and figures["failed_checkpoint"] is None
 
 
-def test_a_checkpoint_that_failed_before_the_newest_is_not_told_again() -> None:
+def test_a_failed_checkpoint_before_the_newest_is_not_logged_again() -> None:
     """`penstock top` would show a job as ill that is well."""
     job = Commanded()
     job.reports.append(CheckpointReport(3, 3_000, 20, 2, 2))
@@ -115,7 +115,7 @@ def test_checkpoints_have_the_figures_of_subtasks_of_the_newest_alone() -> None:
     assert [len(report["subtasks"]) for report in job.gets(Command("checkpoints")).answered] == [0, 1, 0]
 
 
-def test_cancel_is_answered_at_once_and_said_in_the_terminal_of_the_job(caplog: pytest.LogCaptureFixture) -> None:
+def test_cancel_is_answered_immediately_and_shown_on_the_jobs_terminal(caplog: pytest.LogCaptureFixture) -> None:
     """Its owner would see a job end for no reason."""
     job = Commanded().gets(Command("cancel"))
     assert job.asked == ["cancel"] and job.answers == [Answer(True, "")]
@@ -146,7 +146,8 @@ def test_a_savepoint_is_answered_by_the_control_thread(error: CheckpointError | 
     assert not job.answers, "the thread that ends the savepoint is another one"
     (turn,) = job.turns
     turn()
-    assert job.answers == [Answer(True, "/sp/savepoint-1") if error is None else Answer(False, "the disk is full")]
+    failed = Answer(False, "the disk is full", "CheckpointError")
+    assert job.answers == [Answer(True, "/sp/savepoint-1") if error is None else failed]
 
 
 def test_a_job_is_scaled_as_a_whole_and_by_operator(caplog: pytest.LogCaptureFixture) -> None:

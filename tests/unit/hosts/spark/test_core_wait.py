@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from penstock.hosts.spark.worker.pipelined_stage import OF_THIS_THREAD, core_wait
+from penstock.hosts.spark.worker.pipelined_stage import SCHEDSTAT, core_wait
 
 
-@pytest.mark.skipif(not Path(OF_THIS_THREAD).exists(), reason="this system does not count it")
+@pytest.mark.skipif(not Path(SCHEDSTAT).exists(), reason="this system does not count it")
 def test_it_grows_while_others_have_the_core() -> None:
     """Buffers would leave nearly empty where there are more slots than cores."""
     allowed = os.sched_getaffinity(0)
@@ -39,7 +39,7 @@ def test_it_grows_while_others_have_the_core() -> None:
     assert waited[0] >= 50_000_000
 
 
-def test_where_no_system_counts_it_there_was_none(tmp_path: Path) -> None:
+def test_without_counters_of_the_system_the_wait_is_zero(tmp_path: Path) -> None:
     """On another system slots would fail at their start."""
     assert core_wait(str(tmp_path / "none"))() == 0
     (tmp_path / "other").write_text("what\n")

@@ -1,4 +1,4 @@
-"""Workers that end without a word: what the daemon tells of them, and that Spark can't hear of it before."""
+"""Workers that end without an error: the daemon reports them before Spark notices their end."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 from pyspark import daemon
 
-from penstock.hosts.spark.worker.crash_reports import how_it_ended
+from penstock.hosts.spark.worker.crash_reports import describe_end
 
 PROGRAM = """
 import os, signal, socket, sys, time
 from types import SimpleNamespace as N
 from penstock.connectors.files.formats.streams import reading_raw
 from penstock.hosts.spark.internals.daemon import Workers
-from penstock.hosts.spark.worker.crash_reports import CrashReports, end_of_former, write_note, remove_note
+from penstock.hosts.spark.worker.crash_reports import CrashReports, previous_report, write_note, remove_note
 
 ends = {
     "exits": lambda: os._exit(3),
@@ -38,21 +38,21 @@ crash_reports = CrashReports()
 
 def told(pid, status):
     time.sleep(0.05)  # Spark must not be quicker.
-    crash_reports.of(pid, status)
+    crash_reports.worker_ended(pid, status)
 
 workers = Workers(told)
 workers.set_handler(signal.SIGCHLD, signal.SIG_IGN)
 
 def forked(end):
     ours, sock = socket.socketpair()
-    ours.sendall(b"what nobody reads")  # Before the fork: a worker that is killed at once may be gone right after it.
+    ours.sendall(b"unread bytes")  # Before the fork: a worker that is killed immediately may end right after it.
     pid = workers.fork()
     if pid == 0:
         ours.close()
         nodes = [N(operator=N(name="orders")), N(operator=N(name="sum"))]
         vertices = [N(parallelism=2, nodes=nodes), N(parallelism=1, nodes=[N(operator=N(name="no"))])]
         level = N(job_id="job", epoch=1, attempt=0, level=1, batched=batched, vertices=vertices)
-        print(end_of_former(level, [1]), file=sys.stderr, flush=True)
+        print(previous_report(level, [1]), file=sys.stderr, flush=True)
         write_note(level, [1])
         sock.sendall(b"ready")
         time.sleep(0.05 if end != "killed" else 0)
@@ -81,7 +81,7 @@ for end in sys.argv[2:]:
 
 
 def told_of(tmp_path: Path, *ends: str, mode: str = "pipelined") -> subprocess.CompletedProcess[str]:
-    """What is found where Spark looks, when the connection of each worker has ended; what each found: errors."""
+    """Return the reports at the paths that Spark reads, by worker, and the errors that workers printed."""
     return subprocess.run(
         [sys.executable, "-c", PROGRAM, mode, *ends],
         capture_output=True,
@@ -120,21 +120,21 @@ def test_a_crash_names_the_file_that_was_read(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*.penstock-inputs"))
 
 
-def test_nothing_is_told_of_a_worker_that_ends_as_it_should(tmp_path: Path) -> None:
-    """Each cancelled job would leave a report of a crash."""
+def test_a_worker_that_ends_normally_has_no_report(tmp_path: Path) -> None:
+    """Each canceled job would leave a crash report."""
     told = told_of(tmp_path, "as it should", "as it should")
     assert (told.stdout, told.stderr) == ("nothing\nnothing\n", "\n\n")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_the_next_worker_of_a_slot_knows_how_the_former_one_has_ended(tmp_path: Path) -> None:
-    """Spark starts a task again: the driver would hear of a broken connection, not of the function that broke it."""
+    """Spark starts a task again: the driver would see a broken connection instead of the function that broke it."""
     first, second, third = told_of(tmp_path, "exits", "as it should", "killed").stderr.splitlines()
     assert (first, third) == ("", "")
     assert second.startswith("the worker of level 1 slot 1, which runs 'orders', 'sum', ended itself with exit code 3")
 
 
-def test_in_batched_mode_a_worker_that_is_lost_is_none_of_the_next_ones_business(tmp_path: Path) -> None:
+def test_in_batched_mode_the_next_worker_does_not_report_a_lost_one(tmp_path: Path) -> None:
     """A task that Spark runs again would fail, where it repairs what has happened."""
     told = told_of(tmp_path, "killed", "as it should", mode="batched")
     assert told.stderr == "\n\n" and len(list(tmp_path.iterdir())) == 1
@@ -154,11 +154,11 @@ def test_in_batched_mode_a_worker_that_is_lost_is_none_of_the_next_ones_business
 )
 def test_the_end_in_words(status: int, out_of_memory: bool, text: str) -> None:
     """A user would have to look up numbers, and would not think of memory."""
-    assert text in how_it_ended(status, out_of_memory)
+    assert text in describe_end(status, out_of_memory)
 
 
 def test_assumption_forks_of_the_daemon() -> None:
-    """How workers end would not be known any more, and nobody would notice."""
+    """Crash reports would disappear, and no error would be reported."""
     code = daemon.manager.__code__
     assert "sock" in code.co_varnames + code.co_cellvars
     assert {"os", "fork", "signal", "SIGCHLD", "SIG_IGN"} <= set(code.co_names)

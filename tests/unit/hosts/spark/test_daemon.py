@@ -29,11 +29,12 @@ daemon.main()
 
 
 @pytest.mark.parametrize("name", IMPORTED_BEFORE_FORK)
-def test_what_it_imports_exists(name) -> None:
+def test_the_modules_that_it_imports_exist(name) -> None:
     """No worker would start after a module was renamed."""
     importlib.import_module(name)
 
 
+@pytest.mark.thorough
 def test_it_imports_then_serves() -> None:
     """Each worker would import for itself; a thread that runs at a fork would leave its locks locked in the child."""
     result = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
@@ -57,6 +58,7 @@ daemon.main()
 """
 
 
+@pytest.mark.thorough
 def test_workers_do_not_read_sparks_zip_again() -> None:
     """Each slot would take 0.2 s of CPU more to start: workers invalidate what importers know."""
     zips = sorted(str(path) for path in (Path(pyspark.__file__).parent / "python" / "lib").glob("*.zip"))
@@ -66,7 +68,7 @@ def test_workers_do_not_read_sparks_zip_again() -> None:
 
 
 def test_zips_of_an_installed_pyspark_are_left_out() -> None:
-    """Each start would compile PySpark anew: half a second until the first record."""
+    """Each start would compile PySpark again: half a second until the first record."""
     installed = Path(pyspark.__file__).parent
     zips = sorted(map(str, (installed / "python" / "lib").glob("*.zip")))
     assert len(zips) == 2

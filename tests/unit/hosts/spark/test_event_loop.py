@@ -1,4 +1,4 @@
-"""The event loop of a worker, in its thread: each call has one outcome, and the slot hears of it."""
+"""The event loop of a worker, in its thread: each call has one outcome, which reaches the slot."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Caller:
         return self.calls.start(function, [(value, lambda result, error: None) for value in values])
 
     def hears(self, count: int) -> list[str]:
-        """What has become of calls, in order of the calls."""
+        """Return the outcomes of calls, in the order of the calls."""
         with self._heard:
             assert self._heard.wait_for(lambda: len(self.outcomes) >= count, timeout=60)
         by_id = sorted(self.outcomes, key=lambda outcome: outcome.id)
@@ -52,7 +52,7 @@ async def same(value: str) -> str:
 
 @pytest.mark.parametrize("error", [GeneratorExit, SystemExit, asyncio.CancelledError])
 def test_a_call_that_ends_itself_has_an_outcome(caller: Caller, error: type[BaseException]) -> None:
-    """The task would wait for it until the job is cancelled, and say nothing."""
+    """The task would silently wait for it until the job is canceled."""
 
     async def ends(value: str) -> str:
         if value == "b":
@@ -64,7 +64,7 @@ def test_a_call_that_ends_itself_has_an_outcome(caller: Caller, error: type[Base
 
 
 def test_calls_that_others_cancel_have_an_outcome(caller: Caller) -> None:
-    """A function that cleans up after a time-out may hit a call that has not begun: the task would wait for it."""
+    """A function that cleans up after a timeout may cancel a call that has not started: the task would wait for it."""
 
     async def cancels(value: str) -> str:
         for task in asyncio.all_tasks() - {asyncio.current_task()}:
@@ -75,8 +75,8 @@ def test_calls_that_others_cancel_have_an_outcome(caller: Caller) -> None:
     assert caller.hears(3) == ["a", *["the asynchronous function ended by CancelledError: "] * 2]
 
 
-def test_a_loop_that_is_stopped_goes_on(caller: Caller) -> None:
-    """One call would end all others of the subtask without a word."""
+def test_a_loop_that_user_code_stops_continues(caller: Caller) -> None:
+    """A single call would silently end all others of the subtask."""
 
     async def stops(value: str) -> str:
         asyncio.get_running_loop().stop()
@@ -99,7 +99,7 @@ def test_a_loop_that_is_stopped_goes_on(caller: Caller) -> None:
     assert caller.hears(3) == ["a", "b", "c"]
 
 
-def test_nothing_is_heard_of_calls_that_were_cancelled_by_their_task(caller: Caller) -> None:
+def test_calls_that_their_task_has_canceled_have_no_outcome(caller: Caller) -> None:
     """A record whose time was over would have two results."""
     begun = threading.Event()
 

@@ -45,7 +45,7 @@ def test_any_other_error_comes_with_its_traceback() -> None:
 
 
 @pytest.mark.parametrize("of", [UserFunctionError, ValueError])
-def test_an_error_that_quotes_what_can_not_be_written_arrives(of: type[Exception]) -> None:
+def test_an_error_with_unencodable_characters_arrives(of: type[Exception]) -> None:
     """The user would read that a worker was lost: a name of a file that is not UTF-8 is enough."""
     error = of("no record in 'caf\udce9'")
     kind, text, raised = describe(error)
@@ -72,21 +72,21 @@ def test_it_survives_the_text_of_a_spark_exception() -> None:
 @pytest.mark.parametrize(
     ("text", "kind", "cause"),
     [
-        ("...\nModuleNotFoundError: No module named 'penstock'", ConfigurationError, "install the same version there"),
-        ("Python worker exited unexpectedly (crashed)", TaskLostError, "went away"),
-        ("ExecutorLostFailure (executor 1 exited)", TaskLostError, "went away"),
-        ("java.io.EOFException\n at ...", TaskLostError, "went away"),
+        ("...\nModuleNotFoundError: No module named 'penstock'", ConfigurationError, "install the driver's version"),
+        ("Python worker exited unexpectedly (crashed)", TaskLostError, "was lost"),
+        ("ExecutorLostFailure (executor 1 exited)", TaskLostError, "was lost"),
+        ("java.io.EOFException\n at ...", TaskLostError, "was lost"),
         (
             "Job aborted\n  SparkException: Connection to streaming shuffle writer 2 closed\n\tat x.y",
             TaskLostError,
-            "went away (killed, or out of memory); Spark: SparkException: Connection to streaming",
+            "was lost (killed, or out of memory); Spark: SparkException: Connection to streaming",
         ),
         ("NativeIoException: recvAddress(..) failed: Connection reset by peer", TaskLostError, "Connection reset"),
-        ("Lost task 0.0 in stage 2.0 (TID 4): java.io.IOException: Broken pipe", TaskLostError, "went away"),
+        ("Lost task 0.0 in stage 2.0 (TID 4): java.io.IOException: Broken pipe", TaskLostError, "was lost"),
         (
             "java.lang.NullPointerException\n\tat org.apache.spark.api.python.PythonWorkerFactory.createThroughDaemon",
             TaskLostError,
-            "forks its Python workers went away",
+            "forks its Python workers has ended",
         ),
         ("[CONCURRENT_SCHEDULER_INSUFFICIENT_SLOT] The minimum ...", NotEnoughSlotsError, "fewer free slots"),
         ("\n\n  Something else broke\n at ...", JobError, "Spark ended the job: Something else broke"),
@@ -99,7 +99,7 @@ def test_it_survives_the_text_of_a_spark_exception() -> None:
         (
             "An error occurred while calling o7.start.\n: java.io.IOException: mkdir of file:/q/state failed\n\tat x.y",
             JobError,
-            "can't make a directory: java.io.IOException: mkdir of file:/q/state failed\n  Free some space there",
+            "cannot create a directory: java.io.IOException: mkdir of file:/q/state failed\n  Free some space there",
         ),
         (
             "An error occurred while calling o7.start.\n: java.lang.Error: a cause\n\tat x.y",
@@ -119,7 +119,7 @@ def test_it_survives_the_text_of_a_spark_exception() -> None:
         ),
     ],
 )
-def test_what_spark_says_is_told_in_our_words(text: str, kind: type, cause: str) -> None:
+def test_texts_of_spark_are_translated(text: str, kind: type, cause: str) -> None:
     """The cause would be hidden in a Java stack."""
     error = from_spark(RuntimeError(text), show_stack=False)
     assert type(error) is kind
@@ -140,11 +140,11 @@ def refusal(check: Callable[[], object]) -> str:
     ("check", "sentence"),
     [
         (lambda: check_version("4.4.0", "this executor"), "this executor has PySpark 4.4.0, penstock needs 4.3"),
-        (WorkerStreams(claimed=True).take, "the input and output of this PySpark worker were not found"),
+        (WorkerStreams(claimed=True).find, "the input and output of this PySpark worker are not where"),
     ],
     ids=["version", "streams"],
 )
-def test_what_a_worker_refuses_is_reported_in_one_sentence(check, sentence) -> None:
+def test_an_error_before_the_slot_opens_is_reported_in_one_sentence(check, sentence) -> None:
     """The user would search eighty lines of Java for the reason."""
     text = f"Job aborted due to stage failure:\n{refusal(check)}\n\tat org.apache.spark.X"
     error = from_spark(RuntimeError(text), show_stack=False)
@@ -154,7 +154,7 @@ def test_what_a_worker_refuses_is_reported_in_one_sentence(check, sentence) -> N
     assert "org.apache" not in first
 
 
-def test_what_a_worker_can_not_unpickle_is_reported_in_one_sentence() -> None:
+def test_a_failed_unpickling_in_a_worker_is_reported_in_one_sentence() -> None:
     """The user would read "Spark ended the job: An exception was thrown from the Python worker", and nothing else."""
     try:
         load_level(b"no pickle")

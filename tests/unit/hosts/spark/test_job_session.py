@@ -32,22 +32,22 @@ class Spark:
         self.fails: list[Exception] = []
         self.slots: list[int] = []
         self.own: Any = Started()
-        monkeypatch.setattr(driver_session, "own_session", self.own)
+        monkeypatch.setattr(driver_session, "started_session", self.own)
         monkeypatch.setattr(driver_session, "start_session", self._start)
 
-    def _start(self, slots: int, *_: Any, timeout_s: float) -> Any:
+    def _start(self, slots: int, *_: Any, timeout_s: float, **settings: Any) -> Any:
         assert timeout_s == 120
         self.slots.append(slots)
-        driver_session.own_session = None
+        driver_session.started_session = None
         if self.fails:
             raise self.fails.pop(0)
-        driver_session.own_session = self.own = Started()
+        driver_session.started_session = self.own = Started()
         return self.own
 
     def lose(self) -> None:
-        """As `now` does when it finds that the JVM has ended."""
+        """As `current` does when it finds that the JVM has ended."""
         self.own.stop()
-        driver_session.forget_own_session()
+        driver_session.forget_started_session()
 
 
 @pytest.fixture
@@ -61,11 +61,11 @@ def test_a_session_whose_start_fails_is_started_again_for_the_next_attempt(spark
     spark.fails = [ConnectionRefusedError(111, "Connection refused"), RuntimeError("[JAVA_GATEWAY_EXITED] Java …")]
     spark.lose()
     with pytest.raises(SparkLostError, match=r"could not be started: .*Connection refused"):
-        job.now()
+        job.current()
     with pytest.raises(SparkLostError, match="JAVA_GATEWAY_EXITED"):
-        job.now()
-    assert job.now() is spark.own
-    assert job.now() is spark.own and spark.slots == [4, 4, 4]
+        job.current()
+    assert job.current() is spark.own
+    assert job.current() is spark.own and spark.slots == [4, 4, 4]
 
 
 def test_jobs_of_one_session_follow_it_whichever_of_them_loses_it(spark: Spark) -> None:
@@ -74,8 +74,8 @@ def test_jobs_of_one_session_follow_it_whichever_of_them_loses_it(spark: Spark) 
     spark.fails = [OSError("no process can be forked")]
     spark.lose()
     with pytest.raises(SparkLostError):
-        one.now()
-    assert other.now() is one.now() is spark.own
+        one.current()
+    assert other.current() is one.current() is spark.own
     assert len(spark.slots) == 2
 
 
@@ -85,8 +85,8 @@ def test_a_master_that_does_not_answer_keeps_its_name(spark: Spark) -> None:
     spark.fails = [MasterUnreachableError("the master is away")]
     spark.lose()
     with pytest.raises(MasterUnreachableError):
-        job.now()
-    assert job.now() is spark.own
+        job.current()
+    assert job.current() is spark.own
 
 
 def test_a_session_that_its_program_has_stopped_is_not_started_again(spark: Spark) -> None:
@@ -94,7 +94,7 @@ def test_a_session_that_its_program_has_stopped_is_not_started_again(spark: Spar
     job = JobSession(spark.own, Configuration())
     spark.own.stop()
     with pytest.raises(SessionLostError, match="was stopped"):
-        job.now()
+        job.current()
     assert not spark.slots
 
 
@@ -103,10 +103,10 @@ def test_only_an_attempt_starts_a_session(spark: Spark) -> None:
     job = JobSession(spark.own, Configuration())
     assert job.running() is spark.own
     spark.lose()
-    with driver_session.HELD.lock, pytest.raises(SparkLostError, match="its next attempt starts one"):
+    with driver_session.HELD_SLOTS.lock, pytest.raises(SparkLostError, match="its next attempt starts one"):
         job.running()
     assert not spark.slots
-    assert job.now() is job.running() is spark.own
+    assert job.current() is job.running() is spark.own
     given: Any = Started()
     assert JobSession(given, Configuration()).running() is given
     given.stop()
@@ -115,13 +115,13 @@ def test_only_an_attempt_starts_a_session(spark: Spark) -> None:
 
 
 def test_a_session_of_the_users_is_never_replaced(spark: Spark) -> None:
-    """A job would go on in a session that lacks what its user has set up."""
+    """A job would continue in a session that lacks what its user has set up."""
     given: Any = Started()
     job = JobSession(given, Configuration())
-    assert job.now() is given
+    assert job.current() is given
     given.stop()
     with pytest.raises(SessionLostError, match="was stopped"):
-        job.now()
+        job.current()
     assert not spark.slots
 
 

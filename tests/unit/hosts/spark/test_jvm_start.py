@@ -62,7 +62,7 @@ def gone(folder: Path) -> bool:
 def test_a_jvm_that_ends_while_it_starts_is_an_error_with_a_remedy(
     java: Any, tmp_path: Path, ends: str, says: str
 ) -> None:
-    """A user would get a traceback of PySpark's, or wait for ever for a JVM that has ended."""
+    """A user would get a traceback of PySpark's, or wait forever for a JVM that has ended."""
     java(ends)
     text = launch()
     assert re.search(says, text), text
@@ -71,14 +71,14 @@ def test_a_jvm_that_ends_while_it_starts_is_an_error_with_a_remedy(
 
 @pytest.mark.parametrize("stands", ["kill -STOP $$", "exec sleep 600"])
 def test_a_jvm_that_does_not_start_is_ended(java: Any, tmp_path: Path, stands: str) -> None:
-    """A job would wait for ever, and its restart strategy would never be asked."""
+    """A job would wait forever, and its restart strategy would never apply."""
     java(stands)
     assert "did not start within 0.5 s, and was ended" in launch(0.5)
     assert gone(tmp_path)
 
 
-def test_a_jvm_that_stops_when_it_has_told_its_port_is_ended(java: Any, tmp_path: Path) -> None:
-    """The calls into it would wait for ever: the kernel takes the connection for a process that is stopped."""
+def test_a_jvm_that_is_suspended_after_writing_its_port_is_ended(java: Any, tmp_path: Path) -> None:
+    """The calls into it would wait forever: the kernel takes the connection for a process that is stopped."""
     java(
         f"""exec {sys.executable} - <<'END'
 import os, signal, socket, struct
@@ -116,7 +116,7 @@ def test_a_jvm_of_another_process_is_ended_by_that() -> None:
 
 
 def test_assumption_launch() -> None:
-    """A JVM that was stopped while it started would block its program for ever."""
+    """A JVM that was stopped while it started would block its program forever."""
     module: Any = java_gateway
     assert module.Popen is subprocess.Popen, "and each start has put it back"
     source = ast.parse(Path(java_gateway.__file__).read_text(encoding="utf-8"))

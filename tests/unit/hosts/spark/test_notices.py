@@ -8,7 +8,7 @@ from penstock.engine.runtime.task.events import DataAvailable
 from penstock.hosts.spark.worker.event_loop import ReaderNotices
 
 
-def test_each_notice_wakes_the_slot_and_a_vertex_is_told_once() -> None:
+def test_each_notice_wakes_the_slot_and_a_vertex_gets_one_event() -> None:
     """A source would be polled only when its timer fires, or be polled a thousand times for one chunk."""
     rings: list[int] = []
     notices = ReaderNotices(lambda: rings.append(1))

@@ -33,7 +33,7 @@ class Master:
 def test_each_question_gets_its_answer() -> None:
     """A page would show another customer's state."""
     reads, master = OpenReads(), Master()
-    first, second, third = (reads.ask(QUERY, master.post) for _ in range(3))
+    first, second, third = (reads.query(QUERY, master.post) for _ in range(3))
     numbers = [event.request for event in master.asked]
     third.cancel()
     reads.answer(StateReply(numbers[2], STATE))
@@ -44,19 +44,19 @@ def test_each_question_gets_its_answer() -> None:
     assert first.result(0) is STATE
 
 
-def test_a_job_that_has_ended_leaves_nobody_waiting() -> None:
+def test_a_job_that_has_ended_completes_all_requests() -> None:
     """A request would hang until its connection is closed."""
     reads, master = OpenReads(), Master()
-    before = reads.ask(QUERY, master.post)
+    before = reads.query(QUERY, master.post)
     reads.end()
     master.runs = False
-    for asked in (before, reads.ask(QUERY, master.post)):
+    for asked in (before, reads.query(QUERY, master.post)):
         assert isinstance(asked.exception(0), StateUnavailableError)
 
 
 @pytest.mark.parametrize("key", ["x y", "(" * 5_000, "object()"])
 def test_a_client_at_the_control_port(key: str) -> None:
-    """A program would wait for ever for an answer to what can't be asked, or be sent it without its columns."""
+    """A program would wait forever for the answer to an invalid query, or get rows without columns."""
     reads, master = OpenReads(), Master()
     sent: list[ReadAnswer] = []
 

@@ -22,7 +22,7 @@ def test_each_request_gets_its_answer_once() -> None:
         return True
 
     open_samplings = OpenSamplings(post)
-    first, second, third = (open_samplings.ask(vertex, 100, 50, 10) for vertex in range(3))
+    first, second, third = (open_samplings.request(vertex, samples=100, delay_ms=50, depth=10) for vertex in range(3))
     assert [(event.vertex, event.samples, event.delay_ms, event.depth) for event in posted] == [
         (vertex, 100, 50, 10) for vertex in range(3)
     ]
@@ -37,9 +37,9 @@ def test_each_request_gets_its_answer_once() -> None:
 
 
 def test_a_job_that_has_ended_or_ends_answers() -> None:
-    """A page that asks at the end of a job would wait for ever."""
+    """A page that asks at the end of a job would wait forever."""
     ended, ends = OpenSamplings(lambda event: False), OpenSamplings(lambda event: True)
-    asked = [ended.ask(1, 100, 50, 10), ends.ask(1, 100, 50, 10)]
+    asked = [ended.request(1, samples=100, delay_ms=50, depth=10), ends.request(1, samples=100, delay_ms=50, depth=10)]
     ends.end()
     for one in asked:
         with pytest.raises(JobError, match="has ended"):

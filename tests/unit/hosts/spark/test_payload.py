@@ -40,14 +40,14 @@ def test_a_payload_brings_its_level(payloads) -> None:
 
 
 @pytest.mark.parametrize("change", [{"version": "0.0.0"}, {"python": "3.9"}])
-def test_another_version_on_the_executor_is_told(payloads, change) -> None:
+def test_another_version_on_the_executor_is_an_error(payloads, change) -> None:
     """The job would fail with an AttributeError of an internal class, or not fail and compute something else."""
     with pytest.raises(PenstockError, match="install the same version on both") as caught:
         unpack(msgspec.structs.replace(payloads[0], **change))
     assert penstock.__version__ in str(caught.value)
 
 
-def test_modules_beside_the_script_are_found(payloads, monkeypatch, tmp_path) -> None:
+def test_modules_next_to_the_script_are_found(payloads, monkeypatch, tmp_path) -> None:
     """`import my_functions` would fail in workers."""
     monkeypatch.setattr(sys, "path", list(sys.path))
     unpack(msgspec.structs.replace(payloads[0], files=JobFiles(path=[str(tmp_path), sys.path[-1]])))

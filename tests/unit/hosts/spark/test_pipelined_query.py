@@ -55,7 +55,7 @@ def test_a_failure_is_the_exception_of_spark(directory) -> None:
     assert query.failure() is error
 
 
-def test_a_query_whose_jvm_is_gone_can_be_stopped(directory) -> None:
+def test_a_query_whose_jvm_has_ended_can_be_stopped(directory) -> None:
     """The end of a job would raise an error of Py4J in place of its own."""
     query: Any = PipelinedQuery(SparksQuery(refuses=True), directory)  # type: ignore[arg-type]
     query.stop()

@@ -109,7 +109,7 @@ def run(
     server.start(arrived, lambda: None)
     levels = graph.levels("job-1")
     change(graph, levels)
-    payloads = pack(levels, server.address, heartbeat_ms, str(FOLDER))
+    payloads = pack(levels, server.address, heartbeat_ms, checkpoints=str(FOLDER))
     level = unpack(payloads[0])
     slot = Slot(level, 0, Environment(lambda: 0, time.monotonic_ns))
     slot.open()
@@ -124,7 +124,7 @@ def run(
 
 
 def run(folder: Path, text: str) -> list[tuple[Any, list[Any]]]:
-    """Run a program after the one above; what it noted. Each ends with exit code 0, as a worker whose query is over."""
+    """Run a program after the one above, and return its notes. It must exit with 0, like a worker at a query's end."""
     script = folder / "host.py"
     script.write_text(PROGRAM + textwrap.dedent(text))
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])}
@@ -146,10 +146,11 @@ def buffers(noted: list[tuple[Any, list[Any]]]) -> list[bytes]:
 
 
 def values(noted: list[tuple[Any, list[Any]]]) -> list[Any]:
-    from penstock.engine.runtime.network.buffer import decode_segments
+    from penstock.engine.runtime.chunks import Rows
+    from penstock.engine.runtime.network.buffer import decode_items
 
-    segments = [segment for buffer in buffers(noted) if buffer for segment in decode_segments(buffer)]
-    return [value for segment in segments if isinstance(segment, tuple) for value in segment[0]]
+    items = [item for buffer in buffers(noted) if buffer for item in decode_items(buffer)]
+    return [value for item in items if isinstance(item, Rows) for value in item.values]
 
 
 def test_records_go_through_and_the_last_one_is_pushed(tmp_path) -> None:
@@ -160,9 +161,10 @@ def test_records_go_through_and_the_last_one_is_pushed(tmp_path) -> None:
     assert (tmp_path / "closed").exists(), "a query that ends closes the functions"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("leaves", ["raise BrokenPipeError", "raise GeneratorExit"])
-def test_a_reader_that_is_gone_ends_the_process(tmp_path, leaves) -> None:
-    """A worker of a stopped query would go on, or print a traceback for each job that is cancelled."""
+def test_a_closed_reader_ends_the_process(tmp_path, leaves) -> None:
+    """A worker of a stopped query would continue, or print a traceback for each job that is canceled."""
     program = f"""
     class Gone(Transport):
         def write(self, rows):
@@ -175,6 +177,7 @@ def test_a_reader_that_is_gone_ends_the_process(tmp_path, leaves) -> None:
     assert (tmp_path / "closed").exists()
 
 
+@pytest.mark.thorough
 def test_a_stage_that_pyspark_closes_ends_the_process(tmp_path) -> None:
     """With PySpark's iterators a broken pipe shows as the end of the generator: the worker would stay."""
     program = """
@@ -189,7 +192,8 @@ def test_a_stage_that_pyspark_closes_ends_the_process(tmp_path) -> None:
     assert (tmp_path / "closed").exists()
 
 
-def test_a_slot_that_has_failed_goes_on_reading(tmp_path) -> None:
+@pytest.mark.thorough
+def test_a_failed_slot_continues_to_read(tmp_path) -> None:
     """The stage before it would be blocked writing, and the job could not restart."""
     program = """
     import threading
@@ -220,8 +224,9 @@ def test_a_slot_that_has_failed_goes_on_reading(tmp_path) -> None:
     assert (tmp_path / "closed").exists()
 
 
+@pytest.mark.thorough
 def test_processes_that_functions_have_left_end_with_the_worker(tmp_path: Path) -> None:
-    """A pool that nobody shuts down would stay for ever, one more with each job and each restart."""
+    """A pool that is not shut down would stay forever, one more with each job and each restart."""
     program = """
     import multiprocessing, os, signal
 
@@ -258,7 +263,8 @@ def is_running(pid: int) -> bool:
         return False
 
 
-def test_a_slot_that_restores_says_so_and_how_far_it_is(tmp_path) -> None:
+@pytest.mark.thorough
+def test_a_slot_reports_the_progress_of_its_restore(tmp_path) -> None:
     """A restore that takes longer than the heartbeat's timeout would be taken for a lost worker, again and again."""
     noted = run(
         tmp_path,
@@ -272,7 +278,7 @@ def test_a_slot_that_restores_says_so_and_how_far_it_is(tmp_path) -> None:
         REPORTS = []
 
         def until_reported(most):
-            # A slow store: it goes on when this much has been reported as read.
+            # A slow store: it continues when this much has been reported as read.
             deadline = time.monotonic() + 60
             while len([r for r in REPORTS if r.initializing and r.restored_bytes >= most]) < 5:
                 assert time.monotonic() < deadline, REPORTS
@@ -312,7 +318,7 @@ def test_a_slot_that_restores_says_so_and_how_far_it_is(tmp_path) -> None:
     )
     kinds = [rows[0] for number, rows in noted if number == "message"]
     before = kinds[: kinds.index("Register")]
-    assert set(before) == {"Heartbeat"} and len(before) >= 10, "the slot is heard of before its tasks are open"
+    assert set(before) == {"Heartbeat"} and len(before) >= 10, "the slot sends heartbeats before its tasks are open"
     reports = [rows[1] for number, rows in noted if number == "message" and len(rows) > 1]
     assert all(report.initializing for report in reports[: len(before)])
     assert max(report.bytes_to_restore for report in reports) > 2_000
@@ -320,6 +326,7 @@ def test_a_slot_that_restores_says_so_and_how_far_it_is(tmp_path) -> None:
     assert read == sorted(read) and {report.files_to_restore for report in reports[5:]} == {1}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("event", ["Close", "Cancel"])
 def test_the_job_master_ends_a_slot_of_its_own_attempt_only(tmp_path, event) -> None:
     """An order for the attempt before would end the new one, or a slot would not end when the job does."""

@@ -10,8 +10,8 @@ def rows(*targets: int) -> list[tuple[int, bytes]]:
 
 
 def test_a_target_that_was_written_to_is_pushed_once() -> None:
-    """The last record of a burst would wait in the JVM for the next one; or empty rows would flow for ever."""
-    pushes = Pushes(at_once=False)
+    """The last record of a burst would wait in the JVM for the next one; or empty rows would flow forever."""
+    pushes = Pushes(immediate=False)
     assert (pushes.due([], 0, busy=False), pushes.next_ns()) == ([], None)
     assert pushes.due(rows(4), 100, busy=False) == []
     assert pushes.next_ns() == 100 + PUSH_NS
@@ -30,7 +30,7 @@ def test_nothing_is_pushed_while_data_flows() -> None:
 
 def test_the_oldest_comes_first() -> None:
     """The host would sleep past the push of a quiet target because another is busy."""
-    pushes = Pushes(at_once=False)
+    pushes = Pushes(immediate=False)
     pushes.due(rows(1), 0, busy=False)
     pushes.due(rows(2), 10, busy=False)
     pushes.due(rows(1), 20, busy=False)
@@ -41,7 +41,7 @@ def test_the_oldest_comes_first() -> None:
 
 def test_a_slot_with_nothing_left_to_do_pushes_at_once() -> None:
     """A record would wait for a millisecond in which nothing happens, at every exchange."""
-    pushes = Pushes(at_once=True)
+    pushes = Pushes(immediate=True)
     assert pushes.due(rows(1), 0, busy=True) == []
     assert pushes.due(rows(2, 2), 10, busy=False) == [1, 2]
     assert (pushes.due([], 10 * PUSH_NS, busy=False), pushes.next_ns()) == ([], None)

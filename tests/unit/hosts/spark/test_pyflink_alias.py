@@ -35,7 +35,7 @@ def test_a_module_that_penstock_lacks_is_an_import_error_that_says_so() -> None:
 
 
 def test_of_the_table_api_there_are_the_types_by_which_files_are_described() -> None:
-    """PyFlink's own programs for CSV, Parquet and ORC would not run; or others would be told nothing."""
+    """PyFlink's own programs for CSV, Parquet and ORC would not run, or others would get no hint."""
     result = run(
         "from pyflink.table import DataTypes\nfrom pyflink.table.types import DataTypes as same\n"
         "from pyflink.common import Types\nassert DataTypes is same\n"
@@ -50,8 +50,9 @@ def test_of_the_table_api_there_are_the_types_by_which_files_are_described() -> 
     )
 
 
+@pytest.mark.thorough
 def test_a_module_that_is_missing_says_what_to_do() -> None:
-    """Whoever moves a program from PyFlink would have to search for what takes the place of a module."""
+    """A user who moves a program from PyFlink would have to search for the replacement of a module."""
     program = """
         for name in ("datastream.connectors.kinesis", "datastream.state_backend", "table.expressions", "fn_execution"):
             try:
@@ -80,12 +81,12 @@ def test_other_packages_are_left_alone_and_a_second_install_changes_nothing() ->
 
 @pytest.mark.parametrize("name", ["table.expressions", "datastream.connectors.pulsar", "cep"])
 def test_penstocks_own_name_of_a_missing_module_says_what_to_do(name: str) -> None:
-    """Whoever has replaced pyflink by penstock in the imports, as the manual says, would be told nothing."""
+    """A user who has replaced pyflink by penstock in the imports, as the manual says, would get no hint."""
     with pytest.raises(ModuleNotFoundError, match=rf"penstock has no module penstock\.{name}: .+"):
         importlib.import_module(f"penstock.{name}")
 
 
-def test_a_name_that_nobody_has_is_an_error_as_usual() -> None:
+def test_an_unknown_name_is_an_error_as_usual() -> None:
     """A misspelt module would be taken for one of PyFlink's."""
     with pytest.raises(ModuleNotFoundError, match=r"No module named 'penstock\.datastraem'"):
         importlib.import_module("penstock.datastraem")

@@ -9,9 +9,9 @@ import pytest
 from tests.unit.engine.jobmaster.played_job import plan
 
 from penstock.common.errors import JobError, NotEnoughSlotsError
-from penstock.engine.jobmaster.attempt_id import AttemptId
 from penstock.engine.jobmaster.effects import Deploy, StopAttempt
 from penstock.engine.jobmaster.events import AttemptStopped, JobEvent, QueryFailed
+from penstock.engine.runtime.ids import AttemptId
 from penstock.hosts.spark.driver.pipelined_query import QueryThread
 
 GRAPH = plan()
@@ -38,7 +38,7 @@ class Query:
 
 
 class Job:
-    """What the thread was asked and has answered. Its answers are waited for, as long as that takes."""
+    """Note the calls and the outcomes of the thread, and wait for its outcomes."""
 
     def __init__(self) -> None:
         self.queries: dict[AttemptId, Query] = {}
@@ -81,8 +81,8 @@ def test_an_attempt_is_stopped_without_the_others(job: Job) -> None:
     assert (job.queries[FIRST].stops, job.queries[SECOND].stops) == (1, 0)
 
 
-def test_what_was_never_started_counts_as_stopped(job: Job) -> None:
-    """A job whose query could not be started would wait for its end for ever."""
+def test_a_query_that_was_never_started_counts_as_stopped(job: Job) -> None:
+    """A job whose query could not be started would wait for its end forever."""
     job.thread.put(StopAttempt(FIRST))
     assert job.next() == AttemptStopped(FIRST)
 
@@ -96,16 +96,16 @@ def test_a_query_that_cannot_be_started_fails_its_attempt(job: Job) -> None:
 
 
 def test_a_query_that_cannot_be_stopped_is_answered_nevertheless(job: Job) -> None:
-    """A job would hang at its end because Spark's JVM is away; and nobody would learn why."""
+    """A job would hang at its end, without an error, because Spark's JVM has ended."""
     job.runs(FIRST).queries[FIRST].stop_error = RuntimeError("no answer from the JVM")
     job.thread.put(StopAttempt(FIRST))
     assert job.next() == AttemptStopped(FIRST)
     assert "no answer from the JVM" in str(job.faults.get(timeout=60))
     job.thread.put(StopAttempt(SECOND))
-    assert job.next() == AttemptStopped(SECOND), "the thread goes on"
+    assert job.next() == AttemptStopped(SECOND), "the thread continues"
 
 
-def test_a_query_that_ends_by_itself_fails_its_attempt_once(job: Job) -> None:
+def test_a_query_that_ends_unexpectedly_fails_its_attempt_once(job: Job) -> None:
     """A job whose query someone stops on Spark's page would look as if it ran."""
     job.runs(FIRST, SECOND).queries[FIRST].is_active = False
     event = job.next()

@@ -37,7 +37,7 @@ def printed(program: str) -> str:
     return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.strip()
 
 
-def test_forks_draw_numbers_of_their_own() -> None:
+def test_forks_draw_different_numbers() -> None:
     """Every subtask would draw the same sample: simulations and models would be wrong, and nothing would say so."""
     assert printed(FORKS) == "[5, 5, 5, 5, 5, 5]"
 

@@ -15,7 +15,7 @@ def test_rows_survive() -> None:
     assert [bytes(buffer) for buffer in buffers_of(batch)] == [buffer for _, buffer in rows]
 
 
-def test_the_types_are_those_that_spark_was_told() -> None:
+def test_the_types_are_those_of_sparks_schema() -> None:
     """Spark would refuse the rows, or read a 64-bit target as two."""
     batch = to_batch([(1, b"x")])
     assert batch.schema.types == [pa.int32(), pa.binary()]

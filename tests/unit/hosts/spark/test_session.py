@@ -12,7 +12,7 @@ import pytest
 from penstock.common import Configuration
 from penstock.common.errors import ConfigurationError, NotEnoughSlotsError
 from penstock.hosts.spark.driver import session as driver_session
-from penstock.hosts.spark.driver.held_slots import HELD, HeldSlots
+from penstock.hosts.spark.driver.held_slots import HELD_SLOTS, HeldSlots
 from penstock.hosts.spark.driver.session import cluster_settings, control_host, session_for, session_is_local
 from penstock.hosts.spark.internals.settings import FIXED_AT_START
 
@@ -43,7 +43,7 @@ def without(key: str, value: str | None = None) -> Any:
 
 
 def test_a_suitable_session_is_used() -> None:
-    """A program would start a second Spark beside the one that it has configured."""
+    """A program would start a second Spark in addition to the one that it has configured."""
     given = session()
     assert session_for(8, True, Configuration(), given) is given
 
@@ -66,7 +66,7 @@ def test_each_setting_that_is_fixed_at_start_is_required(key) -> None:
 
 
 @pytest.mark.parametrize("key", ["spark.speculation", "spark.dynamicAllocation.enabled"])
-def test_what_moves_tasks_about_is_refused(key) -> None:
+def test_settings_that_move_tasks_are_rejected(key) -> None:
     """A slot would run twice, or its executor would be taken away while the job runs."""
     with pytest.raises(ConfigurationError, match=f"{key}=false"):
         session_for(2, True, Configuration(), without(key, "true"))
@@ -131,13 +131,13 @@ def test_the_control_port_is_bound_where_executors_reach_it() -> None:
 
 @pytest.fixture
 def held() -> Iterator[HeldSlots]:
-    yield HELD
+    yield HELD_SLOTS
     for job in ("a", "b"):
-        HELD.release(job)
+        HELD_SLOTS.release(job)
 
 
 def test_slots_that_other_jobs_hold_are_not_free(held: HeldSlots) -> None:
-    """The second of two jobs that don't fit side by side would start half of its tasks, and wait for ever."""
+    """The second of two jobs that don't fit side by side would start half of its tasks, and wait forever."""
     given = session(parallelism=8)
     held.hold("a", "orders", 5)
     assert session_for(3, True, Configuration(), given) is given
@@ -159,9 +159,9 @@ class Own(SimpleNamespace):
 @pytest.fixture
 def own(monkeypatch: pytest.MonkeyPatch) -> Own:
     started = Own(**vars(session(parallelism=8)))
-    monkeypatch.setattr(driver_session, "own_session", started)
+    monkeypatch.setattr(driver_session, "started_session", started)
     monkeypatch.setattr(driver_session, "is_alive", lambda running: True)
-    monkeypatch.setattr(driver_session, "start_session", lambda slots, *_: session(parallelism=slots))
+    monkeypatch.setattr(driver_session, "start_session", lambda slots, *_, **settings: session(parallelism=slots))
     return started
 
 

@@ -1,4 +1,4 @@
-"""What goes from slot to slot beside the rows, over real sockets on the loopback."""
+"""Messages between slots that are not rows, over real sockets on the loopback."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import threading
 import time
 
 import pytest
+from tests.unit.plain_buffers import encoded
 
 from penstock.engine.rpc.keys import ControlAddress, make_keys
 from penstock.engine.runtime.ids import SlotId
-from penstock.engine.runtime.network.buffer import ADVICE_EDGE, NO_KEY_GROUP, Header, decode_header, encode
+from penstock.engine.runtime.network.buffer import ADVICE_EDGE, NO_KEY_GROUP, Header, decode_header
 from penstock.engine.runtime.network.edge import EdgeInfo
 from penstock.engine.runtime.network.partitioners import RebalancePartitioner
 from penstock.engine.runtime.operators.sink import CollectOperator
@@ -23,7 +24,7 @@ EDGE = EdgeInfo(0, 1, 1, 1, 0, 1, WIDTHS)
 
 
 def slot(level: int, in_flight_ms: int = 1_000) -> Slot:
-    """Of a job with one exchange: it sends (level 0) or receives (level 1)."""
+    """Return a slot of a job with one exchange: it sends (level 0) or receives (level 1)."""
     ends = [(EDGE, RebalancePartitioner())]
     inputs, outputs = (([], ends), (ends, []))[level]
     vertex = VertexSpec(level, "v", 1, 128, [ChainNode(CollectOperator("out", 7), "", [])], inputs, outputs)
@@ -39,7 +40,7 @@ def held() -> Slot:
     """A slot that sends, and has as much in flight as it may."""
     one = slot(0)
     one.outbox.put(0, b"0" * 10_000)
-    assert one.debloating is not None and one.debloating.look()
+    assert one.debloating is not None and one.debloating.update()
     return one
 
 
@@ -54,10 +55,10 @@ def test_advice_arrives_and_wakes_a_slot_that_waits_for_it(holds: bool) -> None:
     receiver = SideChannel(slot(1), receiving, lambda: None)
     try:
         assert sender.address and not receiver.address
-        advice = encode(Header(NO_KEY_GROUP, ADVICE_EDGE, 0, 0, 0, 0), [([5, 6], None)])
-        # Before it knows where the other one is, it has nobody to tell.
+        advice = encoded(Header(NO_KEY_GROUP, ADVICE_EDGE, 0, 0, 0, 0), [([5, 6], None)])
+        # Without the address of the other slot, it sends no advice.
         receiver.advise([(SlotId(0, 0), advice)])
-        receiver.introduced([(0, 0, sender.address)])
+        receiver.peers_known([(0, 0, sender.address)])
         receiver.advise([(SlotId(0, 0), advice)])
         receiving.flush()
         until = time.monotonic() + 20
@@ -72,7 +73,7 @@ def test_advice_arrives_and_wakes_a_slot_that_waits_for_it(holds: bool) -> None:
             channel.close()
 
 
-def test_what_a_target_has_said_last_stays_until_it_is_taken() -> None:
+def test_the_last_advice_of_a_target_stays_until_it_is_read() -> None:
     """Others that say much meanwhile would push it out, and an idle target says nothing again."""
     made = make_keys()
     keys = ControlAddress("tcp://127.0.0.1:9", made.server_public, made.client_public, made.client_secret)
@@ -80,12 +81,12 @@ def test_what_a_target_has_said_last_stays_until_it_is_taken() -> None:
     sender = SideChannel(slot(0), sending, lambda: None)
     receiver = SideChannel(slot(1), receiving, lambda: None)
     try:
-        receiver.introduced([(0, 0, sender.address)])
+        receiver.peers_known([(0, 0, sender.address)])
         for number in range(2_000):
-            advice = encode(Header(NO_KEY_GROUP, ADVICE_EDGE, min(number, 1), 0, 0, 0), [([number, 6], None)])
+            advice = encoded(Header(NO_KEY_GROUP, ADVICE_EDGE, min(number, 1), 0, 0, 0), [([number, 6], None)])
             receiver.advise([(SlotId(0, 0), advice)])
             receiving.flush()
-            # Who has no room for it gets none.
+            # A receiver that is full gets no advice.
             time.sleep(0.001 * (number % 50 == 0))
         time.sleep(0.2)
         heard = list(sender.arrived_advice())
@@ -95,7 +96,7 @@ def test_what_a_target_has_said_last_stays_until_it_is_taken() -> None:
             channel.close()
 
 
-def test_a_slot_with_nobody_beside_it_needs_none() -> None:
+def test_a_slot_without_feedback_or_advice_needs_no_channel() -> None:
     """Each slot of a job that has switched it off would have a socket and threads for nothing."""
     assert SideChannel.is_needed(slot(0)) and SideChannel.is_needed(slot(1))
     assert not (SideChannel.is_needed(slot(0, 0)) or SideChannel.is_needed(slot(1, 0)))

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from penstock.common.errors import NotEnoughSlotsError
-from penstock.hosts.spark.driver.held_slots import HELD, HeldSlots
+from penstock.hosts.spark.driver.held_slots import HELD_SLOTS, HeldSlots
 from penstock.hosts.spark.driver.slots import check_registered, wait_for_slots
 
 
 @pytest.fixture
 def held() -> Iterator[HeldSlots]:
-    yield HELD
+    yield HELD_SLOTS
     for job in ("a", "b"):
-        HELD.release(job)
+        HELD_SLOTS.release(job)
 
 
 def session(master: str = "yarn") -> Any:
@@ -29,7 +29,7 @@ def test_a_job_waits_until_its_executors_have_registered(held: HeldSlots) -> Non
     """A job would be refused on an idle cluster, as its executors take some seconds to come."""
     held.hold("a", "orders", 6)
     counts = iter([0, 2, 5, 6])
-    wait_for_slots(session(), "a", 6, 60_000, lambda _: next(counts))
+    wait_for_slots(session(), "a", 6, 60_000, registered=lambda _: next(counts))
     assert list(counts) == []
 
 
@@ -37,23 +37,23 @@ def test_slots_of_the_jobs_before_are_not_counted_twice(held: HeldSlots) -> None
     """The second job of a program would start with slots that the first one waits for, and both would hang."""
     held.hold("a", "orders", 6)
     held.hold("b", "payments", 4)
-    assert (held.ahead_of("a"), held.ahead_of("b")) == (0, 6)
-    check_registered(session(), "a", 6, lambda _: 9)
-    with pytest.raises(NotEnoughSlotsError, match=r"needs 4 slots at once, beside 6 of other jobs of this process,"):
-        check_registered(session(), "b", 4, lambda _: 9)
+    assert (held.held_before("a"), held.held_before("b")) == (0, 6)
+    check_registered(session(), "a", 6, registered=lambda _: 9)
+    with pytest.raises(NotEnoughSlotsError, match=r"needs 4 slots at once, in addition to 6 of other jobs"):
+        check_registered(session(), "b", 4, registered=lambda _: 9)
     held.release("a")
-    check_registered(session(), "b", 4, lambda _: 9)
+    check_registered(session(), "b", 4, registered=lambda _: 9)
 
 
-def test_the_wait_ends_and_says_the_numbers(held: HeldSlots) -> None:
-    """A job would wait for ever, and nobody would know for what."""
+def test_the_error_after_the_wait_has_the_numbers(held: HeldSlots) -> None:
+    """A job would wait forever without saying for what."""
     held.hold("a", "orders", 6)
     with pytest.raises(NotEnoughSlotsError) as raised:
-        wait_for_slots(session(), "a", 6, 1, lambda _: 2)
+        wait_for_slots(session(), "a", 6, 1, registered=lambda _: 2)
     assert "needs 6 slots at once" in str(raised.value) and "yarn has given 2 of 6" in str(raised.value)
     assert "slot.request.timeout" in str(raised.value)
 
 
 def test_slots_of_this_machine_are_there_at_once() -> None:
     """Each local job would ask Spark once more."""
-    wait_for_slots(session("local[2]"), "a", 6, 0, lambda _: 0)
+    wait_for_slots(session("local[2]"), "a", 6, 0, registered=lambda _: 0)

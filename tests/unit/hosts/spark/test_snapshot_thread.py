@@ -1,4 +1,4 @@
-"""Snapshots are written beside the slot's work, in order, and their outcomes wake it."""
+"""Snapshots are written while the slot works, in order, and their outcomes wake it."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_snapshots_are_written_in_order(thread, bell) -> None:
 
 
 def test_a_failure_is_an_outcome_and_not_the_end(thread, bell) -> None:
-    """One full disk would end all checkpoints of the slot, unreported."""
+    """A disk that is full for a moment would silently end all checkpoints of the slot."""
     thread.write(1, Snapshot(1, OSError(28, "No space left on device")))
     thread.write(1, Snapshot(2))
     bell.wait(2)
@@ -117,8 +117,8 @@ def test_state_that_raises_whatever_it_is_while_it_is_pickled(thread, bell, erro
     assert isinstance(written, SnapshotWritten)
 
 
-def test_an_outcome_that_can_not_be_told_is_a_failure(storage) -> None:
-    """The slot would wait for its snapshot for ever."""
+def test_an_outcome_that_cannot_be_posted_is_a_failure(storage) -> None:
+    """The slot would wait for its snapshot forever."""
     told: list[BaseException] = []
     both = threading.Event()
 
@@ -133,7 +133,7 @@ def test_an_outcome_that_can_not_be_told_is_a_failure(storage) -> None:
     thread = SnapshotThread(storage, ring, failed)
     thread.write(1, Snapshot(1))
     thread.write(1, Snapshot(2))
-    assert both.wait(10), "the thread goes on"
+    assert both.wait(10), "the thread continues"
     assert [str(error) for error in told] == ["the pipe is gone"] * 2
 
 
@@ -146,7 +146,7 @@ def test_a_savepoint_goes_to_its_own_directory(thread, storage, bell, tmp_path) 
     assert type(snapshot.storage).__name__ == "SavepointStorage"
 
 
-def test_a_savepoint_that_can_not_be_written_says_where_and_by_whom(thread, bell, tmp_path) -> None:
+def test_an_error_of_a_savepoint_names_directory_process_and_machine(thread, bell, tmp_path) -> None:
     """The user has named a directory, and would read "FileNotFoundError": on which machine, and what is to be done?"""
     (tmp_path / "file").touch()
     directory = str(tmp_path / "file" / "savepoint-1")
@@ -155,7 +155,7 @@ def test_a_savepoint_that_can_not_be_written_says_where_and_by_whom(thread, bell
     thread.write(0, snapshot)
     bell.wait()
     ((_, failed),) = thread.answers
-    assert f"process {os.getpid()} on {socket.gethostname()}, can't write below {directory}: " in failed.reason
+    assert f"process {os.getpid()} on {socket.gethostname()}, cannot write below {directory}: " in failed.reason
     assert "Not a directory. Name a directory in which the driver and all executors may create files" in failed.reason
 
 
@@ -171,7 +171,7 @@ def test_the_slot_is_not_held_up(thread, bell) -> None:
 
 
 def test_nothing_is_written_after_the_tasks_are_closed(thread, bell) -> None:
-    """A file would be written after the job master has deleted what no checkpoint needs, and stay for ever."""
+    """A file would be written after the job master has deleted what no checkpoint needs, and stay forever."""
     begun, gate = threading.Event(), threading.Event()
     written: list[str] = []
 

@@ -7,7 +7,7 @@ import pytest
 from penstock.hosts.spark.worker.spill_file import TemporarySpill
 
 
-def test_what_is_written_is_read_in_any_order() -> None:
+def test_written_bytes_can_be_read_in_any_order() -> None:
     """Buffers that were set aside during alignment would come back as others, or cut off."""
     spill = TemporarySpill()
     parts = [b"first", b"", b"\x00" * 100_000, b"last"]

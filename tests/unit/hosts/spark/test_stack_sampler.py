@@ -22,7 +22,7 @@ _PATIENCE_S = 60
 
 
 class Sampled:
-    """A thread that does something until the test is over, and the samples that were taken of it."""
+    """A thread that does something until the end of the test, and the samples of its stack."""
 
     def __init__(self, work: Callable[[Sampled], None]) -> None:
         self.stops = threading.Event()
@@ -107,14 +107,14 @@ def test_a_thread_that_waits_is_found_where_it_waits(started) -> None:
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="the system does not tell what its threads do")
 def test_a_thread_that_computes_is_on_cpu_and_one_that_waits_is_not(started) -> None:
-    """Time spent computing and time spent waiting for a service could not be told apart."""
+    """A user could not distinguish time spent computing from time spent waiting for a service."""
     idle, busy = started(waits), started(computes)
     # Either may be found on its way: one is waking up, the other has just been given Python's lock.
     until(lambda: any(stack.on_cpu for stack in busy.asks()))
     until(lambda: not any(stack.on_cpu for stack in idle.asks()))
 
 
-def test_what_a_thread_does_for_one_vertex_is_not_shown_for_another(started) -> None:
+def test_work_for_one_vertex_is_not_shown_for_another(started) -> None:
     """Vertices of a level share a thread: a user would see the code of one in the flame graph of the other."""
     sampled = started(maps)
     stacks = sampled.asks()

@@ -1,4 +1,4 @@
-"""The master of a standalone cluster is asked before Spark is started."""
+"""penstock connects to the master of a standalone cluster before it starts Spark."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from penstock.common.errors import MasterUnreachableError
-from penstock.hosts.spark.driver.standalone_master import holders, reach
+from penstock.hosts.spark.driver.standalone_master import reach, slot_holders
 
 STATE: dict[str, Any] = {
     "url": "spark://127.0.0.1:7077",
@@ -47,12 +47,12 @@ def page_port() -> Iterator[str]:
         server.shutdown()
 
 
-def test_who_waits_for_a_master_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_wait_for_a_master_is_shown_once(caplog: pytest.LogCaptureFixture) -> None:
     """Five seconds would pass in silence."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         closed = listener.getsockname()[1]
     with pytest.raises(MasterUnreachableError):
-        reach(f"spark://127.0.0.1:{closed}", patience_s=0.3)
+        reach(f"spark://127.0.0.1:{closed}", timeout_s=0.3)
     assert caplog.messages == [f"waiting for the Spark master: 127.0.0.1:{closed}: Connection refused"]
 
 
@@ -63,9 +63,9 @@ def test_a_master_that_does_not_answer_is_named_with_the_reason() -> None:
     with pytest.raises(
         MasterUnreachableError, match=rf"127\.0\.0\.1:{closed}: Connection refused.*correct spark\.master"
     ):
-        reach(f"spark://127.0.0.1:{closed}", patience_s=0)
+        reach(f"spark://127.0.0.1:{closed}", timeout_s=0)
     with pytest.raises(MasterUnreachableError, match="spark://HOST:PORT"):
-        reach("spark://127.0.0.1", patience_s=0)
+        reach("spark://127.0.0.1", timeout_s=0)
 
 
 def test_the_first_master_that_answers_is_enough() -> None:
@@ -76,9 +76,9 @@ def test_the_first_master_that_answers_is_enough() -> None:
         assert reach(f"spark://127.0.0.1:{ports[0]},127.0.0.1:{ports[1]}") == "127.0.0.1"
 
 
-def test_who_holds_the_slots_is_told(page_port: str) -> None:
-    """Of a job that waits nobody would know for whom."""
-    assert holders("spark://127.0.0.1:7077", page_port) == (
+def test_the_holders_of_slots_are_named(page_port: str) -> None:
+    """A user would not know for which application a job waits."""
+    assert slot_holders("spark://127.0.0.1:7077", page_port) == (
         "The cluster has 8 slots on 2 workers, 2 free (by worker: 0 with 512 MB, 2 with 1024 MB), "
         "held by 'orders' of ada (6, app-1)"
     )
@@ -86,5 +86,5 @@ def test_who_holds_the_slots_is_told(page_port: str) -> None:
 
 def test_the_page_of_another_master_says_nothing(page_port: str) -> None:
     """The numbers of another cluster would mislead; and one without a page would not take jobs."""
-    assert holders("spark://127.0.0.1:7078", page_port) == ""
-    assert holders("spark://127.0.0.1:7077", "1") == ""
+    assert slot_holders("spark://127.0.0.1:7078", page_port) == ""
+    assert slot_holders("spark://127.0.0.1:7077", "1") == ""

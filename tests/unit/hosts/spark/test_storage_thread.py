@@ -16,7 +16,7 @@ MANIFEST = Manifest("job", "name", 7, 0, 0, 0, [], [])
 
 
 def test_an_outcome_that_cannot_be_posted_does_not_end_it(tmp_path: Path) -> None:
-    """A job would never be over, and nothing would say why."""
+    """A job would never end, and no error would say why."""
     posted: list[int] = []
     failures: list[BaseException] = []
 
@@ -118,7 +118,7 @@ def test_files_are_deleted_when_nothing_needs_them_any_more() -> None:
 
 
 def test_a_last_call_that_fails_is_made_once() -> None:
-    """The thread of a job that has ended would call it for ever."""
+    """The thread of a job that has ended would call it forever."""
     failures: list[BaseException] = []
     calls: list[int] = []
     over = threading.Event()
@@ -134,6 +134,6 @@ def test_a_last_call_that_fails_is_made_once() -> None:
     thread = StorageThread(Store(), lambda event: None, fail)
     thread.end(last)
     assert over.wait(10)
-    assert not thread.call(lambda: None), "nobody would ever make it"
+    assert not thread.call(lambda: None), "it would never be made"
     time.sleep(0.05)
     assert (len(calls), len(failures)) == (1, 1)

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from penstock.engine.runtime.chunks import Rows
 from penstock.engine.runtime.operators.operator import Operator
 from penstock.hosts.logs.settings import LoggedJob, LogSettings
 from penstock.hosts.spark.worker.task_log import TaskLog
@@ -29,7 +30,8 @@ class Calling(Operator):
         self.context = SimpleNamespace(info=SimpleNamespace(subtask=1, parallelism=4))  # type: ignore[assignment]
         self._function = function
 
-    def process(self, values: list[Any], timestamps: list[int] | None) -> bool:
+    def process(self, chunk: Rows) -> bool:
+        values = chunk.values
         return all(self._function(value) is None for value in values)
 
 
@@ -59,7 +61,7 @@ def lines_of(folder: Path) -> list[str]:
     return [re.sub(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} ", "", line) for line in text.splitlines()]
 
 
-def test_what_penstock_notes_is_in_the_file_alone(tmp_path: Path) -> None:
+def test_penstocks_own_lines_are_only_in_the_file(tmp_path: Path) -> None:
     """A restart of sixty subtasks would print sixty lines about bytes of state between the user's own."""
     with task_log(tmp_path) as terminal:
         logging.getLogger("penstock.hosts.spark.worker").info("restored 7 bytes")
@@ -75,8 +77,8 @@ def test_what_penstock_notes_is_in_the_file_alone(tmp_path: Path) -> None:
 def test_lines_are_marked_with_job_operator_and_subtask(tmp_path: Path) -> None:
     """With sixty subtasks, a line without its place says nothing."""
     with task_log(tmp_path) as terminal:
-        Calling(print).process(["seven", "eight"], None)
-        Calling(logging.getLogger("my.job").warning).process(["odd"], None)
+        Calling(print).process(Rows(["seven", "eight"]))
+        Calling(logging.getLogger("my.job").warning).process(Rows(["odd"]))
         print("outside")
 
     assert lines_of(tmp_path) == [
@@ -105,7 +107,7 @@ def test_a_line_is_written_when_it_ends(tmp_path: Path) -> None:
     assert [line.rpartition(" - ")[2] for line in lines_of(tmp_path)] == ["abc", "d"]
 
 
-def test_levels_and_what_is_printed(tmp_path: Path) -> None:
+def test_levels_apply_to_logging_but_not_to_print(tmp_path: Path) -> None:
     """A print that vanishes because of a level is looked for in the wrong place."""
     with task_log(tmp_path, logging.ERROR):
         logging.getLogger("my.job").warning("unimportant")
@@ -116,7 +118,7 @@ def test_levels_and_what_is_printed(tmp_path: Path) -> None:
     assert [line.rpartition(" - ")[2] for line in lines_of(tmp_path)] == ["important", "printed", "printed, too"]
 
 
-def test_a_wrong_message_is_told_and_ends_nothing(tmp_path: Path) -> None:
+def test_a_malformed_message_is_reported_and_ends_nothing(tmp_path: Path) -> None:
     """A forgotten argument in a rare warning would fail the job."""
     with task_log(tmp_path):
         logging.getLogger("my.job").warning("%d", "seven")
@@ -143,7 +145,7 @@ def test_without_a_folder_lines_stay_on_the_terminal(tmp_path: Path) -> None:
     assert terminal.getvalue() == "[level 1 slot 3] hello\n"
 
 
-def test_a_terminal_that_is_gone_fails_nothing(tmp_path: Path) -> None:
+def test_a_closed_terminal_fails_nothing(tmp_path: Path) -> None:
     """A job whose terminal was closed would fail at its next print."""
     with task_log(tmp_path) as terminal:
         terminal.write = lambda text: (_ for _ in ()).throw(BrokenPipeError())  # type: ignore[method-assign]
@@ -167,11 +169,11 @@ def test_lines_of_another_machine_are_for_the_driver(tmp_path: Path) -> None:
     logs: list[TaskLog] = []
     with task_log(tmp_path, place="of the driver", logs=logs):
         print("seven")
-        assert logs[0].take_far(3).endswith(" INFO    [01234567 level 1 slot 3] stdout - seven")
-        assert logs[0].take_far(3) == ""
+        assert logs[0].drain_remote_lines(3).endswith(" INFO    [01234567 level 1 slot 3] stdout - seven")
+        assert logs[0].drain_remote_lines(3) == ""
         for _ in range(3):
             print("x" * 30_000)
-        first, second, missing = logs[0].take_far(3).splitlines()
+        first, second, missing = logs[0].drain_remote_lines(3).splitlines()
         assert first.endswith("x" * 30_000) and second.endswith("x" * 30_000)
         assert missing.startswith(f"... 1 more lines in {tmp_path / ID}/level-1-slot-3.log on ")
     assert len(lines_of(tmp_path)) == 4, "the machine has all of them"
@@ -184,4 +186,4 @@ def test_a_folder_that_the_driver_sees_is_not_sent(tmp_path: Path) -> None:
     logs: list[TaskLog] = []
     with task_log(tmp_path, place="of the driver", logs=logs):
         print("seven")
-        assert logs[0].take_far(3) == ""
+        assert logs[0].drain_remote_lines(3) == ""

@@ -62,7 +62,7 @@ def test_it_reads_only_a_little_ahead(worker) -> None:
     assert len(sent) < 20
 
 
-def test_a_full_queue_goes_on_when_it_is_read(worker) -> None:
+def test_a_full_queue_continues_when_it_is_read(worker) -> None:
     """A slot that was held back for a moment would never get another record."""
     sender = threading.Thread(target=worker.jvm.send, args=[bytes([n]) * 100_000 for n in range(20)])
     sender.start()
@@ -98,7 +98,7 @@ def test_the_bell_rings_while_batches_wait(worker) -> None:
     assert [text(batch) for batch in found if batch is not None] + rest == [b"1", b"2"]
 
 
-def test_it_waits_no_longer_than_asked(worker) -> None:
+def test_it_waits_no_longer_than_the_timeout(worker) -> None:
     """Timers and flushes would wait for the next record."""
     transport = worker.transport
     started = time.monotonic()
@@ -168,8 +168,8 @@ def test_a_write_waits_for_its_reader(worker) -> None:
     assert len(written) == 100
 
 
-def test_a_reader_that_is_gone_is_noticed(worker) -> None:
-    """The worker of a query that was stopped would go on for nothing."""
+def test_a_closed_reader_is_noticed(worker) -> None:
+    """The worker of a stopped query would continue for nothing."""
     worker.jvm.hang_up()
     with pytest.raises(OSError):
         worker.write(*[[(0, bytes(100_000))]] * 10)

@@ -9,7 +9,7 @@ from penstock.common.errors import NotEnoughSlotsError
 from penstock.connectors.base.number_sequence import NumberSequenceSource
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.engine.plan.job_graph import JobGraph
-from penstock.hosts.spark.driver.worker_counts import descriptors, worker_counts
+from penstock.hosts.spark.driver.worker_counts import needed_descriptors, worker_counts
 from penstock.service.client.plan_executor import PlanExecutor
 
 PLENTY = 1 << 20
@@ -31,7 +31,7 @@ def counts(job: JobGraph, master: str = "local[64]", limit: int = PLENTY, slots:
     return worker_counts(job, Configuration.from_dict(settings), master, limit)
 
 
-def test_a_slot_has_a_process_of_its_own() -> None:
+def test_each_slot_has_a_process() -> None:
     """A function that blocks would hold back another subtask, in a job of the usual size."""
     assert counts(graph(16)) == (16, 16)
 
@@ -44,7 +44,7 @@ def test_many_slots_of_one_machine_share_processes(monkeypatch: pytest.MonkeyPat
     assert counts(graph(64)) == (48, 48)
 
 
-def test_slots_of_a_cluster_share_none_unless_it_is_asked_for() -> None:
+def test_slots_of_a_cluster_share_processes_only_if_configured() -> None:
     """Executors on many machines each have their own descriptors, and cores that would be left idle."""
     assert counts(graph(64), "spark://host:7077") == (64, 64)
     assert counts(graph(64), "spark://host:7077", slots="4") == (16, 16)
@@ -62,10 +62,10 @@ def test_few_descriptors_make_few_processes(monkeypatch: pytest.MonkeyPatch) -> 
     job = graph(16, exchanges=6)
     shared = counts(job, limit=4096)
     assert 1 < shared[0] < 16
-    assert descriptors(shared, job.regions) < 4096
+    assert needed_descriptors(shared, job.regions) < 4096
 
 
-def test_what_can_not_run_is_refused_with_the_numbers() -> None:
+def test_a_job_that_cannot_run_is_rejected_with_the_numbers() -> None:
     """The job would hang, or its error would blame a worker for the lack of memory."""
     with pytest.raises(NotEnoughSlotsError) as raised:
         counts(graph(64), limit=10_000, slots="1")

@@ -17,7 +17,7 @@ from penstock.hosts.traces.spans import JobSpans, Span
 
 
 def spans_of(*steps: tuple[int, JobStatus], error: BaseException | None = None) -> list[Span]:
-    """Those of a job that is asked for at time 0 and goes through these."""
+    """Return the spans of a job that is submitted at time 0 and has these statuses."""
     spans: list[Span] = []
     job = JobSpans("id", "counts", spans.append, 0)
     for restarts, (now_ms, status) in enumerate(steps):
@@ -27,7 +27,7 @@ def spans_of(*steps: tuple[int, JobStatus], error: BaseException | None = None) 
 
 
 def test_the_start_of_tasks_is_a_span_each_time() -> None:
-    """Nobody would see how long a job was silent, and how often."""
+    """A user would not see how long and how often a job was silent."""
     found = spans_of(
         (1, JobStatus.CREATED), (50, JobStatus.RUNNING), (60, JobStatus.RUNNING), (100, JobStatus.RESTARTING),
         (120, JobStatus.CREATED), (140, JobStatus.RUNNING),
@@ -46,7 +46,7 @@ def test_a_start_that_fails_is_one_with_its_error() -> None:
     (span,) = spans_of((1, JobStatus.CREATED), error=ValueError("no slots"))
     assert (span.end_ms, span.error, span.attributes["initializationStatus"]) == (1_000, "no slots", "FAILED")
     assert len(spans_of((1, JobStatus.RUNNING), error=ValueError("later"))) == 1
-    assert not spans_of((1, JobStatus.CREATED)), "cancelled before it ran"
+    assert not spans_of((1, JobStatus.CREATED)), "canceled before it ran"
 
 
 def test_checkpoints_are_spans_with_flinks_attributes() -> None:
@@ -84,7 +84,7 @@ def test_spans_reach_a_collector() -> None:
     assert (failed.status.code, failed.status.message) == (2, "it expired")
 
 
-def test_a_collector_that_is_not_there_is_told_once_and_holds_nothing_up(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unreachable_collector_is_reported_once_and_delays_nothing(caplog: pytest.LogCaptureFixture) -> None:
     """A job would wait for a service that only watches, or fill its log."""
     reporter = trace_reporter(settings(**{"traces.reporter.otel.exporter.endpoint": "http://127.0.0.1:9"}))
     assert reporter is not None
@@ -106,8 +106,8 @@ def test_a_collector_that_is_not_there_is_told_once_and_holds_nothing_up(caplog:
         ({"traces.reporter.otel.exporter.endpoint": "127.0.0.1:4318"}, "must be a URL such as http://127.0.0.1:4318"),
     ],
 )
-def test_wrong_settings_are_told_before_the_job_starts(given: dict[str, str], why: str) -> None:
-    """A job would run for days, and nobody see that it is not traced."""
+def test_wrong_settings_are_errors_before_the_job_starts(given: dict[str, str], why: str) -> None:
+    """A job would run for days without traces, and without a warning."""
     with pytest.raises(ConfigurationError, match=why):
         check_traces(settings(**given))
     check_traces(Configuration())

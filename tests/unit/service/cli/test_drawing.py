@@ -79,14 +79,15 @@ def test_a_diamond_with_an_edge_that_skips_a_level() -> None:
 │ out           │
 │ parallelism 2 │
 ╰───────────────╯
-3 levels, 8 slots when pipelined: 2 + 4 + 2"""
+3 levels, 8 slots in STREAMING mode: 2 + 4 + 2"""
     )
 
 
 def test_a_job_of_one_level() -> None:
     """The smallest program would show a sum with a single term."""
     assert (
-        drawn(Graph([Vertex(1, 0, 1, ["numbers", "print"])], [])).splitlines()[-1] == "1 level, 1 slot when pipelined"
+        drawn(Graph([Vertex(1, 0, 1, ["numbers", "print"])], [])).splitlines()[-1]
+        == "1 level, 1 slot in STREAMING mode"
     )
 
 

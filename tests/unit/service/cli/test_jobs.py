@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from penstock.common.errors import JobError
+from penstock.common.errors import JobError, JobNotRunningError
 from penstock.common.job_status import JobStatus
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.engine.checkpoint.report import CheckpointReport
@@ -23,7 +23,7 @@ from penstock.engine.jobmaster.autoscaling.decision import ScalingDecision, Vert
 from penstock.engine.jobmaster.execution_graph import JobFailure
 from penstock.engine.jobmaster.metrics import JobMetrics
 from penstock.engine.jobmaster.notices import Autoscaled
-from penstock.engine.plan.rescaling import wanted
+from penstock.engine.plan.rescaling import requested_parallelism
 from penstock.engine.rpc.messages import Command, OperatorReport, TaskReport
 from penstock.engine.rpc.server import ControlServer
 from penstock.hosts.spark.driver.commands import answer_command
@@ -50,6 +50,7 @@ class Job:
         self.autoscaled: Autoscaled | None = None
         self.read = 0
         self.failures: list[JobFailure] = []
+        self.refusals: list[Exception] = []
         self.graph = planned.graphs[0]
         self._metrics = JobMetrics(self.graph)
         self.server = ControlServer("127.0.0.1")
@@ -70,13 +71,16 @@ class Job:
 
     def savepoint(self, directory: str | None, stop: bool = False, drain: bool = False) -> Future[str]:
         answer: Future[str] = Future()
-        answer.set_result("/savepoints/savepoint-1")
+        if self.refusals:
+            answer.set_exception(self.refusals.pop())
+        else:
+            answer.set_result("/savepoints/savepoint-1")
         return answer
 
     def scale(self, parallelism: int | None, operators: Mapping[str, int]) -> Future[str]:
         answer: Future[str] = Future()
         try:
-            answer.set_result(f"'numbers' runs again: {wanted(self.graph, parallelism, operators)}")
+            answer.set_result(f"'numbers' runs again: {requested_parallelism(self.graph, parallelism, operators)}")
         except JobError as error:
             answer.set_exception(error)
         return answer
@@ -105,8 +109,10 @@ def test_top_shows_the_only_job(job: Job) -> None:
     assert ", 2 restarts in 200 (" in shown
     assert "checkpoint 3 " in shown and "took 20 ms, 10 B" in shown
     assert " s behind checkpoint" in shown
-    # On a terminal with 80 columns.
-    assert re.search(r"Collection Source -> Map -> 1 \d+/s \d+/s - - -\d+\.\d s Print to Std. Out", shown), shown
+    # The names of operators wrap, on a terminal with 80 columns: where depends on the width of the rates.
+    assert re.search(
+        r"Collection Source -> Map -> (Print )?(to )?1 \d+/s \d+/s - - -\d+\.\d s (Print )?(to )?Std. Out", shown
+    )
 
 
 def test_list_has_rate_parallelism_and_lag(job: Job) -> None:
@@ -168,21 +174,49 @@ def test_a_job_that_is_cancelled_from_elsewhere_says_so(job: Job, caplog: pytest
     assert result.exit_code == 0 and "canceling 'numbers'" in result.output
 
     assert job.status is JobStatus.CANCELLING
-    assert "the job is cancelled from outside: penstock cancel" in caplog.text
+    assert "penstock cancel: canceling the job" in caplog.text
+
+
+@pytest.mark.parametrize("command", ["stop", "savepoint"])
+def test_a_savepoint_waits_for_a_job_that_restarts(job: Job, command: str) -> None:
+    """A script that upgrades a job would fail because a worker was lost a second ago."""
+    job.refusals = [JobNotRunningError("the job is RESTARTING, not RUNNING")]
+
+    assert CliRunner().invoke(app, [command, "numbers"]).stdout == "/savepoints/savepoint-1\n"
+    assert job.refusals == []
+
+
+@pytest.mark.parametrize("command", ["stop", "savepoint"])
+def test_a_savepoint_of_a_job_that_does_not_run_in_time_is_refused(job: Job, command: str) -> None:
+    """The script would wait for ever."""
+    job.refusals = [JobNotRunningError("the job is RESTARTING, not RUNNING")]
+
+    result = CliRunner().invoke(app, [command, "numbers", "--timeout", "0"])
+
+    assert result.exit_code == 1 and "JobNotRunningError: the job is RESTARTING" in result.output
+
+
+def test_a_savepoint_that_can_never_be_taken_is_refused_immediately(job: Job) -> None:
+    """Waiting does not help a job that ends."""
+    job.refusals = [JobError("the job is about to end")]
+
+    result = CliRunner().invoke(app, ["savepoint", "numbers"])
+
+    assert result.exit_code == 1 and "JobError: the job is about to end" in result.output
 
 
 def test_a_job_that_is_stopped_from_elsewhere_says_so(job: Job, caplog: pytest.LogCaptureFixture) -> None:
     """The one at the job's terminal would see it end, and look for a fault."""
     assert CliRunner().invoke(app, ["stop", "numbers"]).stdout == "/savepoints/savepoint-1\n"
 
-    assert "a stop with a savepoint is asked for from outside: penstock stop" in caplog.text
+    assert "penstock stop: stopping the job with a savepoint" in caplog.text
 
 
 def test_an_operator_is_given_another_parallelism(job: Job, caplog: pytest.LogCaptureFixture) -> None:
     """The user would not know when the job runs on; the one at its terminal not, why it was silent."""
     result = CliRunner().invoke(app, ["scale", "numbers", "--operator", "Map=1"])
     assert result.stdout == "'numbers' runs again: {0: 1}\n"
-    assert "another parallelism is asked for from outside: penstock scale" in caplog.text
+    assert "penstock scale: changing the parallelism" in caplog.text
 
 
 def test_what_is_refused_is_not_told_as_done(job: Job, caplog: pytest.LogCaptureFixture) -> None:
@@ -190,8 +224,8 @@ def test_what_is_refused_is_not_told_as_done(job: Job, caplog: pytest.LogCapture
     refused = CliRunner().invoke(app, ["scale", "numbers", "--operator", "no such=1"])
 
     assert refused.exit_code == 1
-    assert "is asked for from outside" in caplog.text
-    assert "penstock scale was not carried out: " in caplog.text and "no such" in caplog.text
+    assert "penstock scale: changing the parallelism" in caplog.text
+    assert "penstock scale failed: " in caplog.text and "no such" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -203,7 +237,7 @@ def test_what_is_refused_is_not_told_as_done(job: Job, caplog: pytest.LogCapture
         (["--operator", "Map=2", "--operator", "Map=3"], "same operator is given twice"),
         (["--operator", "Map=many"], "NAME=N, such as delays=4, got 'Map=many'"),
         (["--operator", "Map=\u00b2"], "NAME=N, such as delays=4, got 'Map=\u00b2'"),
-        (["--operator", "Nap=2"], "'Nap' is no operator of 'numbers'"),
+        (["--operator", "Nap=2"], "no operator 'Nap' in 'numbers'"),
         (["-p", "2"], "no operator that follows the job's parallelism"),
     ],
 )

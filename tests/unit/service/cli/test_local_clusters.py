@@ -107,7 +107,16 @@ def test_the_name_of_a_job_that_waits_goes_before_the_beginning_of_an_id(cluster
     assert len(cluster.posted) == 1
 
 
-@pytest.mark.parametrize("command", [["savepoint"], ["stop"], ["scale", "-p", "2"], ["checkpoints"], ["top", "--once"]])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["savepoint", "--timeout", "0"],
+        ["stop", "--timeout", "0"],
+        ["scale", "-p", "2"],
+        ["checkpoints"],
+        ["top", "--once"],
+    ],
+)
 def test_commands_say_of_a_job_that_waits_that_it_does(cluster: PlayedCluster, command: list[str]) -> None:
     """A user who has submitted it reads that no such job runs, and submits it again."""
     verb, *options = command
@@ -123,20 +132,20 @@ def test_commands_say_what_is_not_known_of_jobs_that_wait(cluster: PlayedCluster
     for command in (["savepoint", "nobody"], ["list"], ["top"]):
         told = CliRunner().invoke(app, command).stderr
         assert "ne may be waiting in a cluster" in told and "127.0.0.1:9" in told, command
-    assert "'waits' accepts no commands yet" in CliRunner().invoke(app, ["savepoint", "waits"]).stderr
+    assert "'waits' accepts no commands yet" in CliRunner().invoke(app, ["savepoint", "waits", "--timeout", "0"]).stderr
 
 
 def test_a_job_that_begins_takes_no_commands_yet(cluster: PlayedCluster) -> None:
     """While it asks its sources, for a minute perhaps, no such job would be said to run."""
     begins = next(job for job in cluster.host_jobs if job.id == "dddddddd")
     cluster.host_jobs[:] = [dataclasses.replace(begins, phase=Phase.STARTING)]
-    assert "dddddddd  waits: starts now" in CliRunner().invoke(app, ["stop", "waits"]).stderr
+    assert "dddddddd  waits: starts now" in CliRunner().invoke(app, ["stop", "waits", "--timeout", "0"]).stderr
 
 
 def test_a_command_for_a_job_that_waits_is_not_for_one_whose_id_begins_so(cluster: PlayedCluster) -> None:
     """`penstock stop feed` would stop one that runs, whose id happens to begin so."""
     one_waits_as_an_id_begins(cluster)
-    assert "'feed' accepts no commands yet" in CliRunner().invoke(app, ["stop", "feed"]).stderr
+    assert "'feed' accepts no commands yet" in CliRunner().invoke(app, ["stop", "feed", "--timeout", "0"]).stderr
     assert running_job("feed0").name == running_job("another").name == "another"
 
 

@@ -9,7 +9,7 @@ from typing import IO, Any
 import pytest
 from typer.testing import CliRunner
 
-from penstock.hosts.logs.folders import HeldFolder
+from penstock.hosts.logs.folders import LockedFolder
 from penstock.hosts.logs.settings import LoggedJob, LogSettings
 from penstock.service.cli.logs import show
 from penstock.service.cli.main import app
@@ -25,8 +25,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "penstock" / "logs" / ID
 
 
-def held(folder: Path) -> HeldFolder:
-    return HeldFolder(LogSettings(LoggedJob(ID, "flights", 0), str(folder), 20, 1000, 1, 20), begins=True)
+def held(folder: Path) -> LockedFolder:
+    return LockedFolder(LogSettings(LoggedJob(ID, "flights", 0), str(folder), 20, 1000, 1, 20), starts_run=True)
 
 
 def at(second: int, text: str) -> str:

@@ -41,6 +41,14 @@ def test_help_teaches_by_example() -> None:
     assert "execution.runtime-mode" in result.output
 
 
+def test_a_program_without_run_is_told_the_command() -> None:
+    """A newcomer would only read that there is no such command."""
+    result = CliRunner().invoke(app, ["count.py"])
+
+    assert result.exit_code == 2
+    assert "count.py is a program, not a command. To run it: penstock run count.py" in result.output
+
+
 def test_options_before_the_job_are_ours_and_after_it_the_jobs(settings_job: Path) -> None:
     """A job with an option called -p could not be given it."""
     result = CliRunner().invoke(app, ["run", "-p", "2", str(settings_job), "-p", "9", "--help"])

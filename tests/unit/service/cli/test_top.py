@@ -54,9 +54,14 @@ def sample(
 
 
 def shown(before: dict[str, Any], after: dict[str, Any]) -> str:
-    console = Console(file=StringIO(), width=160)
-    console.print(screen("count", "a" * 32, START_MS, before, after))
-    return " ".join(console.file.getvalue().split())  # type: ignore[attr-defined]
+    return " ".join(lines_of(before, after, 160))
+
+
+def lines_of(before: dict[str, Any], after: dict[str, Any], width: int) -> list[str]:
+    console = Console(file=StringIO(), width=width)
+    console.print(screen("count", job_id="a" * 32, started_ms=START_MS, before=before, after=after))
+    printed = console.file.getvalue()  # type: ignore[attr-defined]
+    return [" ".join(line.split()) if width > 80 else line.rstrip() for line in printed.splitlines()]
 
 
 def test_a_screen_has_rates_loads_and_event_time() -> None:
@@ -157,3 +162,13 @@ def test_a_job_that_has_just_started_has_a_screen() -> None:
 
     assert "0/s 0/s - - -" in text
     assert "event time" not in text
+
+
+def test_it_fits_into_eighty_columns() -> None:
+    """The figures at the right would be cut off in the window of a usual terminal: `1,234,56…`."""
+    now_ms = START_MS + 10_000
+    for records, rate in ((4_000, "2,000/s"), (199_998, "99,999/s"), (2_469_134, "1,235k/s"), (246_913_400, "123M/s")):
+        before, after = sample(now_ms - 2_000, 0, 1_000), sample(now_ms, records, 3_000, 1_356_998_400_000)
+        lines = lines_of(before, after, 80)
+        assert max(map(len, lines)) <= 80 and not any("…" in line for line in lines), lines
+        assert any(f"  {rate}" in line and "100%" in line and line.endswith("2013-01-01") for line in lines), lines

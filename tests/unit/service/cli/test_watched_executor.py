@@ -250,12 +250,12 @@ class OutOfReach(Run):
 
     def __init__(self, graph: JobGraph) -> None:
         super().__init__(graph)
-        self.is_away = self.is_asked = False
+        self.is_unavailable = self.is_asked = False
 
     @property
     def status(self) -> JobStatus:
         self.is_asked = True
-        if self.is_away:
+        if self.is_unavailable:
             raise UnreachableError("nothing answers")
         return JobStatus.RUNNING
 
@@ -280,14 +280,14 @@ def test_a_cluster_that_does_not_answer_is_told(capsys: pytest.CaptureFixture[st
     going, said = InACluster(), ""
     with WatchedExecutor("job.py", executor=going) as executor:
         program(executor).execute_async("numbers")
-        for is_away, words in ((True, "its cluster does not answer"), (False, "its cluster answers again")):
-            going.run.is_away = is_away
+        for is_unavailable, words in ((True, "its cluster does not answer"), (False, "its cluster answers again")):
+            going.run.is_unavailable = is_unavailable
             until_s = time.monotonic() + 30
             while words not in said and time.monotonic() < until_s:
                 time.sleep(0.05)
                 said += capsys.readouterr().err
             assert said.count(words) == 1
-        going.run.is_away = True
+        going.run.is_unavailable = True
         going.ended.set()
     assert "Traceback" not in said + capsys.readouterr().err
 
@@ -365,7 +365,7 @@ def test_a_job_whose_results_are_enough_is_not_said_to_be_cancelled() -> None:
     client = JobClient(JobID.generate(), job)
     meter = ProgressMeter(planned, time.monotonic(), "a" * 32)
     CloseableIterator(CollectedResults(), client).close()
-    enough = r"job a{8} 'numbers' ended after .* with the results that its program has taken: 0 records in, 0 out"
+    enough = r"job a{8} 'numbers' ended after .*, when its program had enough results: 0 records in, 0 out"
     assert re.fullmatch(enough, meter.measure(client).as_end())
     by_somebody = JobClient(JobID.generate(), job)
     assert re.fullmatch(

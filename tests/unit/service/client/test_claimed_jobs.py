@@ -11,7 +11,7 @@ from tests.unit.service.client.test_slots_check import graph
 from penstock.common.configuration import Configuration
 from penstock.common.errors import CheckpointError, FencedError
 from penstock.engine.checkpoint.ended_jobs import remove_ended_job
-from penstock.engine.checkpoint.job_record import JobRecord, recorded
+from penstock.engine.checkpoint.job_record import JobRecord, read_record
 from penstock.engine.checkpoint.latest import end_of_job
 from penstock.engine.checkpoint.storage import record_in
 from penstock.service.client.start_point import RunIdentity, StartPoint, start_point, take_job
@@ -63,11 +63,11 @@ def test_the_end_stays_until_the_dispatcher_knows(tmp_path: Path) -> None:
     _, run = begun(tmp_path, resumes="")
     run.storage.publish(manifest_of(1, job_id=ID, job_name="numbers"))
     assert end_of_job(str(tmp_path), ID) is None
-    run.storage.end("FINISHED")
+    run.storage.record_end("FINISHED")
     run.storage.delete()
     run.release()
     end = end_of_job(str(tmp_path), ID)
-    assert end is not None and end.how == "FINISHED"
+    assert end is not None and end.status == "FINISHED"
     with pytest.raises(CheckpointError, match="FINISHED and cannot be resumed"):
         start_point(graph(1), settings(tmp_path), ID, ID)
     remove_ended_job(str(tmp_path), ID)
@@ -80,7 +80,7 @@ def test_a_job_that_has_not_ended_is_not_removed(tmp_path: Path) -> None:
     _, run = begun(tmp_path, resumes="")
     run.storage.publish(manifest_of(1, job_id=ID, job_name="numbers"))
     remove_ended_job(str(tmp_path), ID)
-    seen = recorded(record_in(f"{tmp_path}/{ID}"))
+    seen = read_record(record_in(f"{tmp_path}/{ID}"))
     assert seen is not None and seen.checkpoint is not None
     run.release()
 

@@ -170,5 +170,7 @@ def test_a_sink_that_can_not_write_is_named_before_anything_runs(tmp_path: Path)
     (tmp_path / "in.txt").write_text("a\n")
     sink = FileSink.for_row_format(str(tmp_path / "in.txt"), Encoder.simple_string_encoder()).build()
     submission = planned(lambda env: lines(env, tmp_path / "in.txt").sink_to(sink).name("out"))
-    with pytest.raises(ProgramError, match=r"^operator 'out': FileSink: .*in\.txt is a file"):
+    with pytest.raises(
+        ProgramError, match=r"^operator 'out': FileSink: expected a directory .* got the file .*in\.txt"
+    ):
         submit(submission)

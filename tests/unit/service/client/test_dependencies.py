@@ -52,9 +52,9 @@ def test_registering_what_can_not_be_found_again_is_refused_at_once() -> None:
     with pytest.raises(ValueError, match="another cached file is named 'rules'"):
         env.register_cached_file("data.zip", "rules")
     for path, name in (("rules.py", ""), ("", "other")):
-        with pytest.raises(ValueError, match="a cached file has a path and a name"):
+        with pytest.raises(ValueError, match="a cached file needs a path and a name"):
             env.register_cached_file(path, name)
-    with pytest.raises(TypeError, match="is found by a name, got 5"):
+    with pytest.raises(TypeError, match="must be a str, got 5"):
         env.register_cached_file("rules.py", 5)  # type: ignore[arg-type]
 
 
@@ -62,8 +62,8 @@ def test_registering_what_can_not_be_found_again_is_refused_at_once() -> None:
     ("text", "words"),
     [
         ("name:a,path:nowhere", r"pipeline\.cached-files: there is no file or folder 'nowhere'"),
-        ("rules.py", r"is name:NAME,path:'PATH', and several are separated by ';'; got 'rules.py'"),
-        ("name:a", "is name:NAME,path:'PATH'"),
+        ("rules.py", r"must have entries name:NAME,path:'PATH' separated by ';', got 'rules.py'"),
+        ("name:a", "must have entries name:NAME,path:'PATH'"),
         ("name:a,path:rules.py;name:a,path:data.zip", "several files are named 'a'"),
     ],
 )

@@ -34,7 +34,7 @@ def killed(directory: Path, *checkpoints: int) -> Path:
 
 
 def ended(run: RunIdentity) -> None:
-    run.storage.end("FINISHED")
+    run.storage.record_end("FINISHED")
     run.storage.delete()
     run.release()
 
@@ -51,7 +51,7 @@ def test_a_checkpoint_from_which_an_ended_job_has_gone_on_is_not_the_latest(
     assert latest_of(str(tmp_path), "numbers").path == str(tmp_path / B / "chk-4")
     ended(second)
     assert not (tmp_path / B).exists()
-    with pytest.raises(CheckpointError, match=rf"{path}, the job {B} has gone on, which has ended .*-s {path}$"):
+    with pytest.raises(CheckpointError, match=rf"the job {B} was started from .*{path}, and has ended .*-s {path}$"):
         latest_of(str(tmp_path), "numbers")
     assert start_point(graph(1), settings(tmp_path, **{"execution.state-recovery.path": str(path)})).origin
 
@@ -66,7 +66,7 @@ def test_so_is_one_before_the_savepoint_from_which_the_ended_job_has_gone_on(tmp
     second = begun(tmp_path, B, str(savepoint))
     second.storage.publish(manifest_of(5, job_id=B, job_name="numbers"))
     ended(second)
-    with pytest.raises(CheckpointError, match=f"the job {B} has gone on"):
+    with pytest.raises(CheckpointError, match=f"the job {B} was started from"):
         latest_of(str(tmp_path), "numbers")
 
 
@@ -79,7 +79,7 @@ def test_so_is_one_behind_which_a_savepoint_was_taken_first(tmp_path: Path) -> N
     third = begun(tmp_path, "c" * 32, str(savepoint))
     third.storage.publish(manifest_of(5, job_id="c" * 32, job_name="numbers"))
     ended(third)
-    with pytest.raises(CheckpointError, match=f"the job {B} has gone on"):
+    with pytest.raises(CheckpointError, match=f"the job {B} was started from"):
         latest_of(str(tmp_path), "numbers")
 
 
@@ -91,7 +91,7 @@ def test_so_is_one_from_which_a_job_has_gone_on_whose_own_are_not_kept(tmp_path:
     second = take_job(start_point(graph(1), configuration), B, "numbers", configuration, True, lambda: None)
     second.storage.publish(manifest_of(4, job_id=B, job_name="numbers"))
     second.release()
-    with pytest.raises(CheckpointError, match=f"the job {B} has gone on"):
+    with pytest.raises(CheckpointError, match=f"the job {B} was started from"):
         latest_of(str(tmp_path), "numbers")
 
 
@@ -126,7 +126,7 @@ def test_where_that_can_not_be_noted_the_job_starts_all_the_same(
     record.rename(tmp_path / "moved")
     record.write_text("")
     second.storage.publish(manifest_of(4, job_id=B, job_name="numbers"))
-    assert "can't be noted" in caplog.text and "-s latest may go back there" in caplog.text
+    assert "cannot note in" in caplog.text and "-s latest may start from that checkpoint" in caplog.text
     second.release()
 
 
@@ -135,7 +135,7 @@ def test_a_job_that_was_stopped_tells_where_its_savepoint_is_until_another_one_h
     savepoint = tmp_path / "savepoints" / "one"
     run = begun(tmp_path, A)
     run.storage.savepoint(str(savepoint)).publish(manifest_of(4, job_id=A, job_name="numbers", savepoint=True))
-    run.storage.end("FINISHED", str(savepoint))
+    run.storage.record_end("FINISHED", str(savepoint))
     run.storage.delete()
     run.release()
     for _ in range(2):

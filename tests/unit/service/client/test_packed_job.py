@@ -70,7 +70,7 @@ graph = submission.graph
 for level in graph.levels("id"):
     load_level(dump_level(level))
 (sink,) = submission.result_sinks.values()
-sink.take(0, [7])
+sink.accept(0, [7])
 print(graph.name, graph.slots, sys.modules["__main__"].Path(3))
 """
 

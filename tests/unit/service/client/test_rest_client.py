@@ -31,7 +31,7 @@ def test_who_asked_one_that_hangs_is_told_that_it_may_be_done_later() -> None:
     with socket.create_server(("127.0.0.1", 0)) as hanging:
         client = RestClient(f"http://127.0.0.1:{hanging.getsockname()[1]}", "token", timeout_s=0.1)
         with pytest.raises(UnreachableError, match="may still take effect"):
-            client.ask("POST", "/jars/a/run")
+            client.request("POST", "/jars/a/run")
         with pytest.raises(UnreachableError) as raised:
             client.get("/jobs")
     assert "may still take effect" not in str(raised.value)
@@ -50,8 +50,8 @@ def test_who_asked_one_that_ended_is_told_that_it_may_have_been_done() -> None:
         thread.start()
         url = f"http://127.0.0.1:{ending.getsockname()[1]}"
         with pytest.raises(UnreachableError, match="may still take effect"):
-            RestClient(url, "token").ask("POST", "/submissions?id=a")
+            RestClient(url, "token").request("POST", "/submissions?id=a")
         thread.join()
     with pytest.raises(UnreachableError) as raised:
-        RestClient(url, "token").ask("POST", "/submissions?id=a")
+        RestClient(url, "token").request("POST", "/submissions?id=a")
     assert "may still take effect" not in str(raised.value)

@@ -72,6 +72,20 @@ def test_clusters_are_told_from_jobs_that_run_by_themselves(served: Served, tmp_
     cluster.close()
 
 
+def test_running_jobs_have_figures_and_others_are_not_asked(served: Served, tmp_path: Path) -> None:
+    """The list would have no rates; or a cluster would read the archives of a hundred ended jobs for it."""
+
+    async def watch() -> None:
+        endpoints = Endpoints(served.host, {"XDG_CACHE_HOME": str(tmp_path)})
+        (job,) = await endpoints.jobs()
+        (shown,) = await endpoints.with_figures([job])
+        assert shown["history"]["now"]["records-in-per-second"] == 100
+        for other in ({"end-time": 5}, {"waiting": "waits for 1 slot"}, {"note": "its endpoint no longer answers"}):
+            assert await endpoints.with_figures([job | other]) == [job | other]
+
+    asyncio.run(watch())
+
+
 def test_what_pages_ask_for_at_once_is_asked_once(served: Served) -> None:
     """Twenty open pages would be twenty times the load for a job's process."""
     asked: list[str] = []

@@ -65,17 +65,21 @@ def test_what_has_ended_shows_what_it_has_done() -> None:
 
 def test_a_long_name_fits_into_its_box_whatever_the_font() -> None:
     """It would run into its neighbour, or be cut where nobody sees that it goes on."""
-    for name, shown, width in (
-        ("short", "short", None),
-        ("n" * 29, "n" * 29, "212"),
-        ("n" * 40, "n" * 28 + "…", "212"),
+    for name, shown in (
+        ("short", [("short", None)]),
+        ("n" * 29, [("n" * 29, "212")]),
+        ("sum of five seconds -> as text", [("sum of five seconds -> as", None), ("text", None)]),
+        (
+            "one two three four five six seven " * 2,
+            [("one two three four five six", "212"), ("seven one two three four…", None)],
+        ),
     ):
         one = dataclasses.replace(vertex("a", 0), name=name)
-        (text,) = [text for text in ET.fromstring(drawing([one])).iter("text") if text.get("class") == "name"]
-        assert (text.text, text.get("textLength")) == (shown, width)
+        texts = [text for text in ET.fromstring(drawing([one])).iter("text") if text.get("class") == "name"]
+        assert [(text.text, text.get("textLength")) for text in texts] == shown
 
 
-@pytest.mark.parametrize(("lag", "cls"), [(0, "good"), (10_000, "poor"), (60_000, "bad")])
+@pytest.mark.parametrize(("lag", "cls"), [(0, "good"), (10_000, "poor"), (60_000, "poor")])
 def test_late_event_time_is_seen(lag: float, cls: str) -> None:
     """A job that falls behind would look like one that keeps up."""
     assert lag_class(lag) == cls

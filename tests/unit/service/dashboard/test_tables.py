@@ -37,6 +37,21 @@ def test_jobs_that_run_come_first(served: Served) -> None:
     assert "penstock run" in jobs_table([]), "a beginner is told how to start one"
 
 
+def test_a_job_that_runs_shows_its_rates_event_time_restarts_and_last_checkpoint(served: Served) -> None:
+    """A user with twenty jobs would have to open each page to find the one that is stuck."""
+    (job,) = served.get("/jobs/overview")["jobs"]
+    history = served.get("/jobs/id/history?range=none")
+    history["now"] |= {"watermark": history["now"]["timestamp"] - 15_000, "restarts": 2}
+    history["last-checkpoint"] |= {"ended": history["now"]["timestamp"] - 3_000, "duration": 250}
+    shown = jobs_table([{**job, "where": "", "history": history}])
+    assert "100/s 100/s 15.0 s behind 2 3.0 s ago in 250 ms 2 of 2" in words(shown)
+    assert 'class="bad"' not in shown, "nothing has failed"
+    history["last-checkpoint"] |= {"failure": "<i>it took too long</i>"}
+    shown = jobs_table([{**job, "where": "", "history": history}])
+    assert "3 failed 3.0 s ago" in words(shown) and 'class="bad" title="&lt;i&gt;it took too long&lt;/i&gt;"' in shown
+    assert 'data-head="last checkpoint"' in shown, "on a phone each cell has its head"
+
+
 def test_a_cluster_says_how_many_slots_are_held_and_how_its_jobs_have_ended() -> None:
     """Whoever wonders why a job waits would have to ask the cluster in a terminal."""
     counts = {"jobs-running": 3, "jobs-finished": 1_200, "jobs-cancelled": 4, "jobs-failed": 5}
@@ -82,12 +97,12 @@ def test_the_chart_has_the_slowest_subtask_of_each_phase() -> None:
 
     checkpoint = {"id": 7, "checkpointed_size": 1_500_000, "state_size": 3_000_000}
     one = phases_of(checkpoint, [vertex(1, 20, 3, 4), vertex(10, 2, 30, 40)])
-    chart = checkpoints_chart([one])
-    assert chart["xAxis"]["data"] == ["7"]
-    columns = {series["name"]: series["data"] for series in chart["series"]}
-    assert [columns[name] for name in PHASES] == [[10], [20], [30], [40]]
-    assert (columns["written"], columns["whole state"], chart["yAxis"][1]["name"]) == ([1.5], [3.0], "MB")
-    assert checkpoints_chart([])["series"], "before the first one"
+    shown = checkpoints_chart([one], 7)
+    (column,) = re.findall(r'title="(checkpoint 7: start delay[^"]*)"', shown)
+    assert column == "checkpoint 7: start delay 10 ms, alignment 20 ms, sync 30 ms, async 40 ms"
+    assert "checkpoint 7: written 1.5 MB, reused 1.5 MB" in shown and shown.count('data-checkpoint="7"') == 2
+    assert all(name in words(shown) for name in PHASES)
+    assert checkpoints_chart([], 0) == "", "before the first one"
 
 
 def test_a_failed_checkpoint_says_why_and_old_ones_are_counted(served: Served) -> None:

@@ -14,6 +14,7 @@ from penstock.service.cluster.rest_address import RestAddress
 from penstock.service.dispatcher.application import application
 from penstock.service.dispatcher.dispatcher import DispatchedJob, Phase
 from penstock.service.dispatcher.events import Event
+from penstock.service.dispatcher.host import job_named
 from penstock.service.rest.token_server import TokenServer
 
 
@@ -43,7 +44,8 @@ class PlayedCluster:
         newest = {job.id: job for job in jobs}
         self.host_jobs = jobs
         host: Any = SimpleNamespace(
-            newest=lambda: newest, find=newest.get, jobs=jobs, slots=8, free=1, log_directory=directory,
+            newest=lambda: newest, find=lambda id: newest.get(id) or job_named(id, newest.values()), jobs=jobs,
+            slots=8, free=1, log_directory=directory,
             job_logs=directory / "logs",
             store=SimpleNamespace(directory=directory, folder=lambda id: directory / id),
             post=self.posted.append,

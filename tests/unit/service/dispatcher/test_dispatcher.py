@@ -9,7 +9,7 @@ import pytest
 from penstock.common.job_status import JobStatus
 from penstock.engine.rpc.keys import ControlAddress
 from penstock.service.cluster.rest_address import RestAddress
-from penstock.service.dispatcher.dispatcher import ENDED_MOST, DispatchedJob, Dispatcher, Phase
+from penstock.service.dispatcher.dispatcher import ENDED_MAX, DispatchedJob, Dispatcher, Phase
 from penstock.service.dispatcher.events import (
     AcceptsCommands,
     Began,
@@ -207,12 +207,12 @@ def test_the_oldest_of_those_that_have_ended_are_dropped() -> None:
     """A cluster that runs for years would fill its disk with jobs of the first day."""
     dispatcher = Dispatcher(1)
     effects: list[Effect] = []
-    for number in range(ENDED_MOST + 2):
+    for number in range(ENDED_MAX + 2):
         dispatcher.handle(Submitted(number, str(number), "short", 1))
         dispatcher.handle(JobEnded(number, str(number), JobStatus.FINISHED))
         effects += dispatcher.handle(ProcessEnded(number, str(number)))
     assert [effect for effect in effects if isinstance(effect, Drop)] == [Drop("0"), Drop("1")]
-    assert len(dispatcher.jobs) == ENDED_MOST
+    assert len(dispatcher.jobs) == ENDED_MAX
 
 
 def test_what_comes_late_or_of_nobody_does_nothing() -> None:
@@ -254,8 +254,8 @@ def test_no_slot_is_held_twice_and_no_job_waits_for_nothing(seed: int) -> None:
 
 def test_a_job_that_ends_now_is_not_forgotten_if_the_clock_goes_back() -> None:
     """Its end could not be told, and the dispatcher would end with a job that it does not know."""
-    dispatcher = submitted(*[4] * (ENDED_MOST + 1))
-    for number in range(1, ENDED_MOST + 1):
+    dispatcher = submitted(*[4] * (ENDED_MAX + 1))
+    for number in range(1, ENDED_MAX + 1):
         dispatcher.handle(CancelRequested(1_000, str(number)))
     dispatcher.handle(JobEnded(5, "0", JobStatus.FINISHED))
     effects = dispatcher.handle(ProcessEnded(5, "0"))

@@ -177,3 +177,20 @@ def test_only_what_cancels_cancels_a_job_that_waits(cluster: PlayedCluster, path
     assert cluster.posted == []
     assert cluster.client.answer("PATCH", "/jobs/dddddddd?mode=CANCEL")[0] == 202
     assert [type(event).__name__ for event in cluster.posted] == ["CancelRequested"]
+
+
+def test_a_path_names_a_job_by_its_name(cluster: PlayedCluster) -> None:
+    """A script would have to look up the id first, and do it again after each start."""
+    status, answer = cluster.client.answer("GET", "/jobs/job/checkpoints")
+    assert (status, answer) == cluster.client.answer("GET", "/jobs/bbbbbbbb2222/checkpoints")
+    assert status == 200
+
+    cluster.jobs["bbbbbbbb2222"] = dataclasses.replace(cluster.jobs["bbbbbbbb2222"], ended_ms=1)
+    assert json.loads(cluster.client.answer("GET", "/jobs/job")[1])["jid"] == "aaaaaaaa1111"
+    assert cluster.client.answer("GET", "/jobs/jo")[0] == 400
+
+
+def test_a_job_that_waits_is_cancelled_by_its_name(cluster: PlayedCluster) -> None:
+    """The request would be taken for one about a part of the job."""
+    assert cluster.client.answer("PATCH", "/jobs/waits?mode=cancel")[0] == 202
+    assert [type(event).__name__ for event in cluster.posted] == ["CancelRequested"]

@@ -93,6 +93,7 @@ def test_what_can_not_be_kept_is_told(client: httpx.Client, tmp_path: Path) -> N
     assert "the cluster cannot store the program" in errors(answer, 507)
 
 
+@pytest.mark.thorough
 def test_a_plan_says_what_would_run(client: httpx.Client) -> None:
     """Flink's page shows it before a job is submitted."""
     id = upload(client)
@@ -104,6 +105,7 @@ def test_a_plan_says_what_would_run(client: httpx.Client) -> None:
     assert 3 in {node["parallelism"] for node in by_query["plan"]["nodes"]}
 
 
+@pytest.mark.thorough
 def test_a_program_that_fails_says_why(client: httpx.Client) -> None:
     """A user would see that it has failed, and have to look for the cluster's log."""
     id = upload(client, content=b"1 / 0")
@@ -145,6 +147,7 @@ def test_what_flinks_page_leaves_empty_is_not_said(client: httpx.Client) -> None
     assert client.post(f"/jars/{id}/plan", json=empty).json()["plan"]["nodes"]
 
 
+@pytest.mark.thorough
 def test_what_a_program_has_left_running_is_not_waited_for(client: httpx.Client, tmp_path: Path) -> None:
     """The answer to a program that has failed would come when all that it has started has ended, if ever."""
     pids = tmp_path / "pids"
@@ -175,6 +178,7 @@ def runs(pid: str) -> bool:
     return ") Z " not in status
 
 
+@pytest.mark.thorough
 def test_objects_that_a_program_writes_are_words(client: httpx.Client) -> None:
     """A program whose log is JSON would be answered with an id of no job, a plan that is none, or after ten minutes."""
     said = """

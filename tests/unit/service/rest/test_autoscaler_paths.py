@@ -26,14 +26,14 @@ def test_decisions_are_read_with_their_reasons(tmp_path: Path) -> None:
     assert decision == {
         "done": True,
         "reason": "",
-        "notes": [f"3 more slots are needed, and Spark has 1 free ones: {reducer.name} 4"],
+        "notes": [f"3 more slots are needed, but Spark has 1 free slots: {reducer.name} 4"],
         "vertices": [
             {
                 "id": vertex_id(reducer),
                 "name": reducer.name,
                 "currentParallelism": 1,
                 "newParallelism": 2,
-                "reason": "2,000 records/s are to be processed, 1 subtask can do 1,000",
+                "reason": "the input is 2,000 records/s, 1 subtask can process 1,000",
             }
         ],
     }

@@ -175,7 +175,7 @@ def test_regions_that_start_together_are_one_restore(tmp_path: Path) -> None:
 def test_what_a_job_was_started_from_is_shown_with_its_path(tmp_path: Path, is_savepoint: bool) -> None:
     """A user would look in the job's own directory for a checkpoint of another job."""
     begins = Manifest("other job", "job", 7, 0, 0, 0, [], [], savepoint=is_savepoint)
-    served = Served(tmp_path, PlayedJob(plan(), origin=begins, origin_at="/elsewhere/it"))
+    served = Served(tmp_path, PlayedJob(plan(), origin=begins, origin_path="/elsewhere/it"))
     served.job.played.runs().waits(1_000)
     restored = served.get("/jobs/id/checkpoints")["latest"]["restored"]
     assert (restored["id"], restored["external_path"]) == (7, "/elsewhere/it")

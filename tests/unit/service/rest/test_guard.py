@@ -5,9 +5,13 @@ from __future__ import annotations
 import http.client
 import stat
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from tests.unit.service.rest.served import Served
+
+from penstock.service.cluster.rest_address import read_only_file
+from penstock.service.cluster.rest_tokens import LINK_S, LoginCodes, login_path, read_only_token
 
 
 def login(served: Served, token: str, **headers: str) -> tuple[int, dict[str, str], bytes]:
@@ -37,8 +41,9 @@ def test_the_token_is_in_a_file_of_the_user_alone(served: Served) -> None:
 def test_a_page_logs_in_by_a_cookie_that_scripts_and_other_sites_do_not_get(served: Served) -> None:
     """A page of another site would act with the user's rights."""
     status, headers, _ = served.ask("/", headers={})
-    assert (status, headers["location"]) == (303, "/login")
-    assert login(served, "0")[0] == 401
+    assert (status, headers["location"]) == (303, "/login?next=%2F")
+    status, _, body = login(served, "0")
+    assert status == 401 and b"This is not the token of this server." in body
     status, headers, _ = login(served, served.endpoint.token)
     cookie = headers["set-cookie"]
     assert status == 303 and "HttpOnly" in cookie and "samesite=strict" in cookie.lower()
@@ -46,6 +51,63 @@ def test_a_page_logs_in_by_a_cookie_that_scripts_and_other_sites_do_not_get(serv
     assert served.ask("/jobs", headers=own)[0] == 200
     assert served.ask("/jobs/id", "PATCH", headers=own)[0] == 401, "no page of ours, as far as the browser says"
     assert served.ask("/jobs/id", "PATCH", headers=own | {"Origin": served.endpoint.address.url})[0] == 202
+
+
+def test_a_token_that_only_reads_changes_nothing(served: Served) -> None:
+    """A scraper of metrics would hold a token that cancels jobs."""
+    address = served.endpoint.address
+    path = read_only_file(Path(address.token_file))
+    reader = {"Authorization": f"Bearer {path.read_text()}"}
+
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert served.ask("/metrics", headers=reader)[0] == 200
+    status, _, body = served.ask("/jobs/id", "PATCH", headers=reader)
+    assert status == 403 and b"this token only reads" in body
+    assert not served.job.is_cancelled
+    served.endpoint.close()
+    assert not path.exists()
+
+
+def test_a_browser_with_a_token_that_only_reads_changes_nothing(served: Served) -> None:
+    """The cookie would have more rights than what was typed in."""
+    address = served.endpoint.address
+    status, headers, _ = login(served, read_only_token(address.token()))
+    own = {"Cookie": headers["set-cookie"].partition(";")[0]}
+
+    assert status == 303 and served.ask("/jobs", headers=own)[0] == 200
+    assert served.ask("/jobs/id", "PATCH", headers=own | {"Origin": address.url})[0] == 403
+    assert not served.job.is_cancelled
+
+
+def test_a_link_logs_in_once(served: Served) -> None:
+    """Whoever finds it later, in the history of a browser or of a terminal, would cancel jobs."""
+    path = served.endpoint.address.login_url().removeprefix(served.endpoint.address.url)
+
+    status, headers, _ = served.ask(path, headers={})
+    assert (status, headers["location"]) == (303, "/")
+    assert "HttpOnly" in headers["set-cookie"]
+    assert served.ask("/jobs", headers={"Cookie": headers["set-cookie"].partition(";")[0]})[0] == 200
+
+    status, headers, body = served.ask(path, headers={})
+    assert status == 401 and "set-cookie" not in headers and b"This link was used" in body
+
+
+@pytest.mark.parametrize("code", ["", "1", "-", "9" * 30, "%ff-1-2", "99999999999-aa-bb", "\u0661-a-b"])
+def test_a_link_that_was_not_made_with_the_token_does_not_log_in(served: Served, code: str) -> None:
+    """Another user of the machine would make one."""
+    status, headers, _ = served.ask(f"/login?code={quote(code)}", headers={})
+    assert status == 401 and "set-cookie" not in headers
+
+
+def test_a_link_that_is_old_does_not_log_in() -> None:
+    """A link in a log of yesterday would still be good."""
+    codes = LoginCodes("token")
+    code = login_path("token", now_s=1_000).partition("=")[2]
+
+    assert not codes.use(code, 1_000 + LINK_S)
+    assert not LoginCodes("another").use(code, 1_000)
+    assert codes.use(code, 999 + LINK_S)
+    assert not codes.use(code, 1_000)
 
 
 @pytest.mark.parametrize(
@@ -68,6 +130,30 @@ def test_other_sites_are_refused_whatever_they_bring(served: Served, headers: di
     assert served.ask("/jobs/id", "PATCH", headers=own)[0] == 403
     assert served.ask("/jobs", headers=own)[0] == 403
     assert not served.job.is_cancelled
+
+
+LINK = {"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
+
+
+def test_a_link_on_another_page_of_this_machine_opens_pages_and_nothing_else(served: Served) -> None:
+    """The link from a job's address to the dashboard would be refused; or a link could change a job."""
+    token = {"Authorization": f"Bearer {served.endpoint.token}"}
+    assert served.ask("/", headers=LINK)[0] == 303 and served.ask("/login", headers=LINK)[0] == 200
+    assert served.ask("/", headers=token | LINK)[0] == 200
+    for path, method in (("/jobs", "GET"), ("/jobs/id", "PATCH"), ("/login", "POST")):
+        assert served.ask(path, method, headers=token | LINK)[0] == 403
+    for other in ({"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Dest": "iframe"}, {"Sec-Fetch-Mode": "cors"}):
+        assert served.ask("/", headers=token | LINK | other)[0] == 403
+    assert not served.job.is_cancelled
+
+
+@pytest.mark.parametrize("wanted", ["//evil.example", "https://evil.example", "/jobs", "/login", ""])
+def test_a_login_leads_to_a_page_of_ours(served: Served, wanted: str) -> None:
+    """A link with our address would show a page of another site, which asks for the token."""
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+    body = f"token={served.endpoint.token}".encode()
+    status, headers, _ = served.ask(f"/login?next={quote(wanted)}", "POST", body, form)
+    assert (status, headers["location"]) == (303, "/")
 
 
 def test_pages_may_not_be_framed_or_guessed(served: Served) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from tests.unit.engine.jobmaster.played_job import Job, plan
@@ -47,6 +48,15 @@ def test_a_job_is_shown_from_its_deployment_to_its_running(served: Served) -> No
     assert served.get("/jobs/id")["timestamps"]["RUNNING"] == 7_000
     times = served.get(f"{served.vertex(1)}/subtasktimes")["subtasks"][1]["timestamps"]
     assert (times["DEPLOYING"], times["INITIALIZING"], times["RUNNING"]) == (1_000, 6_000, 7_100)
+
+
+def test_a_path_names_a_job_by_its_name(served: Served) -> None:
+    """A script would have to look up the id first, and do it again after each start."""
+    name = served.get("/jobs/id")["name"]
+    assert served.get(f"/jobs/{quote(name)}/checkpoints") == served.get("/jobs/id/checkpoints")
+    assert served.send("PATCH", f"/jobs/{quote(name)}", status=202) == {}
+    assert served.job.is_cancelled
+    assert served.send("GET", "/jobs/another", status=400)["errors"][0].endswith("or a job's name, are expected")
 
 
 def test_a_job_starts_once_however_often_it_is_restarted(tmp_path: Path) -> None:

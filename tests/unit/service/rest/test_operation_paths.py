@@ -103,9 +103,9 @@ def test_a_job_that_has_failed_is_not_cancelled(tmp_path: Path) -> None:
 
 def test_a_parallelism_that_the_job_refuses_now_is_told(served: Served) -> None:
     """A client would wait for subtasks that never come, and only the log say why."""
-    served.job.refusal = JobError("the job is being rescaled or updated already")
+    served.job.refusal = JobError("the job is already being rescaled or updated")
     refused = served.send("PUT", "/jobs/id/resource-requirements", {}, 409)
-    assert refused == {"errors": ["the job is being rescaled or updated already"]}
+    assert refused == {"errors": ["the job is already being rescaled or updated"]}
 
 
 def test_the_end_of_a_job_waits_for_the_client_that_has_stopped_it(served: Served) -> None:
@@ -136,7 +136,7 @@ def test_a_parallelism_that_can_not_be_is_refused(served: Served) -> None:
     for id, bounds, why in (
         (source, {"upperBound": 2}, "one subtask reads a collection"),
         (sums, {"upperBound": 0}, ">= 1"),
-        (sums, {"upperBound": 1_000}, "maximum parallelism, 128"),
+        (sums, {"upperBound": 1_000}, "expected 1 to 128, its maximum parallelism"),
         (sums, {}, "upperBound"),
         (sums, {"lowerBound": 3, "upperBound": 2}, "above its upper bound: 3 > 2"),
         ("0" * 32, {"upperBound": 2}, "no vertices with these ids"),

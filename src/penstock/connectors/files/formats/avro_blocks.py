@@ -1,7 +1,7 @@
-"""The blocks of Avro's container files, by fastavro, with what it does not look at.
+"""The blocks of Avro container files, read by fastavro, with additional checks.
 
-fastavro verifies no checksum of snappy, ignores bytes that no record has taken, and ends without an error if a file
-ends where a block begins. Source: Avro's specification, "Object Container Files".
+fastavro does not verify checksums of snappy, ignores bytes after the records of a block, and reports no error if a file
+ends at the start of a block. Source: Avro's specification, "Object Container Files".
 """
 
 from __future__ import annotations
@@ -24,30 +24,33 @@ _BUFFER_BYTES = 128 * 1024
 _SYNC_BYTES = 16
 _CRC_BYTES = 4
 _NOT_INSTALLED = "is supported but you need to install"
-"""What fastavro says of a codec whose package is missing."""
+"""fastavro's message for a codec whose package is missing."""
 
 
 class AvroBlocks:
-    """Iterates over the blocks of a file; `records` decodes one of them. Raises SourceError, which names the file."""
+    """Iterate over the blocks of a file; `records` decodes a block. Raise SourceError, which names the file."""
 
     def __init__(self, path: str, stream: Any, schema: AvroSchema | None) -> None:
-        """`stream`: at its beginning. `schema`: what records are to become; None: they have that of the file."""
+        """`stream`: at its beginning. `schema`: of the returned records, None: the schema of the file."""
         self._path = path
         self._size = stream.size()
-        # fastavro reads single bytes, each of which would be a call of pyarrow, or a request to a store.
+        # fastavro reads single bytes: without the buffer each would be a call of pyarrow, or a request to a store.
         self._stream = io.BufferedReader(stream, _BUFFER_BYTES)
         self._schema = schema
-        self._reading = None if schema is None else schema.reading()
+        self._reader_schema = None if schema is None else schema.reader_schema()
         self._end = 0
         """The end of the last block."""
         self._done = 0
-        """How many records the blocks before have."""
+        """The number of records in the blocks before."""
         self._open({})
 
     def make_rows(self) -> Callable[[Any], Any] | None:
-        """Return what makes Rows of records; None: nothing does. Called before the first block is read."""
-        schema = self._writer if self._reading is None else self._reading.schema
-        rows = RowReader(schema, is_resolved=self._reading is not None)
+        """Return the function that converts records to Rows, or None if that is not needed.
+
+        Call it before reading blocks.
+        """
+        schema = self._writer if self._reader_schema is None else self._reader_schema.schema
+        rows = RowReader(schema, is_resolved=self._reader_schema is not None)
         if rows.options:
             self._stream.seek(0)
             self._open(rows.options)
@@ -75,7 +78,7 @@ class AvroBlocks:
             self._done += block.num_records
         if self._end and self._end != self._size:
             raise SourceError(
-                f"{self._path}: damaged after {self._done} records: {self._size - self._end} bytes behind the last "
+                f"{self._path}: damaged after {self._done} records: {self._size - self._end} bytes after the last "
                 f"block, which ends at byte {self._end}, are not a block"
             )
 
@@ -84,39 +87,39 @@ class AvroBlocks:
         with self._named(block.offset):
             values = list(block)
             if rest := block.bytes_.read():
-                raise ValueError(f"{len(rest)} bytes behind the records of a block are of none")
-        return unshared(values) if self._reading is not None and self._reading.shares else values
+                raise ValueError(f"a block has {len(rest)} bytes after its records")
+        return unshared(values) if self._reader_schema is not None and self._reader_schema.shares_defaults else values
 
     def _open(self, options: dict[str, Any]) -> None:
-        package, reading = fastavro(), self._reading
+        package, reader_schema = fastavro(), self._reader_schema
         if not self._size:
-            raise SourceError(f"{self._path}: this is not an Avro file: it is empty, and has no header")
+            raise SourceError(f"{self._path} is not an Avro file: it is empty")
         try:
-            self._blocks = package.block_reader(self._stream, reading and reading.schema, **options)
+            self._blocks = package.block_reader(self._stream, reader_schema and reader_schema.schema, **options)
             self._writer = self._blocks.writer_schema
-            if reading is not None:
-                self._writer = with_logical_types_of(self._writer, reading.schema)
+            if reader_schema is not None:
+                self._writer = with_logical_types_of(self._writer, reader_schema.schema)
         except LogicalTypeMismatchError as error:
-            raise SourceError(f"{self._path}: its records can't become those of {self._schema}: {error}") from error
+            raise SourceError(f"cannot read the records of {self._path} as {self._schema}: {error}") from error
         except (*NOT_OF_A_VALUE, OSError):
             raise
         except UnicodeDecodeError as error:
             raise SourceError(
                 f"{self._path}: an entry of the header is not UTF-8: {error.object[:20]!r}. The header is damaged, or "
-                "has metadata in bytes, which fastavro does not read"
+                "has binary metadata, which fastavro does not support"
             ) from error
         except RAISED as error:
-            raise SourceError(f"{self._path}: this is not an Avro file: {error!r}") from error
+            raise SourceError(f"{self._path} is not an Avro file: {error!r}") from error
 
     def _verify(self, block: Any) -> None:
-        """Compare the data of a block of snappy with its checksum, which is behind it."""
+        """Compare the data of a snappy block with the checksum that follows it."""
         if block.codec != "snappy":
             return
         self._stream.seek(block.offset + block.size - _SYNC_BYTES - _CRC_BYTES)
         stored = int.from_bytes(self._stream.read(_CRC_BYTES))
         self._stream.seek(block.offset + block.size)
         if stored != zlib.crc32(block.bytes_.getbuffer()):
-            raise ValueError("the checksum of a block differs")
+            raise ValueError("the checksum of a block is wrong")
 
     @contextmanager
     def _named(self, offset: int) -> Iterator[None]:
@@ -124,13 +127,13 @@ class AvroBlocks:
         try:
             yield
         except fastavro().read.SchemaResolutionError as error:
-            raise SourceError(f"{self._path}: its records can't become those of {self._schema}: {error}") from error
+            raise SourceError(f"cannot read the records of {self._path} as {self._schema}: {error}") from error
         except NOT_OF_A_VALUE:
             raise
         except OSError as error:
-            # Of a disk or a store, and of bzip2.
+            # An error of a disk or a store, or of bzip2.
             raise SourceError(
-                f"{self._path} can't be read after {self._done} records, in the block at byte {offset} "
+                f"cannot read {self._path} after {self._done} records, in the block at byte {offset} "
                 f"({self._blocks.codec}): {error}"
             ) from error
         except RAISED as error:

@@ -1,4 +1,4 @@
-"""Avro's container files, by fastavro: read, and written a block at a time."""
+"""Avro container files, read and written by fastavro block by block."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import IO, Any
 
 from penstock.common.serialization import BulkWriter, BulkWriterFactory
+from penstock.common.types.type_variables import Record
 from penstock.connectors.base.split_reader import Chunk
 from penstock.connectors.files.formats.avro_blocks import AvroBlocks
 from penstock.connectors.files.formats.format import BatchFormat
@@ -16,29 +17,29 @@ from penstock.connectors.formats.avro_schema import AvroSchema, GenericRecordAvr
 _CODECS = ("null", "deflate", "bzip2", "xz", "snappy", "zstandard")
 
 
-class AvroFormat(BatchFormat):
-    """Reads each record of Avro's container files as a dict, or as a Row with field names.
+class AvroFormat(BatchFormat[Record]):
+    """Read each record of Avro container files as a dict, or as a Row with field names.
 
-    Records are those of `schema`, if one is given, to which those of the file are resolved as Avro prescribes; else of
-    the schema in the file. A file is one split. Logical types are Python's: date, time, datetime, Decimal, UUID. Codecs
-    are those of `AvroWriterFactory`.
+    With a `schema`, records of the file are resolved to it by Avro's rules; otherwise they have the schema of the file.
+    A file is one split. Values of logical types are Python's: date, time, datetime, Decimal, UUID. Codecs are those of
+    `AvroWriterFactory`.
     """
 
     def __init__(self, schema: AvroSchema | None = None, *, as_row: bool = False) -> None:
         if schema is not None and not isinstance(schema, AvroSchema):
             raise TypeError(f"expected an AvroSchema, got {schema!r}")
         if schema is not None:
-            # Here, and not in a worker, a default is refused that is not of its field's type.
-            schema.reading()
+            # Raises ValueError for a default that is not of its field's type, here instead of in a worker.
+            schema.reader_schema()
         self._schema = schema
         self._as_row = as_row
 
     def is_splittable(self, path: str) -> bool:
-        """False."""
+        """Return False."""
         return False
 
     def check(self, file: FoundFile) -> None:
-        """Read the header and the first record, which tells whether all can become those of the schema."""
+        """Read the header and the first record, which show whether the file's records can be resolved to the schema."""
         with reading_raw(file.path) as stream:
             blocks = AvroBlocks(file.path, stream, self._schema)
             blocks.check()
@@ -63,14 +64,14 @@ class AvroFormat(BatchFormat):
             check_all_skipped(split.path, split.skip - done)
 
     def get_produced_type(self) -> Any:
-        """The type of the given schema's records, if they are dicts."""
+        """Return the type of the given schema's records if they are dicts, else None."""
         return None if self._schema is None or self._as_row else GenericRecordAvroTypeInfo(self._schema)
 
 
 class AvroWriterFactory(BulkWriterFactory):
-    """Creates writers of Avro's container files. Records are dicts or Rows.
+    """Create writers of Avro container files. Records are dicts or Rows.
 
-    `codec`: `null`, `deflate`, `bzip2`, `xz`, `snappy` or `zstandard`. Raises TypeError or ValueError for invalid
+    `codec`: `null`, `deflate`, `bzip2`, `xz`, `snappy` or `zstandard`. Raise TypeError or ValueError for invalid
     arguments.
     """
 
@@ -79,7 +80,7 @@ class AvroWriterFactory(BulkWriterFactory):
             raise TypeError(f"expected an AvroSchema, such as AvroSchema.parse_string(text), got {schema!r}")
         if codec not in _CODECS:
             raise ValueError(f"codec must be one of {', '.join(_CODECS)}, got {codec!r}")
-        # Here, and not in a worker, it is told if the package is missing.
+        # Raises ProgramError if the package is missing, here instead of in a worker.
         schema.parsed()
         self.schema = schema
         self.codec = codec
@@ -90,7 +91,7 @@ class AvroWriterFactory(BulkWriterFactory):
 
 
 class AvroWriter(BulkWriter):
-    """Buffers one block, 16 kB, in memory."""
+    """Write blocks of 16 kB, each buffered in memory."""
 
     def __init__(self, stream: IO[bytes], settings: AvroWriterFactory) -> None:
         fastavro()
@@ -101,7 +102,7 @@ class AvroWriter(BulkWriter):
 
     def add_element(self, element: Any) -> None:
         try:
-            self._writer.write(self._schema.as_written(element))
+            self._writer.write(self._schema.to_writable(element))
         except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as error:
             raise TypeError(f"{element!r:.200} is not a record of {self._schema}: {error!r}") from error
 

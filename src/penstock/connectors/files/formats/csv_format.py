@@ -1,7 +1,7 @@
 """CSV files, parsed with Python's csv module.
 
-pyarrow's reader is faster on wide tables of numbers, but its result has to be converted to Python values, which costs
-more than it saves. It also does not report the byte offset at which a record ends, which positions need.
+pyarrow's reader is faster on wide tables of numbers, but the conversion of its result to Python values costs more than
+it saves. It also does not report the byte offset at which a record ends, which positions need.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from typing import IO, Any, NamedTuple
 from penstock.common.errors import SourceError
 from penstock.common.functions.user_calls import NOT_OF_A_VALUE, RAISED, results_of
 from penstock.common.serialization import BulkWriter, BulkWriterFactory, Encoder, csv_form
+from penstock.common.types import Row
 from penstock.common.types.record_fields import fields_of
+from penstock.common.types.type_variables import Record
 from penstock.connectors.files.formats.format import OnError
 from penstock.connectors.files.formats.line_format import BadLineError, LineFormat, LineParser, text_lines
 from penstock.connectors.files.split import FoundFile
@@ -28,21 +30,22 @@ _UNCLOSED = "unexpected end of data"
 _TOO_LONG = "field larger than field limit"
 
 
-class CsvFormat(LineFormat):
-    """Reads each record as a dict from column name to value (or as a Row with field names, `as_row=True`).
+class CsvFormat(LineFormat[Record]):
+    """Read each record as a dict from column name to value (or as a Row with field names, `as_row=True`).
 
     With `header` (the default) the first record of each file names the columns, and `columns` selects some of them;
     without a header, `columns` names all fields in order. Values are str unless `types` maps the column name to `int`,
     `float`, `bool`, `Decimal`, `date`, `datetime`, `time` or any function of the text. A field equal to `null_value` is
-    None, and so is an empty field of a column that has a type. `strict_header`: the header must name exactly `columns`,
-    in that order.
+    None, and so is an empty field of a column with a type. `strict_header`: the header must name exactly `columns`, in
+    that order.
 
-    Values may be quoted and may then contain newlines (RFC 4180). Such a file can't be cut, because a newline in its
-    middle may or may not end a record: it is a single split. Set `newlines_in_values=False` if no value contains a
-    newline: several subtasks then read a large file, and a newline in a value is a SourceError. Empty lines are
-    skipped. A record with the wrong number of fields, or a value that can't be converted, is a SourceError that names
-    the line; with `on_error="skip"` it is skipped and counted. `surplus_fields`: a record may have more fields than
-    there are columns, and they are left out. A field has at most 131,072 characters (limit of the csv module).
+    Values may be quoted and may then contain newlines (RFC 4180). Such a file is a single split, because a newline in
+    its middle may or may not end a record. Set `newlines_in_values=False` if no value contains a newline: several
+    subtasks then read a large file, and a newline in a value is a SourceError. Empty lines are skipped. A record with
+    the wrong number of fields, or a value that cannot be converted, is a SourceError that names the line; with
+    `on_error="skip"` it is skipped and counted, with "emit" it is emitted as an UnreadableLine and counted.
+    `surplus_fields`: drop the fields of a record beyond the columns. A field has at most 131,072 characters (limit of
+    the csv module).
     """
 
     def __init__(
@@ -68,14 +71,14 @@ class CsvFormat(LineFormat):
         if isinstance(columns, str):
             raise TypeError(f"columns must be a list of names, got the text {columns!r}")
         if columns is None and (not header or strict_header):
-            raise ValueError("columns is required if the file has no header, and if the header is checked")
+            raise ValueError("columns is required with header=False and with strict_header=True")
         if columns is not None and (not columns or len(set(columns)) < len(columns)):
-            raise ValueError(f"columns must be one or more different names, got {list(columns)}")
+            raise ValueError(f"columns must be at least one name, without duplicates, got {list(columns)}")
         self.columns = None if columns is None else list(columns)
         self.types = dict(types or {})
         for name in self.types:
             if columns is not None and name not in columns:
-                raise ValueError(f"types names {name!r}, which is not among the columns {', '.join(columns)}")
+                raise ValueError(f"types must name columns of {', '.join(columns)}, got {name!r}")
         self.converters = {name: converter(kind) for name, kind in self.types.items()}
         self.dialect = CsvDialect(delimiter, quote_char, escape_char, comments)
         self.header = header
@@ -87,7 +90,7 @@ class CsvFormat(LineFormat):
         self.surplus_fields = surplus_fields
 
     def is_splittable(self, path: str) -> bool:
-        """True only if no value may contain a newline."""
+        """Return True only if values cannot contain a newline."""
         return not self.newlines_in_values and super().is_splittable(path)
 
     def check(self, file: FoundFile) -> None:
@@ -99,10 +102,10 @@ class CsvFormat(LineFormat):
         names, body_start = self._head(path, cr_ends)
         selected = names if self.columns is None or not names else self.columns
         if names and self.strict_header and names != selected:
-            raise SourceError(f"{path}: the header must be {', '.join(selected)}; it is {', '.join(names)}")
+            raise SourceError(f"{path}: the header must be {', '.join(selected)}, got {', '.join(names)}")
         missing = [name for name in {**dict.fromkeys(selected), **self.types} if names and name not in names]
         if missing:
-            raise SourceError(f"{path}: there is no column {', '.join(missing)}; its columns are {', '.join(names)}")
+            raise SourceError(f"{path} lacks the column {', '.join(missing)}: its columns are {', '.join(names)}")
         return _CsvParser(self, names, selected, body_start)
 
     def _head(self, path: str, cr_ends: bool) -> tuple[list[str], int]:
@@ -124,15 +127,15 @@ class CsvFormat(LineFormat):
                         break
             except csv.Error as error:
                 raise SourceError(
-                    f"{path}, line {reader.line_num}: the header can't be read: {_reason(error)}"
+                    f"{path}, line {reader.line_num}: cannot read the header: {_reason(error)}"
                 ) from error
         if names and len(set(names)) < len(names):
-            raise SourceError(f"{path}: two columns of the header have one name: {', '.join(names)}")
+            raise SourceError(f"{path}: the header has duplicate names: {', '.join(names)}")
         return names or [], lines.offset
 
 
 class _HeadLines:
-    """The first lines of a file as text. `offset`: after the lines that were taken."""
+    """The first lines of a file as text. `offset`: the end of the lines returned so far."""
 
     def __init__(self, path: str, lines: Generator[bytes], charset: str) -> None:
         self.offset = 0
@@ -154,7 +157,7 @@ class _HeadLines:
         except UnicodeDecodeError as error:
             raise SourceError(
                 f"{self._path}, line {self._number} (byte {self.offset + error.start}): this is not {self._charset} "
-                f"text: {error.reason}. StreamFormat.csv_format(charset=...) reads other charsets"
+                f"text: {error.reason}. Set another charset: StreamFormat.csv_format(charset=...)"
             ) from error
         self.offset += len(line)
         return text
@@ -164,12 +167,12 @@ class _HeadLines:
         self._lines.close()
 
 
-class CsvReaderFormat(CsvFormat):
-    """CSV files read by a `CsvSchema`: each record is a Row with field names."""
+class CsvReaderFormat(CsvFormat[Row]):
+    """Read CSV files by a `CsvSchema`: each record is a Row with field names."""
 
     @staticmethod
-    def for_schema(schema: CsvSchema) -> CsvFormat:
-        """Return the format that `schema` describes. Raises ValueError if it has no columns."""
+    def for_schema(schema: CsvSchema) -> CsvFormat[Row]:
+        """Return the format that `schema` describes. Raise ValueError if it has no columns."""
         if not schema.columns:
             raise ValueError("the CsvSchema has no columns")
         types = {name: kind for name, kind in schema.columns.items() if kind is not str}
@@ -180,7 +183,7 @@ class CsvReaderFormat(CsvFormat):
 
 
 class _Conversion(NamedTuple):
-    """How one selected column is built: index of its field, conversion of its text and of many, texts of None."""
+    """How to make one selected column: index of its field, conversion of one text and of many, texts of None."""
 
     position: int
     convert: Callable[[str], Any] | None
@@ -204,7 +207,7 @@ class _CsvParser(LineParser):
             for name in selected
         ]
         self._make = row_maker(selected, settings.as_row)
-        self._as_they_are = selected == names and all(c.convert is None and not c.nulls for c in self._conversions)
+        self._rows_are_fields = selected == names and all(c.convert is None and not c.nulls for c in self._conversions)
 
     def parse(self, block: bytes, last: bool) -> tuple[list[Any], int]:
         settings = self._settings
@@ -217,7 +220,8 @@ class _CsvParser(LineParser):
         try:
             rows = list(reader)
         except csv.Error:
-            # Parse the block at once: almost every block is free of errors. Only a failing block is parsed row by row.
+            # Almost every block is free of errors, so it is parsed as a whole. Only a failing block is parsed row by
+            # row.
             return self._up_to_error(text, block, last)
         if not settings.newlines_in_values and reader.line_num != len(rows):
             self._refuse_long_row(text)
@@ -232,9 +236,9 @@ class _CsvParser(LineParser):
         if not all(len(row) == width for row in rows):
             index, row = next((i, row) for i, row in enumerate(rows) if len(row) != width)
             line, lines = self._lines_of(text, index)
-            raise BadLineError(line, f"this record has {len(row)} fields, not {width}", lines)
+            raise BadLineError(line, f"expected {width} fields in this record, got {len(row)}", lines)
         # Fast path: csv.reader's rows already are the selected fields, in order.
-        if self._as_they_are:
+        if self._rows_are_fields:
             return results_of(self._make, len(rows), rows)
         if not rows:
             return []
@@ -255,14 +259,14 @@ class _CsvParser(LineParser):
         except NOT_OF_A_VALUE:
             raise
         except RAISED:
-            # The failing row is searched only now, so that converting a column stays one map() over its values.
+            # Search the failing row only now: thus a column is converted by one map() over its values.
             for index, value in enumerate(column):
                 try:
                     value in nulls or convert(value)
                 except NOT_OF_A_VALUE:
                     raise
                 except RAISED as error:
-                    reason = f"field {position + 1} is {value!r}, which can't be converted: {error}"
+                    reason = f"cannot convert field {position + 1}, {value!r}: {error}"
                     line, lines = self._lines_of(text, index)
                     raise BadLineError(line, reason, lines) from error
             raise
@@ -276,13 +280,13 @@ class _CsvParser(LineParser):
                 rows.append(row)
                 line = reader.line_num
         except csv.Error as error:
-            # A quoted value that is open at the end of the block continues in the next one: return the records
-            # before it, and have its bytes delivered again with more after them.
+            # A quoted value that is open at the end of the block continues in the next one: return the records before
+            # it, and let its bytes be delivered again with the bytes that follow.
             if _UNCLOSED in str(error) and not last and self._settings.newlines_in_values:
                 return self._records(rows, text), len(block) - _bytes_of_lines(block, line)
             if _UNCLOSED in str(error):
-                raise BadLineError(line, "a quoted value is never closed") from error
-            # Lines behind it are records of their own where no value has a newline, and where a value has no end.
+                raise BadLineError(line, "a quoted value is not closed") from error
+            # The lines after it are separate records if values have no newlines, and if a value has no end.
             is_one_line = not self._settings.newlines_in_values or _TOO_LONG in str(error)
             lines = 1 if is_one_line else max(1, reader.line_num - line)
             raise BadLineError(line, _reason(error), lines) from error
@@ -293,11 +297,11 @@ class _CsvParser(LineParser):
         line = 0
         for _ in reader:
             if reader.line_num != line + 1:
-                raise BadLineError(line, "a value holds a newline, but the format says newlines_in_values=False")
+                raise BadLineError(line, "a value contains a newline, but the format has newlines_in_values=False")
             line = reader.line_num
 
     def _lines_of(self, text: str, index: int) -> tuple[int, int]:
-        """Return the first line of record `index` (empty lines are not records), and how many it has."""
+        """Return the first line of record `index` (empty lines are not records), and its number of lines."""
         reader = self._settings.dialect.reader(text)
         line = 0
         for row in reader:
@@ -310,8 +314,8 @@ class _CsvParser(LineParser):
 
 
 def _reason(error: csv.Error) -> str:
-    # The module advises how to open a file, and csv.reader is what it is told to.
-    return "a CR is in a value without quotes" if "new-line character" in str(error) else str(error)
+    # The module's own message gives advice on opening a file, which does not apply here.
+    return "an unquoted value contains a CR" if "new-line character" in str(error) else str(error)
 
 
 def _bytes_of_lines(block: bytes, count: int) -> int:
@@ -325,14 +329,11 @@ def _bytes_of_lines(block: bytes, count: int) -> int:
     return end
 
 
-# CSV files as described by a CsvSchema, with a header if the schema has one.
-
-
 class CsvWriterFactory(BulkWriterFactory):
-    """Creates writers of CSV files. Records are dicts, Rows, tuples, or objects with attributes.
+    """Create writers of CSV files by a CsvSchema. Records are dicts, Rows, tuples, or objects with attributes.
 
-    What begins with # is quoted if the schema has comments. A row to skip, which concerns reading only, is ignored.
-    Raises ValueError if the schema has no columns.
+    A record that begins with # is quoted if the schema has comments. `skip_first_data_row` only affects reading. Raise
+    ValueError if the schema has no columns.
     """
 
     def __init__(self, schema: CsvSchema) -> None:
@@ -373,7 +374,7 @@ class CsvWriter(BulkWriter):
         encode = self._settings.encoder.encode
         lines = [encode(self._fields(element)) for element in elements]
         if self._settings.dialect.comments:
-            lines = [self._no_comment(line) if line.startswith(b"#") else line for line in lines]
+            lines = [self._not_a_comment(line) if line.startswith(b"#") else line for line in lines]
         self._stream.write(b"".join(lines))
 
     def flush(self) -> None:
@@ -389,15 +390,15 @@ class CsvWriter(BulkWriter):
                 fields[position] = array.text(fields[position], csv_form)
         return fields
 
-    def _no_comment(self, line: bytes) -> bytes:
-        """A record whose first field begins with #, so that it is not skipped when it is read."""
+    def _not_a_comment(self, line: bytes) -> bytes:
+        """Quote or escape a record whose first field begins with #, so that readers do not skip it."""
         dialect = self._settings.dialect
         if dialect.quote_char is not None:
-            # What has to be quoted anyway begins with a quote: this field ends with the first delimiter.
+            # A field that needs quotes already begins with one: this field therefore ends at the first delimiter.
             field, rest, quote = line[:-1], b"", dialect.quote_char.encode()
             if (end := field.find(dialect.delimiter.encode())) >= 0:
                 field, rest = field[:end], field[end:]
             return quote + field + quote + rest + b"\n"
         if dialect.escape_char is not None:
             return dialect.escape_char.encode() + line
-        raise ValueError(f"{line!r:.200} would be read as a comment: the CsvSchema has neither quotes nor an escape")
+        raise ValueError(f"{line!r:.200} would be read as a comment: set a quote or escape character in the CsvSchema")

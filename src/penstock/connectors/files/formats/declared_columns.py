@@ -1,9 +1,9 @@
-"""Values of a column as the type declares them that a program gives it, whichever type it has in a file.
+"""Convert values of a column to the type that the program declares, from the type that the file has.
 
-A table's files are written over years: its columns are widened, and those of a row inside of a column are added and
-dropped. What no value is lost by is read, all else is refused before the first record. Source: ORC docs, "Schema
-Evolution"; Spark docs, "Parquet Files", Schema Merging. Flink's Parquet reader fills what is missing, and refuses
-other types.
+The files of a table are written over years: columns are widened, and fields of nested rows are added and dropped. A
+type whose values all fit the declared one is read, any other is refused before the first record. Source: ORC docs,
+"Schema Evolution"; Spark docs, "Parquet Files", Schema Merging. Flink's Parquet reader fills missing columns, and
+refuses other types.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ from penstock.connectors.formats.row_values import row_maker
 Convert = Callable[[Any], Any]
 
 _FLOAT_BITS = {BasicType.FLOAT: (32, 24), BasicType.DOUBLE: (64, 53)}
-"""All, and those of an integer that it holds exactly."""
+"""All bits, and the bits of integers that the type represents exactly."""
 _EPOCH = datetime.datetime(1970, 1, 1)
 
 
 def conversion_of(stored: pyarrow.DataType, declared: TypeInformation, column: str, as_row: bool) -> Convert | None:
-    """What makes a value of the declared type of one that Arrow gives, which is not None; None: it is one already.
+    """Return the conversion from Arrow's values (other than None) to the declared type, or None if it is not needed.
 
-    `as_row`: rows inside of the column are Rows, else dicts. Raises ValueError if the column may have values that the
-    declared type does not hold. A pickled type is any.
+    `as_row`: nested rows become Rows, otherwise dicts. Raise ValueError if the column may have values outside the
+    declared type. A pickled type accepts any column.
     """
     if isinstance(declared, ExternalTypeInfo):
         return conversion_of(stored, declared._type_info, column, as_row)
@@ -62,7 +62,7 @@ def conversion_of(stored: pyarrow.DataType, declared: TypeInformation, column: s
 
 def _refuse(stored: pyarrow.DataType, declared: TypeInformation, column: str) -> Any:
     raise ValueError(
-        f"the column {column} has the type {stored}, whose values the declared type {declared} does not hold: declare "
+        f"the column {column} has the type {stored}, whose values do not fit the declared type {declared}: declare "
         "another type"
     )
 
@@ -119,11 +119,13 @@ def _of_nested(stored: pyarrow.DataType, declared: TypeInformation, column: str,
     if isinstance(declared, (RowTypeInfo, TupleTypeInfo)) and arrow.is_struct(stored):
         make = tuple if isinstance(declared, TupleTypeInfo) else row_maker(declared.get_field_names(), as_row)
         fields = zip(declared._column_names(), declared.get_field_types(), strict=True)
-        there = {field.name: field.type for field in stored}
+        present = {field.name: field.type for field in stored}
         converts = [
             (
                 name,
-                _unless_none(conversion_of(there[name], kind, f"{column}.{name}", as_row) if name in there else None),
+                _unless_none(
+                    conversion_of(present[name], kind, f"{column}.{name}", as_row) if name in present else None
+                ),
             )
             for name, kind in fields
         ]
@@ -152,8 +154,8 @@ def _of_pairs(to_key: Convert, to_value: Convert) -> Convert:
 
 def _instant(moment: datetime.datetime | int) -> Instant:
     if isinstance(moment, int):
-        # Of a column in nanoseconds: their number.
+        # A column in nanoseconds: their number since the epoch.
         return Instant(*divmod(moment, 1_000_000_000))
-    # Without a zone it is in UTC, as a column of Instants is.
+    # Without a zone it is in UTC, like a column of Instants.
     since = (moment if moment.tzinfo is None else moment.astimezone(datetime.UTC).replace(tzinfo=None)) - _EPOCH
     return Instant(since.days * 86_400 + since.seconds, since.microseconds * 1000)

@@ -1,7 +1,7 @@
-"""The contract of file formats: how a file is cut into splits, and how the records of a split are read.
+"""The contract of file formats: how to divide a file into splits, and how to read the records of a split.
 
-A FileSource is built for one of two kinds: RecordFormat or BatchFormat. `StreamFormat` and `BulkFormat` are what users
-see of these: they make the formats that come with penstock, and a user's own format extends either.
+A FileSource takes one of two kinds: RecordFormat or BatchFormat. Users create the formats of penstock with
+`StreamFormat` and `BulkFormat`; a format of their own extends one of the two kinds.
 """
 
 from __future__ import annotations
@@ -9,16 +9,31 @@ from __future__ import annotations
 import codecs
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from typing import Any, Literal
+from typing import Any, Generic, Literal
 
+import msgspec
+
+from penstock.common.types.type_variables import Record
 from penstock.connectors.base.split_reader import Chunk
 from penstock.connectors.files.split import FileSplit, FoundFile
 
-OnError = Literal["fail", "skip"]
+OnError = Literal["fail", "skip", "emit"]
 
 
-class FileFormat(ABC):
-    """Reads files of one kind. Pickled to the workers, so it holds settings only and nothing open."""
+class UnreadableLine(msgspec.Struct, frozen=True):
+    """Emitted by `on_error="emit"` instead of an unreadable record: `error` is the reason.
+
+    `byte`: its position in the file, or in the decoded text of a file that is compressed or not in UTF-8.
+    """
+
+    path: str
+    byte: int
+    line: bytes
+    error: str
+
+
+class FileFormat(ABC, Generic[Record]):
+    """Read files of one kind. Pickled to the workers, so it contains only settings, and no open files."""
 
     @abstractmethod
     def is_splittable(self, path: str) -> bool:
@@ -29,8 +44,8 @@ class FileFormat(ABC):
         """Yield chunks of the records that belong to `split`, from its position on.
 
         The position of a chunk is the split at a place from which `read` would return the records that follow.
-        `skipped` is called with the number of records skipped because they were damaged. Raises SourceError, naming the
-        file, if it can't be read.
+        `skipped` is called with the number of damaged records that were skipped. Raise SourceError, which names the
+        file, if it cannot be read.
         """
 
     def check(self, file: FoundFile) -> None:
@@ -41,16 +56,16 @@ class FileFormat(ABC):
         return None
 
 
-class RecordFormat(FileFormat):
-    """A format that stores one record after another, as lines do."""
+class RecordFormat(FileFormat[Record]):
+    """A format that stores one record after another, such as lines."""
 
 
-class BatchFormat(FileFormat):
-    """A format that stores records in batches, as Parquet does."""
+class BatchFormat(FileFormat[Record]):
+    """A format that stores records in batches, such as Parquet."""
 
 
 def python_charset(charset: str) -> str:
-    """Return Python's name of a charset. Raises ValueError if it is unknown."""
+    """Return Python's name of a charset. Raise ValueError if it is unknown."""
     try:
         return codecs.lookup(charset).name
     except LookupError:
@@ -58,7 +73,7 @@ def python_charset(charset: str) -> str:
 
 
 def on_error_policy(on_error: str) -> OnError:
-    """Return the argument if it is valid. Raises ValueError."""
-    if on_error not in ("fail", "skip"):
-        raise ValueError(f"on_error must be 'fail' or 'skip', got {on_error!r}")
+    """Return the argument if it is valid. Raise ValueError otherwise."""
+    if on_error not in ("fail", "skip", "emit"):
+        raise ValueError(f"on_error must be 'fail', 'skip' or 'emit', got {on_error!r}")
     return on_error  # type: ignore[return-value]  # checked above

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 
 from penstock.common.errors import SourceError
-from penstock.common.errors.unreadable import UNREADABLE
 from penstock.common.functions.user_calls import NOT_OF_A_VALUE, RAISED, results_of
-from penstock.common.values.decoding import json_decoder
+from penstock.common.types.type_variables import Record
+from penstock.common.values.decoding import DECODING_ERRORS, json_decoder
 from penstock.connectors.files.formats.format import OnError
 from penstock.connectors.files.formats.line_format import BadLineError, LineFormat, LineParser
 from penstock.connectors.files.formats.streams import reading
@@ -17,12 +17,13 @@ from penstock.connectors.files.split import FoundFile
 from penstock.connectors.formats.json_decimals import decoder_of
 
 
-class JsonLinesFormat(LineFormat):
-    """Reads one JSON value per line, in UTF-8; blank lines are skipped.
+class JsonLinesFormat(LineFormat[Record]):
+    """Read one JSON value per line, in UTF-8; skip blank lines.
 
     `value_type` Any: plain dicts, lists, str, int, float, bool and None. A dataclass, TypedDict or msgspec.Struct: each
     line is decoded to it and validated. JSON is RFC 8259: NaN and Infinity are invalid. A line that is not JSON, or not
-    of that type, is a SourceError that names file, line and byte; with `on_error="skip"` it is skipped and counted.
+    of that type, is a SourceError that names file, line and byte; with `on_error="skip"` it is skipped and counted,
+    with "emit" it is emitted as an UnreadableLine and counted.
     """
 
     def __init__(self, value_type: Any = Any, *, on_error: OnError = "fail") -> None:
@@ -35,10 +36,10 @@ class JsonLinesFormat(LineFormat):
         return _JsonParser(self._value_type)
 
     def check(self, file: FoundFile) -> None:
-        """Reject an array over several lines: valid JSON, but not JSON lines."""
+        """Reject an array over several lines: it is valid JSON, but not JSON lines."""
         with reading(file.path) as stream:
             if stream.read(64).split(b"\n")[0].strip() == b"[":
-                raise SourceError(f"{file.path}: this is a JSON array over several lines; expected one value a line")
+                raise SourceError(f"{file.path}: expected one JSON value per line, got a JSON array over several lines")
 
 
 class _JsonParser(LineParser):
@@ -48,7 +49,7 @@ class _JsonParser(LineParser):
     def parse(self, block: bytes, last: bool) -> tuple[list[Any], int]:
         lines = block.split(b"\n")
         try:
-            # Decoder.decode_lines is no faster, and accepts two values on one line, or one value over two lines.
+            # Decoder.decode_lines is not faster, and accepts two values on one line, or one value over two lines.
             filled = list(filter(None, lines))
             return results_of(self._decode, len(filled), filled), 0
         except NOT_OF_A_VALUE:
@@ -65,10 +66,10 @@ class _JsonParser(LineParser):
                 values.append(self._decode(line))
             except msgspec.ValidationError as error:
                 raise BadLineError(index, f"this JSON does not have the expected type: {error}") from error
-            except UNREADABLE as error:
+            except DECODING_ERRORS as error:
                 raise BadLineError(index, f"this is not JSON: {error}") from error
             except NOT_OF_A_VALUE:
                 raise
             except RAISED as error:
-                raise BadLineError(index, f"this can't be read: {type(error).__name__}: {error}") from error
+                raise BadLineError(index, f"cannot read this: {type(error).__name__}: {error}") from error
         return values

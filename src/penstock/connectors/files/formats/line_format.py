@@ -8,8 +8,15 @@ from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 from penstock.common.errors import SourceError
+from penstock.common.types.type_variables import Record
 from penstock.connectors.base.split_reader import Chunk
-from penstock.connectors.files.formats.format import OnError, RecordFormat, on_error_policy, python_charset
+from penstock.connectors.files.formats.format import (
+    OnError,
+    RecordFormat,
+    UnreadableLine,
+    on_error_policy,
+    python_charset,
+)
 from penstock.connectors.files.formats.lines import BLOCK_BYTES, LineBlocks
 from penstock.connectors.files.formats.streams import (
     check_all_skipped,
@@ -22,16 +29,16 @@ from penstock.connectors.files.split import FileSplit
 from penstock.connectors.formats.byte_order_mark import UTF8_BOM
 
 _SHOWN_CHARACTERS = 120
-BEHIND_BAD_BYTES = 512
-"""How much is parsed at once behind a bad record; then twice as much, until there is another one."""
+AFTER_BAD_RECORD_BYTES = 512
+"""How many bytes are parsed after a bad record; then twice as many each time, until the next bad record."""
 _HEAD_BYTES = 4096
-"""Almost each file has a LF in them."""
+"""Almost every file has a LF in this many bytes."""
 
 
 class BadLineError(Exception):
     """Raised by a parser: the record that begins in line `index` (from 0) of the block is invalid, for this reason.
 
-    `lines`: how many lines the record has. What is behind them is parsed again.
+    `lines`: the number of lines of the record. The lines after it are parsed again.
     """
 
     def __init__(self, index: int, reason: str, lines: int = 1) -> None:
@@ -42,7 +49,7 @@ class BadLineError(Exception):
 
 
 class LineParser(ABC):
-    """Parses blocks of lines into records. Created per split, so it may hold what the file's header defines."""
+    """Parse blocks of lines into records. Created per split, so it may contain settings from the file's header."""
 
     body_start = 0
     """Offset of the first byte after the header."""
@@ -51,46 +58,46 @@ class LineParser(ABC):
     def parse(self, block: bytes, last: bool) -> tuple[list[Any], int]:
         """Return the records of a block of whole lines, and the length in bytes of an incomplete record at its end.
 
-        Those bytes are delivered again with more data after them, unless the block is the `last`. Raises BadLineError.
+        Those bytes are delivered again with more data after them, unless the block is the `last`. Raise BadLineError.
         """
 
 
-class LineFormat(RecordFormat):
-    """Reads a split block by block: a chunk contains the records of one block of about 128 KiB.
+class LineFormat(RecordFormat[Record]):
+    """Read a split block by block: a chunk contains the records of one block of about 128 KiB.
 
-    Lines end with LF or CR LF; with CR in a file that begins with 128 KiB (or less, if it is shorter) without a LF.
+    Lines end with LF or CR LF. They end with CR if the first 128 KiB of the file (or the whole file) contain no LF.
     """
 
     def __init__(self, charset: str = "UTF-8", on_error: OnError = "fail") -> None:
-        self._given_charset = python_charset(charset)
+        self._file_charset = python_charset(charset)
         self._on_error = on_error_policy(on_error)
-        self._is_plain = has_plain_line_ends(self._given_charset)
+        self._is_plain = has_plain_line_ends(self._file_charset)
         # Other charsets are transcoded to UTF-8 while reading; see streams.reading.
-        self.charset = self._given_charset if self._is_plain else "utf-8"
+        self.charset = self._file_charset if self._is_plain else "utf-8"
 
     @abstractmethod
     def parser(self, path: str, cr_ends: bool) -> LineParser:
         """Return a parser for one file. `cr_ends`: its lines end with CR."""
 
     def is_splittable(self, path: str) -> bool:
-        """True for uncompressed files in a charset whose line ends can be found from any byte."""
+        """Return True for uncompressed files in a charset whose line ends can be found from any byte."""
         return self._is_plain and not is_compressed(path)
 
     def ends_with_cr(self, path: str) -> bool:
         """Return whether lines of a file end with CR, as on old Macs and in exports of some programs."""
         has_cr, seen = False, 0
-        with reading(path, 0, self._given_charset) as stream:
+        with reading(path, 0, self._file_charset) as stream:
             while seen < BLOCK_BYTES and (data := stream.read(_HEAD_BYTES)):
                 if b"\n" in data:
                     return False
                 has_cr = has_cr or b"\r" in data
                 seen += len(data)
-            # The last one may be half of a CR LF.
+            # The last CR may be half of a CR LF.
             return has_cr and not (data.endswith(b"\r") and stream.read(1) == b"\n")
 
     def lines(self, path: str, cr_ends: bool) -> Generator[bytes]:
         """Yield the lines of a file from its beginning, with their ends."""
-        with reading(path, 0, self._given_charset, cr_ends=cr_ends) as stream:
+        with reading(path, 0, self._file_charset, cr_ends=cr_ends) as stream:
             for _, block in LineBlocks(stream, 0, None):
                 yield from io.BytesIO(block)
 
@@ -104,7 +111,7 @@ class LineFormat(RecordFormat):
         start = max(split.offset, parser.body_start)
         to_skip = split.skip
         with reading(
-            path=split.path, offset=max(0, start - 1), charset=self._given_charset, end=split.end, cr_ends=cr_ends
+            path=split.path, offset=max(0, start - 1), charset=self._file_charset, end=split.end, cr_ends=cr_ends
         ) as stream:
             blocks = LineBlocks(stream, start, split.end, BLOCK_BYTES)
             for offset, block in blocks:
@@ -128,26 +135,29 @@ class LineFormat(RecordFormat):
         values: list[Any] = []
         size = len(block)
         while block:
-            # Little behind a bad record: there may be another one, and each time all of it is parsed again.
+            # Parse few bytes after a bad record: another one may follow, and each one causes a second parse.
             piece = block if size >= len(block) else block[: block.find(b"\n", size) + 1] or block
             try:
                 more, unfinished = parser.parse(piece, last and len(piece) == len(block))
             except BadLineError as bad:
-                # Drop the bad record and parse the rest again: parsers work on whole blocks, and cannot resume behind
-                # a line.
+                # Drop the bad record and parse the rest again: parsers work on whole blocks, and cannot resume after a
+                # line.
                 lines = piece.split(b"\n", bad.index + bad.lines)
                 start = sum(map(len, lines[: bad.index])) + bad.index
                 if self._on_error == "fail":
                     raise SourceError(self._complaint(path, offset + start, lines[bad.index], bad.reason)) from bad
                 skipped(1)
                 if start:
-                    # There may be others before it: a parser looks at whole columns.
+                    # There may be other bad records before it: a parser converts whole columns.
                     values += self._parse(
                         parser=parser, path=path, offset=offset, block=piece[:start], last=True, skipped=skipped
                     )[0]
+                if self._on_error == "emit":
+                    raw = b"\n".join(lines[bad.index : bad.index + bad.lines])
+                    values.append(UnreadableLine(path, offset + start, raw, bad.reason))
                 after = start + sum(len(line) + 1 for line in lines[bad.index : bad.index + bad.lines])
                 offset, block = offset + after, block[after:]
-                size = BEHIND_BAD_BYTES
+                size = AFTER_BAD_RECORD_BYTES
                 continue
             values = values + more if values else more
             if len(piece) == len(block):
@@ -160,12 +170,12 @@ class LineFormat(RecordFormat):
     def _complaint(self, path: str, offset: int, line: bytes, reason: str) -> str:
         text = line.decode(self.charset, "backslashreplace").rstrip("\r\n")
         shown = text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + " …"
-        number = line_number(path, offset, self._given_charset, self.ends_with_cr(path))
+        number = line_number(path, offset, self._file_charset, self.ends_with_cr(path))
         return f"{path}, line {number} (byte {offset}): {reason}\n  {shown}"
 
 
 def text_lines(block: bytes, charset: str) -> list[str]:
-    """Return the lines of a block as text, without line ends. Raises BadLineError for invalid bytes."""
+    """Return the lines of a block as text, without line ends. Raise BadLineError for invalid bytes."""
     try:
         text = block.decode(charset)
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""Assigns lines to byte ranges, so that any cut of a file reads each line exactly once.
+"""Assign lines to byte ranges, so that any division of a file reads each line exactly once.
 
 A line belongs to the range in which it begins. Formally: with f(0) = 0 and f(x) = the byte after the first newline at
 or after x - 1 (the end of the file if there is none), the range from a to b owns exactly the bytes f(a) … f(b) - 1.
@@ -18,7 +18,7 @@ _PAST_END_BYTES = 4096
 
 
 class LineBlocks:
-    """Iterates over whole lines, block by block, as (offset of the first byte, bytes).
+    """Iterate over whole lines, block by block, as (offset of the first byte, bytes).
 
     Every block ends with a newline, except the last of a file without a final newline. A block is about `block_bytes`
     long, or as long as a single line that exceeds this.
@@ -34,11 +34,11 @@ class LineBlocks:
         self._block_bytes = block_bytes
         self._read_to = max(0, start - 1)
         self._block_start = self._read_to
-        self._held: list[bytes] = []
+        self._buffered: list[bytes] = []
         self._unread = b""
         self._ended = end is not None and start >= end
         if start > 0 and not self._ended:
-            self._pass_over_line()
+            self._skip_to_first_line()
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
         return self
@@ -54,17 +54,17 @@ class LineBlocks:
 
     @property
     def is_last(self) -> bool:
-        """True if the current block is known to be the last one."""
+        """Return whether the current block is known to be the last one."""
         return self._ended
 
     def give_back(self, tail: bytes) -> None:
-        """Deliver the last bytes of the current block again, with more data after them.
+        """Deliver the last bytes of the current block again, followed by more data.
 
         Not allowed for the last block.
         """
         assert not self._ended, "nothing comes after the last block"
         self._block_start -= len(tail)
-        self._held.insert(0, tail)
+        self._buffered.insert(0, tail)
 
     def _next_bytes(self) -> bytes:
         if self._unread:
@@ -77,7 +77,7 @@ class LineBlocks:
         return self._stream.read(size)
 
     def _complete(self, data: bytes) -> bytes:
-        """Return the lines that `data` completes, including held bytes; b"" if it completes none."""
+        """Return the lines that `data` completes, including buffered bytes; b"" if it completes none."""
         if not data:
             self._ended = True
             return self._join(b"")
@@ -92,18 +92,18 @@ class LineBlocks:
         cut = data.rfind(b"\n") + 1
         block = self._join(data[:cut]) if cut else b""
         if cut < len(data):
-            self._held.append(data[cut:])
+            self._buffered.append(data[cut:])
         return block
 
     def _join(self, last: bytes) -> bytes:
-        if not self._held:
+        if not self._buffered:
             return last
-        self._held.append(last)
-        block = b"".join(self._held)
-        self._held.clear()
+        self._buffered.append(last)
+        block = b"".join(self._buffered)
+        self._buffered.clear()
         return block
 
-    def _pass_over_line(self) -> None:
+    def _skip_to_first_line(self) -> None:
         """Skip to the start of the first line of the range."""
         while data := self._next_bytes():
             newline = data.find(b"\n")

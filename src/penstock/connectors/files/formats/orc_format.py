@@ -1,4 +1,4 @@
-"""ORC files, by pyarrow: read a stripe at a time, and written."""
+"""ORC files, read by pyarrow stripe by stripe, and written."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from typing import IO, Any
 import pyarrow
 from pyarrow import orc
 
+from penstock.common.columns.record_columns import ColumnBuffer, RecordColumns
 from penstock.common.errors import SourceError
 from penstock.common.serialization import BulkWriter, BulkWriterFactory
 from penstock.common.typeinfo import RowTypeInfo
+from penstock.common.types.type_variables import Record
 from penstock.connectors.base.split_reader import Chunk
 from penstock.connectors.files.formats.format import BatchFormat
 from penstock.connectors.files.formats.selected_columns import FileColumns, SelectedColumns
 from penstock.connectors.files.formats.streams import check_all_skipped, reading_raw
 from penstock.connectors.files.split import FileSplit, FoundFile
-from penstock.connectors.formats.columns import ColumnBuffer, Columns
 from penstock.connectors.formats.row_values import row_maker
 
 _BATCH_RECORDS = 4096
@@ -26,10 +27,10 @@ _BUFFER_BYTES = 64 * 1024 * 1024
 _CODECS = ("uncompressed", "snappy", "zlib", "lz4", "zstd")
 
 
-class OrcFormat(BatchFormat):
-    """Reads each row as a dict from column name to value, or as a Row with field names.
+class OrcFormat(BatchFormat[Record]):
+    """Read each row as a dict from column name to value, or as a Row with field names.
 
-    `columns`: as of `ParquetFormat`, names or a `Types.ROW_NAMED`. A file is one split. Values are those of
+    `columns`: as in `ParquetFormat`, names or a `Types.ROW_NAMED`. A file is one split. Values are those of
     `ParquetFormat`. A file of 0 bytes has no rows.
     """
 
@@ -38,7 +39,7 @@ class OrcFormat(BatchFormat):
         self._as_row = as_row
 
     def is_splittable(self, path: str) -> bool:
-        """False: pyarrow does not tell where stripes begin."""
+        """Return False: pyarrow does not report where stripes begin."""
         return False
 
     def check(self, file: FoundFile) -> None:
@@ -48,7 +49,7 @@ class OrcFormat(BatchFormat):
                 self._columns.of_file(file.path, _opened(file.path, stream).schema)
 
     def get_produced_type(self) -> RowTypeInfo | None:
-        """The row type, of Rows of one."""
+        """Return the row type of Rows, if `columns` has it, else None."""
         return self._columns.row_type if self._as_row else None
 
     def read(self, split: FileSplit, skipped: Callable[[int], None]) -> Iterator[Chunk]:
@@ -72,9 +73,12 @@ class OrcFormat(BatchFormat):
     def _batches(
         self, path: str, stream: Any
     ) -> Iterator[tuple[int, pyarrow.RecordBatch, FileColumns, Callable[[Any], Any]]]:
-        """Yield each stripe, and how many rows come before it. Raises SourceError if the footer has other rows."""
+        """Yield each stripe, and the number of rows before it.
+
+        Raise SourceError if the footer has another row count.
+        """
         if not stream.size():
-            # Hive writes such files for tables without rows, and ORC's reader in Java takes them.
+            # Hive writes such files for tables without rows, and ORC's Java reader accepts them.
             return
         file = _opened(path, stream)
         columns = self._columns.of_file(path, file.schema)
@@ -84,13 +88,12 @@ class OrcFormat(BatchFormat):
             try:
                 batch = file.read_stripe(stripe, columns.stored)
             except (pyarrow.ArrowException, OSError, ValueError) as error:
-                raise SourceError(f"{path}: stripe {stripe} can't be read: {error}") from error
+                raise SourceError(f"{path}: cannot read stripe {stripe}: {error}") from error
             yield first_row, batch, columns, make
             first_row += batch.num_rows
         if first_row != file.nrows:
             raise SourceError(
-                f"{path} is damaged: it has {file.nrows:,} rows by the footer, and {first_row:,} were found in its "
-                "stripes"
+                f"{path} is damaged: its footer has {file.nrows:,} rows, but {first_row:,} were found in its stripes"
             )
 
 
@@ -98,20 +101,20 @@ def _opened(path: str, stream: Any) -> orc.ORCFile:
     try:
         return orc.ORCFile(stream)
     except (pyarrow.ArrowException, OSError) as error:
-        raise SourceError(f"{path}: this is not an ORC file: {error}") from error
+        raise SourceError(f"{path} is not an ORC file: {error}") from error
 
 
 class OrcWriterFactory(BulkWriterFactory):
-    """Creates writers of ORC files. Records are dicts, Rows, tuples, or objects with attributes.
+    """Create writers of ORC files. Records are dicts, Rows, tuples, or objects with attributes.
 
     `record_type`: `Types.ROW_NAMED`, a dataclass or NamedTuple with type hints, or a pyarrow.Schema. `compression`:
-    `uncompressed`, `snappy`, `zlib`, `lz4` or `zstd`. Raises TypeError or ValueError for invalid arguments.
+    `uncompressed`, `snappy`, `zlib`, `lz4` or `zstd`. Raise TypeError or ValueError for invalid arguments.
     """
 
     def __init__(self, record_type: RowTypeInfo | pyarrow.Schema | type[Any], *, compression: str = "zlib") -> None:
         if compression not in _CODECS:
             raise ValueError(f"compression must be one of {', '.join(_CODECS)}, got {compression!r}")
-        self.columns = Columns(record_type)
+        self.columns = RecordColumns(record_type)
         self.compression = compression
 
     def create(self, stream: IO[bytes]) -> OrcWriter:
@@ -120,7 +123,7 @@ class OrcWriterFactory(BulkWriterFactory):
 
 
 class OrcWriter(BulkWriter):
-    """Buffers 65,536 records or 64 MiB before it hands them to ORC, which makes stripes of them."""
+    """Buffer 65,536 records or 64 MiB before a write to ORC, which makes stripes of them."""
 
     def __init__(self, stream: IO[bytes], settings: OrcWriterFactory) -> None:
         self._buffer = ColumnBuffer(settings.columns, _BUFFER_BYTES)
@@ -137,7 +140,7 @@ class OrcWriter(BulkWriter):
             self.flush()
 
     def flush(self) -> None:
-        """Hand the buffered records to ORC."""
+        """Write the buffered records to ORC."""
         if self._buffer.records:
             self._writer.write(self._buffer.take())
             self._written = True
@@ -149,6 +152,6 @@ class OrcWriter(BulkWriter):
         self._writer.close()
 
     def discard(self) -> None:
-        # Else it writes its footer when it is garbage collected, to a stream that is closed by then.
+        # Without this the writer would write its footer at garbage collection, to a closed stream.
         with contextlib.suppress(Exception):
             self._writer.close()

@@ -11,30 +11,31 @@ from typing import IO, Any
 import pyarrow
 from pyarrow import parquet
 
+from penstock.common.columns.record_columns import ColumnBuffer, RecordColumns
 from penstock.common.errors import SourceError
 from penstock.common.serialization import BulkWriter, BulkWriterFactory
 from penstock.common.typeinfo import RowTypeInfo
+from penstock.common.types.type_variables import Record
 from penstock.connectors.base.split_reader import Chunk
 from penstock.connectors.files.formats.format import BatchFormat
 from penstock.connectors.files.formats.selected_columns import SelectedColumns
 from penstock.connectors.files.formats.streams import check_all_skipped, reading_raw
 from penstock.connectors.files.split import FileSplit, FoundFile
-from penstock.connectors.formats.columns import ColumnBuffer, Columns
 from penstock.connectors.formats.row_values import row_maker
 
 _BATCH_RECORDS = 4096
 _BATCH_BYTES = 1024 * 1024
 _FOOTER_END = struct.Struct("<I4s")
-"""The footer's length, and the magic bytes: what a file ends with."""
+"""The end of a file: the footer's length, and the magic bytes."""
 _SIGNATURE_BYTES = 28
 
 
-class ParquetFormat(BatchFormat):
-    """Reads each row as a dict from column name to value, or as a Row with field names.
+class ParquetFormat(BatchFormat[Record]):
+    """Read each row as a dict from column name to value, or as a Row with field names.
 
-    `columns`: only these are read from disk, in this order. Of a `Types.ROW_NAMED` values have the declared types, a
-    column that a file lacks is None, and one with a narrower type is widened; SourceError if a file has another type.
-    `batch_records`: rows decoded at once (default: about 1 MiB of rows). A split is a byte range and owns the row
+    `columns`: only these are read from disk, in this order. With a `Types.ROW_NAMED`, values have the declared types, a
+    column that a file lacks is None, and a narrower type is widened; SourceError if a file has another type.
+    `batch_records`: rows decoded together (default: about 1 MiB of rows). A split is a byte range and owns the row
     groups that begin in it, so footers are read by tasks, not during listing. Values are Python's: int, float, str,
     bytes, bool, Decimal, date, datetime, list, dict, and None for null. The checksums of pages are verified, and the
     rows of a row group counted. Encrypted files are refused.
@@ -54,7 +55,7 @@ class ParquetFormat(BatchFormat):
         self._batch_records = batch_records
 
     def is_splittable(self, path: str) -> bool:
-        """True: the footer locates the row groups."""
+        """Return True: the footer locates the row groups."""
         return True
 
     def check(self, file: FoundFile) -> None:
@@ -63,7 +64,7 @@ class ParquetFormat(BatchFormat):
             self._columns.of_file(file.path, parquet_file.schema_arrow)
 
     def get_produced_type(self) -> RowTypeInfo | None:
-        """The row type, of Rows of one."""
+        """Return the row type of Rows, if `columns` has it, else None."""
         return self._columns.row_type if self._as_row else None
 
     def read(self, split: FileSplit, skipped: Callable[[int], None]) -> Iterator[Chunk]:
@@ -94,13 +95,13 @@ class ParquetFormat(BatchFormat):
                         yield Chunk(columns.records(batch.slice(first), make, row), position)
                 if done - before != rows:
                     raise SourceError(
-                        f"{split.path}: row group {group} is damaged: it has {rows:,} rows by the footer, and "
+                        f"{split.path}: row group {group} is damaged: the footer has {rows:,} rows, but "
                         f"{done - before:,} were found"
                     )
             check_all_skipped(split.path, to_skip - done)
 
     def maker(self, columns: Sequence[str]) -> Callable[[Any], Any]:
-        """What makes a record of the values of a row, in the order of these columns."""
+        """Return a function from the values of a row, in the order of these columns, to a record."""
         return row_maker(columns, self._as_row)
 
 
@@ -111,27 +112,27 @@ def _opened(path: str) -> Iterator[parquet.ParquetFile]:
             file = parquet.ParquetFile(
                 source,
                 pre_buffer=False,
-                # In nanoseconds, as pyarrow reads the times that Spark writes, years after 2262 would be other ones.
+                # By default pyarrow reads Spark's times in nanoseconds, which wrap for years after 2262.
                 coerce_int96_timestamp_unit="us",
                 # pyarrow ignores the checksums of pages by default.
                 page_checksum_verification=True,
             )
         except pyarrow.ArrowException as error:
-            raise SourceError(f"{path}: this is not a Parquet file: {error}") from error
+            raise SourceError(f"{path} is not a Parquet file: {error}") from error
         _refuse_encrypted(path, source, file.metadata)
         yield file
 
 
 def _refuse_encrypted(path: str, source: Any, metadata: parquet.FileMetaData) -> None:
-    """Raise SourceError for a file whose columns are encrypted below a plain footer.
+    """Raise SourceError for a file with a plain footer and encrypted columns.
 
-    pyarrow aborts the process when it is asked for the metadata of such a column. A plain footer is signed exactly if
-    columns are encrypted, and its length includes the signature. Source: Parquet docs, "Modular Encryption", 5.3.
+    pyarrow aborts the process on access to the metadata of such a column. A plain footer is signed exactly if columns
+    are encrypted, and its length includes the signature. Source: Parquet docs, "Modular Encryption", 5.3.
     """
     source.seek(source.size() - _FOOTER_END.size)
     length, _ = _FOOTER_END.unpack(source.read(_FOOTER_END.size))
     if length - metadata.serialized_size == _SIGNATURE_BYTES:
-        raise SourceError(f"{path}: its columns are encrypted, and penstock reads no encrypted Parquet files")
+        raise SourceError(f"{path}: its columns are encrypted, which penstock does not support")
 
 
 def _flat_columns(schema: parquet.ParquetSchema, columns: list[str]) -> list[int]:
@@ -146,20 +147,20 @@ def _flat_columns(schema: parquet.ParquetSchema, columns: list[str]) -> list[int
 
 
 def _checked_rows(path: str, metadata: parquet.FileMetaData, number: int, flat: list[int]) -> int:
-    """Return the number of rows of a row group. Raises SourceError if a flat column has another number of values."""
+    """Return the number of rows of a row group. Raise SourceError if a flat column has another number of values."""
     group = metadata.row_group(number)
     rows: int = group.num_rows
     if group.num_columns != metadata.num_columns:
-        # pyarrow would read columns that are not there as nulls, or others in their place.
+        # pyarrow would read missing columns as nulls, or other columns in their place.
         raise SourceError(
-            f"{path}: row group {number} is damaged: it has {group.num_columns:,} columns, and the schema "
+            f"{path}: row group {number} is damaged: it has {group.num_columns:,} columns, but the schema "
             f"{metadata.num_columns:,}"
         )
     for column in map(group.column, flat):
         if column.num_values != rows:
             raise SourceError(
-                f"{path}: row group {number} is damaged: it has {rows:,} rows by the footer, and "
-                f"{column.num_values:,} values in the column {column.path_in_schema}"
+                f"{path}: row group {number} is damaged: the footer has {rows:,} rows, but "
+                f"the column {column.path_in_schema} has {column.num_values:,} values"
             )
     return rows
 
@@ -170,11 +171,11 @@ def _batches(
     try:
         yield from file.iter_batches(batch_records, [group], columns, use_threads=False)
     except (pyarrow.ArrowException, OSError, ValueError) as error:
-        raise SourceError(f"{path}: row group {group} can't be read: {error}") from error
+        raise SourceError(f"{path}: cannot read row group {group}: {error}") from error
 
 
 def _owned_groups(metadata: parquet.FileMetaData, split: FileSplit) -> Iterator[tuple[int, int]]:
-    """Yield the number of each row group that begins in the split, and how many rows of the file come before it."""
+    """Yield the number of each row group that begins in the split, and the number of rows before it."""
     first_row = 0
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)
@@ -198,20 +199,18 @@ def _batch_records(group: parquet.RowGroupMetaData) -> int:
     return max(1, min(_BATCH_RECORDS, _BATCH_BYTES // row_bytes))
 
 
-# Parquet files, written by pyarrow a row group at a time.
-
 ROW_GROUP_RECORDS = 128 * 1024
 ROW_GROUP_BYTES = 64 * 1024 * 1024
 _CODECS = ("snappy", "zstd", "gzip", "lz4", "brotli")
 
 
 class ParquetWriterFactory(BulkWriterFactory):
-    """Creates writers of Parquet files. Records are dicts, Rows, tuples, or objects with attributes.
+    """Create writers of Parquet files. Records are dicts, Rows, tuples, or objects with attributes.
 
     `record_type`: `Types.ROW_NAMED`, a dataclass or NamedTuple with type hints, or a pyarrow.Schema. A row group is
     written after `row_group_records` records or `row_group_bytes` bytes in memory (defaults: 131,072 and 64 MiB; each
-    open bucket buffers a row group of its own). `compression`: `snappy`, `zstd`, `gzip`, `lz4`, `brotli` or None.
-    Raises TypeError or ValueError for invalid arguments.
+    open bucket buffers a row group of its own). `compression`: `snappy`, `zstd`, `gzip`, `lz4`, `brotli` or None. Raise
+    TypeError or ValueError for invalid arguments.
     """
 
     def __init__(
@@ -229,7 +228,7 @@ class ParquetWriterFactory(BulkWriterFactory):
                 raise ValueError(f"{what} must be 1 or more, got {value}")
         if compression is not None and compression not in _CODECS:
             raise ValueError(f"compression must be one of {', '.join(_CODECS)}, or None, got {compression!r}")
-        self.columns = Columns(record_type)
+        self.columns = RecordColumns(record_type)
         if utc_timestamp:
             self.columns.schema = pyarrow.schema([_in_utc(field) for field in self.columns.schema])
         self.compression = compression
@@ -242,7 +241,7 @@ class ParquetWriterFactory(BulkWriterFactory):
 
 
 class ParquetWriter(BulkWriter):
-    """Buffers one row group in memory."""
+    """Buffer one row group in memory."""
 
     def __init__(self, stream: IO[bytes], settings: ParquetWriterFactory) -> None:
         self._settings = settings
@@ -251,7 +250,7 @@ class ParquetWriter(BulkWriter):
             stream,
             settings.columns.schema,
             compression=settings.compression or "none",
-            # As parquet-mr, Flink's and Spark's writer, does by default; pyarrow does not.
+            # Like parquet-mr, the writer of Flink and Spark; pyarrow's default is False.
             write_page_checksum=True,
         )
 
@@ -279,7 +278,7 @@ class ParquetWriter(BulkWriter):
         self._writer.close()
 
     def discard(self) -> None:
-        # Else it writes its footer when it is garbage collected, to a stream that is closed by then.
+        # Without this the writer would write its footer at garbage collection, to a closed stream.
         with contextlib.suppress(Exception):
             self._writer.close()
 

@@ -1,4 +1,4 @@
-"""Files of Protobuf's messages, each behind its length: what Java writes by `writeDelimitedTo`."""
+"""Files of Protobuf messages, each preceded by its length, as written by Java's `writeDelimitedTo`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 from penstock.common.errors import SourceError
 from penstock.common.serialization import Encoder
+from penstock.common.types.type_variables import Record
 from penstock.common.values.varint import encode_varint
 from penstock.connectors.base.split_reader import Chunk
 from penstock.connectors.files.formats.format import RecordFormat
@@ -21,12 +22,13 @@ _LENGTH_BYTES_MAX = 5
 _MESSAGE_BYTES_MAX = (1 << 31) - 1
 
 
-class ProtobufFormat(RecordFormat):
-    """Reads each message of a file as a dict, or as a Row with field names.
+class ProtobufFormat(RecordFormat[Record]):
+    """Read each message of a file as a dict, or as a Row with field names.
 
-    `schema`: a ProtobufSchema, or a class that protoc has generated. Fields that the schema does not have are ignored,
-    absent ones None, or with `read_default_values` their default values, as `ProtobufRowDeserializationSchema` does.
-    A file, which may be compressed, is one split. Raises TypeError for another schema.
+    `schema`: a ProtobufSchema, or a class that protoc generated. Fields that the schema does not have are ignored.
+    Absent fields are None, or with `read_default_values` their default values, as in
+    `ProtobufRowDeserializationSchema`. A file, which may be compressed, is one split. Raise TypeError for another
+    schema.
     """
 
     def __init__(
@@ -37,7 +39,7 @@ class ProtobufFormat(RecordFormat):
         self._defaults = read_default_values
 
     def is_splittable(self, path: str) -> bool:
-        """False: where a message begins is told by the one before it."""
+        """Return False: only the previous message shows where a message begins."""
         return False
 
     def read(self, split: FileSplit, skipped: Callable[[int], None]) -> Iterator[Chunk]:
@@ -53,8 +55,7 @@ class ProtobufFormat(RecordFormat):
                         values.append(read(parsed(message_class, message)))
                     except ValueError as error:
                         raise SourceError(
-                            f"{split.path}: message {number} behind byte {offset} can't be read as {self._schema}: "
-                            f"{error}"
+                            f"{split.path}: cannot read message {number} after byte {offset} as {self._schema}: {error}"
                         ) from error
                 position = split.at(end)
                 if to_skip:
@@ -64,14 +65,14 @@ class ProtobufFormat(RecordFormat):
         check_all_skipped(split.path, to_skip)
 
     def get_produced_type(self) -> Any:
-        """The type of the Rows; None for dicts."""
+        """Return the type of the Rows, or None for dicts."""
         return self._schema.row_type() if self._as_row else None
 
 
 class ProtobufEncoder(Encoder):
-    """Writes records as messages, each behind its length: for `FileSink.for_row_format`.
+    """Write records as messages, each preceded by its length: for `FileSink.for_row_format`.
 
-    `schema` and `write_null_string_literal` are those of ProtobufRowSerializationSchema. Raises TypeError for another
+    `schema` and `write_null_string_literal` are those of ProtobufRowSerializationSchema. Raise TypeError for another
     schema; `encode` raises ValueError for a record that the schema does not describe.
     """
 
@@ -84,7 +85,10 @@ class ProtobufEncoder(Encoder):
 
 
 def _blocks(path: str, stream: ByteStream, offset: int) -> Iterator[tuple[int, list[bytes], int]]:
-    """Where each block begins, its messages, and where it ends. Raises SourceError for half a message at the end."""
+    """Yield the start of each block, its messages, and its end.
+
+    Raise SourceError for an incomplete message at the end.
+    """
     rest = b""
     wanted = _BLOCK_BYTES
     while True:
@@ -92,7 +96,7 @@ def _blocks(path: str, stream: ByteStream, offset: int) -> Iterator[tuple[int, l
         data = rest + more
         messages, end, wanted = _messages(path, data, offset)
         if not more and end < len(data):
-            raise SourceError(f"{path}: the file ends in the midst of the message at byte {offset + end}")
+            raise SourceError(f"{path}: the file ends within the message at byte {offset + end}")
         if messages:
             yield offset, messages, offset + end
         if not more:
@@ -101,7 +105,7 @@ def _blocks(path: str, stream: ByteStream, offset: int) -> Iterator[tuple[int, l
 
 
 def _messages(path: str, data: bytes, offset: int) -> tuple[list[bytes], int, int]:
-    """The messages that are whole, where they end, and how many bytes to read next."""
+    """Return the complete messages, where they end, and how many bytes to read next."""
     found: list[bytes] = []
     at = 0
     while True:
@@ -115,11 +119,11 @@ def _messages(path: str, data: bytes, offset: int) -> tuple[list[bytes], int, in
             if byte < 0x80:
                 break
             if shift >= 7 * _LENGTH_BYTES_MAX:
-                raise SourceError(f"{path}: there is no length of a message at byte {offset + at}")
+                raise SourceError(f"{path}: expected the length of a message at byte {offset + at}")
         else:
             return found, at, _BLOCK_BYTES
         if length > _MESSAGE_BYTES_MAX:
-            raise SourceError(f"{path}: there is no length of a message at byte {offset + at}")
+            raise SourceError(f"{path}: expected the length of a message at byte {offset + at}")
         if start + length > len(data):
             return found, at, max(_BLOCK_BYTES, start + length - len(data))
         found.append(data[start : start + length])

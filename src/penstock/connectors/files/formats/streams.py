@@ -1,4 +1,4 @@
-"""Opens files for reading: decompressed, in UTF-8 compatible bytes, with errors that name the file."""
+"""Open files for reading: decompressed, in UTF-8 compatible bytes, with errors that name the file."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ class ByteStream(Protocol):
 
 
 _CHANGED = (
-    "it was cut or replaced since it was listed, or since the checkpoint that the job goes on from. Files that are "
-    "read may not change"
+    "it was truncated or replaced after it was listed, or after the restored checkpoint. Files must not change "
+    "while a job reads them"
 )
 _SHIFTING = ("iso2022", "hz", "utf-7")
 
 
 def is_compressed(path: str) -> bool:
-    """True if the name has the suffix of a compressed file, which can only be read from its beginning."""
+    """Return whether the name has the suffix of a compressed file, which can only be read from its beginning."""
     return codec_of(path) is not None
 
 
 def has_plain_line_ends(charset: str) -> bool:
-    """True if byte 10 always and only is a line end in this charset, and a line has all that is needed to read it.
+    """Return whether byte 10 always and only is a line end in this charset, and each line can be decoded alone.
 
-    So it is with all but UTF-16, UTF-32 and EBCDIC, and those that shift from one set of characters to another: in
-    ISO-2022-KR the beginning of the file says to which.
+    True for all but UTF-16, UTF-32 and EBCDIC, and charsets with shift sequences: in ISO-2022-KR the beginning of the
+    file selects the character set.
     """
     return "\n".encode(charset) == b"\n" and not charset.startswith(_SHIFTING)
 
@@ -53,10 +53,10 @@ def reading(
     """Open a file for reading from `offset` on.
 
     A compressed file (.gz, .bz2, .zst, .lz4, .xz, .deflate, .snappy) is decompressed; a charset without plain line ends
-    is transcoded to UTF-8. Offsets count the resulting bytes; in these two cases one is reached by reading up to it.
-    Any failure while the file is open, such as a missing file or a damaged archive, is raised as SourceError with the
-    file's name. `end`: how many bytes it has to have at least, if it is not compressed. `cr_ends`: each CR is read as
-    LF.
+    is transcoded to UTF-8. Offsets count the resulting bytes; in these two cases the bytes before an offset are read
+    and dropped. Any failure while the file is open, such as a missing file or a damaged archive, is raised as
+    SourceError with the file's name. `end`: the minimum length of the file if it is not compressed. `cr_ends`: read
+    each CR as LF.
     """
     plain = has_plain_line_ends(charset)
     with reading_raw(path) as file:
@@ -76,24 +76,24 @@ def reading(
 
 @contextmanager
 def reading_raw(path: str) -> Iterator[Any]:
-    """Open the file unmodified, as a seekable pyarrow file. Raises like `reading`.
+    """Open the file unmodified, as a seekable pyarrow file. Raise the same errors as `reading`.
 
-    If the process crashes meanwhile, as pyarrow does of some damaged files of ORC, its report names the file.
+    If the process crashes meanwhile, as pyarrow does for some damaged ORC files, its report names the file.
     """
     try:
         file_system, inner = resolve(path)
         with reading_input(path), file_system.open_input_file(inner) as file:
             yield file
     except FileNotFoundError as error:
-        raise SourceError(f"{path}: the file has been deleted since the job listed its input") from error
+        raise SourceError(f"{path} was deleted after the job listed its input") from error
     except (OSError, EOFError, lzma.LZMAError, UnicodeError, pyarrow.ArrowException) as error:
-        raise SourceError(f"{path}: can't be read: {error}") from error
+        raise SourceError(f"cannot read {path}: {error}") from error
 
 
 def line_number(path: str, offset: int, charset: str = "utf-8", cr_ends: bool = False) -> int:
     """Return the number (from 1) of the line that begins at byte `offset`.
 
-    Reads up to there: for error messages only.
+    Reads the file up to there: for error messages only.
     """
     newlines = 0
     with reading(path, 0, charset, cr_ends=cr_ends) as stream:
@@ -104,29 +104,29 @@ def line_number(path: str, offset: int, charset: str = "utf-8", cr_ends: bool = 
 
 
 def _discard(stream: ByteStream, count: int) -> int:
-    """Read so many bytes. Returns how many there were not."""
+    """Read and drop `count` bytes. Return how many were missing."""
     while count > 0 and (data := stream.read(min(count, _DISCARD_BYTES))):
         count -= len(data)
     return count
 
 
-def _check_length(path: str, there: int, offset: int) -> None:
-    # It would seem to be read to its end.
-    if there < offset:
-        raise SourceError(f"{path} has {there:,} bytes, and not {offset:,}: {_CHANGED}")
+def _check_length(path: str, size: int, offset: int) -> None:
+    # Otherwise the file would seem to be read to its end.
+    if size < offset:
+        raise SourceError(f"{path} has {size:,} bytes, expected at least {offset:,}: {_CHANGED}")
 
 
 def check_all_skipped(path: str, missing: int) -> None:
-    """At the end of a file whose first records were read before the checkpoint. Raises SourceError if some are missing.
+    """Raise SourceError if a file ended before all records of the restored position were skipped.
 
-    A file that was cut would seem to be read to its end.
+    A truncated file would otherwise seem to be read to its end.
     """
     if missing > 0:
-        raise SourceError(f"{path} has {missing:,} records fewer than were read of it: {_CHANGED}")
+        raise SourceError(f"{path} has {missing:,} records fewer than were read from it before: {_CHANGED}")
 
 
 class _WithLineFeeds:
-    """Reads CR as LF: the bytes keep their offsets."""
+    """Read CR as LF: the bytes keep their offsets."""
 
     def __init__(self, stream: ByteStream) -> None:
         self._stream = stream
@@ -136,7 +136,7 @@ class _WithLineFeeds:
 
 
 class _Transcoded:
-    """Reads text of any charset as UTF-8. `read` never exceeds its byte count, so that offsets can be reached."""
+    """Read text of any charset as UTF-8. `read` never exceeds its byte count, so that offsets can be reached."""
 
     def __init__(self, stream: ByteStream, charset: str) -> None:
         self._stream = stream

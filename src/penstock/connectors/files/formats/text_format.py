@@ -7,10 +7,10 @@ from typing import Any
 from penstock.connectors.files.formats.line_format import LineFormat, LineParser, text_lines
 
 
-class TextLineFormat(LineFormat):
-    """Reads each line as a str, without its LF or CR LF; empty lines too. A leading byte order mark is removed.
+class TextLineFormat(LineFormat[str]):
+    """Read each line as a str, without its LF or CR LF, also empty lines. Remove a leading byte order mark.
 
-    In a file that begins with 128 KiB without a LF, lines end with CR; elsewhere a CR is part of its line.
+    If the first 128 KiB of a file contain no LF, lines end with CR; otherwise a CR is part of its line.
 
     Bytes that are invalid in the charset raise a SourceError that names the line (Flink's format inserts U+FFFD).
     """
@@ -19,7 +19,7 @@ class TextLineFormat(LineFormat):
         super().__init__(charset_name)
 
     def parser(self, path: str, cr_ends: bool) -> LineParser:
-        """Return a parser that decodes a block at once."""
+        """Return a parser that decodes a block as a whole."""
         return _TextParser(self.charset)
 
 

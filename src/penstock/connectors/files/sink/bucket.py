@@ -25,7 +25,7 @@ class BucketContext(msgspec.Struct, frozen=True, gc=False):
 
 
 class BucketAssigner(ABC):
-    """Assigns a bucket to each record. Any object with a method `get_bucket_id` is accepted in its place."""
+    """Assign a bucket to each record. Any object with a method `get_bucket_id` is accepted instead."""
 
     @abstractmethod
     def get_bucket_id(self, element: Any, context: BucketContext) -> str:
@@ -41,18 +41,29 @@ class BucketAssigner(ABC):
         """Return an assigner of buckets by processing time, hourly by default.
 
         `format_str`: a Java date pattern (`yyyy-MM-dd--HH`), or a `strftime` pattern if it contains `%`. `timezone_id`:
-        an IANA name; None means the machine's zone. Raises ValueError for an unknown zone or pattern letter.
-        Source: Flink docs, "FileSystem", Bucket Assignment.
+        an IANA name; None means the machine's zone. Raise ValueError for an unknown zone or pattern letter. Source:
+        Flink docs, "FileSystem", Bucket Assignment.
         """
         return DateTimeBucketAssigner(format_str, timezone_id)
 
     @staticmethod
-    def partition_bucket_assigner(*columns: str) -> BucketAssigner:
-        """Return an assigner by the values of these fields: `year=2013/day=2013-01-01`, as Spark and Hive name folders.
+    def event_time_bucket_assigner(
+        format_str: str = "yyyy-MM-dd--HH", timezone_id: str | None = "UTC"
+    ) -> BucketAssigner:
+        """Return an assigner of buckets by the timestamps of records, hourly by default.
 
-        Who reads the table finds the columns in the names; the files need not have them. A None, or an empty text, is
-        in a folder of Hive's name for these. Raises ValueError without a column. Source: Spark docs, "Parquet Files",
-        Partition Discovery.
+        A replay writes a record to the same folder again. `format_str`, `timezone_id` and errors: as for
+        `date_time_bucket_assigner`. Raise ValueError for a record without a timestamp.
+        """
+        return EventTimeBucketAssigner(format_str, timezone_id)
+
+    @staticmethod
+    def partition_bucket_assigner(*columns: str) -> BucketAssigner:
+        """Return an assigner by the values of these fields: `year=2013/day=2013-01-01`, as in Spark and Hive.
+
+        Readers of the table find the columns in the names of folders; the files may omit them. None and the empty text
+        have the folder name that Hive uses for them. Raise ValueError without a column. Source: Spark docs, "Parquet
+        Files", Partition Discovery.
         """
         return PartitionBucketAssigner(columns)
 
@@ -66,20 +77,23 @@ class BasePathBucketAssigner(BucketAssigner):
 
 
 class PartitionBucketAssigner(BucketAssigner):
-    """Assigns a folder for each combination of values of some fields. Raises ValueError without a field."""
+    """Assign a folder for each combination of values of some fields. Raise ValueError without a field."""
 
     def __init__(self, columns: Sequence[str]) -> None:
         if not columns:
-            raise ValueError("partitions need at least one column, got none")
+            raise ValueError("partitions need at least one column, got an empty list")
         self._columns = tuple(columns)
 
     def get_bucket_id(self, element: Any, context: BucketContext) -> str:
-        """Return `column=value/…`. Raises TypeError for a record without names, or a value that is in no name."""
+        """Return `column=value/…`.
+
+        Raise TypeError for a record without names, or a value that a name cannot contain.
+        """
         return "/".join(map(folder_of, self._columns, partition_values(element, self._columns)))
 
 
 class DateTimeBucketAssigner(BucketAssigner):
-    """Assigns buckets by formatted processing time."""
+    """Assign buckets by formatted processing time."""
 
     def __init__(self, format_str: str, timezone_id: str | None) -> None:
         self._format = format_str if "%" in format_str else strftime_pattern(format_str)
@@ -90,13 +104,15 @@ class DateTimeBucketAssigner(BucketAssigner):
     def get_bucket_id(self, element: Any, context: BucketContext) -> str:
         """Return the formatted processing time.
 
-        The result is cached for a second, since the records of a chunk share it.
+        The result is cached for a second, because the records of a chunk share it.
         """
-        second = context.current_processing_time // 1000
+        return self.folder_at(context.current_processing_time)
+
+    def folder_at(self, time_ms: int) -> str:
+        """Return the formatted time, given in milliseconds since 1970."""
+        second = time_ms // 1000
         if self._last is None or self._last[0] != second or "%f" in self._format:
-            moment = datetime.datetime.fromtimestamp(context.current_processing_time / 1000, datetime.UTC).astimezone(
-                self._zone()
-            )
+            moment = datetime.datetime.fromtimestamp(time_ms / 1000, datetime.UTC)
             self._last = second, moment.astimezone(self._zone()).strftime(self._format)
         return self._last[1]
 
@@ -109,6 +125,19 @@ class DateTimeBucketAssigner(BucketAssigner):
             raise ValueError(f"unknown time zone {self._timezone_id!r}; expected an IANA name such as 'UTC'") from None
 
 
+class EventTimeBucketAssigner(DateTimeBucketAssigner):
+    """Assign buckets by formatted event time."""
+
+    def get_bucket_id(self, element: Any, context: BucketContext) -> str:
+        """Return the formatted timestamp of the record. Raise ValueError without one."""
+        if context.timestamp is None:
+            raise ValueError(
+                "a folder by event time needs records with timestamps: give their stream a WatermarkStrategy with a "
+                "timestamp assigner"
+            )
+        return self.folder_at(context.timestamp)
+
+
 _PATTERN_PARTS = {
     "yyyy": "%Y", "uuuu": "%Y", "yy": "%y", "MM": "%m", "MMM": "%b", "MMMM": "%B", "dd": "%d", "DDD": "%j",
     "HH": "%H", "hh": "%I", "a": "%p", "mm": "%M", "ss": "%S", "EEE": "%a", "EEEE": "%A", "z": "%Z", "Z": "%z",
@@ -119,7 +148,7 @@ _PATTERN = re.compile(r"'(?P<quoted>[^']*)'|(?P<letters>([A-Za-z])\3*)|(?P<other
 
 
 def strftime_pattern(java_pattern: str) -> str:
-    """Convert a Java date pattern to a `strftime` pattern. Raises ValueError for letters without a counterpart."""
+    """Convert a Java date pattern to a `strftime` pattern. Raise ValueError for letters without a counterpart."""
     pattern = ""
     for part in _PATTERN.finditer(java_pattern):
         letters = part["letters"]
@@ -134,28 +163,31 @@ def strftime_pattern(java_pattern: str) -> str:
 
 # Folders by the values of columns, with the names by which Spark and Hive discover partitions.
 
-NOTHING = "__HIVE_DEFAULT_PARTITION__"
+NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
 _SPECIAL = re.compile(r"[\x00-\x1f\"#%'*/:=?\\\x7f{}\[\]^]")
-"""Characters that a name has as %XX. Source: Hive, FileUtils.escapePathName, which Spark follows."""
+"""Characters that are written as %XX. Source: Hive, FileUtils.escapePathName, which Spark follows."""
 
 
 def partition_values(record: Any, columns: tuple[str, ...]) -> list[Any]:
-    """The values of a record's fields of these names. Raises TypeError, KeyError or ValueError if it has none."""
+    """Return the values of a record's fields with these names.
+
+    Raise TypeError, KeyError or ValueError for a missing one.
+    """
     if isinstance(record, (dict, Row)):
         return [record[column] for column in columns]
     if isinstance(record, (tuple, list)) and not hasattr(record, "_fields"):
-        raise TypeError(f"partitions are by fields of a name, and these have none: {record!r:.200}")
+        raise TypeError(f"partitions need records with field names, got {record!r:.200}")
     return list(fields_of(record, columns, has_all=False))
 
 
 def folder_of(column: str, value: Any) -> str:
-    """The name of a folder: `column=value`. Raises TypeError for a value that no name can hold."""
+    """Return the name of a folder: `column=value`. Raise TypeError for a value that a name cannot contain."""
     return f"{_escaped(column)}={_text(value)}"
 
 
 def _text(value: Any) -> str:
     if value is None or value == "":
-        return NOTHING
+        return NULL_FOLDER
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, datetime.datetime):
@@ -163,7 +195,7 @@ def _text(value: Any) -> str:
     if isinstance(value, (str, int, float, Decimal, datetime.date)):
         return _escaped(str(value))
     raise TypeError(
-        f"a partition is named by a text, a number, a boolean, a date or a time, got {value!r:.200} of type "
+        f"the value of a partition must be a text, number, boolean, date or time, got {value!r:.200} of type "
         f"{type(value).__name__}"
     )
 

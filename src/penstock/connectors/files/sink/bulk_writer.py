@@ -39,9 +39,9 @@ class BulkPart(PartFile):
 
 
 class BulkFileWriter(FileWriter[BulkPart]):
-    """Passes chunks to the BulkWriters of their buckets."""
+    """Pass chunks to the BulkWriters of their buckets."""
 
-    _can_go_on = False
+    _can_continue = False
 
     def __init__(
         self,

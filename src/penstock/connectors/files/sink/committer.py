@@ -1,4 +1,4 @@
-"""Commits completed part files."""
+"""Commit completed part files."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from penstock.api.sink import Committer
 from penstock.common.doors.extras import S3
 from penstock.common.errors import DamagedCheckpointError, JobError
 from penstock.common.files.durable import sync_parent
-from penstock.common.files.known_directory import KnownDirectory, store_away
+from penstock.common.files.known_directory import KnownDirectory, store_unavailable
 from penstock.common.files.s3 import error_code
-from penstock.common.text.secrets import without_passwords
+from penstock.common.text.secrets import without_secrets
 from penstock.connectors.files.sink.renamed_files import PendingFile
 from penstock.connectors.files.sink.uploads import PendingUpload, client_of, location_of
 from penstock.connectors.files.storage import resolve, resolve_below
@@ -26,18 +26,18 @@ _log = logging.getLogger(__name__)
 
 _NO_OBJECT = {"404", "NoSuchKey", "NotFound"}
 _COUNT_OF_PARTS = re.compile(r"-(\d+)\Z")
-"""In the tag of an object that was uploaded in parts."""
+"""The number of parts, in the tag of an object that was uploaded in parts."""
 
 Completed = PendingFile | PendingUpload
 
 
 class FileCommitter(Committer):
-    """Renames each file to its final name, or completes its upload.
+    """Rename each file to its final name, or complete its upload.
 
-    A rename is atomic on local disks and HDFS, and an object appears as a whole, so readers of final names see complete
-    files only. Commits are idempotent: a file that exists under its final name only is committed. After a recovery, a
-    file that exists under neither name was committed and then removed by a reader. An upload is completed once: whoever
-    goes on from an earlier checkpoint completes it with fewer parts, and the rest of it is lost.
+    A rename is atomic on local disks and HDFS, and an object appears as a whole, so final names show only complete
+    files. Commits are idempotent: a file that exists under its final name only is committed. After a recovery, a file
+    that exists under neither name was committed and then removed by a reader. An upload is completed once: a job that
+    continues from an earlier checkpoint completes it with fewer parts, and the later parts are lost.
     """
 
     def __init__(self, base_path: str) -> None:
@@ -46,38 +46,38 @@ class FileCommitter(Committer):
     def commit(self, committables: Sequence[Completed]) -> None:
         """Publish files.
 
-        Raises JobError if one exists under neither name, or as less than it was, DamagedCheckpointError if its size is
-        not what it was, OSError if another file system has taken the place of the directory.
+        Raise JobError if one exists under neither name, or was completed with fewer parts, DamagedCheckpointError if
+        its size has changed, OSError if another file system has replaced the directory.
         """
         if committables and self._known.is_covered:
-            raise store_away(self._base_path)
+            raise store_unavailable(self._base_path)
         for file in committables:
             if not self._publish(file):
                 what = file.pending_path if isinstance(file, PendingFile) else f"the upload {file.upload_id}"
-                raise JobError(f"can't commit {what} as {file.final_path}: neither file exists")
-        self._end(committables)
+                raise JobError(f"cannot commit {what} as {file.final_path}: neither exists")
+        self._sync_and_remove(committables)
 
     def commit_again(self, committables: Sequence[Completed]) -> None:
-        """Publish files not yet published. Raises JobError if one is less than it was, or DamagedCheckpointError.
+        """Publish files not yet published. Raise JobError for an object with fewer parts, or DamagedCheckpointError.
 
-        Raises JobError, too, if the directory of all is not there, or is another one than before.
+        Raise JobError also if the base directory is missing, or is another one than before.
         """
         for file in committables:
             if not self._publish(file):
-                if isinstance(file, PendingFile) and self._known.is_away:
-                    raise JobError(f"can't commit {file.pending_path}: {store_away(self._base_path)}")
-                _log.warning("%s was committed before and has been removed since", without_passwords(file.final_path))
-        self._end(committables)
+                if isinstance(file, PendingFile) and self._known.is_unavailable:
+                    raise JobError(f"cannot commit {file.pending_path}: {store_unavailable(self._base_path)}")
+                _log.warning("%s was committed before and removed since", without_secrets(file.final_path))
+        self._sync_and_remove(committables)
 
     def abort(self, committables: Sequence[Completed]) -> None:
-        """Remove the hidden files, ignoring errors; committed files remain, and those that a checkpoint may name."""
+        """Remove the hidden files, ignoring errors, except committed files and those that a checkpoint may name."""
         for file in committables:
             if file.is_persisted:
                 continue
             if isinstance(file, PendingFile):
                 self._remove(file.pending_path)
             else:
-                # Of boto3, which need not be installed here.
+                # Any exception of boto3, which may not be installed here.
                 with contextlib.suppress(Exception):
                     location = location_of(self._base_path, file.final_path)
                     self._client.abort_multipart_upload(**location, UploadId=file.upload_id)
@@ -99,7 +99,7 @@ class FileCommitter(Committer):
             return self._complete(file)
         is_published = self._rename(file)
         if is_published:
-            self._known.note()
+            self._known.identify()
         return is_published
 
     def _rename(self, file: PendingFile) -> bool:
@@ -111,8 +111,8 @@ class FileCommitter(Committer):
         # A power failure can truncate a file that was closed but not synced to disk.
         if found.size is not None and found.size != file.size:
             raise DamagedCheckpointError(
-                f"can't commit {file.pending_path} as {file.final_path}: it has {found.size} bytes, but had "
-                f"{file.size} when it was closed; the file system has lost data"
+                f"cannot commit {file.pending_path} as {file.final_path}: it has {found.size} bytes, but had "
+                f"{file.size} when it was closed. The file system has lost data"
             )
         file_system.move(pending, final)
         return True
@@ -127,27 +127,27 @@ class FileCommitter(Committer):
         except Exception as error:
             if error_code(error) != "NoSuchUpload":
                 raise
-            # Completed before, or aborted.
+            # The upload was completed before, or aborted.
             try:
                 answer = self._client.head_object(**location)
             except Exception as unknown:
                 if error_code(unknown) not in _NO_OBJECT:
                     raise
                 return False
-        # Stores may answer that it is completed, too, where that was before, and with other parts. Who copies an object
-        # may give it another tag.
+        # Some stores also report success for an upload that was completed before, with other parts. A copied object may
+        # have another tag.
         count = _COUNT_OF_PARTS.search(answer.get("ETag", "").strip('"'))
         if count is not None and int(count[1]) != len(parts):
             raise JobError(
-                f"{without_passwords(upload.final_path)} was completed with {count[1]} of its {len(parts)} parts, and "
-                "the rest of it is lost: it was gone on with from an earlier checkpoint. Either another job started "
-                "from a checkpoint of this one, which ran on: let it start from a savepoint; or the job has failed "
-                "behind this savepoint, and has gone back to the checkpoint before it. Start again from a later one"
+                f"{without_secrets(upload.final_path)} was completed with {count[1]} of its {len(parts)} parts, and "
+                "the others are lost: a run continued it from an earlier checkpoint. Either another job started "
+                "from a checkpoint of this one while this one ran: start it from a savepoint; or the job failed "
+                "after this savepoint and was restored from the checkpoint before it. Start again from a later one"
             )
         return True
 
-    def _end(self, committables: Sequence[Completed]) -> None:
-        """Have the final names on disk, those of an earlier try, too: afterwards no run commits these files again."""
+    def _sync_and_remove(self, committables: Sequence[Completed]) -> None:
+        """Sync the final names to disk, also those of an earlier try: later runs do not commit these files again."""
         synced = set()
         for file in committables:
             file_system, final = resolve_below(self._base_path, file.final_path)
@@ -156,7 +156,7 @@ class FileCommitter(Committer):
                 synced.add(directory)
                 with contextlib.suppress(FileNotFoundError):
                     sync_parent(file_system, final)
-        # Behind the names of what has replaced them.
+        # After the names of the files that replace them.
         for path in (path for file in committables for path in file.replaced):
             self._remove(path)
 

@@ -1,9 +1,9 @@
-"""The small files of one writer on their way to larger ones.
+"""Compact the small files of one writer to larger ones.
 
-    closed ─▶ waiting ─── the strategy says so ───▶ under way ─── done ───▶ handed over: to be committed
+    closed ─▶ waiting ─── the strategy is met ───▶ compacting ─── done ───▶ returned: to be committed
 
-Files that have not been handed over are in the writer's state: after a restart they wait again. Each subtask compacts
-what it has written itself. Source: Flink, `CompactCoordinator` and `CompactorOperator`.
+The writer's state contains files that were not returned: after a restart they wait again. Each subtask compacts its own
+files. Source: Flink, `CompactCoordinator` and `CompactorOperator`.
 """
 
 from __future__ import annotations
@@ -23,11 +23,9 @@ from penstock.connectors.files.sink.recoverable import RecoverableFile
 from penstock.connectors.files.sink.renamed_files import PendingFile
 from penstock.connectors.files.storage import resolve_below
 
-# When the small files of a FileSink are compacted.
-
 
 class FileCompactStrategy:
-    """Compacts the files of a bucket after some checkpoints, or when they have some size together.
+    """Compact the files of a bucket after some checkpoints, or when they have some size together.
 
     Made by `FileCompactStrategy.builder()`. Source: Flink docs, "FileSystem", Compaction.
     """
@@ -38,7 +36,7 @@ class FileCompactStrategy:
         self.threads = threads
 
     class Builder:
-        """Builds a FileCompactStrategy; each method returns the builder."""
+        """Build a FileCompactStrategy; each method returns the builder."""
 
         def __init__(self) -> None:
             self._checkpoints: int | None = None
@@ -53,7 +51,7 @@ class FileCompactStrategy:
             return self
 
         def set_size_threshold(self, size_threshold: int) -> FileCompactStrategy.Builder:
-            """Compact the files of a bucket as soon as they have as many bytes together."""
+            """Compact the files of a bucket as soon as they have this many bytes together."""
             self._size_threshold = _positive("size_threshold", size_threshold)
             return self
 
@@ -63,10 +61,10 @@ class FileCompactStrategy:
             return self
 
         def build(self) -> FileCompactStrategy:
-            """Return the strategy. Raises ValueError if nothing says when to compact."""
+            """Return the strategy. Raise ValueError without a condition for compaction."""
             if self._checkpoints is None and self._size_threshold is None:
                 raise ValueError(
-                    "a FileCompactStrategy needs to know when to compact: call enable_compaction_on_checkpoint, "
+                    "a FileCompactStrategy needs a condition: call enable_compaction_on_checkpoint, "
                     "set_size_threshold, or both"
                 )
             return FileCompactStrategy(self._checkpoints, self._size_threshold, self._threads)
@@ -83,8 +81,6 @@ def _positive(what: str, value: int) -> int:
     return value
 
 
-# How several files become one.
-
 _COPIED_AT_ONCE = 1 << 20
 
 
@@ -97,23 +93,23 @@ class BadInputError(Exception):
 
 
 class FileCompactor(ABC):
-    """Makes one file of several. Pickled to the workers; called in threads of its own, several at once."""
+    """Make one file of several. Pickled to the workers; called in several threads at the same time."""
 
     @abstractmethod
     def compact(self, inputs: Sequence[IO[bytes]], output: IO[bytes]) -> None:
-        """Write what the files hold, which come in the order in which they were written. Don't close them."""
+        """Write the content of the inputs, which are in the order in which they were written. Do not close them."""
 
     @staticmethod
     def concat_file_compactor(file_delimiter: bytes | None = None) -> FileCompactor:
-        """Return a compactor that appends one file to the other, with `file_delimiter` between them.
+        """Return a compactor that concatenates files, with `file_delimiter` between them.
 
-        For formats whose records stand by themselves, as lines do: not for Parquet, nor for files with a header.
+        For formats whose records are independent, such as lines: not for Parquet, and not for files with a header.
         """
         return ConcatFileCompactor(file_delimiter)
 
     @staticmethod
     def identical_file_compactor() -> FileCompactor:
-        """Return a compactor of single files, which stay as they are. It fails if there are several."""
+        """Return a compactor of single files, which copies them. It fails for several files."""
         return IdenticalFileCompactor()
 
 
@@ -134,11 +130,11 @@ class ConcatFileCompactor(FileCompactor):
 
 
 class IdenticalFileCompactor(FileCompactor):
-    """The only file."""
+    """Copy the only file."""
 
     def compact(self, inputs: Sequence[IO[bytes]], output: IO[bytes]) -> None:
         if len(inputs) > 1:
-            raise ValueError(f"the identical file compactor takes one file at a time, got {len(inputs)}")
+            raise ValueError(f"the identical file compactor expects one file, got {len(inputs)}")
         ConcatFileCompactor(None).compact(inputs, output)
 
 
@@ -147,7 +143,7 @@ _SHOWN_FILES = 10
 
 @stored_as("file-to-compact")
 class FileToCompact(msgspec.Struct, frozen=True, gc=False):
-    """A complete hidden file that has not been compacted yet."""
+    """A complete hidden file that is not compacted yet."""
 
     bucket: str
     file: PendingFile
@@ -155,7 +151,10 @@ class FileToCompact(msgspec.Struct, frozen=True, gc=False):
 
 
 class Compaction:
-    """Of one writer. `new_path` names the file of a bucket that is compacted into, `open_file` opens it in a thread."""
+    """The compaction of one writer.
+
+    `new_path` returns the name of a compacted file of a bucket, `open_file` opens it in a thread.
+    """
 
     def __init__(
         self,
@@ -174,14 +173,14 @@ class Compaction:
         self._open_file = open_file
         self._waiting: dict[str, list[FileToCompact]] = {}
         self._bytes: dict[str, int] = {}
-        """The waiting files, by bucket."""
-        self._under_way: list[tuple[list[FileToCompact], Future[Any]]] = []
+        """Bytes of the waiting files, by bucket."""
+        self._running: list[tuple[list[FileToCompact], Future[Any]]] = []
         self._checkpoints = 0
         self._threads: ThreadPoolExecutor | None = None
         self._persisted: set[str] = set()
 
     def add(self, file: FileToCompact) -> None:
-        """A file is complete."""
+        """Add a complete file."""
         self._waiting.setdefault(file.bucket, []).append(file)
         self._bytes[file.bucket] = self._bytes.get(file.bucket, 0) + file.file.size
         threshold = self._strategy.size_threshold
@@ -189,37 +188,37 @@ class Compaction:
             self._begin(file.bucket)
 
     def take(self, everything: bool) -> list[Any]:
-        """A commit is prepared. Returns what has been compacted; `everything`: waits for all files."""
+        """Return the committables of finished compactions. `everything`: compact and wait for all files."""
         self._checkpoints += 1
         each = self._strategy.checkpoints
         if everything or (each is not None and self._checkpoints % each == 0):
             for bucket in list(self._waiting):
                 self._begin(bucket)
-        done = [one for one in self._under_way if everything or one[1].done()]
-        # All of them before any is forgotten: if one has failed the writer is closed, and removes the others.
+        done = [one for one in self._running if everything or one[1].done()]
+        # Compute all before any is removed: if one fails, the writer is closed, and removes the others.
         committables = [self._marked(future.result()) for _, future in done]
-        self._under_way = [one for one in self._under_way if one not in done]
+        self._running = [one for one in self._running if one not in done]
         return committables
 
     def items(self) -> list[FileToCompact]:
-        """Return the part of the state that a checkpoint holds."""
+        """Return the state for a checkpoint: the files that were not returned by `take`."""
         found = self._files()
         self._persisted = {one.file.pending_path for one in found}
         return found
 
     def close(self) -> None:
-        """Remove what was not handed over and is in no checkpoint."""
+        """Remove files that were not returned and are in no checkpoint."""
         committer = FileCommitter(self._base_path)
         if self._threads is not None:
             self._threads.shutdown(wait=True, cancel_futures=True)
-        for _, future in self._under_way:
+        for _, future in self._running:
             if not future.cancelled() and future.exception() is None:
                 committer.abort([self._marked(future.result())])
         committer.abort([self._marked(one.file) for one in self._files()])
 
     def _files(self) -> list[FileToCompact]:
-        under_way = [file for files, _ in self._under_way for file in files]
-        return under_way + [file for files in self._waiting.values() for file in files]
+        running = [file for files, _ in self._running for file in files]
+        return running + [file for files in self._waiting.values() for file in files]
 
     def _begin(self, bucket: str) -> None:
         files = self._waiting.pop(bucket)
@@ -227,10 +226,10 @@ class Compaction:
         path = self._new_path(bucket)
         if self._threads is None:
             self._threads = ThreadPoolExecutor(self._strategy.threads, "compaction")
-        self._under_way.append((files, self._threads.submit(self._compact, path, files)))
+        self._running.append((files, self._threads.submit(self._compact, path, files)))
 
     def _compact(self, path: str, files: list[FileToCompact]) -> Any:
-        """In a thread. Returns a committable."""
+        """Compact the files, and return a committable. Called in a thread."""
         if len(files) == 1:
             return files[0].file
         target = self._open_file(path)
@@ -243,13 +242,13 @@ class Compaction:
             raise
         except Exception as error:
             target.discard()
-            raise _named(error, [one.file.pending_path for one in files], path) from error
+            raise _with_names(error, [one.file.pending_path for one in files], path) from error
         except BaseException:
             target.discard()
             raise
-        # Another job, which this one was started from, may still need its own.
-        own = [one.file for one in files if one.job_id == self._job_id]
-        replaced = [path for file in own for path in (file.pending_path, *file.replaced)]
+        # Other files belong to the job from whose state this one started, and that job may need them.
+        own_files = [one.file for one in files if one.job_id == self._job_id]
+        replaced = [path for file in own_files for path in (file.pending_path, *file.replaced)]
         return msgspec.structs.replace(compacted, replaced=tuple(replaced))
 
     def _read(self, file: PendingFile) -> Any:
@@ -263,17 +262,17 @@ class Compaction:
             ) from error
 
     def _marked(self, file: Any) -> Any:
-        """A committable that says whether a checkpoint names its file."""
+        """Return a committable that records whether a checkpoint names its file."""
         if isinstance(file, PendingFile) and file.pending_path in self._persisted:
             return msgspec.structs.replace(file, is_persisted=True)
         return file
 
 
-def _named(error: Exception, inputs: list[str], output: str) -> JobError:
+def _with_names(error: Exception, inputs: list[str], output: str) -> JobError:
     """Return the error of a compaction with the names of its files."""
     if isinstance(error, BadInputError):
-        return JobError(f"the part file {inputs[error.position]} can't be compacted into {output}: {error}")
+        return JobError(f"cannot compact the part file {inputs[error.position]} into {output}: {error}")
     shown = ", ".join(inputs[:_SHOWN_FILES])
     if len(inputs) > _SHOWN_FILES:
         shown += f" and {len(inputs) - _SHOWN_FILES} more"
-    return JobError(f"the part files {shown} can't be compacted into {output}: {error!r}")
+    return JobError(f"cannot compact the part files {shown} into {output}: {error!r}")

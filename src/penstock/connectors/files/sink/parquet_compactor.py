@@ -1,4 +1,4 @@
-"""Parquet files that become one: their rows, in row groups of the usual size."""
+"""Compact Parquet files: copy their rows to row groups of the usual size."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from penstock.connectors.files.sink.compaction import BadInputError, FileCompact
 
 
 class ParquetFileCompactor(FileCompactor):
-    """For sinks with `ParquetBulkWriters`. All files must have one schema. `compression`: as there."""
+    """Compact files of sinks with `ParquetBulkWriters`, which must have one schema. `compression`: as there."""
 
     def __init__(self, *, compression: str | None = "snappy") -> None:
         self._compression = compression or "none"
@@ -30,26 +30,26 @@ def _opened(position: int, file: IO[bytes]) -> parquet.ParquetFile:
     try:
         return parquet.ParquetFile(file, page_checksum_verification=True)
     except (pa.ArrowException, OSError) as error:
-        raise BadInputError(position, f"this is not a Parquet file: {error}") from error
+        raise BadInputError(position, f"it is not a Parquet file: {error}") from error
 
 
 def _read(position: int, file: parquet.ParquetFile, number: int) -> pa.Table:
-    """Read a row group. Raises BadInputError."""
+    """Read a row group. Raise BadInputError."""
     rows = file.metadata.row_group(number).num_rows
     try:
         table = file.read_row_group(number)
     except (pa.ArrowException, OSError, ValueError, IndexError) as error:
-        raise BadInputError(position, f"row group {number} can't be read: {error}") from error
+        raise BadInputError(position, f"cannot read row group {number}: {error}") from error
     if table.num_rows != rows:
         raise BadInputError(
             position,
-            f"row group {number} is damaged: it has {rows:,} rows by the footer, and {table.num_rows:,} were found",
+            f"row group {number} is damaged: the footer has {rows:,} rows, but {table.num_rows:,} were found",
         )
     return table
 
 
 def _row_groups(files: list[parquet.ParquetFile]) -> Iterator[pa.Table]:
-    """The rows of all files, some row groups at a time."""
+    """Yield the rows of all files, some row groups together."""
     gathered: list[pa.Table] = []
     for position, file in enumerate(files):
         for number in range(file.num_row_groups):

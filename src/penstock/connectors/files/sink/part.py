@@ -1,4 +1,4 @@
-"""Part files: their names, and those that are being written."""
+"""Part files: their names, and the files being written."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class OutputFileConfig:
 
 
 class OutputFileConfigBuilder:
-    """Builds an OutputFileConfig; each method returns the builder."""
+    """Build an OutputFileConfig; each method returns the builder."""
 
     def __init__(self) -> None:
         self._part_prefix = "part"
@@ -61,7 +61,7 @@ class OutputFileConfigBuilder:
 
 @stored_as("part-in-progress")
 class PartInProgress(msgspec.Struct, frozen=True):
-    """The part of a checkpoint for a part file that is being written. `file`: the persisted RecoverableFile."""
+    """The state of a part file that is being written. `file`: the persisted RecoverableFile."""
 
     bucket: str
     created_ms: int
@@ -87,11 +87,11 @@ class PartFile:
         self._out.flush()
 
     def persist(self, bucket: str) -> PartInProgress:
-        """Return what a checkpoint holds of it."""
+        """Return the state for a checkpoint."""
         return PartInProgress(bucket, self.created_ms, self._file.persist())
 
     def finish(self) -> Any:
-        """Close the complete file, and have it on disk: a checkpoint will name it. Returns a committable."""
+        """Close the complete file and sync it to disk, because a checkpoint will name it. Return a committable."""
         return self._file.finish()
 
     def discard(self) -> None:

@@ -2,10 +2,10 @@
 
     write ... persist ... write ... persist ... write ... finish ─▶ committable
                  │                     └─▶ in checkpoint 6
-                 └─▶ in checkpoint 5: a restart from there goes on behind the bytes of before
+                 └─▶ in checkpoint 5: a restart from there continues after these bytes
 
-Each file is written by one attempt only: what a stopped attempt still writes when it wakes up is in no file of its
-successor. Source: Flink, `RecoverableWriter` and `RecoverableFsDataOutputStream`.
+Only one attempt writes to a file: if a suspended attempt resumes, it cannot write to the files of its successor.
+Source: Flink, `RecoverableWriter` and `RecoverableFsDataOutputStream`.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from typing import IO, Any, NamedTuple
 
 
 class RecoverableFile(ABC):
-    """A file that is being written. It becomes visible when what `finish` returns is committed."""
+    """A file that is being written. It becomes visible when the result of `finish` is committed."""
 
     out: IO[bytes]
-    """To write to. Without `finish` a file must end where a call of `write` did."""
+    """The stream to write to. Without `finish` a file must end where a call of `write` ended."""
 
     @abstractmethod
     def persist(self) -> Any:
-        """What `RecoverableWriter.recover` needs to go on from here. All that was written is durable."""
+        """Make all written bytes durable. Return the state from which `RecoverableWriter.recover` continues."""
 
     @abstractmethod
     def finish(self) -> Any:
-        """Close the complete file. Returns a committable; what it names is durable."""
+        """Close the complete file and make it durable. Return a committable."""
 
     @abstractmethod
     def discard(self) -> None:
@@ -34,19 +34,19 @@ class RecoverableFile(ABC):
 
 
 class Recovered(NamedTuple):
-    """The outcome for a file that was persisted."""
+    """The result of the recovery of a persisted file."""
 
     committables: list[Any]
-    """Parts of it that are complete files."""
+    """Parts of the file that are complete files."""
     file: RecoverableFile | None
-    """What holds the rest, or all of it. None: it is visible already."""
+    """The file with the remaining part, or None if the file is visible already."""
 
 
 class RecoverableWriter(ABC):
-    """Opens the files of one subtask. `path` is that of the visible file, relative to the base path."""
+    """Open the files of one subtask. `path`: the visible file, relative to the base path."""
 
     resumes = True
-    """Whether files can be persisted; else they are finished for each checkpoint."""
+    """Whether files can be persisted; otherwise they are finished for each checkpoint."""
 
     @abstractmethod
     def open(self, path: str) -> RecoverableFile:
@@ -54,4 +54,4 @@ class RecoverableWriter(ABC):
 
     @abstractmethod
     def recover(self, persisted: Any, path: str) -> Recovered:
-        """Go on with a file. Raises JobError if there is less of it than was persisted."""
+        """Continue a persisted file. Raise JobError if bytes of it are missing."""

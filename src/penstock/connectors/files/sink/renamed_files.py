@@ -14,7 +14,7 @@ from pyarrow import fs
 from penstock.api.sink import SinkContext
 from penstock.common.errors import DamagedCheckpointError
 from penstock.common.files.durable import make_directory, sync, sync_parent
-from penstock.common.files.known_directory import KnownDirectory, store_away
+from penstock.common.files.known_directory import KnownDirectory, store_unavailable
 from penstock.common.stored import stored_as
 from penstock.connectors.files.located import Located
 from penstock.connectors.files.sink.recoverable import RecoverableFile, RecoverableWriter, Recovered
@@ -31,14 +31,14 @@ class PendingFile(Located, frozen=True, gc=False):
     final_path: str
     size: int
     replaced: tuple[str, ...] = ()
-    """Hidden files whose content it has taken over: they are removed when it is committed."""
+    """Hidden files whose content this file contains: its commit removes them."""
     is_persisted: bool = False
-    """Whether a checkpoint may name it as a file in progress: then it stays if its attempt fails."""
+    """Whether a checkpoint may name the file as in progress: then it stays if its attempt fails."""
 
 
 @stored_as("file-in-progress")
 class FileInProgress(Located, frozen=True, gc=False):
-    """A hidden file of which a checkpoint holds the first `size` bytes (full paths or URLs)."""
+    """A hidden file whose first `size` bytes are part of a checkpoint (full paths or URLs)."""
 
     hidden_path: str
     final_path: str
@@ -53,31 +53,31 @@ def hidden_name(final_name: str, attempt: str) -> str:
 
 
 class RenamedFiles(RecoverableWriter):
-    """Hidden files below a base path. Local ones can be persisted."""
+    """Hidden files below a base path. Only local ones can be persisted."""
 
     def __init__(self, base_path: str, context: SinkContext) -> None:
         self._base_path = base_path
         self._context = context
         self._file_system, self._inner_base = resolve(base_path)
         self._known = KnownDirectory(self._file_system, self._inner_base)
-        # Elsewhere a file that is still open may not be readable, or lack what was flushed.
+        # In other file systems an open file may be unreadable, or lack flushed data.
         self.resumes = isinstance(self._file_system, fs.LocalFileSystem)
 
     def open(self, path: str, replaced: tuple[str, ...] = ()) -> RenamedFile:
         directory, _, name = path.rpartition("/")
         hidden = posixpath.join(directory, hidden_name(name, self._context.attempt))
-        # If it were created again, its records would be lost when the store is back.
-        self._known.check_not_away(self._base_path)
+        # A directory created while the store is unavailable would be hidden when the store is back, with its records.
+        self._known.check_available(self._base_path)
         make_directory(self._file_system, below(self._inner_base, directory))
-        self._known.note()
+        self._known.identify()
         file = PendingFile(below(self._base_path, hidden), below(self._base_path, path), 0, replaced)
         return RenamedFile(self._file_system, below(self._inner_base, hidden), file, self._context.job_id)
 
-    def apart(self, file: PendingFile) -> PendingFile:
-        """The same file under a name that no checkpoint before has: for a savepoint.
+    def for_savepoint(self, file: PendingFile) -> PendingFile:
+        """Return the same file under a new name, for a savepoint.
 
-        If the job goes back behind the savepoint, what was in the file at that checkpoint comes into another one, which
-        removes it when it is committed. The savepoint must go on naming all of it.
+        If the job is restored from an earlier checkpoint, another file receives the content up to there, and its commit
+        removes this one. The savepoint needs the whole content under a name of its own.
         """
         path = f"{file.pending_path}.savepoint"
         former = resolve_below(self._base_path, file.pending_path)[1]
@@ -93,27 +93,27 @@ class RenamedFiles(RecoverableWriter):
         return msgspec.structs.replace(file, pending_path=path, replaced=replaced, is_persisted=False)
 
     def recover(self, persisted: FileInProgress, path: str) -> Recovered:
-        # Into a file of its own. A worker that was stopped, and taken for dead, goes on writing to the former one; and
-        # another job may start from the same checkpoint.
+        # Continue in a new file. A suspended worker that is considered dead may still write to the old one, and another
+        # job may start from the same checkpoint.
         system, hidden = resolve_below(self._base_path, persisted.hidden_path)
         found = system.get_file_info(hidden)
         if found.type is not fs.FileType.File:
             if system.get_file_info(resolve_below(self._base_path, persisted.final_path)[1]).type is fs.FileType.File:
-                # Committed by a run that went on from this checkpoint, or is at it.
+                # Committed by a run that continued from this checkpoint, or is about to.
                 return Recovered([], None)
-            if self._known.is_away:
-                raise store_away(self._base_path)
+            if self._known.is_unavailable:
+                raise store_unavailable(self._base_path)
             raise DamagedCheckpointError(
-                f"the part file {persisted.hidden_path} cannot be continued: it is missing. A run that continued from "
-                "this checkpoint has committed or removed it; start from a later checkpoint, or from a savepoint"
+                f"cannot continue the part file {persisted.hidden_path}: it is missing. A run that continued from "
+                "this checkpoint has committed or removed it. Start from a later checkpoint, or from a savepoint"
             )
         if found.size < persisted.size:
             raise DamagedCheckpointError(
                 f"the part file {persisted.hidden_path} has {found.size} bytes, but had {persisted.size} at the "
-                "checkpoint; the file system has lost data"
+                "checkpoint. The file system has lost data"
             )
-        own = persisted.job_id == self._context.job_id
-        file = self.open(path, (*persisted.replaced, persisted.hidden_path) if own else ())
+        is_own = persisted.job_id == self._context.job_id
+        file = self.open(path, (*persisted.replaced, persisted.hidden_path) if is_own else ())
         try:
             with system.open_input_stream(hidden, compression=None) as former:
                 copy(former, file.out, persisted.size)
@@ -168,12 +168,12 @@ class RenamedFile(RecoverableFile):
 
 
 def copy(source: IO[bytes], target: IO[bytes], size: int) -> None:
-    """Copy the next `size` bytes of a stream, as far as there are as many."""
+    """Copy up to `size` bytes of a stream."""
     while size > 0 and (data := source.read(min(size, _COPIED_AT_ONCE))):
         target.write(data)
         size -= len(data)
 
 
 def below(base: str, relative: str) -> str:
-    """A path that is relative to a base path."""
+    """Return the full path of a relative one."""
     return f"{base.rstrip('/')}/{relative}" if relative else base

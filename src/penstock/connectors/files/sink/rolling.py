@@ -21,22 +21,22 @@ class PartInfo(msgspec.Struct, frozen=True, gc=False):
 
 
 class RollingPolicy(ABC):
-    """Decides when a part file is closed and the next one opened.
+    """Decide when to close a part file and open the next one.
 
-    All files are closed at the end of the data and with a savepoint; with a checkpoint also those that can't be gone on
-    with after a failure: of bulk formats, and in stores that are neither a file system nor S3.
+    All files are closed at the end of the data and with a savepoint. A checkpoint also closes files that cannot be
+    continued after a failure: those of bulk formats, and in stores other than file systems and S3.
     """
 
     @abstractmethod
     def size_limit(self) -> int | None:
-        """Size in bytes at which a file is closed, after the record that reached it. None: no limit."""
+        """Return the size in bytes at which a file is closed, after the record that reached it, or None."""
 
     @abstractmethod
     def deadline_ms(self, part: PartInfo) -> int | None:
-        """Processing time at which the file is closed unless written to before, or None."""
+        """Return the processing time at which the file is closed unless written to before, or None."""
 
     def rolls_on_checkpoint(self, part: PartInfo) -> bool:
-        """Whether a file is closed with a checkpoint, and so becomes visible with it. Default: it goes on."""
+        """Return whether a checkpoint closes the file, which makes it visible. Default: the file stays open."""
         return False
 
     @staticmethod
@@ -59,7 +59,7 @@ class RollingPolicy(ABC):
 
 
 class DefaultRollingPolicy(RollingPolicy):
-    """By size, age and inactivity."""
+    """Close files by size, age and inactivity."""
 
     def __init__(self, part_size: int, rollover_interval_ms: int, inactivity_interval_ms: int) -> None:
         for what, value in (
@@ -83,7 +83,7 @@ class DefaultRollingPolicy(RollingPolicy):
 
 
 class OnCheckpointRollingPolicy(RollingPolicy):
-    """Closes files with each checkpoint, and only then."""
+    """Close files with each checkpoint, and only then."""
 
     def rolls_on_checkpoint(self, part: PartInfo) -> bool:
         """Return True."""

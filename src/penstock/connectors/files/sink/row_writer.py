@@ -18,8 +18,8 @@ _COMPRESSED_AT_ONCE = 1 << 20
 class RowPart(PartFile):
     """A file of encoded records.
 
-    With a codec it is whole members (of gzip; frames of others) behind each other, each of a mebibyte of records and
-    ended early by a checkpoint. So a file that is gone on with, or cut, where a `write` ended is a whole one, too.
+    With a codec it consists of whole members (frames of codecs other than gzip), each of about a mebibyte of records,
+    or shorter at a checkpoint. Thus a file that is continued or truncated at the end of a `write` is also valid.
     """
 
     def __init__(self, file: RecoverableFile, created_ms: int, now_ms: int, codec: Codec | None = None) -> None:
@@ -29,7 +29,7 @@ class RowPart(PartFile):
         self._raw_bytes = 0
 
     def write(self, data: bytes, now_ms: int) -> None:
-        """Append encoded records. What is not compressed yet counts as it is."""
+        """Append encoded records. Records that are not compressed yet count with their full size."""
         self.size += len(data)
         self.written_ms = now_ms
         if self._codec is None:
@@ -57,7 +57,7 @@ class RowPart(PartFile):
 
 
 class RowFileWriter(FileWriter[RowPart]):
-    """Encodes each record separately, so that a file can end after any record."""
+    """Encode each record separately, so that a file can end after any record."""
 
     def __init__(
         self,

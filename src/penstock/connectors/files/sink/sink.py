@@ -21,10 +21,10 @@ from penstock.common.files.file_systems import absolute
 from penstock.common.files.s3 import bucket_and_key, check_answers
 from penstock.common.functions.result_kinds import check_result_kind
 from penstock.common.serialization import BulkWriterFactory, Encoder
-from penstock.common.text.secrets import without_passwords
+from penstock.common.text.secrets import without_secrets
 from penstock.common.typeinfo import TypeInformation
-from penstock.connectors.files.formats.compression import codec_named
-from penstock.connectors.files.sink.bucket import BucketAssigner
+from penstock.connectors.files.formats.compression import codec_by_name
+from penstock.connectors.files.sink.bucket import BucketAssigner, DateTimeBucketAssigner
 from penstock.connectors.files.sink.bulk_writer import BulkFileWriter
 from penstock.connectors.files.sink.committer import FileCommitter
 from penstock.connectors.files.sink.compaction import ConcatFileCompactor, FileCompactor, FileCompactStrategy
@@ -41,12 +41,12 @@ MakeWriter = Callable[[SinkContext, FileSinkSettings, Sequence[Any]], FileWriter
 
 
 class FileSink(Sink[Any]):
-    """Writes records to part files below a base path; each file becomes visible as a whole, when it is committed.
+    """Write records to part files below a base path; each file becomes visible as a whole, when it is committed.
 
     Create it with a builder: `FileSink.for_row_format("/out", Encoder.simple_string_encoder()).build()`. Files in
-    progress have hidden names (`.part-….inprogress`), or none in S3: readers must ignore names that begin with a dot.
-    Files that are closed are committed with the next checkpoint, at the end of the data, and in batched mode when the
-    job has succeeded; others go on over the checkpoint. Source: Flink docs, "FileSystem", File Sink.
+    progress have hidden names (`.part-….inprogress`), or no names in S3: readers must ignore names that begin with a
+    dot. Closed files are committed with the next checkpoint, at the end of the data, and in batched mode when the job
+    has succeeded; others stay open across checkpoints. Source: Flink docs, "FileSystem", File Sink.
     """
 
     def __init__(self, settings: FileSinkSettings, make_writer: MakeWriter) -> None:
@@ -57,8 +57,16 @@ class FileSink(Sink[Any]):
     def describe(self) -> str:
         return self._settings.base_path
 
+    def event_time_warning(self) -> str:
+        if type(self._settings.assigner) is not DateTimeBucketAssigner:
+            return ""
+        return (
+            "folders are named by the clock, not by event time: a replay writes to other folders. For event time, use "
+            "with_bucket_assigner(BucketAssigner.event_time_bucket_assigner())"
+        )
+
     def for_type(self, type_info: TypeInformation) -> FileSink:
-        """With an encoder for values of this type."""
+        """Return this sink with an encoder for values of this type."""
         if self._encoder is None:
             return self
         typed = copy(self)
@@ -88,7 +96,7 @@ class FileSink(Sink[Any]):
         return self._make_writer(context, self._settings, ())
 
     def restore_writer(self, context: SinkContext, state: list[Any]) -> FileWriter[Any]:
-        """Create a writer that goes on with the files that a checkpoint holds."""
+        """Create a writer that continues the files of a checkpoint."""
         return self._make_writer(context, self._settings, state)
 
     def create_committer(self) -> FileCommitter:
@@ -96,16 +104,16 @@ class FileSink(Sink[Any]):
         return FileCommitter(self._settings.base_path)
 
     def validate(self) -> None:
-        """Raise ProgramError if the base path can't be a directory, or its file system is unknown."""
+        """Raise ProgramError if the base path cannot be a directory, or its file system is unknown."""
         base_path = self._settings.base_path
         try:
             check_answers(base_path)
             file_system, inner = resolve(base_path)
             found = file_system.get_file_info(inner).type
         except OSError as error:
-            raise ProgramError(f"FileSink: {base_path} can't be reached: {error}") from error
+            raise ProgramError(f"FileSink: cannot reach {base_path}: {error}") from error
         if found is fs.FileType.File:
-            raise ProgramError(f"FileSink: {base_path} is a file; expected a directory or a path to create one")
+            raise ProgramError(f"FileSink: expected a directory or a path to create one, got the file {base_path}")
         if isinstance(file_system, fs.LocalFileSystem):
             _check_directory(Path(inner))
         elif file_system.type_name == "s3":
@@ -113,26 +121,26 @@ class FileSink(Sink[Any]):
 
 
 def _check_directory(path: Path) -> None:
-    """Raise ProgramError if nothing can be created there. Creates nothing: that is for who writes."""
+    """Raise ProgramError if files cannot be created in the directory. Create nothing: writers do that."""
     existing = next(part for part in (path, *path.parents) if os.access(part, os.F_OK))
     if not existing.is_dir():
-        raise ProgramError(f"FileSink: {path} can't be created: {existing} is a file")
+        raise ProgramError(f"FileSink: cannot create {path}: {existing} is a file")
     if not os.access(existing, os.W_OK | os.X_OK):
-        raise ProgramError(f"FileSink: {path} can't be written to: this user may not create files in {existing}")
+        raise ProgramError(f"FileSink: cannot write to {path}: this user may not create files in {existing}")
 
 
 def _check_bucket(file_system: fs.FileSystem, base_path: str, inner: str) -> None:
-    """Raise ProgramError if the bucket does not exist; say what is not done without boto3."""
+    """Raise ProgramError if the bucket does not exist; warn about the limits without boto3."""
     bucket = bucket_and_key(inner)[0]
-    # Who may write objects need not be allowed to ask for the bucket.
+    # A user who may write objects may lack the right to query the bucket.
     with contextlib.suppress(OSError):
         if file_system.get_file_info(bucket).type is fs.FileType.NotFound:
-            raise ProgramError(f"FileSink: {base_path} can't be written to: there is no bucket {bucket}")
+            raise ProgramError(f"FileSink: cannot write to {base_path}: the bucket {bucket} does not exist")
     if client_of(base_path) is None:
         _log.warning(
-            "FileSink: without boto3 files in %s are closed with each checkpoint, and what a job with boto3 has begun "
-            "there can't be gone on with: pip install '%s'",
-            without_passwords(base_path),
+            "FileSink: without boto3 each checkpoint closes the files in %s, and files that a job with boto3 has begun "
+            "cannot be continued: pip install '%s'",
+            without_secrets(base_path),
             S3,
         )
 
@@ -152,7 +160,7 @@ class _Builder:
         return self._with(assigner=bucket_assigner)
 
     def with_rolling_policy(self, rolling_policy: RollingPolicy) -> Self:
-        """Set the policy that decides when a file is closed and the next one opened."""
+        """Set the policy that decides when to close a file and open the next one."""
         if not isinstance(rolling_policy, RollingPolicy):
             raise TypeError(f"expected a RollingPolicy, got {rolling_policy!r}")
         return self._with(policy=rolling_policy)
@@ -166,9 +174,9 @@ class _Builder:
         return self._with(names=output_file_config)
 
     def enable_compact(self, strategy: FileCompactStrategy, compactor: FileCompactor) -> Self:
-        """Make larger files of small ones before they become visible; each subtask compacts its own.
+        """Compact small files to larger ones before they become visible; each subtask compacts its own.
 
-        So records become visible later, by some checkpoints. Source: Flink docs, "FileSystem", Compaction.
+        Records become visible some checkpoints later. Source: Flink docs, "FileSystem", Compaction.
         """
         if not isinstance(strategy, FileCompactStrategy):
             raise TypeError(f"expected a FileCompactStrategy, got {strategy!r}")
@@ -177,7 +185,7 @@ class _Builder:
         return self._with(compaction=(strategy, compactor))
 
     def disable_compact(self) -> Self:
-        """Don't compact. What a job with compaction has left to compact is committed as it is."""
+        """Do not compact. Files of a job with compaction that are not compacted yet are committed unchanged."""
         return self._with(compaction=None)
 
     def build(self) -> FileSink:
@@ -190,7 +198,7 @@ class _Builder:
 
 
 class RowFormatBuilder(_Builder):
-    """Builds a FileSink of appended records. Defaults: hourly buckets, default rolling policy."""
+    """Build a FileSink of appended records. Defaults: hourly buckets, default rolling policy."""
 
     def __init__(self, base_path: str | os.PathLike[str], encoder: Encoder | Callable[[Any], bytes]) -> None:
         encode = encoder.encode if isinstance(encoder, Encoder) else encoder
@@ -201,32 +209,37 @@ class RowFormatBuilder(_Builder):
         self._encoder = encoder if isinstance(encoder, Encoder) else None
 
     def with_compression(self, compression: str) -> RowFormatBuilder:
-        """Compress the files: by `gzip`, `zstd`, `snappy` (Hadoop's blocks), `lz4`, `bzip2` or `xz`. Not in PyFlink.
+        """Compress the files with `gzip`, `zstd`, `snappy` (Hadoop's blocks), `lz4`, `bzip2` or `xz`. Not in PyFlink.
 
-        Names end with the codec's suffix, by which `FileSource` and others know it. A file goes on over checkpoints as
-        others do: a checkpoint ends a member (of gzip; a frame of others), and members behind each other are one file.
-        Raises ValueError for another name. Source: Flink's `CompressWriterFactory`, whose files roll at checkpoints.
+        Names end with the codec's suffix, by which readers such as `FileSource` recognize it. Like other files, a
+        compressed file stays open across checkpoints: a checkpoint ends a member (of gzip; a frame of others), and
+        consecutive members are a valid file. Raise ValueError for another name. Source: Flink's
+        `CompressWriterFactory`, whose files roll at checkpoints.
         """
-        codec_named(compression)
+        codec_by_name(compression)
         return self._with(compression=compression)
 
     def build(self) -> FileSink:
-        """Create the sink. Raises ValueError if compressed files are to be compacted with bytes between them."""
+        """Create the sink. Raise ValueError for compressed files with a delimiter in their compaction."""
         settings = self._settings
         if settings.compression is not None:
             compactor = settings.compaction[1] if settings.compaction is not None else None
             if isinstance(compactor, ConcatFileCompactor) and compactor.delimiter:
-                raise ValueError("compressed files are compacted without a delimiter: it would not be compressed")
+                raise ValueError(
+                    "a compactor of compressed files must not have a delimiter, which would not be compressed"
+                )
             prefix, suffix = settings.names.get_part_prefix(), settings.names.get_part_suffix()
-            own = codec_named(settings.compression).suffix
-            self._with(names=OutputFileConfig(prefix, suffix if suffix.endswith(own) else suffix + own))
+            suffix_of_codec = codec_by_name(settings.compression).suffix
+            self._with(
+                names=OutputFileConfig(prefix, suffix if suffix.endswith(suffix_of_codec) else suffix + suffix_of_codec)
+            )
         sink = super().build()
         sink._encoder = self._encoder
         return sink
 
 
 class BulkFormatBuilder(_Builder):
-    """Builds a FileSink of records written in batches. Defaults: hourly buckets, files closed at each checkpoint."""
+    """Build a FileSink of records written in batches. Defaults: hourly buckets, files closed at each checkpoint."""
 
     def __init__(self, base_path: str | os.PathLike[str], writer_factory: BulkWriterFactory) -> None:
         if not isinstance(writer_factory, BulkWriterFactory):
@@ -239,11 +252,9 @@ class BulkFormatBuilder(_Builder):
     def with_rolling_policy(self, rolling_policy: RollingPolicy) -> Self:
         """Set an OnCheckpointRollingPolicy or a subclass: records buffered in memory have neither size nor age.
 
-        Raises ValueError for any other policy. `size_limit` counts bytes already written, and closes the file after the
+        Raise ValueError for any other policy. `size_limit` counts bytes already written, and closes the file after the
         chunk that reached it.
         """
         if not isinstance(rolling_policy, OnCheckpointRollingPolicy):
-            raise ValueError(
-                f"bulk formats roll at checkpoints: expected an OnCheckpointRollingPolicy, got {rolling_policy!r}"
-            )
+            raise ValueError(f"a bulk format needs an OnCheckpointRollingPolicy, got {rolling_policy!r}")
         return super().with_rolling_policy(rolling_policy)

@@ -1,9 +1,9 @@
 """Part files in S3: uploaded in parts under their final name, published by completing the upload.
 
-An object can't be appended to, and a rename is a copy. But the parts of an upload stay where they are until it is
-completed or aborted, and nobody sees them before. A part has 5 MiB at least, so a checkpoint holds what has not been
-uploaded yet; after a restart the parts of before become a file, and the rest begins the next one. So an upload is
-written to by one attempt only. Source: Flink, `S3RecoverableWriter`.
+S3 cannot append to an object, and its rename is a copy. But the parts of an upload stay until it is completed or
+aborted, and readers do not see them before. A part has at least 5 MiB, so a checkpoint contains the bytes that are not
+uploaded yet; after a restart the uploaded parts become a file, and the remaining bytes begin the next one. Thus only
+one attempt writes to an upload. Source: Flink, `S3RecoverableWriter`.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ from penstock.connectors.files.storage import resolve, resolve_below
 
 PART_BYTES_MIN = 5 << 20
 _PARTS_OF_ONE_SIZE = 1_000
-"""There may be 10,000 parts. After each thousand they grow: an object may have 275 GiB."""
+"""An upload has at most 10,000 parts. They grow after each thousand, so an object may have 275 GiB."""
 
 Part = tuple[int, str]
-"""Its number from 1, and the tag that the store has given it."""
+"""The number of a part, from 1, and its tag from the store."""
 
 
 @stored_as("pending-upload")
 class PendingUpload(Located, frozen=True):
-    """A committable: an upload of which these parts are to become an object (path or URL)."""
+    """A committable: an upload whose parts become an object (path or URL)."""
 
     final_path: str
     upload_id: str
     parts: tuple[Part, ...]
     is_persisted: bool
-    """Whether a checkpoint may name it as an upload in progress: then it stays if its attempt fails."""
+    """Whether a checkpoint may name the upload as in progress: then it stays if its attempt fails."""
     replaced: tuple[str, ...] = ()
-    """Hidden files whose content it has taken over: they are removed when it is committed."""
+    """Hidden files whose content this object contains: its commit removes them."""
 
 
 @stored_as("upload-in-progress")
 class UploadInProgress(Located, frozen=True):
-    """An upload of which a checkpoint holds these parts, and what was still to be uploaded. It may have no part yet."""
+    """The state of an upload: its uploaded parts, if any, and the bytes that are not uploaded yet."""
 
     final_path: str
     upload_id: str
@@ -98,9 +98,9 @@ class Upload(RecoverableFile):
 
 
 class _Parts(io.RawIOBase):
-    """Gathers what is written, and uploads it as a part as soon as there is enough for one.
+    """Buffer written bytes, and upload them as a part as soon as they suffice for one.
 
-    A part ends where a call of `write` did: the parts of an upload are whole records.
+    A part ends at the end of a `write` call, so the parts of an upload contain whole records.
     """
 
     def __init__(self, client: Any, inner_path: str) -> None:
@@ -127,7 +127,10 @@ class _Parts(io.RawIOBase):
         return written
 
     def upload(self) -> None:
-        """Upload what there is, as a part: all but the last one must have 5 MiB. An object has one part at least."""
+        """Upload the buffered bytes as a part.
+
+        All parts but the last must have 5 MiB; an object has at least one part.
+        """
         if not self.upload_id:
             self.upload_id = self._client.create_multipart_upload(**self._object)["UploadId"]
         if self.rest or not self.uploaded:
@@ -139,17 +142,17 @@ class _Parts(io.RawIOBase):
             self.rest.clear()
 
     def abort(self) -> None:
-        """Remove the parts. The store does so by itself only if its life cycle rules say it."""
+        """Remove the parts. The store itself removes them only by a life cycle rule."""
         if self.upload_id:
             self._client.abort_multipart_upload(**self._object, UploadId=self.upload_id)
 
 
 def client_of(base_path: str) -> Any:
-    """A client for the store of this path. None: it is not S3, or boto3 is not installed."""
+    """Return a client for the store of this path, or None if it is not S3 or boto3 is not installed."""
     return s3_client(base_path) if resolve(base_path)[0].type_name == "s3" else None
 
 
 def location_of(base_path: str, path: str) -> dict[str, str]:
-    """Bucket and key of an object, as boto3 calls them."""
+    """Return bucket and key of an object, with boto3's names."""
     bucket, key = bucket_and_key(resolve_below(base_path, path)[1])
     return {"Bucket": bucket, "Key": key}

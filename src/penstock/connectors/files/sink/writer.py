@@ -1,6 +1,6 @@
-"""Writes the records of one subtask to part files, with one open file per bucket.
+"""Write the records of one subtask to part files, with one open file per bucket.
 
-This base class is common to all formats: file names, buckets, rolling, committables, what a checkpoint holds.
+This base class has the part that all formats share: file names, buckets, rolling, committables, state.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import msgspec
 from penstock.api.sink import SinkContext, SinkWriter
 from penstock.common.doors.extras import S3
 from penstock.common.errors import JobError
-from penstock.common.errors.disk_errors import naming
+from penstock.common.errors.disk_errors import naming_file
 from penstock.common.time.earliest import earliest
-from penstock.connectors.files.formats.compression import codec_named, codec_of
+from penstock.connectors.files.formats.compression import codec_by_name, codec_of
 from penstock.connectors.files.located import Located
 from penstock.connectors.files.sink.bucket import BasePathBucketAssigner, BucketContext
 from penstock.connectors.files.sink.committer import FileCommitter
@@ -45,14 +45,14 @@ class FileSinkSettings(Located, frozen=True):
 
 
 class FileWriter(SinkWriter[Any], Generic[Part]):
-    """Writes chunks of records to files that become visible when a committer has run.
+    """Write chunks of records to files that become visible when a committer has run.
 
-    File names are unique over all runs of all jobs that write to one directory (each writer draws 48 random bits), so
-    a commit cannot overwrite a file published by another writer.
+    File names are unique over all runs of all jobs that write to one directory (each writer draws 48 random bits), so a
+    commit cannot overwrite a file published by another writer.
     """
 
-    _can_go_on = True
-    """Whether records can be appended to a file that another writer has begun."""
+    _can_continue = True
+    """Whether records can be appended to a file of another writer."""
 
     def __init__(self, context: SinkContext, settings: FileSinkSettings, restored: Sequence[Any] = ()) -> None:
         self._context = context
@@ -62,17 +62,17 @@ class FileWriter(SinkWriter[Any], Generic[Part]):
         self._policy = settings.policy
         self._names = settings.names
         self._codec_of_names = codec_of(settings.names.get_part_suffix())
-        self._codec = None if settings.compression is None else codec_named(settings.compression)
+        self._codec = None if settings.compression is None else codec_by_name(settings.compression)
         self._writer_name = f"{context.subtask}-{uuid.uuid4().hex[:12]}"
         self._file_count = 0
         self._open: dict[str, Part] = {}
         self._pending: list[Any] = []
-        self._hands_over_all = False
+        self._closes_all = False
         self._is_savepoint = False
         self._renamed = RenamedFiles(settings.base_path, context)
         client = client_of(settings.base_path)
         visible = self._renamed if client is None else Uploads(settings.base_path, client)
-        # Small files are read again, which the parts of an upload can't be.
+        # Compaction reads the small files again, which is impossible for the parts of an upload.
         self._files: RecoverableWriter = visible if settings.compaction is None else self._renamed
         self._compaction: Compaction | None = None
         if settings.compaction is not None:
@@ -84,7 +84,7 @@ class FileWriter(SinkWriter[Any], Generic[Part]):
                 visible.open,
             )
         try:
-            with naming(self._base_path):
+            with naming_file(self._base_path):
                 self._restore(restored)
         except BaseException:
             self.close()
@@ -96,7 +96,7 @@ class FileWriter(SinkWriter[Any], Generic[Part]):
 
     @abstractmethod
     def _new_part(self, file: RecoverableFile, created_ms: int) -> Part:
-        """A part file, in a file that may hold records already if the format can go on with these."""
+        """Create a part file in a file that may already contain records if the format can continue it."""
 
     def write(self, value: Any, timestamp: int | None) -> None:
         """Write one record. Prefer `write_chunk`."""
@@ -106,7 +106,7 @@ class FileWriter(SinkWriter[Any], Generic[Part]):
         """Write a chunk. Records of a bucket keep their order, and each bucket is written to once."""
         now_ms = self._context.now_ms()
         if self._one_bucket:
-            with naming(self._base_path):
+            with naming_file(self._base_path):
                 self._append("", values, now_ms)
             return
         watermark = self._context.current_watermark()
@@ -116,7 +116,7 @@ class FileWriter(SinkWriter[Any], Generic[Part]):
             timestamp = None if timestamps is None else timestamps[index]
             bucket = bucket_of(value, BucketContext(timestamp, now_ms, watermark))
             buckets.setdefault(bucket, []).append(value)
-        with naming(self._base_path):
+        with naming_file(self._base_path):
             for bucket, records in buckets.items():
                 self._append(bucket, records, now_ms)
 
@@ -133,37 +133,37 @@ class FileWriter(SinkWriter[Any], Generic[Part]):
                 self._roll(bucket)
 
     def flush(self, end_of_input: bool) -> None:
-        """Flush to the file system. At the end of the input all files will be closed."""
-        self._hands_over_all = self._hands_over_all or end_of_input
-        with naming(self._base_path):
+        """Flush to the file system. The end of the input causes all files to be closed."""
+        self._closes_all = self._closes_all or end_of_input
+        with naming_file(self._base_path):
             for part in self._open.values():
                 part.flush()
 
     def prepare_savepoint(self) -> None:
-        """All files will be closed: several jobs may start from the savepoint, and only one can go on with a file."""
-        self._hands_over_all = self._is_savepoint = True
+        """Close all files: several jobs may start from the savepoint, and only one can continue a file."""
+        self._closes_all = self._is_savepoint = True
 
     def prepare_commit(self) -> list[Any]:
-        """Close the files that don't go on over a checkpoint, and return those completed since the last call."""
-        # Without checkpoints, too: nothing of the writer is stored, and no further commit may follow.
-        everything = self._hands_over_all or not self._context.checkpointing
+        """Close files that must not stay open across a checkpoint. Return the files completed since the last call."""
+        # Also without checkpoints: the writer has no stored state, and this may be the last commit.
+        everything = self._closes_all or not self._context.checkpointing
         for bucket, part in list(self._open.items()):
             if everything or not self._files.resumes or self._policy.rolls_on_checkpoint(part.info()):
                 self._roll(bucket)
         if self._compaction is not None:
             self._pending += self._compaction.take(everything)
-        self._hands_over_all = self._is_savepoint = False
+        self._closes_all = self._is_savepoint = False
         pending, self._pending = self._pending, []
         return pending
 
     def snapshot_state(self, checkpoint_id: int) -> list[Any]:
         """Return the open files, and the files that are not compacted yet."""
         compaction = self._compaction.items() if self._compaction is not None else []
-        with naming(self._base_path):
+        with naming_file(self._base_path):
             return [*(part.persist(bucket) for bucket, part in self._open.items()), *compaction]
 
     def close(self) -> None:
-        """Remove the files that were not handed over, neither as committables nor to a checkpoint."""
+        """Remove the files that are neither committables nor part of a checkpoint."""
         while self._open:
             _, part = self._open.popitem()
             part.discard()
@@ -177,10 +177,10 @@ class FileWriter(SinkWriter[Any], Generic[Part]):
             if isinstance(item, FileToCompact):
                 self._completed(item.bucket, msgspec.structs.replace(item.file, is_persisted=True), item.job_id)
             else:
-                self._go_on_with(item)
+                self._continue(item)
 
-    def _go_on_with(self, item: PartInProgress) -> None:
-        # As it was written, which need not be as it is written now.
+    def _continue(self, item: PartInProgress) -> None:
+        # By the kind of the file, which may differ from the kind of new files.
         files: RecoverableWriter = self._renamed
         if not isinstance(item.file, FileInProgress):
             client = client_of(self._base_path)
@@ -192,8 +192,8 @@ class FileWriter(SinkWriter[Any], Generic[Part]):
         self._pending += complete
         if file is None:
             return
-        # Another subtask may have written to the bucket, too, before the parallelism changed.
-        if self._can_go_on and is_same and item.bucket not in self._open and self._files.resumes:
+        # Before a change of parallelism another subtask may have written to the same bucket.
+        if self._can_continue and is_same and item.bucket not in self._open and self._files.resumes:
             self._open[item.bucket] = self._new_part(file, item.created_ms)
         else:
             self._completed(item.bucket, file.finish(), self._context.job_id)
@@ -210,26 +210,26 @@ class FileWriter(SinkWriter[Any], Generic[Part]):
         return part
 
     def _new_path(self, bucket: str, kind: str = "", like: str | None = None) -> str:
-        """`like`: of a file that is compressed, or is not, as the one of this name is."""
+        """Return a path for a new file. `like`: a file name whose compression the new file has."""
         number, self._file_count = self._file_count, self._file_count + 1
         suffix = self._names.get_part_suffix()
-        former = self._codec_of_names if like is None else codec_of(like)
-        if former is not self._codec_of_names:
-            suffix = former.suffix if former is not None else ""
+        codec = self._codec_of_names if like is None else codec_of(like)
+        if codec is not self._codec_of_names:
+            suffix = codec.suffix if codec is not None else ""
         name = f"{kind}{self._names.get_part_prefix()}-{self._writer_name}-{number}{suffix}"
         return posixpath.join(bucket_path(bucket), name)
 
     def _roll(self, bucket: str) -> None:
         # Finish before removing it from the open files: if finishing fails, `close` still deletes the file.
-        with naming(self._base_path):
+        with naming_file(self._base_path):
             file = self._open[bucket].finish()
             if self._is_savepoint and isinstance(file, PendingFile) and file.is_persisted:
-                file = self._renamed.apart(file)
+                file = self._renamed.for_savepoint(file)
         del self._open[bucket]
         self._completed(bucket, file, self._context.job_id)
 
     def _completed(self, bucket: str, file: Any, job_id: str) -> None:
-        # One that was begun with another codec is a file of its own.
+        # A file with another codec cannot be compacted with the new ones.
         fits = isinstance(file, PendingFile) and codec_of(file.final_path) is self._codec_of_names
         if self._compaction is not None and fits:
             self._compaction.add(FileToCompact(bucket, file, job_id))
@@ -238,7 +238,7 @@ class FileWriter(SinkWriter[Any], Generic[Part]):
 
 
 def bucket_path(bucket: object) -> str:
-    """Validate a bucket as a relative path. Raises TypeError or ValueError if it leaves the base path or is hidden."""
+    """Validate a bucket as a relative path. Raise TypeError or ValueError if it leaves the base path or is hidden."""
     if not isinstance(bucket, str):
         raise TypeError(f"a bucket assigner must return a str, got {bucket!r}")
     if bucket and (bucket.startswith("/") or any(part in ("", ".", "..") for part in bucket.rstrip("/").split("/"))):

@@ -1,7 +1,7 @@
 """File source: paths, formats, splits."""
 
 from penstock.connectors.files.formats.csv_format import CsvFormat, CsvReaderFormat
-from penstock.connectors.files.formats.format import FileFormat
+from penstock.connectors.files.formats.format import FileFormat, UnreadableLine
 from penstock.connectors.files.formats.formats import BulkFormat, StreamFormat
 from penstock.connectors.files.formats.json_format import JsonLinesFormat
 from penstock.connectors.files.formats.parquet_format import ParquetFormat
@@ -26,4 +26,5 @@ __all__ = [
     "ParquetFormat",
     "StreamFormat",
     "TextLineFormat",
+    "UnreadableLine",
 ]

@@ -1,4 +1,4 @@
-"""Discovers the files of a FileSource, once or periodically, and cuts them into splits."""
+"""Discover the files of a FileSource, once or periodically, and divide them into splits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 from penstock.api.source import EnumeratorContext
 from penstock.common.errors import SourceError
 from penstock.common.stored import stored_as
-from penstock.common.text.secrets import without_passwords
+from penstock.common.text.secrets import without_secrets
 from penstock.connectors.base.split_enumerator import SharedSplitEnumerator
 from penstock.connectors.files.formats.format import FileFormat
 from penstock.connectors.files.source.listing import list_files
@@ -28,7 +28,7 @@ class FileEnumeratorState(msgspec.Struct, frozen=True):
 
 
 class FileEnumerator(SharedSplitEnumerator):
-    """Assigns file splits ordered by path and offset; files discovered later follow those discovered before."""
+    """Assign file splits ordered by path and offset; files discovered later follow those discovered before."""
 
     def __init__(
         self,
@@ -39,7 +39,10 @@ class FileEnumerator(SharedSplitEnumerator):
         discovery_interval_ms: int | None,
         state: FileEnumeratorState | None = None,
     ) -> None:
-        """`split_bytes` None: files are not cut. `discovery_interval_ms` None: files are listed once, in `start`."""
+        """`split_bytes` None: each file is one split.
+
+        `discovery_interval_ms` None: files are listed once, in `start`.
+        """
         super().__init__(context, more_to_come=discovery_interval_ms is not None, restored=state is not None)
         self._paths = paths
         self._format = file_format
@@ -48,7 +51,7 @@ class FileEnumerator(SharedSplitEnumerator):
         self._restored = state is not None
         self._is_listing = False
         self._has_listed = False
-        self._left_out: set[str] = set()
+        self._skipped: set[str] = set()
         self._warned_of: set[str] = set()
         self.found: set[str] = set(state.seen) if state else set()
         """The paths of all files ever discovered."""
@@ -78,11 +81,11 @@ class FileEnumerator(SharedSplitEnumerator):
         self._context.call_async(self.find, self._listed)
 
     def find(self) -> list[FoundFile]:
-        """Look for the files, all of them each time. Called on another thread."""
+        """List all files. Called on another thread."""
         if self._discovery_interval_ms is None:
             return list_files(self._paths)
-        # A file that comes to a watched folder does not end the job.
-        return list_files(self._paths, must_exist=False, left_out=self._left_out)
+        # In continuous mode a file without a valid name must not end the job.
+        return list_files(self._paths, must_exist=False, skipped=self._skipped)
 
     def _listed(self, files: list[FoundFile] | None, error: Exception | None) -> None:
         self._is_listing = False
@@ -90,20 +93,20 @@ class FileEnumerator(SharedSplitEnumerator):
             assert error is not None
             if not self._has_listed or not isinstance(error, SourceError | OSError):
                 raise error
-            # Where files are watched for, a store or a directory may be away for a moment.
+            # In continuous mode a store or a directory may be unavailable for a moment.
             _log.warning(
-                "files are looked for again in %d ms: %s", self._discovery_interval_ms, without_passwords(str(error))
+                "cannot list files, retrying in %d ms: %s", self._discovery_interval_ms, without_secrets(str(error))
             )
             return
         if not files and not self._has_listed:
             _log.warning(
-                "no file matches yet, and is looked for every %s ms: %s",
+                "no file matches yet, the source checks again every %s ms: %s",
                 self._discovery_interval_ms,
-                without_passwords(", ".join(self._paths)),
+                without_secrets(", ".join(self._paths)),
             )
         self._has_listed = True
-        for path in sorted(self._left_out - self._warned_of):
-            _log.warning("%s is left out: its name is not UTF-8. Rename it, and it is read", path)
+        for path in sorted(self._skipped - self._warned_of):
+            _log.warning("skipped %s: its name is not UTF-8. Rename it to have it read", path)
             self._warned_of.add(path)
         splits: list[FileSplit] = []
         for file in files:

@@ -1,4 +1,4 @@
-"""Reads the file splits of one subtask."""
+"""Read the file splits of one subtask."""
 
 from __future__ import annotations
 
@@ -14,20 +14,17 @@ T = TypeVar("T")
 
 
 class FileSourceReader(ChunkedSplitReader[T]):
-    """Keeps one file open at a time. `skipped_records` counts damaged records skipped with `on_error="skip"`."""
+    """Keep one file open at a time. The metric `numRecordsInErrors` counts unreadable records, skipped or emitted."""
 
     def __init__(self, context: ReaderContext, file_format: FileFormat) -> None:
         super().__init__(context)
         self._format = file_format
-        self.skipped_records = 0
+        self._errors = context.metric_group.counter("numRecordsInErrors")
 
     def open(self, split: FileSplit) -> Iterator[Chunk]:
         """Yield chunks as the format reads them."""
-        return self._format.read(split, self._count_skipped)
+        return self._format.read(split, self._errors.inc)
 
     def skip(self, split: Any, count: int) -> FileSplit:
         """Return the split advanced by `count` records."""
         return split.skipping(count)  # type: ignore[no-any-return]
-
-    def _count_skipped(self, records: int) -> None:
-        self.skipped_records += records

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import enum
 import os
-from typing import Any
+from typing import Any, Generic
 
 from penstock.api.source import Boundedness, EnumeratorContext, ReaderContext, Source
 from penstock.common.errors import SourceError
 from penstock.common.files.file_systems import absolute
 from penstock.common.files.s3 import check_answers
 from penstock.common.time import Duration, to_milliseconds
+from penstock.common.types.type_variables import Other, Record
 from penstock.connectors.files.formats.format import BatchFormat, FileFormat, RecordFormat
 from penstock.connectors.files.source.enumerator import FileEnumerator, FileEnumeratorState
 from penstock.connectors.files.source.listing import list_files
@@ -19,14 +20,14 @@ from penstock.connectors.files.split import DEFAULT_SPLIT_BYTES
 
 
 class FileEnumeratorProvider(enum.Enum):
-    """Whether files may be cut into several splits."""
+    """Whether files may be divided into several splits."""
 
     SPLITTABLE = "splittable"
     NON_SPLITTABLE = "non-splittable"
 
     @staticmethod
     def default_splittable_file_enumerator() -> FileEnumeratorProvider:
-        """Cut large files if their format allows it. The default."""
+        """Divide large files if their format allows it. The default."""
         return FileEnumeratorProvider.SPLITTABLE
 
     @staticmethod
@@ -35,8 +36,8 @@ class FileEnumeratorProvider(enum.Enum):
         return FileEnumeratorProvider.NON_SPLITTABLE
 
 
-class FileSource(Source[Any]):
-    """Reads files: a fixed set, or new files of monitored directories.
+class FileSource(Source[Record]):
+    """Read files: a fixed set, or new files of monitored directories.
 
     Create it with a builder: `FileSource.for_record_stream_format(StreamFormat.text_line_format(), "/data").build()`.
     Paths are files, directories (searched recursively) or patterns (`*`, `?`, `[…]`, `**`), local or URLs. Files and
@@ -47,7 +48,7 @@ class FileSource(Source[Any]):
 
     def __init__(
         self,
-        file_format: FileFormat,
+        file_format: FileFormat[Record],
         paths: tuple[str, ...],
         split_bytes: int | None = DEFAULT_SPLIT_BYTES,
         discovery_interval_ms: int | None = None,
@@ -61,21 +62,25 @@ class FileSource(Source[Any]):
         return ", ".join(self._paths)
 
     @staticmethod
-    def for_record_stream_format(stream_format: RecordFormat, *paths: str | os.PathLike[str]) -> FileSourceBuilder:
+    def for_record_stream_format(
+        stream_format: RecordFormat[Other], *paths: str | os.PathLike[str]
+    ) -> FileSourceBuilder[Other]:
         """Return a builder for files that store one record after another: text, CSV, JSON lines."""
         if not isinstance(stream_format, RecordFormat):
             raise TypeError(f"expected a StreamFormat such as StreamFormat.text_line_format(), got {stream_format!r}")
         return FileSourceBuilder(stream_format, *paths)
 
     @staticmethod
-    def for_bulk_file_format(bulk_format: BatchFormat, *paths: str | os.PathLike[str]) -> FileSourceBuilder:
+    def for_bulk_file_format(
+        bulk_format: BatchFormat[Other], *paths: str | os.PathLike[str]
+    ) -> FileSourceBuilder[Other]:
         """Return a builder for files that store records in batches: Parquet."""
         if not isinstance(bulk_format, BatchFormat):
             raise TypeError(f"expected a BulkFormat such as BulkFormat.parquet_format(), got {bulk_format!r}")
         return FileSourceBuilder(bulk_format, *paths)
 
     def get_boundedness(self) -> Boundedness:
-        """BOUNDED, unless the source monitors for new files."""
+        """Return BOUNDED, unless the source monitors for new files."""
         return Boundedness.BOUNDED if self._discovery_interval_ms is None else Boundedness.CONTINUOUS_UNBOUNDED
 
     def validate(self) -> None:
@@ -84,9 +89,9 @@ class FileSource(Source[Any]):
             try:
                 check_answers(path)
             except OSError as error:
-                raise SourceError(f"{path} can't be reached: {error}") from error
+                raise SourceError(f"cannot reach {path}: {error}") from error
         is_static = self._discovery_interval_ms is None
-        files = list_files(self._paths, must_exist=is_static, left_out=None if is_static else set())
+        files = list_files(self._paths, must_exist=is_static, skipped=None if is_static else set())
         for file in files[:1]:
             self._format.check(file)
 
@@ -117,10 +122,10 @@ class FileSource(Source[Any]):
         )
 
 
-class FileSourceBuilder:
+class FileSourceBuilder(Generic[Record]):
     """Settings of a FileSource. Each method returns the builder."""
 
-    def __init__(self, file_format: FileFormat, *paths: str | os.PathLike[str]) -> None:
+    def __init__(self, file_format: FileFormat[Record], *paths: str | os.PathLike[str]) -> None:
         if not paths:
             raise ValueError("a FileSource needs at least one path")
         self._format = file_format
@@ -129,11 +134,11 @@ class FileSourceBuilder:
         self._splittable = True
         self._discovery_interval_ms: int | None = None
 
-    def monitor_continuously(self, discovery_interval: Duration | int) -> FileSourceBuilder:
-        """Look for new files every `discovery_interval` (a Duration, or milliseconds); the source is unbounded.
+    def monitor_continuously(self, discovery_interval: Duration | int) -> FileSourceBuilder[Record]:
+        """Check for new files every `discovery_interval` (a Duration, or milliseconds); the source is unbounded.
 
         Files are identified by path: one that changes after its discovery is not read again, so move complete files
-        into a monitored directory. The state holds the names of all files ever discovered.
+        into a monitored directory. The state contains the names of all files ever discovered.
         """
         interval_ms = to_milliseconds(discovery_interval)
         if interval_ms <= 0:
@@ -141,24 +146,24 @@ class FileSourceBuilder:
         self._discovery_interval_ms = interval_ms
         return self
 
-    def process_static_file_set(self) -> FileSourceBuilder:
+    def process_static_file_set(self) -> FileSourceBuilder[Record]:
         """Read the files that exist when the job starts, then end. The default."""
         self._discovery_interval_ms = None
         return self
 
-    def set_file_enumerator(self, file_enumerator: FileEnumeratorProvider) -> FileSourceBuilder:
-        """Set whether files may be cut."""
+    def set_file_enumerator(self, file_enumerator: FileEnumeratorProvider) -> FileSourceBuilder[Record]:
+        """Set whether files may be divided."""
         self._splittable = file_enumerator is FileEnumeratorProvider.SPLITTABLE
         return self
 
-    def set_split_size(self, split_bytes: int) -> FileSourceBuilder:
-        """Set the approximate size of a split in bytes (default: 64 MiB). Raises ValueError if below 1."""
+    def set_split_size(self, split_bytes: int) -> FileSourceBuilder[Record]:
+        """Set the approximate size of a split in bytes (default: 64 MiB). Raise ValueError if below 1."""
         if split_bytes < 1:
             raise ValueError(f"the split size must be at least 1 byte, got {split_bytes}")
         self._split_bytes = split_bytes
         return self
 
-    def build(self) -> FileSource:
+    def build(self) -> FileSource[Record]:
         """Create the source."""
         split_bytes = self._split_bytes if self._splittable else None
         return FileSource(self._format, self._paths, split_bytes, self._discovery_interval_ms)

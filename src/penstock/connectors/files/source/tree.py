@@ -1,4 +1,4 @@
-"""Directories of a file system, as a listing looks at them: entries with an identity that links do not hide."""
+"""Directories of a file system for a listing: entries with an identity that is the same through all links."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class Entry(NamedTuple):
     size: int
     identity: Hashable
     linked_at_ns: int | None = None
-    """When the symbolic link to a directory was made; None: it is no link."""
+    """When the symbolic link to a directory was created, or None for other entries."""
 
 
 class Tree(ABC):
-    """Reads directories. Entries that are neither files nor directories, such as sockets, are left out."""
+    """Read directories. Entries that are neither files nor directories, such as sockets, are omitted."""
 
     @abstractmethod
     def directory(self, path: str) -> Entry:
@@ -33,7 +33,7 @@ class Tree(ABC):
 
     @abstractmethod
     def children(self, path: str) -> list[Entry]:
-        """Return the entries of a directory; none if it was deleted in the meantime, as a later listing would."""
+        """Return the entries of a directory, or an empty list if it was deleted in the meantime."""
 
 
 def tree_of(file_system: fs.FileSystem) -> Tree:
@@ -66,7 +66,7 @@ class _StoreTree(Tree):
 
 
 class _LocalTree(Tree):
-    """The local file system, which pyarrow can't list if one name in it is not UTF-8, and whose links it hides."""
+    """The local file system. pyarrow cannot list it if a name is not UTF-8, and does not report links."""
 
     def directory(self, path: str) -> Entry:
         return Entry(name=Path(path).name, path=path, is_directory=True, size=0, identity=_identity(Path(path).stat()))

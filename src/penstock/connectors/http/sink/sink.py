@@ -9,6 +9,7 @@ import msgspec
 
 from penstock.api.sink import Committer, Sink, SinkContext
 from penstock.connectors.base.execution import Execution
+from penstock.connectors.base.former_builder import HasFormerBuilder
 from penstock.connectors.base.options import checked_function
 from penstock.connectors.http.endpoint import Backoff, checked_endpoint, checked_header
 from penstock.connectors.http.sink.writer import (
@@ -23,11 +24,11 @@ from penstock.connectors.http.sink.writer import (
 _ON_FAILURE = ("fail", "log")
 
 
-class HttpSink(Sink[Any]):
-    """Sends records to a server by POST, as JSON and in batches, at least once.
+class HttpSink(Sink[Any], HasFormerBuilder):
+    """Send records to a server by POST, as JSON and in batches, at least once.
 
-    A checkpoint waits until the server has answered. After a restart what came behind the checkpoint is sent again; a
-    batch that is the same has the same `Idempotency-Key`. Source: IETF, "The Idempotency-Key HTTP Header Field".
+    A checkpoint waits until the server has answered. After a restart, records since the checkpoint are sent again; an
+    identical batch has the same `Idempotency-Key`. Source: IETF, "The Idempotency-Key HTTP Header Field".
     """
 
     def __init__(
@@ -50,21 +51,21 @@ class HttpSink(Sink[Any]):
     ) -> None:
         """Raise TypeError or ValueError for a wrong argument.
 
-        * `url`: the address, `https://host/path`. A user and a password in it are sent as those of Basic.
+        * `url`: the address, `https://host/path`. A user and a password in it are sent by the scheme Basic.
         * `headers`: headers of each request, such as `Authorization`.
         * `body`: the form of a request.
-        * `payload`: a function of a record that makes what JSON has of it. Default: the record.
-        * `key_header`: the header with the name of a batch; None: there is none.
-        * `on_failure`: what happens when the server does not accept a batch. `"fail"`: the job fails, and restarts as
-          its strategy says. `"log"`: the records are lost, and the log says so.
-        * `dead_letters`: a sink for the records of batches that the server does not accept: dicts, the record with the
-          reason. The job goes on.
+        * `payload`: a function from a record to the value that is sent as JSON. Default: the record.
+        * `key_header`: the header with the key of a batch, or None to send no key.
+        * `on_failure`: what happens when the server does not accept a batch. `"fail"`: the job fails, and restarts by
+          its strategy. `"log"`: the records are dropped and an error is logged.
+        * `dead_letters`: a sink for the records of batches that the server does not accept: dicts of the record and the
+          reason. The job continues.
         * `batch_size`: records of a request.
-        * `batch_interval_ms`: how long a record waits for others. 0: until a batch is full, or a checkpoint comes.
-        * `max_retries`: how often a request is sent again while the server is away or overloaded.
-        * `backoff_ms`, `backoff_max_ms`: the pause before the second try, and the longest; it doubles from try to try.
-        * `timeout_ms`: how long a connection, and then an answer, is waited for.
-        * `ca_path`: a file of certificates (PEM) that are trusted. Default: those of the system.
+        * `batch_interval_ms`: how long a record waits for others. 0: until a batch is full, or for the next checkpoint.
+        * `max_retries`: how often a request is sent again while the server is unavailable or overloaded.
+        * `backoff_ms`, `backoff_max_ms`: the first and the longest pause between tries; it doubles from try to try.
+        * `timeout_ms`: the longest wait for a connection, and for an answer.
+        * `ca_path`: a file of trusted certificates (PEM). Default: those of the system.
         """
         if on_failure not in _ON_FAILURE:
             raise ValueError(f"on_failure must be one of {', '.join(_ON_FAILURE)}, got {on_failure!r}")
@@ -92,12 +93,12 @@ class HttpSink(Sink[Any]):
         return f"at least once, POST {self._settings.delivery.endpoint}"
 
     def validate(self) -> None:
-        """Raises what the sink for dead letters raises. The server is not asked: each request may have an effect."""
+        """Validate the sink for dead letters. Send no request to the server: each may have an effect."""
         if self._dead_letters is not None:
             self._dead_letters.validate()
 
     def validate_without_checkpoints(self) -> None:
-        """Raises what the sink for dead letters raises."""
+        """Validate the sink for dead letters."""
         if self._dead_letters is not None:
             self._dead_letters.validate_without_checkpoints()
 
@@ -107,7 +108,7 @@ class HttpSink(Sink[Any]):
         return HttpWriter(self._settings, context, [], dead_letters)
 
     def restore_writer(self, context: SinkContext, state: list[Any]) -> HttpWriter:
-        """Create a writer that goes on with the names of its batches, and with the sink for dead letters."""
+        """Create a writer that continues the numbers of its batches, and the writer of dead letters."""
         batches = [item for item in state if isinstance(item, BatchesOfWriter)]
         dead = [item.state for item in state if isinstance(item, DeadLettersOfWriter)]
         dead_letters = None if self._dead_letters is None else self._dead_letters.restore_writer(context, dead)

@@ -1,4 +1,4 @@
-"""Writes the records of one subtask in requests."""
+"""Write the records of one subtask in requests."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ import msgspec
 from penstock.api.sink import SinkContext, SinkWriter
 from penstock.common.errors import JobError
 from penstock.common.functions.user_calls import RAISED
-from penstock.common.http import NO_ANSWER
+from penstock.common.http import CONNECTION_ERRORS
 from penstock.common.stored import stored_as
 from penstock.common.time.earliest import earliest
 from penstock.connectors.base.execution import Execution
 from penstock.connectors.formats.json_values import JsonSerializationSchema
 from penstock.connectors.http.endpoint import Backoff, Endpoint, HttpError, TransientHttpError, shut_down
 
-# Names of batches, by which a server recognizes a batch that it has accepted before.
+# Keys of batches, by which a server recognizes a batch that it accepted before.
 #
-# A batch that is sent again after a restart keeps its name if it is the same batch of the same writer with the same
-# records. So a name consists of the writer, the number of the batch since the writer's start, and the body: a batch
-# that is cut at another place differs, and two batches that are equal by chance have two numbers.
+# A batch that is sent again after a restart keeps its key if it is the same batch of the same writer with the same
+# records. The key is therefore computed from the writer, the number of the batch since the writer's start, and the
+# body: a batch with other bounds has another key, and so have two batches with equal bodies.
 
 
 @stored_as("http-batches-of-writer")
 class BatchesOfWriter(msgspec.Struct, frozen=True, gc=False):
-    """In a checkpoint: what the writer's batches are called, and how many there were; of which subtask of how many."""
+    """State of a writer: the name for its batches and their number, and its subtask and parallelism."""
 
     name: str
     count: int
@@ -44,21 +44,21 @@ class BatchesOfWriter(msgspec.Struct, frozen=True, gc=False):
 
 
 class BatchNumbers:
-    """Name the batches of one writer. A writer that continues as another subtask starts again under a new name."""
+    """Compute the keys of one writer's batches. A writer restored as another subtask starts with a new name."""
 
     def __init__(self, context: SinkContext, restored: Sequence[BatchesOfWriter]) -> None:
         self._place = context.subtask, context.parallelism
-        own = [one for one in restored if (one.subtask, one.parallelism) == self._place]
-        if len(own) == len(restored) == 1:
-            self._name, self._count = own[0].name, own[0].count
+        same_place = [one for one in restored if (one.subtask, one.parallelism) == self._place]
+        if len(same_place) == len(restored) == 1:
+            self._name, self._count = same_place[0].name, same_place[0].count
         else:
             self._count = 0
-            # Without a state it may begin again as it has begun.
-            begins = f"{context.job_id}/{context.operator_id}/{context.subtask}/{context.parallelism}"
-            self._name = uuid.uuid4().hex if context.is_restored else begins
+            # Without a state the writer may have started before: the same name yields the same keys again.
+            initial_name = f"{context.job_id}/{context.operator_id}/{context.subtask}/{context.parallelism}"
+            self._name = uuid.uuid4().hex if context.is_restored else initial_name
 
     def next_key(self, body: bytes) -> str:
-        """The name of the next batch."""
+        """Return the key of the next batch."""
         digest = hashlib.sha256(f"{self._name}/{self._count}/".encode() + body)
         self._count += 1
         return digest.hexdigest()[:32]
@@ -67,8 +67,6 @@ class BatchNumbers:
         """Return the state for a checkpoint."""
         return BatchesOfWriter(self._name, self._count, *self._place)
 
-
-# What a request carries of records.
 
 _JSON = JsonSerializationSchema()
 
@@ -81,28 +79,26 @@ class HttpBody(enum.Enum):
     JSON_LINES = "lines"
     """All records of a batch, one on each line."""
     JSON_RECORD = "record"
-    """Each record is a request of its own."""
+    """Each record in a request of its own."""
 
     @property
     def content_type(self) -> str:
-        """The header of that name."""
+        """Return the header of that name."""
         return "application/x-ndjson" if self is HttpBody.JSON_LINES else "application/json"
 
     def encode(self, records: Sequence[Any]) -> bytes:
-        """A batch. Raises TypeError for a value that JSON does not have."""
+        """Encode a batch. Raise TypeError for a value that JSON cannot represent."""
         if self is HttpBody.JSON_ARRAY:
             return _JSON.serialize(list(records))
         return b"\n".join(map(_JSON.serialize, records)) + b"\n" * (self is HttpBody.JSON_LINES)
 
 
-# Sends bodies over one connection, and each again until the server has taken it, or has refused it for good.
-
 _RETRY_AFTER_MAX_MS = 600_000
-"""A server that wants to be left alone for longer holds up checkpoints: that is a failure."""
+"""A longer pause would delay checkpoints too much: it is treated as a failure."""
 
 
 class Delivery(msgspec.Struct, frozen=True):
-    """How bodies are sent. `max_retries`: how often one is sent again; `key_header`: None: its name is not sent."""
+    """How bodies are sent. `max_retries`: how often one is sent again; `key_header` None: send no key."""
 
     endpoint: Endpoint
     content_type: str
@@ -112,7 +108,10 @@ class Delivery(msgspec.Struct, frozen=True):
 
 
 class Courier:
-    """Delivers, on one thread. `pause` waits so many seconds, or less if nothing is to be delivered any more."""
+    """Send bodies from one thread, over one connection, until the server accepts or finally refuses each.
+
+    `pause` waits for so many seconds, and returns False if the sender closes.
+    """
 
     def __init__(self, delivery: Delivery, pause: Callable[[float], bool]) -> None:
         self._delivery = delivery
@@ -121,7 +120,7 @@ class Courier:
         self._is_interrupted = False
 
     def deliver(self, body: bytes, key: str) -> None:
-        """Raises HttpError if the server refuses it, or does not take it after all tries."""
+        """Raise HttpError if the server refuses the body, or does not accept it after all tries."""
         delivery = self._delivery
         tries = 0
         while True:
@@ -131,17 +130,17 @@ class Courier:
             except TransientHttpError as error:
                 tries += 1
                 if tries > delivery.max_retries:
-                    raise HttpError(f"{error}. It was tried {tries} times", error.status) from None
+                    raise HttpError(f"{error}. {tries} tries failed", error.status) from None
                 if (error.retry_after_ms or 0) > _RETRY_AFTER_MAX_MS:
                     text = f"{error}. The server allows the next request only in {error.retry_after_ms} ms"
                     raise HttpError(text, error.status) from None
                 pause_ms = delivery.backoff.pause_ms(tries, error.retry_after_ms, random.random())
-                _log.warning("try again in %d ms, attempt %d: %s", pause_ms, tries, error)
+                _log.warning("retrying in %d ms, retry %d: %s", pause_ms, tries, error)
                 if not self._pause(pause_ms / 1000):
-                    raise HttpError(f"{error}. The job ends before another try", error.status) from None
+                    raise HttpError(f"{error}. The job ends before the next try", error.status) from None
 
     def interrupt(self) -> None:
-        """End what `deliver` waits for; it sends nothing any more. Another thread calls it."""
+        """Interrupt a wait in `deliver`, and end it. Called by another thread."""
         self._is_interrupted = True
         connection = self._connection
         if connection is not None:
@@ -161,14 +160,14 @@ class Courier:
         is_used = self._connection is not None
         try:
             response, answer = self._exchange(body, headers)
-        except NO_ANSWER as error:
+        except CONNECTION_ERRORS as error:
             self.close()
             if not is_used or isinstance(error, TimeoutError) or self._is_interrupted:
                 raise endpoint.unreachable(error) from None
-            # The server may end a connection that has waited; the key tells it if it has taken the batch before.
+            # The server may have ended an idle connection. By the key it detects a batch that it accepted before.
             try:
                 response, answer = self._exchange(body, headers)
-            except NO_ANSWER as again:
+            except CONNECTION_ERRORS as again:
                 self.close()
                 raise endpoint.unreachable(again) from None
         if not 200 <= response.status < 300:
@@ -186,13 +185,11 @@ class Courier:
         return response, answer
 
 
-# The thread that sends batches, while the task goes on.
-
 _CLOSE_S = 5.0
 
 
 class Batch(msgspec.Struct, frozen=True):
-    """Records, and the request that they are."""
+    """Records, and their request."""
 
     records: list[Any]
     body: bytes
@@ -200,16 +197,16 @@ class Batch(msgspec.Struct, frozen=True):
 
 
 class Refused(msgspec.Struct, frozen=True):
-    """A batch that is not sent any more, and why."""
+    """A batch that the server refused, and the reason."""
 
     batch: Batch
     error: HttpError
 
 
 class BatchSender:
-    """Sends batches in their order. `waiting_max`: how many may wait; whoever puts another one waits then.
+    """Send batches in order on a thread. `waiting_max`: if more wait, `put` blocks.
 
-    `keeps_refused`: batches that the server does not take are kept for `take_refused`; else the first ends the sender.
+    `keeps_refused`: keep refused batches for `take_refused`; otherwise the first one ends the sender.
     """
 
     def __init__(self, delivery: Delivery, waiting_max: int, keeps_refused: bool) -> None:
@@ -217,7 +214,7 @@ class BatchSender:
         self._keeps_refused = keeps_refused
         self._changed = threading.Condition()
         self._batches: deque[Batch] = deque()
-        """The first is the one that is being sent."""
+        """The first batch is the one being sent."""
         self._refused: list[Refused] = []
         self._error: Exception | None = None
         self._closing = threading.Event()
@@ -225,10 +222,10 @@ class BatchSender:
         self._thread = threading.Thread(target=self._run, name="penstock-http", daemon=True)
         self._thread.start()
 
-    # Of the task.
+    # Methods of the task.
 
     def put(self, batch: Batch) -> None:
-        """Send it, after those before it. Raises what has ended the sender."""
+        """Queue a batch. Raise the error that ended the sender."""
         with self._changed:
             self._changed.wait_for(lambda: self._error is not None or len(self._batches) <= self._waiting_max)
             self._raise()
@@ -236,7 +233,7 @@ class BatchSender:
             self._changed.notify_all()
 
     def flush(self) -> None:
-        """Wait until the server has taken all, or has refused it. Raises what has ended the sender."""
+        """Wait until the server has accepted or refused all batches. Raise the error that ended the sender."""
         with self._changed:
             self._changed.wait_for(lambda: self._error is not None or not self._batches)
             self._raise()
@@ -248,19 +245,19 @@ class BatchSender:
         return refused
 
     def close(self) -> None:
-        """End the thread, whatever it is at; what was not sent is not sent."""
+        """End the thread without sending further batches."""
         self._closing.set()
         with self._changed:
             self._changed.notify_all()
         self._courier.interrupt()
-        # It may wait for a connection; it ends after that by itself.
+        # The thread may wait for a connection: it is a daemon and ends after that wait.
         self._thread.join(_CLOSE_S)
 
     def _raise(self) -> None:
         if self._error is not None:
             raise self._error
 
-    # Of the thread.
+    # Methods of the thread.
 
     def _run(self) -> None:
         try:
@@ -298,7 +295,7 @@ _WAITING_MAX = 2
 
 @stored_as("http-dead-letters-of-writer")
 class DeadLettersOfWriter(msgspec.Struct, frozen=True):
-    """In a checkpoint: an item of the state of the sink for dead letters."""
+    """State of a writer: an item of the state of the sink for dead letters."""
 
     state: Any
 
@@ -311,13 +308,13 @@ class RequestSettings(msgspec.Struct, frozen=True):
     execution: Execution
     payload: Callable[[Any], Any] | None = None
     fails: bool = True
-    """Whether the job fails for what the server does not take; else it is dead, or logged."""
+    """Whether the job fails for a refused batch. Otherwise its records become dead letters, or are logged."""
 
 
 class HttpWriter(SinkWriter[Any]):
-    """Cuts records into batches, which a thread sends; a checkpoint waits until the server has all.
+    """Divide records into batches, which a thread sends. A checkpoint waits until the server has all of them.
 
-    `dead_letters`: the writer of another sink, for what the server does not take.
+    `dead_letters`: the writer of another sink, for refused batches.
     """
 
     def __init__(
@@ -344,7 +341,7 @@ class HttpWriter(SinkWriter[Any]):
             self._due_ms = self._context.now_ms() + interval_ms
         self._waiting += values
         self._send(self._settings.execution.batch_size)
-        self._bury()
+        self._handle_refused()
 
     def wake_at_ms(self) -> int | None:
         return earliest(self._due_ms, self._dead_letters.wake_at_ms() if self._dead_letters else None)
@@ -352,7 +349,7 @@ class HttpWriter(SinkWriter[Any]):
     def on_wake(self, now_ms: int) -> None:
         if self._due_ms is not None and self._due_ms <= now_ms:
             self._send(1)
-        self._bury()
+        self._handle_refused()
         if self._dead_letters is not None:
             at_ms = self._dead_letters.wake_at_ms()
             if at_ms is not None and at_ms <= now_ms:
@@ -361,7 +358,7 @@ class HttpWriter(SinkWriter[Any]):
     def flush(self, end_of_input: bool) -> None:
         self._send(1)
         self._sender.flush()
-        self._bury()
+        self._handle_refused()
         if self._dead_letters is not None:
             self._dead_letters.flush(end_of_input)
 
@@ -394,7 +391,7 @@ class HttpWriter(SinkWriter[Any]):
                 self._dead_letters.close()
 
     def _send(self, least: int) -> None:
-        """Send what waits, in batches, while there are so many records."""
+        """Send waiting records in batches, while there are at least `least` of them."""
         size, settings = self._settings.execution.batch_size, self._settings
         while len(self._waiting) >= least and self._waiting:
             records, self._waiting = self._waiting[:size], self._waiting[size:]
@@ -404,15 +401,15 @@ class HttpWriter(SinkWriter[Any]):
         if not self._waiting:
             self._due_ms = None
 
-    def _bury(self) -> None:
-        """Give away what the server does not take."""
+    def _handle_refused(self) -> None:
+        """Write refused batches to the dead letters, or log them."""
         for refused in self._sender.take_refused():
             if self._dead_letters is None:
-                _log.error("%d records are lost: %s", len(refused.batch.records), refused.error)
+                _log.error("dropped %d records that the server refused: %s", len(refused.batch.records), refused.error)
             else:
-                self._dead_letters.write_chunk(_letters_of(refused), None)
+                self._dead_letters.write_chunk(_dead_letters_of(refused), None)
 
 
-def _letters_of(refused: Refused) -> list[dict[str, Any]]:
+def _dead_letters_of(refused: Refused) -> list[dict[str, Any]]:
     reason = {"status": refused.error.status, "reason": str(refused.error), "key": refused.batch.key}
     return [{"record": record, **reason} for record in refused.batch.records]

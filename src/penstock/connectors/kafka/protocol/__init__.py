@@ -1,1 +1,1 @@
-"""As much of Kafka's protocol as ends a transaction that another client has begun."""
+"""The part of Kafka's protocol that ends a transaction of another client."""

@@ -1,7 +1,7 @@
-"""The brokers of a cluster as a client sees them: connections, which of them answer, who leads which partition.
+"""The brokers of a cluster as a client sees them: connections, which of them answer, which one leads which partition.
 
-A broker may be away, or be stopped: its machine accepts connections then, and nobody answers. So one that has failed is
-asked after all others, and any broker that was ever told of may stand in for those of `bootstrap.servers`.
+A broker may be suspended: its machine accepts connections then, and does not answer. A broker that failed is
+therefore tried last, and each known broker can replace those of `bootstrap.servers`.
 """
 
 from __future__ import annotations
@@ -12,26 +12,26 @@ from penstock.connectors.kafka.protocol.connection import Address, BrokerConnect
 from penstock.connectors.kafka.protocol.wire import Request, Response
 
 _METADATA = 3
-_NOT_THERE, _FORBIDDEN = 3, 29
+_UNKNOWN_TOPIC, _FORBIDDEN = 3, 29
 """Error codes for a topic: UNKNOWN_TOPIC_OR_PARTITION, TOPIC_AUTHORIZATION_FAILED."""
 
 
 class Brokers:
-    """Of one thread. A broker that does not answer for `timeout_s` seconds has failed.
+    """Connections of one thread to all brokers. A broker that does not answer for `timeout_s` seconds has failed.
 
-    Methods raise OSError if no broker that could answer does, PermissionError if one refuses the user.
+    Methods raise OSError if no broker that could answer does, PermissionError if a broker refuses the user.
     """
 
     def __init__(self, properties: Mapping[str, str], timeout_s: float) -> None:
         self._properties = properties
         self._timeout_s = timeout_s
         self._known = addresses_of(properties["bootstrap.servers"])
-        """In the order in which they are asked."""
-        self._has_asked = False
+        """In the order in which they are tried."""
+        self._has_listed = False
         self._connections: dict[Address, BrokerConnection] = {}
 
     def call(self, address: Address, request: Request) -> Response:
-        """Ask this one."""
+        """Send a request to this broker."""
         try:
             connection = self._connections.get(address)
             if connection is None:
@@ -45,34 +45,34 @@ class Brokers:
             raise
 
     def call_any(self, request: Request) -> Response:
-        """Ask the first one that answers."""
-        if not self._has_asked:
-            # Those that were set may be fewer than there are, and away later.
+        """Send a request to the first broker that answers."""
+        if not self._has_listed:
+            # The configured brokers may be only some of the cluster, and may be unavailable later.
             self.all()
         return self._first(request)
 
     def all(self) -> list[Address]:
-        """Those that are up, as one of them says."""
+        """Return the brokers that are up, according to one of them."""
         response = self._first(_metadata([]))
         brokers = list(_brokers(response).values())
         self._known += [address for address in brokers if address not in self._known]
-        self._has_asked = True
+        self._has_listed = True
         return brokers
 
-    def leaders(self, topic: str, told_by: Address | None = None) -> dict[int, Address] | None:
-        """Who leads the partitions of a topic, as any broker says, or this one; empty: there is no such topic.
+    def leaders(self, topic: str, broker: Address | None = None) -> dict[int, Address] | None:
+        """Return the leaders of a topic's partitions, according to `broker` or to any; empty if the topic is missing.
 
-        None: this user is not told. Raises ConnectionError if a partition has no leader at present.
+        Return None if this user may not see the topic. Raise ConnectionError if a partition has no leader at present.
         """
         request = _metadata([topic])
-        response = self._first(request) if told_by is None else self.call(told_by, request)
+        response = self._first(request) if broker is None else self.call(broker, request)
         brokers = _brokers(response)
         response.string()
         response.int32()
         ((error, partitions),) = response.array(lambda: _topic(response))
         if error == _FORBIDDEN:
             return None
-        if error == _NOT_THERE:
+        if error == _UNKNOWN_TOPIC:
             return {}
         without = [number for number, leader in partitions if leader not in brokers]
         if error or without:
@@ -80,7 +80,7 @@ class Brokers:
         return {number: brokers[leader] for number, leader in partitions}
 
     def close(self) -> None:
-        """Close all connections. It may be used again."""
+        """Close all connections. The object may be used again."""
         while self._connections:
             self._connections.popitem()[1].close()
 
@@ -100,7 +100,7 @@ def _metadata(topics: list[str]) -> Request:
     request = Request(_METADATA, 4).int32(len(topics))
     for topic in topics:
         request.string(topic)
-    # It is not to be created.
+    # Do not create the topic.
     return request.int8(False)
 
 

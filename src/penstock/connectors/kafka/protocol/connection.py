@@ -1,4 +1,4 @@
-"""A connection to one broker: plain or by TLS, with SASL where it is set. Calls wait for the answer."""
+"""A connection to one broker: plain or with TLS, with SASL if configured. Calls wait for the answer."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ Call = Callable[[Request], Response]
 
 
 def checked_mechanism(properties: Mapping[str, str]) -> str:
-    """Return the configured mechanism. Raise ValueError if it is not one of those above."""
+    """Return the configured mechanism. Raise ValueError if it is not supported."""
     mechanism = (properties.get("sasl.mechanism") or properties.get("sasl.mechanisms") or "GSSAPI").upper()
     if mechanism != "PLAIN" and mechanism not in _HASHES:
         raise ValueError(
-            f"an exactly-once KafkaSink takes sasl.mechanism PLAIN, {' or '.join(_HASHES)}, not {mechanism}"
+            f"sasl.mechanism of an exactly-once KafkaSink must be PLAIN, {' or '.join(_HASHES)}, got {mechanism}"
         )
     return mechanism
 
 
 def authenticate(call: Call, properties: Mapping[str, str]) -> None:
-    """Authenticate a new connection. Raises PermissionError if the broker refuses."""
+    """Authenticate a new connection. Raise PermissionError if the broker refuses."""
     mechanism = checked_mechanism(properties)
     response = call(Request(_HANDSHAKE, 1).string(mechanism))
     if response.int16():
@@ -52,7 +52,7 @@ def _scram(call: Call, hash_name: str, user: str, password: str) -> None:
     challenge = _exchange(call, f"n,,{first}".encode()).decode()
     fields = dict(field.split("=", 1) for field in challenge.split(","))
     if not fields["r"].startswith(nonce):
-        raise PermissionError("the broker has answered another client's SASL request")
+        raise PermissionError("the broker answered the SASL request of another client")
     salted = hashlib.pbkdf2_hmac(hash_name, password.encode(), base64.b64decode(fields["s"]), int(fields["i"]))
     client_key = hmac.digest(salted, b"Client Key", hash_name)
     unproved = f"c=biws,r={fields['r']}"
@@ -62,7 +62,7 @@ def _scram(call: Call, hash_name: str, user: str, password: str) -> None:
     last = _exchange(call, f"{unproved},p={base64.b64encode(proof).decode()}".encode()).decode()
     expected = hmac.digest(hmac.digest(salted, b"Server Key", hash_name), signed, hash_name)
     if last.removeprefix("v=").partition(",")[0] != base64.b64encode(expected).decode():
-        raise PermissionError("the broker does not know the password that it has accepted")
+        raise PermissionError("the broker did not prove that it knows the password")
 
 
 def _exchange(call: Call, data: bytes) -> bytes:
@@ -78,19 +78,19 @@ Address = tuple[str, int]
 
 
 def check_security(properties: Mapping[str, str]) -> None:
-    """Raises ValueError for a way to authenticate that this client does not know."""
+    """Raise ValueError for a way to authenticate that this client does not support."""
     for key in ("ssl.keystore.location", "ssl.certificate.pem", "ssl.key.pem"):
         if key in properties:
             raise ValueError(
-                f"an exactly-once KafkaSink does not take {key}: set ssl.certificate.location and ssl.key.location, "
-                "files as PEM"
+                f"an exactly-once KafkaSink does not support {key}: set ssl.certificate.location and ssl.key.location, "
+                "which are PEM files"
             )
     if _protocol(properties) in ("SASL_PLAINTEXT", "SASL_SSL"):
         checked_mechanism(properties)
 
 
 def addresses_of(bootstrap_servers: str) -> list[Address]:
-    """Hosts and ports of `host:port,host:port`."""
+    """Return hosts and ports of `host:port,host:port`."""
     addresses = []
     for server in bootstrap_servers.split(","):
         host, _, port = server.strip().rpartition("://")[2].rpartition(":")
@@ -99,10 +99,10 @@ def addresses_of(bootstrap_servers: str) -> list[Address]:
 
 
 class BrokerConnection:
-    """Connects when constructed. Raises OSError if that fails, here and in `call`; the connection is closed then.
+    """Connect when constructed. If that or `call` fails, close the connection and raise OSError.
 
-    A broker that does not answer for `timeout_s` seconds has failed; one that is not who it should be, by its
-    certificate, is a PermissionError.
+    A broker that does not answer for `timeout_s` seconds has failed. If its certificate does not prove its name, raise
+    PermissionError.
     """
 
     def __init__(self, address: Address, properties: Mapping[str, str], timeout_s: float) -> None:
@@ -133,7 +133,7 @@ class BrokerConnection:
             (length,) = struct.unpack(">i", self._receive(4))
             data = self._receive(length)
         except BaseException:
-            # What comes later would be taken for the answer to another request.
+            # A later answer would be taken for the answer to another request.
             self.close()
             raise
         (correlation_id,) = struct.unpack_from(">i", data)
@@ -143,7 +143,7 @@ class BrokerConnection:
         return response
 
     def close(self) -> None:
-        """Close it. Idempotent."""
+        """Close the connection. Idempotent."""
         self._socket.close()
 
     def _receive(self, length: int) -> bytes:

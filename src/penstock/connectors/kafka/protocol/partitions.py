@@ -1,4 +1,4 @@
-"""Which partition of the topic of transactions keeps an id: its leader is the coordinator of that id."""
+"""The partition of a transactional id in the topic of transactions. Its leader is the id's coordinator."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _SIGN = 1 << 31
 
 
 def hash_code(text: str) -> int:
-    """Java's `String.hashCode`, without its sign: 32 bits."""
+    """Return Java's `String.hashCode` without its sign: 32 bits."""
     code = 0
     for (unit,) in struct.iter_unpack(">H", text.encode("utf-16-be", "surrogatepass")):
         code = (code * 31 + unit) & 0xFFFFFFFF
@@ -17,14 +17,14 @@ def hash_code(text: str) -> int:
 
 
 def partition_of(transactional_id: str, partitions: int) -> int:
-    """The partition of an id. Source: Kafka, TransactionStateManager.partitionFor."""
+    """Return the partition of an id. Source: Kafka, TransactionStateManager.partitionFor."""
     code = hash_code(transactional_id)
     magnitude = code if code < _SIGN else (1 << 32) - code
     return (0 if magnitude == _SIGN else magnitude) % partitions
 
 
 def id_of_each_partition(partitions: int, prefix: str) -> list[str]:
-    """Return an unused id for each partition, by the partitions' numbers. All begin with `prefix`."""
+    """Return an unused id for each partition, by the numbers of partitions. All ids begin with `prefix`."""
     found: dict[int, str] = {}
     for number in itertools.count():
         name = f"{prefix}?{number}"

@@ -1,4 +1,4 @@
-"""Fields of Kafka's protocol as bytes. Source: kafka.apache.org/protocol, "Protocol Primitive Types"."""
+"""Encode and decode fields of Kafka's protocol. Source: kafka.apache.org/protocol, "Protocol Primitive Types"."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class Request:
-    """A request that is being written. A *flexible* version has compact strings and arrays, and tagged fields."""
+    """A request under construction. A *flexible* version has compact strings and arrays, and tagged fields."""
 
     def __init__(self, api_key: int, version: int, *, is_flexible: bool = False) -> None:
         self.api_key = api_key
@@ -48,12 +48,12 @@ class Request:
         return self
 
     def tags(self) -> Request:
-        """No tagged fields."""
+        """Append an empty set of tagged fields."""
         self._parts.append(b"\0")
         return self
 
     def framed(self, correlation_id: int, client_id: str) -> bytes:
-        """The request with its header and its length."""
+        """Return the request with its length and header."""
         name = client_id.encode()
         header = struct.pack(">hhih", self.api_key, self.version, correlation_id, len(name)) + name
         body = header + (b"\0" if self.is_flexible else b"") + b"".join(self._parts)
@@ -65,7 +65,7 @@ class Request:
 
 
 class Response:
-    """The body of a response that is being read."""
+    """Read the body of a response."""
 
     def __init__(self, data: bytes, *, is_flexible: bool) -> None:
         self._content = data
@@ -85,7 +85,7 @@ class Response:
         return self._take(">q")
 
     def string(self) -> str:
-        """A string; of null, the empty one."""
+        """Read a string; null is read as the empty string."""
         length = self._varint() - 1 if self._is_flexible else self.int16()
         return self._bytes(length).decode()
 
@@ -93,12 +93,12 @@ class Response:
         return self._bytes(self.int32())
 
     def array(self, element: Callable[[], T]) -> list[T]:
-        """Elements that `element` reads."""
+        """Read an array whose elements `element` reads."""
         length = self._varint() - 1 if self._is_flexible else self.int32()
         return [element() for _ in range(length)]
 
     def tags(self) -> None:
-        """Skip tagged fields, if this version has any."""
+        """Skip the tagged fields if this version has any."""
         if self._is_flexible:
             for _ in range(self._varint()):
                 self._varint()

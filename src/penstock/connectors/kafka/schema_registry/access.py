@@ -1,4 +1,4 @@
-"""Where a schema registry is and how a client shows who it is, from the configs of Confluent's clients."""
+"""Addresses, credentials and TLS of a schema registry, from the configs of Confluent's clients."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from penstock.common.http import basic_authorization, shown_address, user_info_of
-from penstock.connectors.kafka.java_properties import as_of_librdkafka
+from penstock.connectors.kafka.java_properties import to_librdkafka
 
 _PREFIX = "schema.registry."
 _SOURCE, _USER_INFO = "basic.auth.credentials.source", "basic.auth.user.info"
@@ -22,19 +22,19 @@ _TLS = {
     "ssl.key.password",
     "ssl.endpoint.identification.algorithm",
 }
-_OWN = {_SOURCE, _USER_INFO, _BEARER_SOURCE, _TOKEN, _REGISTERS}
+_OWN_CONFIGS = {_SOURCE, _USER_INFO, _BEARER_SOURCE, _TOKEN, _REGISTERS}
 
 
 class Access:
-    """Addresses, credentials and TLS of a registry. Its text says where it is, and nothing of a password.
+    """Addresses, credentials and TLS of a registry. Its text contains the addresses without passwords.
 
     `registers`: whether a writer registers its schema, or only looks it up (`auto.register.schemas`).
     """
 
     def __init__(self, url: str, configs: Mapping[str, str] | None) -> None:
-        """`url`: one, or several with commas between, of which any may answer. Raises TypeError or ValueError."""
+        """`url`: one or several, separated by commas, of which any may answer. Raise TypeError or ValueError."""
         if not isinstance(url, str):
-            raise TypeError(f"the url of a schema registry is a str, got a {type(url).__name__}")
+            raise TypeError(f"the url of a schema registry must be a str, got a {type(url).__name__}")
         urls = [one.strip() for one in url.split(",")]
         self.addresses = [_address(one) for one in urls]
         """The URLs of the servers, without user and password."""
@@ -55,44 +55,46 @@ class Access:
         return {"Authorization": self._authorization} if self._authorization else {}
 
     def tls(self) -> ssl.SSLContext:
-        """How the server's certificate is checked, and the client's own. Raises OSError for unreadable files."""
-        of = self._tls.get
-        context = ssl.create_default_context(cafile=of("ssl.ca.location"), cadata=of("ssl.ca.pem"))
-        if of("ssl.endpoint.identification.algorithm") == "none":
+        """Return the TLS settings: trusted and own certificates. Raise OSError for unreadable files."""
+        setting = self._tls.get
+        context = ssl.create_default_context(cafile=setting("ssl.ca.location"), cadata=setting("ssl.ca.pem"))
+        if setting("ssl.endpoint.identification.algorithm") == "none":
             context.check_hostname = False
-        certificate = of("ssl.certificate.location")
+        certificate = setting("ssl.certificate.location")
         if certificate is not None:
-            context.load_cert_chain(certificate, of("ssl.key.location"), of("ssl.key.password"))
+            context.load_cert_chain(certificate, setting("ssl.key.location"), setting("ssl.key.password"))
         return context
 
 
 def _address(url: str) -> str:
-    # What can't be read may hold a password: it is not shown.
+    # An unreadable URL may contain a password: the message does not show it.
     try:
         parts, address = urlsplit(url), shown_address(url)
     except ValueError:
-        raise ValueError("the url of a schema registry can't be read: it is like http://registry:8081") from None
+        raise ValueError(
+            "cannot read the url of a schema registry: expected one such as http://registry:8081"
+        ) from None
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError("the url of a schema registry is like http://registry:8081 or https://…, got another one")
+        raise ValueError("the url of a schema registry must begin with http:// or https:// and name a host")
     return address.rstrip("/")
 
 
 def _settings(configs: Mapping[Any, Any]) -> dict[str, str]:
     for key, value in configs.items():
         if not isinstance(key, str) or not isinstance(value, str):
-            raise TypeError(f"configs of a schema registry are of type str, got {key!r} and {type(value).__name__}")
+            raise TypeError(f"configs of a schema registry must be str, got {key!r} and {type(value).__name__}")
     plain = {key.removeprefix(_PREFIX): value for key, value in configs.items()}
-    settings = as_of_librdkafka(plain)
-    unknown = sorted(settings.keys() - _TLS - _OWN)
+    settings = to_librdkafka(plain)
+    unknown = sorted(settings.keys() - _TLS - _OWN_CONFIGS)
     if unknown:
         raise ValueError(
-            f"configs of a schema registry are {', '.join(sorted(_OWN | _TLS))}, or those of TLS by Java's names with "
-            f"files of type PEM; got {', '.join(unknown)}"
+            f"configs of a schema registry must be {', '.join(sorted(_OWN_CONFIGS | _TLS))}, or Java's names for "
+            f"TLS with files of type PEM, got {', '.join(unknown)}"
         )
     return settings
 
 
-def _authorization(settings: Mapping[str, Any], of_url: str) -> str:
+def _authorization(settings: Mapping[str, Any], url_user_info: str) -> str:
     bearer, token = settings.get(_BEARER_SOURCE, "STATIC_TOKEN"), settings.get(_TOKEN)
     if token is not None:
         if bearer != "STATIC_TOKEN":
@@ -102,9 +104,9 @@ def _authorization(settings: Mapping[str, Any], of_url: str) -> str:
     source = settings.get(_SOURCE, "USER_INFO" if user_info else "URL")
     if source not in ("USER_INFO", "URL"):
         raise ValueError(f"{_SOURCE} must be USER_INFO or URL, got {source}")
-    user_info = user_info if source == "USER_INFO" else of_url
+    user_info = user_info if source == "USER_INFO" else url_user_info
     if source == "USER_INFO" and ":" not in user_info:
-        raise ValueError(f"{_USER_INFO} must be like user:password; what was given is not shown")
+        raise ValueError(f"{_USER_INFO} must be like user:password, got a value that is not shown")
     return basic_authorization(user_info) if user_info else ""
 
 

@@ -1,7 +1,7 @@
-"""Values as messages of Avro whose schema is in a registry. Source: Flink's classes of these names.
+"""Values as Avro messages whose schema is in a registry. Source: Flink's classes of these names.
 
-A message is a zero byte, the id of the schema that has written it (four bytes, the highest first), and the value in
-Avro's binary encoding. Source: Confluent docs, "Wire format".
+A message is a zero byte, the id of the writer's schema (four bytes, big-endian), and the value in Avro's binary
+encoding. Source: Confluent docs, "Wire format".
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from typing import Any
 from penstock.common.functions.user_calls import NOT_OF_A_VALUE, RAISED
 from penstock.common.serialization import DeserializationSchema, SerializationSchema
 from penstock.common.typeinfo import TypeInformation, Types
+from penstock.common.types import Row
+from penstock.common.types.type_variables import Record
 from penstock.connectors.formats.avro_defaults import unshared
 from penstock.connectors.formats.avro_resolution import LogicalTypeMismatchError, with_logical_types_of
 from penstock.connectors.formats.avro_rows import Reader, RowReader
@@ -26,11 +28,11 @@ _MAGIC = 0
 _CAPACITY = 1000
 
 
-class ConfluentRegistryAvroDeserializationSchema(DeserializationSchema):
-    """Makes values of messages, whichever schema has written them: each as `schema` has it. Made by `for_generic`.
+class ConfluentRegistryAvroDeserializationSchema(DeserializationSchema[Record]):
+    """Make values of messages written by any schema; each value has the form of `schema`. Made by `for_generic`.
 
-    The registry is asked once for each id that occurs, and the task waits for that. A registry that is away fails the
-    job, after some tries; a message that can't be read does what the source does with such messages.
+    The task queries the registry once for each id that occurs, and waits. If the registry is unavailable, the job fails
+    after some retries. An unreadable message is handled as the source's policy says.
     """
 
     def __init__(self, schema: AvroSchema, registry: SchemaRegistryClient, makes_rows: bool) -> None:
@@ -39,7 +41,7 @@ class ConfluentRegistryAvroDeserializationSchema(DeserializationSchema):
         self._makes_rows = makes_rows
         self._rows: dict[bool, RowReader] = {}
         self._resolved: tuple[bytes, Any, Any] = (b"", None, None)
-        """The header of the last message, its schema, and the one to read it by; None: the same."""
+        """The header of the last message, its schema, and the schema to read it by (None: the same)."""
         self._known: dict[bytes, tuple[bytes, Any, Any]] = {}
 
     @staticmethod
@@ -48,13 +50,13 @@ class ConfluentRegistryAvroDeserializationSchema(DeserializationSchema):
         url: str,
         identity_map_capacity: int = _CAPACITY,
         registry_configs: Mapping[str, str] | None = None,
-    ) -> ConfluentRegistryAvroDeserializationSchema:
-        """Records as dicts.
+    ) -> ConfluentRegistryAvroDeserializationSchema[dict[str, Any]]:
+        """Read records as dicts.
 
-        `schema`: of the values. Fields that a message lacks get their defaults, those that `schema` lacks are left out,
-        numbers become wider (Avro's schema resolution). `url`: of the registry; several with commas between.
-        `identity_map_capacity`: how many schemas are remembered. `registry_configs`: of Confluent's clients, for
-        credentials and TLS. Raises TypeError or ValueError for other arguments.
+        `schema`: of the values. A field that a message lacks gets its default, a field that `schema` lacks is omitted,
+        numbers become wider (Avro's schema resolution). `url`: of the registry; several are separated by commas.
+        `identity_map_capacity`: how many schemas are cached. `registry_configs`: of Confluent's clients, for
+        credentials and TLS. Raise TypeError or ValueError for other arguments.
         """
         client = SchemaRegistryClient(url, registry_configs, identity_map_capacity)
         return ConfluentRegistryAvroDeserializationSchema(_readable(schema), client, False)
@@ -65,24 +67,24 @@ class ConfluentRegistryAvroDeserializationSchema(DeserializationSchema):
         url: str,
         identity_map_capacity: int = _CAPACITY,
         registry_configs: Mapping[str, str] | None = None,
-    ) -> ConfluentRegistryAvroDeserializationSchema:
-        """Records as Rows, nested if the schema is, as AvroRowDeserializationSchema makes them."""
+    ) -> ConfluentRegistryAvroDeserializationSchema[Row]:
+        """Read records as Rows, nested if the schema is, like AvroRowDeserializationSchema."""
         client = SchemaRegistryClient(url, registry_configs, identity_map_capacity)
         return ConfluentRegistryAvroDeserializationSchema(_readable(schema), client, True)
 
     def deserialize(self, message: bytes | None) -> Any:
         """Return the value of `message`, None for None.
 
-        Raises ValueError for a message that can't be read, SchemaRegistryError if the registry can't be asked.
+        Raise ValueError for an unreadable message, SchemaRegistryError if the registry cannot be queried.
         """
         return None if message is None else self.deserialize_batch([message])[0]
 
     def deserialize_batch(self, messages: Sequence[bytes]) -> list[Any]:
-        """The values of messages, in order."""
+        """Return the values of messages, in order."""
         read = fastavro().schemaless_reader
         header, writer, reader = self._resolved
         to_row, options = self._as_rows(reader is not None)
-        shares = self._schema.reading().shares
+        shares_defaults = self._schema.reader_schema().shares_defaults
         values = []
         for message in messages:
             # An empty message has no header either.
@@ -94,20 +96,20 @@ class ConfluentRegistryAvroDeserializationSchema(DeserializationSchema):
             try:
                 value = read(stream, writer, reader, **options)
             except fastavro().read.SchemaResolutionError as error:
-                raise ValueError(f"{_name(header)} can't be read by {self._schema!s:.200}: {error}") from None
+                raise ValueError(f"{_name(header)} cannot be read by {self._schema!s:.200}: {error}") from None
             except NOT_OF_A_VALUE:
                 raise
             except RAISED as error:
-                raise ValueError(f"{message!r:.200} is not what {_name(header)} writes: {error!r}") from None
+                raise ValueError(f"{message!r:.200} is not a value of {_name(header)}: {error!r}") from None
             if stream.tell() != len(message):
-                raise ValueError(f"{message!r:.200} is longer than a value that {_name(header)} writes")
-            if shares and reader is not None:
+                raise ValueError(f"{message!r:.200} is longer than a value of {_name(header)}")
+            if shares_defaults and reader is not None:
                 value = unshared(value)
             values.append(value if to_row is None else to_row(value))
         return values
 
     def get_produced_type(self) -> TypeInformation:
-        """The type of records of the schema; of rows that of any value."""
+        """Return the type of records of the schema; for rows the type of any value."""
         return Types.PICKLED_BYTE_ARRAY() if self._makes_rows else GenericRecordAvroTypeInfo(self._schema)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -116,8 +118,8 @@ class ConfluentRegistryAvroDeserializationSchema(DeserializationSchema):
     def _resolve(self, message: bytes) -> tuple[bytes, Any, Any]:
         if len(message) < _HEADER.size or message[0] != _MAGIC:
             raise ValueError(
-                f"{message!r:.200} does not begin with a zero byte and the id of a schema: its writer uses no registry "
-                "or keeps the id elsewhere"
+                f"{message!r:.200} does not begin with a zero byte and a schema id: its writer uses no registry, "
+                "or stores the id elsewhere"
             )
         header = message[: _HEADER.size]
         known = self._known.get(header)
@@ -126,18 +128,18 @@ class ConfluentRegistryAvroDeserializationSchema(DeserializationSchema):
             if writer == reader:
                 known = header, writer, None
             else:
-                reader = self._schema.reading().schema
+                reader = self._schema.reader_schema().schema
                 try:
                     known = header, with_logical_types_of(copy.deepcopy(writer), reader), reader
                 except LogicalTypeMismatchError as error:
-                    raise ValueError(f"{_name(header)} can't be read by {self._schema!s:.200}: {error}") from None
+                    raise ValueError(f"{_name(header)} cannot be read by {self._schema!s:.200}: {error}") from None
             if len(self._known) >= self._registry.capacity:
                 self._known.clear()
             self._known[header] = known
         return known
 
     def _as_rows(self, is_resolved: bool) -> tuple[Reader | None, dict[str, Any]]:
-        """What makes Rows, None: nothing does, and what fastavro is asked for with it."""
+        """Return the function that makes Rows (None: values stay dicts), and the options that fastavro needs for it."""
         if not self._makes_rows:
             return None, {}
         if is_resolved not in self._rows:
@@ -146,7 +148,7 @@ class ConfluentRegistryAvroDeserializationSchema(DeserializationSchema):
 
 
 class ConfluentRegistryAvroSerializationSchema(SerializationSchema):
-    """Writes values by a schema, which is registered when the first one is written. Made by `for_generic`."""
+    """Write values by a schema, which is registered when the first value is written. Made by `for_generic`."""
 
     def __init__(self, subject: str, schema: AvroSchema, registry: SchemaRegistryClient) -> None:
         self._subject = subject
@@ -162,11 +164,12 @@ class ConfluentRegistryAvroSerializationSchema(SerializationSchema):
         identity_map_capacity: int = _CAPACITY,
         registry_configs: Mapping[str, str] | None = None,
     ) -> ConfluentRegistryAvroSerializationSchema:
-        """Dicts, or Rows, of this schema.
+        """Write dicts or Rows of this schema.
 
-        `subject`: what readers know the schema by, for the values of a topic `<topic>-value`. With
-        `{"auto.register.schemas": "false"}` in `registry_configs` the schema must be registered before. The others are
-        those of ConfluentRegistryAvroDeserializationSchema. Raises TypeError or ValueError for other arguments.
+        `subject`: the name by which readers find the schema; for the values of a topic `<topic>-value`. With
+        `{"auto.register.schemas": "false"}` in `registry_configs` the schema must be registered before. The other
+        arguments are those of ConfluentRegistryAvroDeserializationSchema. Raise TypeError or ValueError for other
+        arguments.
         """
         if not subject:
             raise ValueError(f"the subject of a schema must be a name, got {subject!r}")
@@ -176,15 +179,15 @@ class ConfluentRegistryAvroSerializationSchema(SerializationSchema):
     def serialize(self, element: Any) -> bytes:
         """Return the message.
 
-        Raises ValueError for a value that the schema does not describe, SchemaRegistryError if the registry refuses the
-        schema or can't be asked.
+        Raise ValueError for a value that the schema does not describe, SchemaRegistryError if the registry refuses the
+        schema or cannot be queried.
         """
         if self._header is None:
             self._header = _HEADER.pack(_MAGIC, self._registry.id_for(self._subject, self._schema))
         stream = io.BytesIO()
         stream.write(self._header)
         try:
-            fastavro().schemaless_writer(stream, self._schema.parsed(), self._schema.as_written(element))
+            fastavro().schemaless_writer(stream, self._schema.parsed(), self._schema.to_writable(element))
         except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as error:
             raise ValueError(f"{element!r:.200} is not a record of {self._schema!s:.200}: {error!r}") from None
         return stream.getvalue()
@@ -200,7 +203,7 @@ def _checked(schema: AvroSchema) -> AvroSchema:
 
 
 def _readable(schema: AvroSchema) -> AvroSchema:
-    _checked(schema).reading()
+    _checked(schema).reader_schema()
     return schema
 
 

@@ -1,4 +1,4 @@
-"""A registry's schemas: by the ids in messages, and those that are registered for a subject."""
+"""The schemas of a registry: by the ids in messages, and by the subjects of writers."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from penstock.connectors.kafka.schema_registry.requests import SchemaRegistryErr
 
 _NO_SUCH_SUBJECT, _NO_SUCH_SCHEMA = 40401, 40403
 _PAUSES_S = (0.25, 0.5, 1.0)
-"""A registry of several servers answers from a copy: what another has just registered comes a moment later."""
+"""In a registry of several servers each answers from a copy, which receives new schemas a moment later."""
 _INCOMPATIBLE = 409
 
 
 class SchemaRegistryClient:
-    """Asks once for each schema: those of ids do not change. Can be pickled; what it has learned stays behind.
+    """Query each schema once, because the schema of an id is constant. A pickled client starts without cached schemas.
 
-    `capacity`: how many schemas it remembers at most. It then forgets the one that it has learned first.
+    `capacity`: how many schemas are cached, at most. The oldest entry is evicted first.
     """
 
     def __init__(self, url: str, configs: Mapping[str, str] | None = None, capacity: int = 1000) -> None:
         if capacity < 1:
-            raise ValueError(f"the capacity of a registry's client must be 1 or more, got {capacity}")
+            raise ValueError(f"the capacity of a schema registry client must be 1 or more, got {capacity}")
         self._access = Access(url, configs)
         self.capacity = capacity
         self._by_id: dict[int, Any] = {}
         self._unknown: dict[int, None] = {}
-        """Ids that the registry has not known, though it was given time."""
+        """Ids that the registry did not know after all retries."""
 
     def __str__(self) -> str:
         return f"the schema registry at {self._access}"
@@ -41,9 +41,9 @@ class SchemaRegistryClient:
         return {**vars(self), "_by_id": {}, "_unknown": {}}
 
     def parsed(self, schema_id: int) -> Any:
-        """The schema of this id, as fastavro parses it.
+        """Return the schema of this id, as fastavro parses it.
 
-        Raises ValueError if there is none, or one of another format; SchemaRegistryError if the registry can't say.
+        Raise ValueError if there is none, or one of another format; SchemaRegistryError if the registry cannot answer.
         """
         known = self._by_id.get(schema_id)
         if known is None:
@@ -52,9 +52,9 @@ class SchemaRegistryClient:
         return known
 
     def id_for(self, subject: str, schema: AvroSchema) -> int:
-        """The id that stands for the schema in messages of the subject: it is registered, or was, by the configs.
+        """Return the id of the schema in messages of the subject. Register the schema first if the configs allow it.
 
-        Raises SchemaRegistryError, for a schema that is not compatible with earlier ones among others.
+        Raise SchemaRegistryError, also for a schema that is not compatible with earlier ones.
         """
         path, body = f"/subjects/{quote(subject, safe='')}", {"schema": str(schema)}
         if not self._access.registers:
@@ -62,7 +62,7 @@ class SchemaRegistryClient:
                 answer = self._found(lambda: request(self._access, "POST", path, body))
             except SchemaRegistryError as error:
                 raise SchemaRegistryError(
-                    f"the schema of subject '{subject}' was not found: {error}\nIt must be registered before, for "
+                    f"the schema of subject '{subject}' was not found: {error}\nRegister it first, because "
                     "'auto.register.schemas' is 'false'",
                     error.code,
                 ) from None
@@ -74,15 +74,15 @@ class SchemaRegistryClient:
                 raise
             reasons = "".join(f"\n- {reason}" for reason in self._incompatibilities(subject, body))
             raise SchemaRegistryError(
-                f"the schema of subject '{subject}' is not compatible with those that were registered before, so that "
-                f"readers would fail: {error}{reasons}\nWrite to another subject, or change the schema: a field that "
-                "is new has a default, for example",
+                f"the schema of subject '{subject}' is not compatible with the registered ones, so that "
+                f"readers would fail: {error}{reasons}\nWrite to another subject, or change the schema: for example, "
+                "give a new field a default",
                 error.code,
             ) from None
         return int(answer["id"])
 
     def _incompatibilities(self, subject: str, body: Mapping[str, str]) -> list[str]:
-        """Return the settings of the registry for them, as far as it has some."""
+        """Return the reasons that the registry gives, if it gives some."""
         path = f"/compatibility/subjects/{quote(subject, safe='')}/versions/latest?verbose=true"
         try:
             return [str(message) for message in request(self._access, "POST", path, body).get("messages", [])]
@@ -95,7 +95,7 @@ class SchemaRegistryClient:
         what[schema_id] = value
 
     def _fetched(self, schema_id: int) -> Any:
-        # Of an id that was not known once each message would wait, and there may be a million of them.
+        # For an id that was unknown before, each message would wait, and there may be a million of them.
         pauses_s = () if schema_id in self._unknown else _PAUSES_S
         try:
             answer = self._found(lambda: request(self._access, "GET", f"/schemas/ids/{schema_id}"), pauses_s)
@@ -111,7 +111,7 @@ class SchemaRegistryClient:
 
     @staticmethod
     def _found(ask: Callable[[], Any], pauses_s: Iterable[float] = _PAUSES_S) -> Any:
-        """The answer. What is not there is asked for again, after each of these pauses."""
+        """Return the answer. Repeat the query after each of these pauses if the schema or subject is not found."""
         for pause_s in pauses_s:
             try:
                 return ask()
@@ -122,7 +122,7 @@ class SchemaRegistryClient:
         return ask()
 
     def _load_references(self, answer: Mapping[str, Any], known: dict[str, Any]) -> None:
-        """The named types that a schema takes from other subjects come before it."""
+        """Parse the named types from other subjects first: the schema refers to them."""
         for reference in answer.get("references") or ():
             if reference["name"] in known:
                 continue
@@ -134,11 +134,11 @@ class SchemaRegistryClient:
 
 def _parsed(answer: Any, what: str, known: dict[str, Any]) -> Any:
     if not isinstance(answer, dict) or not isinstance(answer.get("schema"), str):
-        # Of a proxy, or of a registry that has not started: it says nothing of the message.
-        raise SchemaRegistryError(f"{what}: this is not an answer of a registry: {str(answer)[:200]!r}")
+        # An answer of a proxy, or of a registry that has not started: it is not a fault of the message.
+        raise SchemaRegistryError(f"{what}: expected an answer of a schema registry, got {str(answer)[:200]!r}")
     kind = answer.get("schemaType", "AVRO")
     if kind != "AVRO":
-        raise ValueError(f"{what} is of the format {kind}, not AVRO")
+        raise ValueError(f"{what} must be of the format AVRO, got {kind}")
     package = fastavro()
     try:
         return package.parse_schema(json.loads(answer["schema"]), known)

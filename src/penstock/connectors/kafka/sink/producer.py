@@ -1,4 +1,4 @@
-"""A producer of one subtask: messages go to the client's queue, what fails comes back at the next call."""
+"""A producer of one subtask: messages go to the client's queue, errors are raised by the next call."""
 
 from __future__ import annotations
 
@@ -11,50 +11,53 @@ from penstock.common.errors import JobError
 from penstock.connectors.kafka.client import confluent_kafka, describe_error
 from penstock.connectors.kafka.sink.serialization import KafkaProducerRecord
 
-# A sink that waits for brokers, and says so: a job that stands still would not tell why.
+# A sink that waits for brokers logs it: otherwise a job that stands still would not show the reason.
 
 _log = logging.getLogger(__name__)
 
 LONG_WAIT_S = 5.0
-_AGAIN_S = 30.0
+_REPEAT_S = 30.0
 
 
 class LongWait:
-    """Begins when it is made. Used by the thread of the task, so that each line of the log has the operator's name."""
+    """Measure a wait for brokers from construction, and log long ones.
+
+    Only the thread of the task uses it, so that each line of the log has the operator's name.
+    """
 
     def __init__(self, brokers: str | None, first_s: float) -> None:
-        """`brokers`: as the user has named them. `first_s`: after how many seconds the log says so."""
+        """`brokers`: as the user named them. `first_s`: after how many seconds the first warning is logged."""
         self._brokers = brokers
         self._first_s = first_s
         self._left: int | None = None
-        self._tell_at_s = 0.0
+        self._warn_at_s = 0.0
         self._begin()
 
-    def goes_on(self, messages: int, last_told: str | None) -> None:
-        """Once a second or so. `messages` wait, `last_told` is what the client has said last; warn if it is for long.
+    def still_waiting(self, messages: int, last_error: str | None) -> None:
+        """Call about once a second, with the number of waiting messages and the client's last error. Warn if it lasts.
 
-        With fewer messages than before, brokers take them: the wait begins anew.
+        If there are fewer messages than before, brokers accept them: the wait starts again.
         """
         if self._left is not None and messages < self._left:
             self._begin()
         self._left = messages
         now_s = time.monotonic()
-        if now_s < self._tell_at_s:
+        if now_s < self._warn_at_s:
             return
-        self._tell_at_s = now_s + _AGAIN_S
+        self._warn_at_s = now_s + _REPEAT_S
         _log.warning(
-            "for %d s the Kafka brokers %s have taken nothing from this sink, and the job waits with it: %d messages "
-            "are not written%s. It goes on when they answer; messages that wait for longer than message.timeout.ms "
-            "fail the attempt. Whether they run, and whether a disk of theirs is full, is in the log of the brokers",
+            "for %d s the Kafka brokers %s accepted no message from this sink, and the job waits: %d messages are "
+            "not written%s. The job continues when they answer; messages that wait longer than message.timeout.ms "
+            "fail the attempt. Check whether the brokers run, and in their logs whether a disk is full",
             now_s - self._since_s,
             self._brokers,
             messages,
-            "" if last_told is None else f" ({last_told})",
+            "" if last_error is None else f" ({last_error})",
         )
 
     def _begin(self) -> None:
         self._since_s = time.monotonic()
-        self._tell_at_s = self._since_s + self._first_s
+        self._warn_at_s = self._since_s + self._first_s
 
 
 _WAIT_S = 0.1
@@ -63,10 +66,10 @@ _ADVICE = {
     ("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC"): "Create the topic, or check its name and the user's rights",
     ("_UNKNOWN_PARTITION",): "Check the partitioner, and whether the topic was deleted: it has no such partition",
     ("MSG_SIZE_TOO_LARGE",): (
-        "Raise message.max.bytes of the sink, and if the broker refuses it, max.message.bytes of the topic"
+        "Increase message.max.bytes of the sink, and if the broker refuses it, max.message.bytes of the topic"
     ),
     ("TOPIC_AUTHORIZATION_FAILED",): "Give the user the right to write to the topic",
-    ("_MSG_TIMED_OUT",): "Brokers have not taken it within message.timeout.ms of the sink (300000)",
+    ("_MSG_TIMED_OUT",): "Brokers did not accept it within message.timeout.ms of the sink (default 300000)",
 }
 """By the names of errors."""
 
@@ -76,15 +79,15 @@ class ProducerError(JobError):
 
 
 class KafkaProducer:
-    """Raises ProducerError where a message was refused, at the latest from `flush`."""
+    """Write messages of one subtask. Raise ProducerError for a refused message, at the latest in `flush`."""
 
     def __init__(self, settings: Mapping[str, Any], long_wait_s: float = LONG_WAIT_S) -> None:
-        """`long_wait_s`: after how many seconds in which brokers take nothing the log says so."""
+        """`long_wait_s`: after how many seconds without accepted messages a warning is logged."""
         self._kafka = confluent_kafka()
         self._brokers = settings.get("bootstrap.servers")
         self._long_wait_s = long_wait_s
         self._error: str | None = None
-        self._last_told: str | None = None
+        self._last_error: str | None = None
         try:
             self._producer = self._kafka.Producer(
                 dict(settings)
@@ -92,11 +95,11 @@ class KafkaProducer:
                     # Delivered messages are not reported: a call for each would cost more than the message.
                     "delivery.report.only.error": True,
                     "on_delivery": self._delivered,
-                    "error_cb": self._told,
+                    "error_cb": self._on_client_error,
                 }
             )
         except (self._kafka.KafkaException, ValueError) as error:
-            raise ProducerError(f"the Kafka producer can't be made: {describe_error(error)}") from error
+            raise ProducerError(f"cannot create the Kafka producer: {describe_error(error)}") from error
 
     def init_transactions(self) -> None:
         """Become the only producer of the transactional id. Waits for its coordinator."""
@@ -107,7 +110,7 @@ class KafkaProducer:
         self._call(self._producer.begin_transaction)
 
     def write(self, record: KafkaProducerRecord, timestamp: int | None) -> None:
-        """Queue a message; waits while the queue is full."""
+        """Queue a message; wait while the queue is full."""
         options: dict[str, Any] = {}
         if record.partition is not None:
             options["partition"] = record.partition
@@ -125,56 +128,56 @@ class KafkaProducer:
                 wait = wait or LongWait(self._brokers, self._long_wait_s)
                 self._call(self._producer.poll, _WAIT_S)
                 self.check()
-                wait.goes_on(len(self._producer), self._last_told)
+                wait.still_waiting(len(self._producer), self._last_error)
             except (self._kafka.KafkaException, TypeError, ValueError) as error:
                 raise ProducerError(
-                    f"a message for topic '{record.topic}' can't be written: {describe_error(error)}{_advice(error)}"
+                    f"cannot write a message to topic '{record.topic}': {describe_error(error)}{_advice(error)}"
                 ) from error
 
     def serve(self) -> None:
-        """Take what the client reports, without waiting."""
+        """Handle the client's reports, without waiting."""
         self._call(self._producer.poll, 0)
         self.check()
 
     def flush(self) -> None:
-        """Wait until all messages are with the brokers, or refused."""
+        """Wait until all messages are stored by the brokers, or refused."""
         wait = LongWait(self._brokers, self._long_wait_s)
         while left := self._call(self._producer.flush, 1.0):
             self.check()
-            wait.goes_on(left, self._last_told)
+            wait.still_waiting(left, self._last_error)
         self.check()
 
     def check(self) -> None:
-        """Raises ProducerError if a message was refused."""
+        """Raise ProducerError if a message was refused."""
         if self._error is not None:
             raise ProducerError(self._error)
 
     def abandon(self) -> None:
-        """Drop what is queued. A transaction stays as it is with the brokers."""
+        """Drop queued messages. A transaction stays as it is at the brokers."""
         self._producer.purge()
         # Its `close` would abort the transaction; without a reference to it the client ends as well.
         del self._producer
 
     def _delivered(self, error: Any, message: Any) -> None:
         if error is not None and self._error is None:
-            self._error = f"a message was refused by topic '{message.topic()}': {describe_error(error)}{_advice(error)}"
+            self._error = f"topic '{message.topic()}' refused a message: {describe_error(error)}{_advice(error)}"
 
-    def _told(self, error: Any) -> None:
-        self._last_told = describe_error(error)
+    def _on_client_error(self, error: Any) -> None:
+        self._last_error = describe_error(error)
 
     def _call(self, method: Any, *arguments: Any) -> Any:
         try:
             return method(*arguments)
         except (self._kafka.KafkaException, SystemError) as error:
-            # What is fatal is raised where the client calls back. If it calls once more, the interpreter finds an
-            # error that nobody has raised.
+            # A fatal error is raised in the client's callback. If the client makes another call, the interpreter finds
+            # an exception that is set without being raised, and raises SystemError.
             raised = error.__cause__ if isinstance(error, SystemError) else error
-            told = f". What the client has told: {self._last_told}" if self._last_told is not None else ""
-            raise ProducerError(f"{method.__name__} has failed: {describe_error(raised or error)}{told}") from error
+            report = f". The client reported: {self._last_error}" if self._last_error is not None else ""
+            raise ProducerError(f"{method.__name__} failed: {describe_error(raised or error)}{report}") from error
 
 
 def _advice(error: Any) -> str:
-    """What to do about a message that was refused; empty: its error says all that is known."""
+    """Return what to do about a refused message; empty if its error says all."""
     kafka_error = error.args[0] if isinstance(error, Exception) and error.args else error
     name = kafka_error.name() if hasattr(kafka_error, "name") else ""
     return next((f". {advice}" for names, advice in _ADVICE.items() if name in names), "")

@@ -1,4 +1,4 @@
-"""From values to messages: topic, key, value, partition, headers."""
+"""Convert values to messages: topic, key, value, partition, headers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Headers = list[tuple[str, bytes | None]]
 
 
 class KafkaProducerRecord(msgspec.Struct, frozen=True, gc=False):
-    """A message to be written. `partition` None: the client chooses, by the key if there is one."""
+    """A message to write. `partition` None: the client chooses, by the key if there is one."""
 
     topic: str
     value: bytes | None
@@ -24,11 +24,11 @@ class KafkaProducerRecord(msgspec.Struct, frozen=True, gc=False):
     partition: int | None = None
     headers: Headers | None = None
     timestamp: int | None = None
-    """Milliseconds; None: that of the record in the stream, and without one, the time of writing."""
+    """In milliseconds. None: the timestamp of the stream's record, or without one the time of writing."""
 
 
 class KafkaTopicSelector(ABC):
-    """Chooses the topic of a value."""
+    """Choose the topic of a value."""
 
     @abstractmethod
     def apply(self, data: Any) -> str:
@@ -36,19 +36,19 @@ class KafkaTopicSelector(ABC):
 
 
 class KafkaRecordSerializationSchema(ABC):
-    """Makes the message of a value. Made by `builder()`, or extended."""
+    """Convert a value to a message. Made by `builder()`, or extended."""
 
     @abstractmethod
     def serialize(self, element: Any, timestamp: int | None) -> KafkaProducerRecord | None:
-        """Return the message of `element`, whose event time is `timestamp` (ms); None: none is written."""
+        """Return the message of `element`, whose event time is `timestamp` (ms), or None to skip it."""
 
     def fixed_topic(self) -> str | None:
-        """Return the topic, if all is written to one: a job is refused if it is missing. penstock's own."""
+        """Return the only topic, or None if there may be several. A job is refused if it is missing. Penstock's own."""
         return None
 
     @staticmethod
     def builder() -> KafkaRecordSerializationSchemaBuilder:
-        """Start to build one."""
+        """Return a builder."""
         return KafkaRecordSerializationSchemaBuilder()
 
 
@@ -64,7 +64,7 @@ class KafkaRecordSerializationSchemaBuilder:
         self._headers: Callable[[Any], Headers] | None = None
 
     def set_topic(self, topic: str) -> KafkaRecordSerializationSchemaBuilder:
-        """Write all to one topic. Raises ValueError if topics are chosen already."""
+        """Write all messages to one topic. Raise ValueError if topics were set before."""
         self._choose_once()
         self._fixed_topic = checked_text("topic", topic)
         return self
@@ -83,19 +83,19 @@ class KafkaRecordSerializationSchemaBuilder:
     def set_key_serialization_schema(
         self, key_serialization_schema: SerializationSchema
     ) -> KafkaRecordSerializationSchemaBuilder:
-        """Write keys, made of the whole value. Without it messages have none."""
+        """Write keys, made from the whole value. Without it messages have no keys."""
         self._key = _schema(key_serialization_schema)
         return self
 
     def set_value_serialization_schema(
         self, value_serialization_schema: SerializationSchema
     ) -> KafkaRecordSerializationSchemaBuilder:
-        """Write values by this schema."""
+        """Write values with this schema."""
         self._value = _schema(value_serialization_schema)
         return self
 
     def set_partitioner(self, partitioner: Callable[[Any], int]) -> KafkaRecordSerializationSchemaBuilder:
-        """Choose the number of the partition of each value. Without it the client does, by the key."""
+        """Choose the number of the partition of each value. Without it the client chooses, by the key."""
         if not callable(partitioner):
             raise TypeError(f"partitioner must be a function from a value to a partition's number, got {partitioner!r}")
         check_result_kind(partitioner, "partitioner")
@@ -111,11 +111,11 @@ class KafkaRecordSerializationSchemaBuilder:
         return self
 
     def build(self) -> KafkaRecordSerializationSchema:
-        """Create the schema. Raises ValueError without topic or value schema."""
+        """Create the schema. Raise ValueError without topic or value schema."""
         if self._topic is None and self._fixed_topic is None:
-            raise ValueError("messages need a topic: set_topic or set_topic_selector")
+            raise ValueError("messages need a topic: call set_topic or set_topic_selector")
         if self._value is None:
-            raise ValueError("messages need a value: set_value_serialization_schema")
+            raise ValueError("messages need a value: call set_value_serialization_schema")
         return _Composed(
             topic=self._fixed_topic,
             topic_of=self._topic,
@@ -161,8 +161,9 @@ class _Composed(KafkaRecordSerializationSchema):
             part = "key"
             key = None if self._key is None else self._key.serialize(element)
         except (TypeError, ValueError) as error:
-            error.add_note(f"as the {part} of a message to topic '{topic}'")
+            error.add_note(f"in the {part} of a message to topic '{topic}'")
             raise
+        # Without names, which would cost 60 ns for each record.
         return KafkaProducerRecord(
             topic,
             value,

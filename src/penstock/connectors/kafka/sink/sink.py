@@ -12,7 +12,7 @@ from penstock.connectors.base.delivery_guarantee import DeliveryGuarantee
 from penstock.connectors.base.options import checked_text
 from penstock.connectors.kafka.client import Properties, checked_property, client_settings, confluent_kafka
 from penstock.connectors.kafka.cluster import KafkaCluster, MissingTopicError
-from penstock.connectors.kafka.java_properties import as_of_librdkafka
+from penstock.connectors.kafka.java_properties import to_librdkafka
 from penstock.connectors.kafka.protocol.connection import check_security
 from penstock.connectors.kafka.protocol.transactions import TransactionClient, timeout_of_producer
 from penstock.connectors.kafka.sink.producer import KafkaProducer, ProducerError
@@ -25,17 +25,15 @@ from penstock.connectors.kafka.sink.transactions import (
 )
 from penstock.connectors.kafka.sink.writers import PlainWriter, TransactionalWriter
 
-# Commits transactions on the driver, whichever process has prepared them.
-
 _log = logging.getLogger(__name__)
 
 
 class TransactionLostError(JobError):
-    """A transaction that a checkpoint names was aborted before it could be committed."""
+    """A transaction of a checkpoint was aborted before it could be committed."""
 
 
 class KafkaCommitter(Committer):
-    """Ends transactions by their ids, producer ids and epochs: repeating that changes nothing."""
+    """Commit and abort transactions by their ids, producer ids and epochs, on the driver. Idempotent."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         self._client = TransactionClient(properties)
@@ -47,47 +45,48 @@ class KafkaCommitter(Committer):
 
     def abort(self, committables: Sequence[KafkaTransaction]) -> None:
         for one in committables:
-            # By its epoch: if it was committed, the id may belong to a transaction that goes on.
+            # By its epoch: if it was committed, the id may belong to a later transaction.
             self._client.fence(one.transactional_id, one.producer_id, one.epoch)
 
     def _check(self, one: KafkaTransaction) -> None:
         now = self._client.describe(one.transactional_id)
         if now is None:
             _log.warning(
-                "the transaction '%s' can't be committed: the brokers do not know its id any more, as they forget "
-                "those not used for transactional.id.expiration.ms. It was committed long ago, or was aborted",
+                "cannot commit the transaction '%s': the brokers no longer know its id, because they delete ids that "
+                "are unused for transactional.id.expiration.ms. It was committed or aborted long ago",
                 one.transactional_id,
             )
         elif not is_committed(one, now):
             raise TransactionLostError(
                 f"the transaction '{one.transactional_id}' (producer {one.producer_id}, epoch {one.epoch}) was "
                 f"aborted before it could be committed: its id is now {now.state}, epoch {now.epoch}. What it wrote "
-                "is lost. Either the job was down for longer than transaction.timeout.ms; or it has failed behind this "
-                "savepoint, and has gone back to a checkpoint before it; or another job has the same transactional id "
-                "prefix and job id. Start again from an earlier savepoint, or accept the loss and start from one that "
-                "was taken later"
+                "is lost. Either the job was down for longer than transaction.timeout.ms; or it failed after this "
+                "savepoint and was restored from an earlier checkpoint; or another job has the same transactional id "
+                "prefix and job id. Start again from an earlier savepoint, or accept the loss and start from a later "
+                "one"
             )
 
 
 _TIMEOUT_MS = "900000"
-"""The longest that brokers allow unless they are told otherwise (transaction.max.timeout.ms)."""
+"""The longest timeout that brokers allow by default (transaction.max.timeout.ms)."""
 _DEFAULTS = {
     "enable.idempotence": "true",
     "queue.buffering.max.kbytes": "65536",
-    # By its default librdkafka would put keys into other partitions than clients in Java do, Flink's among them.
+    # The default of librdkafka puts keys into other partitions than clients in Java, such as Flink.
     "partitioner": "murmur2_random",
-    # How long a topic that is missing may be one that was created and is not known everywhere: 30 s of silence.
+    # How long a missing topic may be a new one that some brokers do not know yet. The default means 30 s without an
+    # error.
     "topic.metadata.propagation.max.ms": "10000",
 }
 
 
 class KafkaSink(Sink[Any]):
-    """Writes messages to topics of Kafka. Made by `KafkaSink.builder()`.
+    """Write messages to topics of Kafka. Made by `KafkaSink.builder()`.
 
     EXACTLY_ONCE: readers with `isolation.level=read_committed`, the default of librdkafka's consumers and of
-    KafkaSource, see each record once, with the checkpoint that follows it; without checkpoints, when the job has
-    succeeded. AT_LEAST_ONCE: a checkpoint waits until the brokers have all messages before it; after a failure some
-    come again. NONE: they may also be lost. Source: Flink docs, "Apache Kafka Connector".
+    KafkaSource, see each record once, after the next checkpoint; without checkpoints, after the job has succeeded.
+    AT_LEAST_ONCE: a checkpoint waits until the brokers have all messages before it; after a failure some messages are
+    written again. NONE: messages may also be lost. Source: Flink docs, "Apache Kafka Connector".
     """
 
     def __init__(
@@ -104,16 +103,16 @@ class KafkaSink(Sink[Any]):
 
     @staticmethod
     def builder() -> KafkaSinkBuilder:
-        """Start to build one."""
+        """Return a builder."""
         return KafkaSinkBuilder()
 
     def describe(self) -> str:
         return f"{self._guarantee.value}, {self._properties['bootstrap.servers']}"
 
     def validate(self) -> None:
-        """Raises ConfigurationError without confluent-kafka, ValueError or ProducerError for settings it refuses.
+        """Raise ConfigurationError without confluent-kafka, ValueError or ProducerError for refused settings.
 
-        ProducerError also if the brokers do not answer, or say that the topic is missing and that they create none.
+        Raise ProducerError also if the brokers do not answer, or if the topic is missing and they do not create topics.
         """
         confluent_kafka()
         if self._guarantee is DeliveryGuarantee.EXACTLY_ONCE:
@@ -124,12 +123,12 @@ class KafkaSink(Sink[Any]):
             cluster = KafkaCluster(self._properties)
 
             def is_writable(topics: dict[str, int]) -> None:
-                # Kafka's own are not listed.
+                # Kafka's own topics are not listed.
                 if topic is None or topic in topics or topic.startswith("__") or cluster.creates_topics() is not False:
                     return
                 raise MissingTopicError(
-                    f"there is no topic '{topic}' at {self._properties['bootstrap.servers']}, and these brokers create "
-                    "none by themselves (auto.create.topics.enable). Create it, or check its name and the user's rights"
+                    f"there is no topic '{topic}' at {self._properties['bootstrap.servers']}, and these brokers "
+                    "do not create topics (auto.create.topics.enable). Create it, or check its name and your rights"
                 )
 
             cluster.find_at_submission(is_writable)
@@ -141,10 +140,10 @@ class KafkaSink(Sink[Any]):
         return self.restore_writer(context, [])
 
     def restore_writer(self, context: SinkContext, state: list[TransactionsOfWriter]) -> SinkWriter[Any]:
-        """Create a writer; with EXACTLY_ONCE it aborts what former attempts have left open."""
+        """Create a writer. With EXACTLY_ONCE it aborts the open transactions of earlier attempts."""
         if self._guarantee is not DeliveryGuarantee.EXACTLY_ONCE:
             return PlainWriter(self._schema, self._settings(), self._guarantee)
-        # Without `/`, which separates what comes behind it, and so that no two uids have the same.
+        # Escape `/`, the separator of the parts that follow, and `%`, so that each uid has its own name.
         name = f"{self._prefix}-{context.job_id}-{context.operator_id}"
         sink = name.replace("%", "%25").replace("/", "%2F")
         ids = TransactionalIds(sink, context.subtask, context.attempt)
@@ -158,7 +157,7 @@ class KafkaSink(Sink[Any]):
         )
 
     def create_committer(self) -> Committer | None:
-        """A committer of transactions, with EXACTLY_ONCE."""
+        """Return a committer of transactions with EXACTLY_ONCE, else None."""
         return KafkaCommitter(self._properties) if self._guarantee is DeliveryGuarantee.EXACTLY_ONCE else None
 
     def _settings(self) -> dict[str, Any]:
@@ -181,7 +180,7 @@ class KafkaSinkBuilder:
         self._properties: Properties = {}
 
     def set_bootstrap_servers(self, bootstrap_servers: str) -> KafkaSinkBuilder:
-        """Set the brokers to begin with, `host:port` each, separated by commas."""
+        """Set the first brokers to contact, `host:port` each, separated by commas."""
         return self.set_property("bootstrap.servers", bootstrap_servers)
 
     def set_delivery_guarantee(self, delivery_guarantee: DeliveryGuarantee) -> KafkaSinkBuilder:
@@ -192,29 +191,29 @@ class KafkaSinkBuilder:
         return self
 
     def set_transactional_id_prefix(self, transactional_id_prefix: str) -> KafkaSinkBuilder:
-        """Set what transactional ids begin with, before job, uid and subtask. Default: penstock."""
+        """Set the prefix of transactional ids, before job, uid and subtask. Default: penstock."""
         self._prefix = checked_text("transactional_id_prefix", transactional_id_prefix)
         return self
 
     def set_record_serializer(self, record_serializer: KafkaRecordSerializationSchema) -> KafkaSinkBuilder:
-        """Set how values become messages."""
+        """Set the schema that converts values to messages."""
         if not isinstance(record_serializer, KafkaRecordSerializationSchema):
             raise TypeError(f"expected a KafkaRecordSerializationSchema, got {record_serializer!r}")
         self._schema = record_serializer
         return self
 
     def set_property(self, key: str, value: str) -> KafkaSinkBuilder:
-        """Set a property of the producer, as librdkafka or, where it is of security, Java names it."""
+        """Set a property of the producer by librdkafka's name, or for security by Java's name."""
         checked_property(key, value)
         if key == "transactional.id":
-            raise ValueError("transactional ids are the sink's: set_transactional_id_prefix")
+            raise ValueError("the sink sets transactional.id itself: call set_transactional_id_prefix")
         self._properties[key] = value
         return self
 
     def build(self) -> KafkaSink:
-        """Create the sink. Raises ValueError if something necessary is missing."""
+        """Create the sink. Raise ValueError if a required setting is missing."""
         if not self._properties.get("bootstrap.servers"):
-            raise ValueError("a KafkaSink needs brokers: set_bootstrap_servers('host:9092')")
+            raise ValueError("a KafkaSink needs brokers: call set_bootstrap_servers('host:9092')")
         if self._schema is None:
-            raise ValueError("a KafkaSink needs a serializer: set_record_serializer")
-        return KafkaSink(self._schema, self._guarantee, self._prefix, as_of_librdkafka(self._properties))
+            raise ValueError("a KafkaSink needs a serializer: call set_record_serializer")
+        return KafkaSink(self._schema, self._guarantee, self._prefix, to_librdkafka(self._properties))

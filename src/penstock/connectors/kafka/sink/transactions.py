@@ -2,10 +2,10 @@
 
     <prefix>-<job>-<sink>/<subtask>/<attempt>/<slot>
 
-A transaction has a producer of its own, and its transactional id is a *slot* of the attempt: once the transaction is
-committed, another producer takes the slot over, with the next epoch. So (id, producer id, epoch) names one transaction
-for ever, brokers remember a few ids for each attempt, and whether a transaction was committed can be told from the
-present state of its id (`is_committed`). docs/internals/decisions/0020 has the reasons.
+Each transaction has a producer of its own, and its transactional id is a *slot* of the attempt: once the transaction is
+committed, another producer uses the slot, with the next epoch. Thus (id, producer id, epoch) always identifies one
+transaction, brokers store a few ids for each attempt, and the present state of an id shows whether a transaction was
+committed (`is_committed`). docs/internals/decisions/0020 has the reasons.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import msgspec
 from penstock.common.stored import stored_as
 from penstock.connectors.base.attempts import order_of
 from penstock.connectors.base.former_subtasks import FormerSubtasks
-from penstock.connectors.kafka.protocol.transactions import Described, TransactionClient
+from penstock.connectors.kafka.protocol.transactions import TransactionClient, TransactionDescription
 
 _log = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ class KafkaTransaction(msgspec.Struct, frozen=True):
 
 @stored_as("kafka-transactions-of-writer")
 class TransactionsOfWriter(msgspec.Struct, frozen=True):
-    """State of a writer: which subtask it was, of how many, and what it has prepared and not seen committed."""
+    """State of a writer: its subtask and parallelism, and prepared transactions that may not be committed yet."""
 
     subtask: int
     parallelism: int
@@ -52,24 +52,24 @@ class TransactionalIds(NamedTuple):
     attempt: str
 
     def slot(self, number: int) -> str:
-        """The id of a slot."""
+        """Return the id of a slot."""
         return f"{self.sink}/{self.subtask}/{self.attempt}/{number}"
 
-    def is_of_former(self, transactional_id: str) -> bool:
-        """Whether the id is of an earlier attempt of the same sink, of whichever subtask.
+    def is_of_earlier_attempt(self, transactional_id: str) -> bool:
+        """Return whether the id is of an earlier attempt of the same sink, in any subtask.
 
-        A later one may have prepared what its run commits: who is the former itself must leave that alone.
+        The transactions of a later attempt must stay: its run may have prepared and may commit them.
         """
         attempt = transactional_id.removeprefix(f"{self.sink}/").split("/")[1]
         return order_of(attempt) < order_of(self.attempt)
 
 
-def is_committed(transaction: KafkaTransaction, now: Described | None) -> bool | None:
-    """Whether a transaction was committed, from what its id is `now`; None: it is still open, or nobody knows.
+def is_committed(transaction: KafkaTransaction, now: TransactionDescription | None) -> bool | None:
+    """Return whether a transaction was committed, by the state `now` of its id; None if it is open or unknown.
 
-    An id is taken over by another producer, with a later epoch, only when its transaction was seen committed. One that
-    the coordinator aborts, because its time is over, or since a job gives it up (`TransactionClient.fence`), leaves the
-    next epoch behind, and aborted; or, if two runs of a job give it up at once, says that it was given up.
+    Another producer uses an id, with a later epoch, only after its transaction was committed. If the coordinator aborts
+    a transaction, after its timeout or for `TransactionClient.fence`, the id has the next epoch and is aborted. If two
+    runs of a job fence it at the same time, the id contains the fenced epoch.
     """
     if now is None:
         return None
@@ -81,22 +81,22 @@ def is_committed(transaction: KafkaTransaction, now: Described | None) -> bool |
     return not given_up and now.fenced_epoch != transaction.epoch
 
 
-def abort_former(
-    client: TransactionClient, ids: TransactionalIds, former: FormerSubtasks, kept: set[KafkaTransaction]
+def abort_earlier_attempts(
+    client: TransactionClient, ids: TransactionalIds, former: FormerSubtasks, to_commit: set[KafkaTransaction]
 ) -> None:
-    """Abort what former attempts have left open, and fence their producers off.
+    """Abort the open transactions of earlier attempts, and fence their producers.
 
-    `kept`: is committed by the restored checkpoint.
+    `to_commit`: transactions that the restored checkpoint commits.
     """
     for transactional_id in client.ongoing(f"{ids.sink}/"):
         subtask = int(transactional_id.removeprefix(f"{ids.sink}/").split("/")[0])
-        if not ids.is_of_former(transactional_id) or not former.include(subtask):
+        if not ids.is_of_earlier_attempt(transactional_id) or not former.include(subtask):
             continue
         now = client.describe(transactional_id)
         if now is None or now.state != "Ongoing":
-            # It has ended since it was listed: how, is to be seen later, too.
+            # It ended after it was listed. Its result can be read later, too.
             continue
-        if KafkaTransaction(transactional_id, now.producer_id, now.epoch) in kept:
+        if KafkaTransaction(transactional_id, now.producer_id, now.epoch) in to_commit:
             continue
-        _log.info("the transaction '%s' of a former attempt is aborted", transactional_id)
+        _log.info("aborting the transaction '%s' of an earlier attempt", transactional_id)
         client.fence(transactional_id, now.producer_id, now.epoch)

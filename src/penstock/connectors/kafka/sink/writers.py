@@ -1,4 +1,4 @@
-"""Writers of a KafkaSink: with and without transactions."""
+"""Writers of a KafkaSink, with and without transactions."""
 
 from __future__ import annotations
 
@@ -10,54 +10,57 @@ from typing import Any, NamedTuple
 import msgspec
 
 from penstock.api.sink import SinkContext, SinkWriter
-from penstock.common.completable_future import WAKES_S
+from penstock.common.completable_future import WAKE_INTERVAL_S
 from penstock.common.functions.user_calls import RAISED, as_exception
 from penstock.connectors.base.delivery_guarantee import DeliveryGuarantee
 from penstock.connectors.base.former_subtasks import FormerSubtasks
-from penstock.connectors.kafka.protocol.transactions import Described, TransactionClient
+from penstock.connectors.kafka.protocol.transactions import TransactionClient, TransactionDescription
 from penstock.connectors.kafka.sink.producer import KafkaProducer, ProducerError
 from penstock.connectors.kafka.sink.serialization import KafkaRecordSerializationSchema
 from penstock.connectors.kafka.sink.transactions import (
     KafkaTransaction,
     TransactionalIds,
     TransactionsOfWriter,
-    abort_former,
+    abort_earlier_attempts,
     is_committed,
 )
 
-# The transaction that a subtask writes to, and what is wrong when brokers have ended it meanwhile.
-
 
 class TransactionAbortedError(ProducerError):
-    """A transaction was aborted by others, before a completed checkpoint has named it: a restart writes it again."""
+    """A transaction was aborted before a completed checkpoint contained it. A restart writes its records again."""
 
 
 class OpenTransaction(NamedTuple):
-    """A transaction, its producer, and the time after which brokers abort it (ms)."""
+    """The transaction that a subtask writes to, its producer, and the timeout after which brokers abort it (ms)."""
 
     transaction: KafkaTransaction
     producer: KafkaProducer
     timeout_ms: str
 
-    def holds_messages(self, now: Described | None) -> bool:
-        """Whether any were written; `now`: what its id is. Raises TransactionAbortedError if it is open no more."""
-        own = self.transaction
-        if now is not None and (now.producer_id, now.epoch) == (own.producer_id, own.epoch):
+    def holds_messages(self, now: TransactionDescription | None) -> bool:
+        """Return whether the transaction contains messages. Raise TransactionAbortedError if it has ended.
+
+        `now`: the present state of its id.
+        """
+        transaction = self.transaction
+        if now is not None and (now.producer_id, now.epoch) == (transaction.producer_id, transaction.epoch):
             if now.state == "Ongoing":
                 return True
             if now.state == "Empty":
                 return False
-        raise aborted(own, now, self.timeout_ms)
+        raise aborted_error(transaction, now, self.timeout_ms)
 
 
-def aborted(transaction: KafkaTransaction, now: Described | None, timeout_ms: str) -> TransactionAbortedError:
-    """The error that says so, and what to do."""
-    became = "unknown" if now is None else f"{now.state}, epoch {now.epoch}"
+def aborted_error(
+    transaction: KafkaTransaction, now: TransactionDescription | None, timeout_ms: str
+) -> TransactionAbortedError:
+    """Return the error for an aborted transaction."""
+    state = "unknown" if now is None else f"{now.state}, epoch {now.epoch}"
     return TransactionAbortedError(
         f"the transaction '{transaction.transactional_id}' (epoch {transaction.epoch}) was aborted before a checkpoint "
-        f"was complete: its id is now {became}. Either it was open for longer than transaction.timeout.ms "
-        f"({timeout_ms}): raise that well above the time between two checkpoints and the time that one takes, or "
-        "checkpoint more often. Or another run of this job has begun. What it held is written again after a restart"
+        f"completed: its id is now {state}. Either it was open for longer than transaction.timeout.ms "
+        f"({timeout_ms}): increase that well above the checkpoint interval plus the duration of a checkpoint, or "
+        "checkpoint more often. Or another run of this job has begun. A restart writes its records again"
     )
 
 
@@ -82,7 +85,7 @@ class _Writer(SinkWriter[Any]):
 
 
 class PlainWriter(_Writer):
-    """AT_LEAST_ONCE waits for all messages before a checkpoint; NONE only at the end of the data."""
+    """Wait for all messages before a checkpoint with AT_LEAST_ONCE; with NONE only at the end of the data."""
 
     def __init__(
         self, schema: KafkaRecordSerializationSchema, settings: Mapping[str, Any], guarantee: DeliveryGuarantee
@@ -103,10 +106,10 @@ class PlainWriter(_Writer):
 
 
 class TransactionalWriter(_Writer):
-    """EXACTLY_ONCE: what is written between two checkpoints is a transaction, which the driver commits.
+    """Write the records between two checkpoints in one transaction, which the driver commits (EXACTLY_ONCE).
 
-    A transaction begins with its first message. The producer of the next one is made ready by a thread meanwhile,
-    since its coordinator has to be asked.
+    A transaction begins with its first message. Meanwhile a thread prepares the producer of the next transaction,
+    because that takes a request to the coordinator.
     """
 
     def __init__(
@@ -126,13 +129,13 @@ class TransactionalWriter(_Writer):
         prepared = {one for state in restored for one in state.prepared}
         former = FormerSubtasks.of(context, [(state.subtask, state.parallelism) for state in restored])
         if former.owners:
-            abort_former(self._client, ids, former, prepared)
+            abort_earlier_attempts(self._client, ids, former, prepared)
         self._timeout_ms = settings["transaction.timeout.ms"]
         self._prepared = list(prepared)
-        """Transactions of former attempts and this one in the order of preparation, whose commit was not seen yet."""
+        """Transactions of earlier attempts and this one that may not be committed yet, in the order of preparation."""
         self._next = _NextProducer(ids, settings, properties)
         self._open: OpenTransaction | None = None
-        """The present one. After the end of the data there is none."""
+        """The present transaction. After the end of the data there is none."""
         self._next.prepare(self._prepared)
 
     def write_chunk(self, values: list[Any], timestamps: list[int] | None) -> None:
@@ -153,7 +156,7 @@ class TransactionalWriter(_Writer):
             return []
         transaction = self._open.transaction
         if not self._open.holds_messages(self._client.describe(transaction.transactional_id)):
-            # All values were left out by the serializer: nothing was written, and the transaction goes on.
+            # The serializer skipped all values: the transaction is empty and stays open.
             return []
         self._prepared = [one for one in self._prepared if not self._is_settled(one)]
         self._prepared.append(transaction)
@@ -171,27 +174,28 @@ class TransactionalWriter(_Writer):
         if transaction is None:
             return
         transaction.producer.abandon()
-        # Readers of committed messages wait for what is open. If brokers are away, the next attempt ends it.
+        # Readers wait for open transactions. If brokers are unavailable, the next attempt ends it.
         client = TransactionClient(self._client.properties, _CLOSE_S)
         with contextlib.suppress(OSError):
             client.fence(*msgspec.structs.astuple(transaction.transaction))
         client.close()
 
     def _is_settled(self, one: KafkaTransaction) -> bool:
-        """Whether it was committed. Raises TransactionAbortedError if it was aborted.
+        """Return whether the transaction was committed. Raise TransactionAbortedError if it was aborted.
 
-        It may have been prepared for a checkpoint that failed: then the next one that completes names what is lost.
+        It may have been prepared for a checkpoint that failed: then the next one that completes contains records that
+        are lost.
         """
         now = self._client.describe(one.transactional_id)
         outcome = is_committed(one, now)
         if outcome is False:
-            raise aborted(one, now, self._timeout_ms)
-        # An id that brokers have forgotten has nothing open.
+            raise aborted_error(one, now, self._timeout_ms)
+        # An id that brokers have deleted has no open transaction.
         return outcome is True or now is None
 
     @contextlib.contextmanager
     def _explained(self, transaction: OpenTransaction) -> Iterator[None]:
-        """A client that was fenced can't tell why. If the transaction was aborted, TransactionAbortedError says so."""
+        """Raise TransactionAbortedError instead of a ProducerError whose reason is that the transaction was aborted."""
         try:
             yield
         except ProducerError:
@@ -203,7 +207,7 @@ class TransactionalWriter(_Writer):
 
 
 class _NextProducer:
-    """Makes a producer ready on a thread: for a slot whose transaction is committed, or for a new one."""
+    """Prepare a producer on a thread: for a slot whose transaction is committed, or for a new slot."""
 
     def __init__(self, ids: TransactionalIds, settings: Mapping[str, Any], properties: Mapping[str, str]) -> None:
         self._ids = ids
@@ -211,27 +215,27 @@ class _NextProducer:
         self._client = TransactionClient(properties)
         self._slots = 0
         self._waiting: list[KafkaTransaction] = []
-        """Transactions of this attempt: their commit frees their slots."""
+        """Transactions of this attempt: a commit frees their slots."""
         self._changed = threading.Condition()
         self._ready: OpenTransaction | None = None
         self._error: Exception | None = None
         self._is_closed = False
 
     def prepare(self, prepared: Sequence[KafkaTransaction]) -> None:
-        """Begin to make the next one. `prepared`: transactions that may not be committed yet."""
+        """Begin to prepare the next producer. `prepared`: transactions that may not be committed yet."""
         known = {one.transactional_id for one in self._waiting}
-        own = f"{self._ids.sink}/{self._ids.subtask}/{self._ids.attempt}/"
+        prefix = f"{self._ids.sink}/{self._ids.subtask}/{self._ids.attempt}/"
         self._waiting += [
-            one for one in prepared if one.transactional_id.startswith(own) and one.transactional_id not in known
+            one for one in prepared if one.transactional_id.startswith(prefix) and one.transactional_id not in known
         ]
         threading.Thread(target=self._make, name="penstock-kafka-producer", daemon=True).start()
 
     def take(self) -> OpenTransaction:
-        """Wait for a producer that may begin, and return it. Raise the error of one that failed."""
+        """Wait for a prepared producer and return it. Raise the error if the preparation failed."""
         with self._changed:
             while self._ready is None and self._error is None:
-                # In pieces: a wait without an end could not be interrupted everywhere.
-                self._changed.wait(WAKES_S)
+                # In short waits: a wait without a timeout cannot be interrupted everywhere.
+                self._changed.wait(WAKE_INTERVAL_S)
             if self._error is not None:
                 raise self._error
             assert self._ready is not None
@@ -239,7 +243,7 @@ class _NextProducer:
             return ready
 
     def close(self) -> None:
-        """Drop the one that is ready, or will be: the thread may wait for brokers that are away."""
+        """Drop the prepared producer, or the one in preparation: its thread may wait for unavailable brokers."""
         with self._changed:
             self._is_closed = True
             if self._ready is not None:
@@ -253,7 +257,7 @@ class _NextProducer:
             producer.init_transactions()
             now = self._client.describe(slot)
             if now is None:
-                raise ConnectionError(f"the brokers do not know the transactional id '{slot}' that they have given out")
+                raise ConnectionError(f"the brokers do not know the transactional id '{slot}' that they initialized")
             transaction = KafkaTransaction(slot, now.producer_id, now.epoch)
             ready = OpenTransaction(transaction, producer, self._settings["transaction.timeout.ms"])
         except RAISED as error:

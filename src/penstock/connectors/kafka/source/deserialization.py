@@ -1,11 +1,11 @@
-"""From the messages of a partition to values, a batch at a time, and what to do with one that can't be read."""
+"""Convert the messages of a partition to values, a batch per call, and handle unreadable messages."""
 
 from __future__ import annotations
 
 import enum
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Generic
 
 import msgspec
 
@@ -13,12 +13,13 @@ from penstock.common.errors import SourceError
 from penstock.common.functions.user_calls import NOT_OF_A_VALUE, RAISED
 from penstock.common.serialization import DeserializationSchema
 from penstock.common.typeinfo import TypeInformation, Types
+from penstock.common.types.type_variables import Other, Record
 
 Headers = list[tuple[str, bytes | None]]
 
 
 class OnError(enum.Enum):
-    """What becomes of a message that can't be read."""
+    """How a source handles an unreadable message."""
 
     FAIL = "fail"
     SKIP = "skip"
@@ -26,7 +27,7 @@ class OnError(enum.Enum):
 
 
 class KafkaRecord(msgspec.Struct, frozen=True):
-    """A whole message. `timestamp` is in milliseconds, None if the message has none."""
+    """A whole message. `timestamp` is in milliseconds, or None."""
 
     topic: str
     partition: int
@@ -38,21 +39,21 @@ class KafkaRecord(msgspec.Struct, frozen=True):
 
 
 class UnreadableRecord(msgspec.Struct, frozen=True):
-    """Emitted in the place of a message that the deserializer has failed on: `error` says why."""
+    """Emitted instead of a message on which the deserializer failed; `error` contains the reason."""
 
     record: KafkaRecord
     error: str
 
 
-class KafkaRecordDeserializationSchema(ABC):
-    """Makes a value of a whole message. Source: Flink's interface of this name."""
+class KafkaRecordDeserializationSchema(ABC, Generic[Record]):
+    """Convert a whole message to a value. Source: Flink's interface of this name."""
 
     @abstractmethod
-    def deserialize(self, record: KafkaRecord) -> Any:
-        """Return the value of `record`. None: the message is skipped."""
+    def deserialize(self, record: KafkaRecord) -> Record | None:
+        """Return the value of `record`, or None to skip the message."""
 
     def deserialize_batch(self, messages: Sequence[Any]) -> list[Any]:
-        """The values of messages (`confluent_kafka.Message`), in order, None where one is skipped."""
+        """Return the values of messages (`confluent_kafka.Message`) in order, None for a skipped one."""
         return [self.deserialize(record_of(message)) for message in messages]
 
     def get_produced_type(self) -> TypeInformation:
@@ -60,8 +61,10 @@ class KafkaRecordDeserializationSchema(ABC):
         return Types.PICKLED_BYTE_ARRAY()
 
     @staticmethod
-    def value_only(deserialization_schema: DeserializationSchema) -> KafkaRecordDeserializationSchema:
-        """Make values of the messages' values alone. Messages without a value are skipped, as in Flink."""
+    def value_only(
+        deserialization_schema: DeserializationSchema[Other],
+    ) -> KafkaRecordDeserializationSchema[Other]:
+        """Convert the values of messages only. Messages without a value are skipped, as in Flink."""
         if not isinstance(deserialization_schema, DeserializationSchema):
             raise TypeError(
                 f"expected a DeserializationSchema such as SimpleStringSchema(), got {deserialization_schema!r}"
@@ -69,8 +72,8 @@ class KafkaRecordDeserializationSchema(ABC):
         return _ValueOnly(deserialization_schema)
 
 
-class _ValueOnly(KafkaRecordDeserializationSchema):
-    def __init__(self, schema: DeserializationSchema) -> None:
+class _ValueOnly(KafkaRecordDeserializationSchema[Record]):
+    def __init__(self, schema: DeserializationSchema[Record]) -> None:
         self._schema = schema
 
     def deserialize(self, record: KafkaRecord) -> Any:
@@ -88,7 +91,8 @@ class _ValueOnly(KafkaRecordDeserializationSchema):
 
 
 def record_of(message: Any) -> KafkaRecord:
-    """A message of confluent-kafka as a value that can be pickled."""
+    """Return a message of confluent-kafka as a value that can be pickled."""
+    # Without names, which would cost 63 ns for each message.
     return KafkaRecord(
         message.topic(),
         message.partition(),
@@ -101,7 +105,7 @@ def record_of(message: Any) -> KafkaRecord:
 
 
 class Deserializer:
-    """Applies a schema, and a policy for messages that it fails on. `skipped` is called for each that is left out."""
+    """Apply a schema, and a policy for unreadable messages. Call `skipped` for each of them."""
 
     def __init__(
         self, schema: KafkaRecordDeserializationSchema, on_error: OnError, skipped: Callable[[], None]
@@ -111,21 +115,21 @@ class Deserializer:
         self._skipped = skipped
 
     def values_of(self, messages: Sequence[Any]) -> tuple[list[Any], list[int] | None]:
-        """Values and timestamps (ms; None if one has none), in order. Raises SourceError for a poison message."""
+        """Return values and timestamps (ms; None if one is missing), in order. Raise SourceError by the policy."""
         try:
             values = self._schema.deserialize_batch(messages)
         except NOT_OF_A_VALUE:
-            # An error of a schema registry, for example: the messages may be as they should be, and none is left out.
+            # For example, an error of a schema registry: the messages may be readable, so none is skipped.
             raise
         except RAISED:
             values = [self._value_of(message) for message in messages]
         timestamps = [message.timestamp() for message in messages]
-        # Not `None in values`: arrays have an answer of their own to being compared.
+        # Not `None in values`: a comparison with an array yields an array.
         if any(value is None for value in values):
-            kept = [index for index, value in enumerate(values) if value is not None]
-            values = [values[index] for index in kept]
-            timestamps = [timestamps[index] for index in kept]
-        # A pair: its kind (0: the message has none) and the milliseconds.
+            indexes = [index for index, value in enumerate(values) if value is not None]
+            values = [values[index] for index in indexes]
+            timestamps = [timestamps[index] for index in indexes]
+        # A pair: its kind (0: the message has no timestamp) and the milliseconds.
         if all(kind for kind, _ in timestamps):
             return values, [at_ms for _, at_ms in timestamps]
         return values, None
@@ -139,9 +143,9 @@ class Deserializer:
         except RAISED as error:
             if self._on_error is OnError.FAIL:
                 raise SourceError(
-                    f"the message at offset {message.offset()} of partition {message.partition()} of topic "
-                    f"'{message.topic()}' can't be read: {type(error).__name__}: {error}. Repair the deserializer, or "
-                    "let the source go on: set_on_error('skip') leaves such messages out, 'emit' emits each as an "
+                    f"cannot read the message at offset {message.offset()} of partition {message.partition()} of topic "
+                    f"'{message.topic()}': {type(error).__name__}: {error}. Correct the deserializer or let the source "
+                    "continue: set_on_error('skip') skips such messages, set_on_error('emit') emits each as an "
                     "UnreadableRecord"
                 ) from error
             self._skipped()

@@ -10,17 +10,15 @@ from typing import Any
 
 from penstock.common.errors import SourceError
 from penstock.connectors.base.split_fetcher import SplitFetcher
-from penstock.connectors.kafka.client import Seldom, confluent_kafka, describe_error
+from penstock.connectors.kafka.client import RepeatedTextFilter, confluent_kafka, describe_error
 from penstock.connectors.kafka.topic_partition import KafkaPartitionSplit, KafkaTopicPartition
-
-# Messages of a partition that wait for the reader, and the position behind those that it has taken.
 
 
 class Fetched:
-    """Messages (`confluent_kafka.Message`) of a partition, in order.
+    """Messages (`confluent_kafka.Message`) of a partition, in order, and how many of them the reader has taken.
 
-    `end_offset`: an end of the partition that the client has come to. Behind the last message there may be markers of
-    transactions, which are no messages. After it more may have come, in the same batch.
+    `end_offset`: an end of the partition that the client has reached. It may lie behind the last message, because
+    markers of transactions are not messages. Later messages of the same batch may follow it.
     """
 
     __slots__ = ("_taken", "end_offset", "messages", "partition")
@@ -35,13 +33,13 @@ class Fetched:
 
     @property
     def is_taken(self) -> bool:
-        """Whether all was taken. An end without messages is taken as well, once."""
+        """Return whether all messages were taken. An end without messages also counts once."""
         return self._taken > len(self.messages)
 
     def take(self, count_max: int, position: int, stopping_offset: int | None) -> tuple[list[Any], int]:
-        """The next messages, and the offset at which reading goes on behind them.
+        """Return the next messages, and the offset at which reading continues after them.
 
-        `position`: that before this call. No message at `stopping_offset` or behind it is returned.
+        `position`: the offset before this call. Messages at `stopping_offset` or later are omitted.
         """
         messages = self.messages[self._taken : self._taken + count_max]
         self._taken += len(messages)
@@ -58,22 +56,24 @@ class Fetched:
 
 
 _log = logging.getLogger(__name__)
-_log.addFilter(Seldom())
+_log.addFilter(RepeatedTextFilter())
 
 _POLL_S = 0.1
-"""How long the thread waits for a message before it looks whether there is an order: the client can't be woken
-(decision 0020). A message ends the wait at once."""
+"""How long the thread waits for a message before it checks for submitted calls: the client cannot be woken up (decision
+0020). A message ends the wait.
+"""
 _BATCH = 1000
 _ENDS_S = 0.5
-"""How old the ends of partitions may be by which the lag is told."""
+"""The maximum age of partition ends that the lag is computed from."""
 _MESSAGES_MAX = 10_000
-"""How many wait for the reader at most, and a batch; the client itself holds more."""
+"""The most messages that wait for the reader, not counting a batch; the client itself holds more."""
 
 
 class Fetcher(SplitFetcher[Fetched]):
-    """Reads the partitions that it is assigned. `notify` is called when there is something to take, or an error.
+    """Read the assigned partitions. `notify` is called when there is a message to take, or an error.
 
-    Only the thread uses the consumer: two threads in one consumer of confluent-kafka may wait for each other for ever.
+    Only the thread uses the consumer: two threads that use one consumer of confluent-kafka may wait for each other
+    forever.
     """
 
     def __init__(self, settings: dict[str, Any], notify: Callable[[], None]) -> None:
@@ -83,11 +83,11 @@ class Fetcher(SplitFetcher[Fetched]):
         self._ends: dict[KafkaTopicPartition, int] = {}
         self._ends_known_until_s = 0.0
         self._brokers = settings.get("bootstrap.servers")
-        self._consumer = _consumer(settings | {"error_cb": self._told})
+        self._consumer = _consumer(settings | {"error_cb": self._on_client_error})
         self.start()
 
     def assign(self, splits: Iterable[KafkaPartitionSplit]) -> None:
-        """Read these too, from their offsets on."""
+        """Read these partitions also, from their offsets on."""
         added = list(splits)
         offsets = [self._kafka.TopicPartition(split.topic, split.partition, split.offset) for split in added]
 
@@ -95,7 +95,7 @@ class Fetcher(SplitFetcher[Fetched]):
             self._consumer.incremental_assign(offsets)
             self._assigned.update(split.topic_partition for split in added)
 
-        self.handover.order(assign)
+        self.handover.submit(assign)
 
     def unassign(self, partition: KafkaTopicPartition) -> None:
         """Stop reading this partition. Its fetched records may still be taken."""
@@ -104,15 +104,15 @@ class Fetcher(SplitFetcher[Fetched]):
             self._consumer.incremental_unassign([self._kafka.TopicPartition(partition.topic, partition.partition)])
             self._assigned.remove(partition)
 
-        self.handover.order(unassign)
+        self.handover.submit(unassign)
 
     def lag(self, positions: Mapping[KafkaTopicPartition, int]) -> int:
-        """How many records are behind these positions, as far as the client knows."""
+        """Return how many records lie after these positions, as far as the client knows."""
         ends = self._ends
         return sum(max(0, ends.get(partition, position) - position) for partition, position in positions.items())
 
     def commit(self, offsets: Mapping[KafkaTopicPartition, int]) -> None:
-        """Commit the offsets for the group. Does not wait; what fails is logged: the checkpoint has the positions."""
+        """Commit the offsets for the group, without waiting. Only log a failure: the checkpoint has the positions."""
         committed = [self._kafka.TopicPartition(one.topic, one.partition, offset) for one, offset in offsets.items()]
 
         def commit() -> None:
@@ -121,16 +121,16 @@ class Fetcher(SplitFetcher[Fetched]):
             except self._kafka.KafkaException as error:
                 _not_committed(error, committed)
 
-        self.handover.order(commit)
+        self.handover.submit(commit)
 
     def fetch(self) -> None:
         if not self._assigned:
-            self.hold()
+            self.wait_for_room()
             return
         try:
             first = self._consumer.poll(_POLL_S)
             if first is not None:
-                # What else is there. To wait for a full batch would delay the first message.
+                # Add the messages that are there already. To wait for a full batch would delay the first message.
                 self._add([first, *self._consumer.consume(_BATCH - 1, 0)])
             self._look_at_ends()
         except self._kafka.KafkaException as error:
@@ -145,7 +145,7 @@ class Fetcher(SplitFetcher[Fetched]):
         if now_s < self._ends_known_until_s:
             return
         self._ends_known_until_s = now_s + _ENDS_S
-        # A new dict: the thread of heartbeats reads it.
+        # A new dict, because the thread of heartbeats reads it.
         self._ends = {
             one: self._consumer.get_watermark_offsets(
                 self._kafka.TopicPartition(one.topic, one.partition), cached=True
@@ -170,18 +170,19 @@ class Fetcher(SplitFetcher[Fetched]):
         for fetched in batches.values():
             self.handover.put(fetched, len(fetched.messages))
 
-    def _told(self, error: Any) -> None:
-        """Log an error of the client after which it continues. `poll` calls this."""
+    def _on_client_error(self, error: Any) -> None:
+        """Log an error of the client after which it continues. Called by `poll`."""
         topics = ", ".join(sorted({f"'{one.topic}'" for one in self._assigned}))
         if error.code() == self._kafka.KafkaError._ALL_BROKERS_DOWN:
             _log.warning(
-                "none of the Kafka brokers %s can be reached: the source of %s waits for them, and reads on when they "
-                "answer. Whether they run, and whether a disk of theirs is full, is in the log of the brokers",
+                "cannot reach any of the Kafka brokers %s: the source of %s waits until one answers. Check whether "
+                "they run, and in their logs whether a disk is full",
                 self._brokers,
                 topics or "no topic yet",
             )
         else:
-            _log.warning("the Kafka consumer of %s goes on after: %s", topics or "no topic yet", describe_error(error))
+            topics = topics or "no topic yet"
+            _log.warning("the Kafka consumer of %s continues after an error: %s", topics, describe_error(error))
 
     def _ended(self, message: Any, error: Any, batches: dict[KafkaTopicPartition, Fetched]) -> None:
         code = self._kafka.KafkaError
@@ -191,7 +192,7 @@ class Fetcher(SplitFetcher[Fetched]):
         elif error.code() in (code.UNKNOWN_TOPIC_OR_PART, code._UNKNOWN_PARTITION, code._UNKNOWN_TOPIC):
             raise SourceError(
                 f"the topic '{message.topic()}' no longer exists, or may not be read: {describe_error(error)}. If it "
-                "was deleted on purpose, start the job without it, and without its positions: another uid of the source"
+                "was deleted on purpose, start the job without it and its positions: give the source another uid"
             )
         elif error.code() == code._AUTO_OFFSET_RESET:
             raise SourceError(
@@ -208,13 +209,13 @@ class Fetcher(SplitFetcher[Fetched]):
                 code._RESOLVE,
             )
         ):
-            raise SourceError(f"the Kafka consumer has failed: {describe_error(error)}")
+            raise SourceError(f"the Kafka consumer failed: {describe_error(error)}")
         else:
-            _log.warning("the Kafka consumer goes on after: %s", describe_error(error))
+            _log.warning("the Kafka consumer continues after an error: %s", describe_error(error))
 
 
 def check_consumer(settings: dict[str, Any]) -> None:
-    """Raises SourceError for settings that the client refuses."""
+    """Raise SourceError for settings that the client refuses."""
     _consumer(settings).close()
 
 
@@ -223,15 +224,15 @@ def _consumer(settings: dict[str, Any]) -> Any:
     try:
         return kafka.Consumer(settings | {"enable.partition.eof": True, "on_commit": _not_committed})
     except (kafka.KafkaException, ValueError) as error:
-        raise SourceError(f"the Kafka consumer can't be made: {describe_error(error)}") from error
+        raise SourceError(f"cannot create the Kafka consumer: {describe_error(error)}") from error
 
 
 def _not_committed(error: Any, offsets: list[Any]) -> None:
-    """Log what the brokers say of offsets, if it is an error."""
+    """Log the error if the brokers did not commit offsets."""
     failed = error or next((one.error for one in offsets if one.error is not None), None)
     if failed is not None:
         _log.warning(
-            "offsets of the consumer group were not committed: %s. The job goes on, for its checkpoints have them; but "
-            "the group may have other consumers, and should be the job's alone",
+            "offsets of the consumer group were not committed: %s. The job continues, its checkpoints have them. But "
+            "the group may have other consumers, and only this job should use it",
             describe_error(failed),
         )

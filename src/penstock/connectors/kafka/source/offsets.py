@@ -1,4 +1,4 @@
-"""Where reading begins and ends: offsets initializers."""
+"""Offsets initializers: where reading begins and ends."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penstock.connectors.kafka.topic_partition import KafkaTopicPartition
 
 
 class KafkaOffsetResetStrategy(enum.Enum):
-    """Where to read a partition for which an offset is not known, or is no longer there."""
+    """Where to read a partition whose offset is unknown, or no longer exists."""
 
     LATEST = "latest"
     EARLIEST = "earliest"
@@ -22,45 +22,45 @@ Offsets = dict[KafkaTopicPartition, int]
 
 
 class OffsetsOfBroker(Protocol):
-    """Offsets that the brokers know. Each method waits for them."""
+    """Offsets that the brokers know. Each method waits for the brokers."""
 
     def beginning(self, partitions: Collection[KafkaTopicPartition]) -> Offsets:
-        """Offsets of the first records."""
+        """Return the offsets of the first records."""
 
     def end(self, partitions: Collection[KafkaTopicPartition]) -> Offsets:
-        """Offsets behind the last records that may be read."""
+        """Return the offsets after the last records that may be read."""
 
     def at_time(self, partitions: Collection[KafkaTopicPartition], timestamp_ms: int) -> Offsets:
-        """Offsets of the first records not before a time; of partitions that have none, the end."""
+        """Return the offsets of the first records at or after a time; the end for partitions without such records."""
 
     def committed(self, partitions: Collection[KafkaTopicPartition]) -> Offsets:
-        """Offsets that the group of the source has committed, where it has."""
+        """Return the offsets that the group of the source has committed."""
 
 
 class KafkaOffsetsInitializer:
-    """Where a source begins, or ends. Made by the static methods; what they return is a setting, and may be pickled."""
+    """Where a source begins, or ends. Made by the static methods. Can be pickled."""
 
     reset_strategy = KafkaOffsetResetStrategy.EARLIEST
-    asks_group = False
-    """Whether it is of no use without a group."""
+    needs_group = False
+    """Whether it requires a consumer group."""
 
     def offsets_of(self, partitions: Collection[KafkaTopicPartition], broker: OffsetsOfBroker) -> Offsets:
-        """The offset of each partition. Raises ValueError if there is none, and it is not to be reset."""
+        """Return the offset of each partition. Raise ValueError for one without, if the strategy is NONE."""
         raise NotImplementedError
 
     @staticmethod
     def earliest() -> KafkaOffsetsInitializer:
-        """The first record of each partition."""
+        """Select the first record of each partition."""
         return _Earliest()
 
     @staticmethod
     def latest() -> KafkaOffsetsInitializer:
-        """Behind the last record that each partition has when the job starts."""
+        """Select the position after the last record that each partition has when the job starts."""
         return _Latest()
 
     @staticmethod
     def timestamp(timestamp: int) -> KafkaOffsetsInitializer:
-        """The first record whose timestamp is `timestamp` (ms since 1970) or later; the end, if there is none."""
+        """Select the first record with a timestamp of at least `timestamp` (ms since 1970), else the end."""
         return _AtTime(checked_at_least("timestamp (ms)", timestamp, 0))
 
     @staticmethod
@@ -68,19 +68,19 @@ class KafkaOffsetsInitializer:
         offset_reset_strategy: KafkaOffsetResetStrategy = KafkaOffsetResetStrategy.NONE,
     ) -> KafkaOffsetsInitializer:
         """Start from the offsets that the group committed. `strategy`: for partitions without; NONE fails the job."""
-        return _Given({}, offset_reset_strategy, asks_group=True)
+        return _Explicit({}, offset_reset_strategy, needs_group=True)
 
     @staticmethod
     def offsets(
         offsets: Mapping[KafkaTopicPartition, int],
         offset_reset_strategy: KafkaOffsetResetStrategy = KafkaOffsetResetStrategy.EARLIEST,
     ) -> KafkaOffsetsInitializer:
-        """These offsets; for other partitions the committed ones, and for those without, the strategy decides."""
+        """Select these offsets. Other partitions use committed offsets; without these, the strategy decides."""
         for partition, offset in offsets.items():
             if not isinstance(partition, KafkaTopicPartition):
                 raise TypeError(f"offsets must be a dict from KafkaTopicPartition to int, got the key {partition!r}")
             checked_at_least(f"the offset of {partition}", offset, 0)
-        return _Given(dict(offsets), offset_reset_strategy)
+        return _Explicit(dict(offsets), offset_reset_strategy)
 
 
 class _Earliest(KafkaOffsetsInitializer):
@@ -105,12 +105,14 @@ class _AtTime(KafkaOffsetsInitializer):
         return broker.at_time(partitions, self._timestamp_ms)
 
 
-class _Given(KafkaOffsetsInitializer):
-    def __init__(self, offsets: Offsets, reset_strategy: KafkaOffsetResetStrategy, *, asks_group: bool = False) -> None:
+class _Explicit(KafkaOffsetsInitializer):
+    def __init__(
+        self, offsets: Offsets, reset_strategy: KafkaOffsetResetStrategy, *, needs_group: bool = False
+    ) -> None:
         if not isinstance(reset_strategy, KafkaOffsetResetStrategy):
             raise TypeError(f"offset_reset_strategy must be a KafkaOffsetResetStrategy, got {reset_strategy!r}")
         self._offsets = offsets
-        self.asks_group = asks_group
+        self.needs_group = needs_group
         self.reset_strategy = reset_strategy
 
     def offsets_of(self, partitions: Collection[KafkaTopicPartition], broker: OffsetsOfBroker) -> Offsets:

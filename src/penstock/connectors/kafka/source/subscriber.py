@@ -1,4 +1,4 @@
-"""Which partitions a source reads."""
+"""The selection of the partitions that a source reads."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Subscription(msgspec.Struct, frozen=True):
         return self.pattern or ", ".join(self.topics or map(str, self.partitions))
 
     def partitions_of(self, topics: dict[str, int]) -> list[KafkaTopicPartition]:
-        """Those to be read of `topics` (with numbers of partitions). Raises MissingTopicError if one is not there."""
+        """Return the selected partitions of `topics` (name to partition count). Raise MissingTopicError."""
         if self.pattern is not None:
             pattern = re.compile(self.pattern)
             names = sorted(name for name in topics if pattern.fullmatch(name))
@@ -30,13 +30,14 @@ class Subscription(msgspec.Struct, frozen=True):
             for one in self.partitions:
                 if one.partition >= topics.get(one.topic, 0):
                     raise MissingTopicError(
-                        f"topic '{one.topic}' has no partition {one.partition}: it has {topics.get(one.topic, 0)}"
+                        f"topic '{one.topic}' has no partition {one.partition}: its number of partitions is "
+                        f"{topics.get(one.topic, 0)}"
                     )
             return list(self.partitions)
         missing = [name for name in self.topics if name not in topics]
         if missing:
             raise MissingTopicError(
-                f"there is no topic {', '.join(map(repr, missing))}, or it may not be read. Create it, or check its "
+                f"the topic {', '.join(map(repr, missing))} is missing, or may not be read. Create it, or check its "
                 "name and the user's rights"
             )
         return [KafkaTopicPartition(name, number) for name in self.topics for number in range(topics[name])]

@@ -27,13 +27,13 @@ _log = logging.getLogger(__name__)
 _NAME = "penstock changes"
 _OLDEST = 140_000
 _PAUSE_S = 0.05
-_TOLD_EACH_S = 10.0
-_RESTS_S = 1.0
-"""After which time a prepared transaction is taken for one that stays so."""
+_LOG_EACH_S = 10.0
+_STAYS_PREPARED_S = 1.0
+"""A transaction that is still prepared after this time will probably stay so."""
 
 
 class Capture(msgspec.Struct, frozen=True):
-    """`tables`: as the user has named them; None: all of the publication, which must be there."""
+    """What to capture. `tables`: as the user named them; None: all of an existing publication."""
 
     database: Database
     slot: str
@@ -42,18 +42,18 @@ class Capture(msgspec.Struct, frozen=True):
     mode: StartupMode
 
     def check(self) -> None:
-        """Raises SourceError for what is missing, PostgresError if the server is away."""
+        """Raise SourceError for unmet requirements, PostgresError if the server is unavailable."""
         session = Session(self.database, _NAME)
         try:
             self._check_server(session)
             slot = find_slot(session, self.slot)
             if slot is None and self.mode is StartupMode.COMMITTED:
-                raise SourceError(f"there is no slot '{self.slot}' from which a job could continue")
+                raise SourceError(f"the slot '{self.slot}', from which the job would continue, does not exist")
             is_published = self._is_published(session)
             if slot is not None and not is_published:
                 raise SourceError(
-                    f"there is a slot '{self.slot}', but no publication '{self.publication}', without which PostgreSQL "
-                    f"can't read what the slot has kept: SELECT pg_drop_replication_slot('{self.slot}')"
+                    f"the slot '{self.slot}' exists without the publication '{self.publication}', so PostgreSQL "
+                    f"cannot read the slot's changes: SELECT pg_drop_replication_slot('{self.slot}')"
                 )
             for table in self.tables_of(session):
                 if self.mode is StartupMode.INITIAL:
@@ -64,7 +64,7 @@ class Capture(msgspec.Struct, frozen=True):
         self._check_right()
 
     def begin(self) -> ChangesSplit:
-        """Make what is not there, and say where a job without state begins. Waits for transactions that are open."""
+        """Create missing objects, and return where a job without state begins. Waits for open transactions."""
         session = Session(self.database, _NAME)
         try:
             tables = self.tables_of(session)
@@ -97,7 +97,7 @@ class Capture(msgspec.Struct, frozen=True):
         if not self._is_published(session):
             if named is None:
                 raise SourceError(
-                    f"there is no publication '{self.publication}': `tables` says for which tables it is to be made"
+                    f"the publication '{self.publication}' does not exist: set `tables` to have it created"
                 )
             for table in named:
                 table.check_changes()
@@ -108,7 +108,7 @@ class Capture(msgspec.Struct, frozen=True):
         missing = [table.sql for table in named if table.full_name not in published]
         if missing:
             raise SourceError(
-                f"the publication '{self.publication}' is without {', '.join(missing)}: "
+                f"the publication '{self.publication}' lacks {', '.join(missing)}: "
                 f"ALTER PUBLICATION {quoted(self.publication)} ADD TABLE {', '.join(missing)}"
             )
         return [published[table.full_name] for table in named]
@@ -116,40 +116,42 @@ class Capture(msgspec.Struct, frozen=True):
     def watched(
         self, session: Session, names: Collection[str], before: Collection[WatchedTable]
     ) -> tuple[WatchedTable, ...]:
-        """The tables `names` as they are, after a look at what became of those before. Raises InputLostError."""
+        """Return the present state of the tables `names`, after a check of those in `before`. Raise InputLostError."""
         if not self._is_published(session):
-            # PostgreSQL 18 goes on without a word, and sends nothing.
+            # PostgreSQL 18 reports no error, and sends no changes.
             raise InputLostError(
                 f"the publication '{self.publication}' was dropped, and changes since then are lost: start the job "
-                "without its state, and it begins with the rows that are there"
+                "without its state, and it begins with the present rows"
             )
         return watched_tables(session, self.publication, None if self.tables is None else names, before)
 
     def _check_server(self, session: Session) -> None:
         if session.connection.info.server_version < _OLDEST:
-            raise SourceError(f"PostgreSQL at {self.database} is older than version 14")
+            raise SourceError(f"PostgreSQL at {self.database} must have version 14 or later")
         ((level, is_standby, slots_max),) = session.execute(
             "SELECT current_setting('wal_level'), pg_is_in_recovery(), current_setting('max_replication_slots')::int"
         )
         if is_standby:
-            raise SourceError(f"PostgreSQL at {self.database} is a standby: changes are read from the primary")
+            raise SourceError(f"PostgreSQL at {self.database} is a standby: connect to the primary")
         if level != "logical":
             raise SourceError(
-                f"PostgreSQL at {self.database} does not write what the changes of rows are read from: wal_level is "
+                f"PostgreSQL at {self.database} does not log the changes of rows: wal_level must be logical, got "
                 f"{level}. ALTER SYSTEM SET wal_level = logical, and restart the server"
             )
         ((used,),) = session.execute("SELECT count(*) FROM pg_replication_slots WHERE slot_name <> %s", self.slot)
         if used >= slots_max:
-            raise SourceError(f"all {slots_max} replication slots are in use: drop one, or raise max_replication_slots")
+            raise SourceError(
+                f"all {slots_max} replication slots are in use: drop one, or increase max_replication_slots"
+            )
 
     def _check_right(self) -> None:
-        """By trying it: roles of hosted servers have it in ways of their own."""
+        """Check the right by using it, because hosted servers grant it in different ways."""
         try:
             Session(self.database, _NAME, replication="database").close()
         except PostgresError as error:
             raise SourceError(
                 f"{error}\nThe source needs a user with the right to replicate (ALTER ROLE … REPLICATION), and a free "
-                "one of max_wal_senders"
+                "sender (max_wal_senders)"
             ) from error
 
     def _is_published(self, session: Session) -> bool:
@@ -158,30 +160,30 @@ class Capture(msgspec.Struct, frozen=True):
     def _publish(self, session: Session, tables: list[CapturedTable]) -> None:
         names = ", ".join(table.sql for table in tables)
         name = quoted(self.publication).replace("%%", "%")
-        _log.info("the publication '%s' is made for %s", self.publication, names)
+        _log.info("creating the publication '%s' for %s", self.publication, names)
         session.execute(f"CREATE PUBLICATION {name} FOR TABLE {names} WITH (publish_via_partition_root = true)")
 
 
 def _settle(session: Session) -> None:
-    """Wait until all transactions that write at present have ended.
+    """Wait until all present writing transactions have ended.
 
-    One of them may have been committed before the changes of the slot begin, and be invisible to others for a moment
-    yet: it would be neither in the changes nor in the rows. One that is prepared, and stays so, is not about to be
-    committed: it may wait for this job, whose sink has prepared it in a former attempt.
+    Such a transaction may have been committed before the changes of the slot begin, and be invisible to others for
+    another moment: it would be neither in the changes nor in the rows. A transaction that stays prepared is not about
+    to be committed: it may wait for this job, whose sink prepared it in an earlier attempt.
     """
-    began_s = told_s = time.monotonic()
+    began_s = logged_s = time.monotonic()
     awaited = _running(session)
     while awaited := awaited & _running(session):
         now_s = time.monotonic()
-        if now_s - began_s > _RESTS_S:
+        if now_s - began_s > _STAYS_PREPARED_S:
             prepared = {xid for (xid,) in session.execute("SELECT transaction::text::bigint FROM pg_prepared_xacts")}
             awaited = frozenset(xid for xid in awaited if xid % 2**32 not in prepared)
-        if now_s - told_s > _TOLD_EACH_S:
-            told_s = now_s
-            _log.warning("the source waits for the end of the transactions %s", sorted(awaited))
+        if now_s - logged_s > _LOG_EACH_S:
+            logged_s = now_s
+            _log.warning("waiting for the end of the transactions %s", sorted(awaited))
         time.sleep(_PAUSE_S)
 
 
 def _running(session: Session) -> frozenset[int]:
-    """The transactions that write at present."""
+    """Return the transactions that are writing at present."""
     return frozenset(xid for (xid,) in session.execute("SELECT pg_snapshot_xip(pg_current_snapshot())::text::bigint"))

@@ -1,4 +1,4 @@
-"""A table as the catalogue has it: what of it is captured, in which order it is read, and what its changes can tell."""
+"""A table in PostgreSQL's catalog: its captured columns, the order in which it is read, and its replica identity."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock.connectors.postgres.changes.session import Session
 from penstock.connectors.postgres.changes.split import Key
 from penstock.connectors.postgres.connection import quoted
 
-# What views of later versions have more is asked for by name: columns and conditions since 15.
+# By name, because these columns of the view are missing before version 15.
 _TABLES = """
 SELECT n.nspname, c.relname, c.relreplident::text, c.relkind::text,
     coalesce(
@@ -38,20 +38,23 @@ _TABLE, _PARTITIONED = "r", "p"
 
 
 class KeyColumn(msgspec.Struct, frozen=True):
-    """`type`: as SQL; `collation`: as SQL, empty if its type has none."""
+    """A column of a key. `type`: as SQL; `collation`: as SQL, or empty."""
 
     name: str
     type: str
     collation: str
 
     def value(self, text: str) -> str:
-        """A text, as a literal, as a value of the column."""
+        """Return a text literal as SQL for a value of the column."""
         collation = f" COLLATE {self.collation}" if self.collation else ""
         return f"{text}::{self.type}{collation}"
 
 
 class CapturedTable(msgspec.Struct, frozen=True):
-    """`identity`: REPLICA IDENTITY, as in pg_class. `condition`: of the publication, as SQL; None: all rows."""
+    """A captured table.
+
+    `identity`: REPLICA IDENTITY, as in pg_class. `condition`: of the publication, as SQL, or None.
+    """
 
     schema: str
     name: str
@@ -63,33 +66,33 @@ class CapturedTable(msgspec.Struct, frozen=True):
 
     @property
     def full_name(self) -> str:
-        """With the schema and a dot, as changes have it."""
+        """Return the name with the schema and a dot, as in changes."""
         return f"{self.schema}.{self.name}"
 
     @property
     def sql(self) -> str:
-        """The name as SQL."""
+        """Return the name as SQL."""
         return f"{_plain(self.schema)}.{_plain(self.name)}"
 
     def check_changes(self) -> None:
-        """Raises SourceError if PostgreSQL would refuse updates and deletes once the table is in a publication."""
+        """Raise SourceError if PostgreSQL would refuse updates and deletes once the table is in a publication."""
         if self.identity == _NOTHING or (self.identity != _FULL and not self.key):
             raise SourceError(
-                f"{self.full_name} has no replica identity: PostgreSQL could not say of which row an update or delete "
-                "is, and would refuse both once the table is in a publication. Give it a primary key, or "
+                f"{self.full_name} has no replica identity: PostgreSQL could not identify updated and deleted rows, "
+                "and would refuse updates and deletes once the table is in a publication. Add a primary key, or "
                 f"ALTER TABLE {self.sql} REPLICA IDENTITY FULL"
             )
 
     def check_rows(self) -> None:
-        """Raises SourceError if the rows can't be read in the order of a key."""
+        """Raise SourceError if the rows cannot be read in the order of a key."""
         if not self.key:
             raise SourceError(
-                f"{self.full_name} has no primary key, by which its rows are read at the start: give it one, or read "
-                "its changes alone, with StartupOptions.latest()"
+                f"{self.full_name} needs a primary key, by which its rows are read at the start: add one, or read "
+                "only its changes, with StartupOptions.latest()"
             )
 
     def rows(self, after: Key | None, session: Session) -> str:
-        """The statement for all rows behind a key, in its order; its values come first, as texts."""
+        """Return the statement for all rows after a key, in its order. The values of the key come first, as texts."""
         key = ", ".join(f"t.{_plain(column.name)}" for column in self.key)
         texts = ", ".join(f"t.{_plain(column.name)}::text" for column in self.key)
         wanted = ", ".join(map(_plain, self.columns))
@@ -97,12 +100,12 @@ class CapturedTable(msgspec.Struct, frozen=True):
         if after is not None:
             conditions.append(f"({key}) > ({self._values(after, session)})")
         where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-        # Tables that inherit from it are in the publication by themselves.
+        # Tables that inherit from it are separate members of the publication.
         only = "" if self.is_partitioned else "ONLY "
         return f"SELECT {texts}, {wanted} FROM {only}{self.sql} AS t{where} ORDER BY {key}"
 
     def precedes(self, key: Key, bound: Key, session: Session) -> str:
-        """The statement for whether a key is at most the bound."""
+        """Return the statement that tells whether a key is at most the bound."""
         return f"SELECT ({self._values(key, session)}) <= ({self._values(bound, session)})"
 
     def _values(self, key: Key, session: Session) -> str:
@@ -110,17 +113,17 @@ class CapturedTable(msgspec.Struct, frozen=True):
 
 
 def published_tables(session: Session, publication: str) -> list[CapturedTable]:
-    """The tables of a publication; those that are partitions are not among them if it publishes by their root."""
+    """Return the tables of a publication, without partitions if it publishes by their root."""
     return [_table(row) for row in session.execute(_PUBLISHED, publication)]
 
 
 def named_table(session: Session, name: str) -> CapturedTable:
-    """The table of this name, with a schema and a dot before it if need be. Raises SourceError if there is none."""
+    """Return the table with this name, which may begin with a schema and a dot. Raise SourceError if it is missing."""
     for row in session.execute(_NAMED, ".".join(map(_plain, name.split(".")))):
         if row[3] not in (_TABLE, _PARTITIONED):
-            raise SourceError(f"{name} is not a table: views, foreign tables and the like have no changes")
+            raise SourceError(f"{name} is not a table: only tables have changes")
         return _table(row)
-    raise SourceError(f"there is no table {name}, or this user may not see it")
+    raise SourceError(f"the table {name} does not exist, or this user may not see it")
 
 
 def _table(row: Sequence[Any]) -> CapturedTable:
@@ -138,5 +141,5 @@ def _table(row: Sequence[Any]) -> CapturedTable:
 
 
 def _plain(name: str) -> str:
-    # These statements are sent without parameters, so percent signs stand for themselves.
+    # These statements are sent without parameters, so percent signs need no escape.
     return quoted(name).replace("%%", "%")

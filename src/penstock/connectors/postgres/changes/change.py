@@ -20,16 +20,16 @@ class ChangeKind(enum.Enum):
 
 
 class Change(msgspec.Struct, frozen=True):
-    """A change of one row, of a transaction that was committed; or a row that was there when the job began.
+    """A change of one row, in a committed transaction; or a row that existed when the job began.
 
-    `table`: with its schema and a dot. `before`: the row that was updated or deleted, as far as PostgreSQL tells it:
-    the columns of its replica identity, all with REPLICA IDENTITY FULL. `after`: the row that was inserted, or what an
-    update has made of it. `lsn`: of the commit, the same for all changes of a transaction, and never less than before.
-    `time_ms`: when it was committed; of a row that was there, when the job began.
+    `table`: with its schema and a dot. `before`: the row that was updated or deleted, as far as PostgreSQL sends it:
+    the columns of its replica identity, all with REPLICA IDENTITY FULL. `after`: the row that was inserted, or the
+    updated row. `lsn`: of the commit, equal for all changes of a transaction, and never decreasing. `time_ms`: time of
+    the commit; for an existing row, when the job began.
 
-    `unchanged`: columns that an update has left as they were, and which PostgreSQL does not send again, since they are
-    large (TOAST). They are not in `after`. A TRUNCATE has neither `before` nor `after`: all rows are gone.
-    `is_snapshot`: the row was there when the job began.
+    `unchanged`: large columns (TOAST) that an update did not change, and that PostgreSQL therefore does not send. They
+    are not in `after`. A TRUNCATE, which removes all rows, has neither `before` nor `after`. `is_snapshot`: the row
+    existed when the job began.
     """
 
     kind: ChangeKind
@@ -42,12 +42,14 @@ class Change(msgspec.Struct, frozen=True):
     is_snapshot: bool = False
 
     def rows(self) -> list[Row]:
-        """The change as rows with names and Flink's kinds: an update is -U and +U. Raises ValueError for a TRUNCATE.
+        """Return the change as rows with names and Flink's kinds: an update is -U and +U.
+
+        Raise ValueError for a TRUNCATE.
 
         -U and -D have the columns of `before`.
         """
         if self.kind is ChangeKind.TRUNCATE:
-            raise ValueError(f"{self.table} was truncated: there is no row of Flink's that says so")
+            raise ValueError(f"{self.table} was truncated: Flink's rows cannot represent this")
         old, new = _KINDS[self.kind]
         return [
             Row.of_kind(kind, **values)

@@ -1,4 +1,4 @@
-"""Reads rows, then changes, on a thread of its own. The reader takes them without waiting."""
+"""Read rows, then changes, on a thread. The reader takes them without waiting."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from penstock.connectors.postgres.changes.streaming import Progress, Streaming
 from penstock.connectors.postgres.changes.table_rows import Fetched, rows_of
 
 _BATCHES_MAX = 4
-"""How many wait for the reader at most."""
+"""The most batches that wait for the reader."""
 
 
 class Fetcher(SplitFetcher[Fetched]):
-    """Fetches from a position on. `notify` is called when there is something to take, or an error.
+    """Fetch from a position on. `notify` is called when there is a batch to take, or an error.
 
-    A connection that is lost is made again, and reading goes on where it was.
+    After a lost connection, reconnect and continue at the same position.
     """
 
     def __init__(
@@ -37,34 +37,34 @@ class Fetcher(SplitFetcher[Fetched]):
         self._attempt = Attempt(split.job)
         self._progress = Progress(confirmed_lsn=split.lsn, server_lsn=split.lsn)
         self._steps: Generator[None, None, None] | None = None
-        """The streaming of the present connection."""
+        """The reading over the present connection."""
         self._reading_rows: Session | None = None
-        """While a statement may take long."""
+        """The session, while a statement may take long."""
         self._streaming: Streaming | None = None
         self.start()
 
     def confirm(self, lsn: int) -> None:
-        """Nothing that was committed before this is asked for again."""
+        """Confirm that earlier commits are not needed again."""
 
         def confirm() -> None:
             self._progress.confirmed_lsn = max(self._progress.confirmed_lsn, lsn)
             if self._streaming is not None:
                 self._streaming.keep_in_touch()
 
-        self.handover.order(confirm)
+        self.handover.submit(confirm)
 
     def pending_bytes(self, lsn: int) -> int:
-        """How much of the server's log is behind a position, as far as it is known."""
+        """Return how much of the server's log lies after a position, as far as known."""
         return max(0, self._progress.server_lsn - lsn)
 
     def fetch(self) -> None:
         if self._steps is None:
-            self._steps = self._read_on()
+            self._steps = self._read_all()
         next(self._steps)
 
-    def hold(self) -> None:
+    def wait_for_room(self) -> None:
         if self._streaming is None:
-            super().hold()
+            super().wait_for_room()
         else:
             self.handover.wait(timeout_s=self._streaming.pause_s(False))
             self._streaming.keep_in_touch()
@@ -79,16 +79,16 @@ class Fetcher(SplitFetcher[Fetched]):
         if steps is not None:
             steps.close()
 
-    def _read_on(self) -> Generator[None, None, None]:
-        """Rows that are still to be read, a batch a step; then changes, without an end."""
+    def _read_all(self) -> Generator[None, None, None]:
+        """Read the remaining rows, one batch per step; then changes, without an end."""
         with contextlib.closing(Session(self._capture.database, "penstock changes")) as session:
             self._attempt.began(session)
-            # Before rows are emitted that are not of use without the changes.
+            # Checked before rows are emitted, which are useless without the changes.
             slot_for(session, self._capture.slot, self._split)
             names = [table.name for table in self._split.watched]
             watched = self._capture.watched(session, names, self._split.watched)
             tables = {table.full_name: table for table in self._capture.tables_of(session)}
-            # A state of an earlier version has no such list.
+            # A state of an earlier version does not have this list.
             watched = watched or self._capture.watched(session, tables, ())
             self._split = msgspec.structs.replace(self._split, watched=watched)
             self._reading_rows = session
@@ -102,7 +102,7 @@ class Fetcher(SplitFetcher[Fetched]):
     def _read_rows(self, tables: Mapping[str, CapturedTable], session: Session) -> Generator[None, None, None]:
         name = self._split.tables[0]
         if name not in tables:
-            raise SourceError(f"{name}, which is to be read, is in the publication no more")
+            raise SourceError(f"{name}, whose rows are not all read, is no longer in the publication")
         try:
             for fetched in rows_of(tables[name], self._split, session, self._fetch_size):
                 self._put(fetched)
@@ -134,5 +134,5 @@ class Fetcher(SplitFetcher[Fetched]):
                 self._streaming = None
 
     def _put(self, fetched: Fetched) -> None:
-        self._split = fetched.position_behind(len(fetched.changes))
+        self._split = fetched.position_after(len(fetched.changes))
         self.handover.put(fetched)

@@ -1,7 +1,7 @@
-"""The messages of pgoutput, PostgreSQL's own output plugin for logical decoding: from bytes to what they say.
+"""Parse messages of pgoutput, PostgreSQL's output plugin for logical decoding.
 
-Version 1 of its protocol: a transaction is sent when it is committed, whole, in the order of commits. Values are texts,
-as the output function of their type writes them. Source: PostgreSQL docs, "Logical Replication Message Formats".
+Version 1 of its protocol: a transaction is sent after its commit, as a whole, in the order of commits. Values are
+texts, as the output function of their type writes them. Source: PostgreSQL docs, "Logical Replication Message Formats".
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from penstock.common.errors import SourceError
 
 
 class Unsent(enum.Enum):
-    """In the place of a value that is stored outside of the row (TOAST) and was not changed."""
+    """Represents an unchanged value that is stored outside of the row (TOAST)."""
 
     UNSENT = "unsent"
 
 
 UNSENT: Literal[Unsent.UNSENT] = Unsent.UNSENT
 Values: TypeAlias = "list[bytes | Unsent | None]"
-"""The values of a row, in the order of the relation's columns. None: NULL, or not told."""
+"""The values of a row, in the order of the relation's columns. None: NULL, or not sent."""
 
 
 class Begin(msgspec.Struct, frozen=True, gc=False):
-    """A transaction follows. `lsn`: where its commit is. `xid`: its number, without the epoch."""
+    """A transaction follows. `lsn`: position of its commit. `xid`: its number, without the epoch."""
 
     lsn: int
     time_ms: int
@@ -36,13 +36,13 @@ class Begin(msgspec.Struct, frozen=True, gc=False):
 
 
 class Commit(msgspec.Struct, frozen=True, gc=False):
-    """The transaction is over; `end_lsn` is behind its commit."""
+    """The transaction has ended; `end_lsn` is the position after its commit."""
 
     end_lsn: int
 
 
 class Column(msgspec.Struct, frozen=True, gc=False):
-    """`is_key`: it belongs to the replica identity."""
+    """A column. `is_key`: it is part of the replica identity."""
 
     name: str
     type_oid: int
@@ -50,7 +50,7 @@ class Column(msgspec.Struct, frozen=True, gc=False):
 
 
 class Relation(msgspec.Struct, frozen=True):
-    """A table as it is from now on. Sent before the first change of it, and again when it was changed."""
+    """The present definition of a table. Sent before its first change, and again after a change of the definition."""
 
     oid: int
     schema: str
@@ -59,12 +59,12 @@ class Relation(msgspec.Struct, frozen=True):
 
     @property
     def full_name(self) -> str:
-        """With the schema and a dot."""
+        """Return the name with the schema and a dot."""
         return f"{self.schema}.{self.name}"
 
 
 class RowChange(msgspec.Struct, frozen=True):
-    """Of a row of the relation `oid`. `old`: all columns, or with `is_key` those of the replica identity alone.
+    """A change of a row of the relation `oid`. `old`: all columns, or with `is_key` those of the replica identity.
 
     An insert has no `old`, and a delete no `new`. An update has an `old` if the identity is FULL or was changed.
     """
@@ -77,13 +77,13 @@ class RowChange(msgspec.Struct, frozen=True):
 
 
 class Truncate(msgspec.Struct, frozen=True, gc=False):
-    """Relations of which all rows are gone."""
+    """A TRUNCATE of these relations."""
 
     oids: tuple[int, ...]
 
 
 Message = Begin | Commit | Relation | RowChange | Truncate | None
-"""Return None for a message that has no rows."""
+"""A message; None if it has no rows."""
 
 _EPOCH_US = 946_684_800_000_000
 """PostgreSQL counts from 2000 on."""
@@ -99,7 +99,7 @@ _INSERT, _KEY = b"IK"
 
 
 def milliseconds(microseconds: int) -> int:
-    """Since 1970, of a time of PostgreSQL's: microseconds since 2000."""
+    """Return a time of PostgreSQL (microseconds since 2000) in milliseconds since 1970."""
     return (microseconds + _EPOCH_US) // 1000
 
 
@@ -107,9 +107,7 @@ def decode(data: bytes) -> Message:
     """Parse a message. Raise SourceError for a message of another protocol."""
     decoder = _DECODERS.get(data[:1])
     if decoder is None:
-        raise SourceError(
-            f"PostgreSQL has sent {data[:20]!r}, which is not a message of pgoutput's protocol, version 1"
-        )
+        raise SourceError(f"expected a message of pgoutput's protocol, version 1, from PostgreSQL, got {data[:20]!r}")
     return decoder(data)
 
 
@@ -136,7 +134,7 @@ def _relation(data: bytes) -> Relation:
         type_oid, _ = _COLUMN.unpack_from(data, at)
         at += _COLUMN.size
         columns.append(Column(column, type_oid, bool(flags & 1)))
-    # An empty name is that of the schema of the catalogue.
+    # An empty name represents the schema of the catalog.
     return Relation(oid, schema or "pg_catalog", name, tuple(columns))
 
 
@@ -166,7 +164,7 @@ def _values(data: bytes, at: int) -> tuple[Values, int]:
         elif kind == _UNSENT:
             values.append(UNSENT)
         else:
-            raise SourceError(f"PostgreSQL has sent a value of the kind {kind:#x}, which was not asked for")
+            raise SourceError(f"PostgreSQL sent a value of the unknown kind {kind:#x}")
     return values, at
 
 
@@ -176,7 +174,7 @@ def _truncate(data: bytes) -> Truncate:
 
 
 def _nothing(data: bytes) -> None:
-    """A message about a type, the origin of a transaction, or an application's own."""
+    """Ignore a message about a type, the origin of a transaction, or a message of an application."""
 
 
 def _text(data: bytes, at: int) -> tuple[str, int]:

@@ -1,7 +1,7 @@
 """A session of PostgreSQL's streaming replication protocol, which sends the changes of a slot.
 
-psycopg has no such protocol; its libpq has what it needs: after START_REPLICATION both sides copy (COPY BOTH). Source:
-PostgreSQL docs, "Streaming Replication Protocol".
+psycopg does not support the protocol, but its libpq has what is needed: after START_REPLICATION both sides copy (COPY
+BOTH). Source: PostgreSQL docs, "Streaming Replication Protocol".
 """
 
 from __future__ import annotations
@@ -17,14 +17,16 @@ _XLOG_DATA = Struct("!cQQQ")
 _KEEPALIVE = Struct("!cQQB")
 _STATUS = Struct("!cQQQQB")
 _TIMEOUT_MS = 60_000
-"""After which time without a status the server ends the session."""
+"""The server ends the session after this time without a status."""
 _DATA_FROM = _XLOG_DATA.size
 
 
 class ReplicationStream:
-    """The changes of a slot, from a position on. Methods raise PostgresError; none waits for the server but the first.
+    """The changes of a slot, from a position on.
 
-    `server_lsn`: how far the server has got, as it has last said. `wants_reply`: whether it has asked for a status.
+    Methods raise PostgresError. Only the constructor waits for the server.
+
+    `server_lsn`: the last position of the server's log that it reported. `wants_reply`: whether it requested a status.
     """
 
     def __init__(self, database: Database, application_name: str, slot: str, publication: str, lsn: int) -> None:
@@ -33,7 +35,7 @@ class ReplicationStream:
         self._libpq = self._session.connection.pgconn
         self.server_lsn = lsn
         self.wants_reply = False
-        # A list, in which the name is quoted.
+        # The value is a list, in which the name is quoted.
         names = self._session.literal('"' + publication.replace('"', '""') + '"')
         start = f"START_REPLICATION SLOT {slot} LOGICAL {text_of(lsn)} (proto_version '1', publication_names {names})"
         try:
@@ -46,19 +48,19 @@ class ReplicationStream:
             raise
 
     def fileno(self) -> int:
-        """Return the file descriptor of the socket. It is readable if there may be something to `receive`."""
+        """Return the file descriptor of the socket. It is readable if there may be a message to `receive`."""
         number: int = self._libpq.socket
         return number
 
     def fetch(self) -> None:
-        """Take what has arrived at the socket."""
+        """Read the data that has arrived at the socket."""
         try:
             self._libpq.consume_input()
         except self._package.Error as error:
             raise self._session.failed(error) from None
 
     def receive(self) -> bytes | None:
-        """The next message of the output plugin; b"" is one without; None: no more has arrived."""
+        """Return the next message of the output plugin, b"" for one without data, or None if there is none yet."""
         try:
             size, data = self._libpq.get_copy_data(1)
         except self._package.Error as error:
@@ -75,7 +77,7 @@ class ReplicationStream:
         return b""
 
     def send_status(self, received: int, confirmed: int) -> None:
-        """Say what was received, and up to where nothing is asked for again: the server need not keep that."""
+        """Report the received position, and the confirmed one, before which the server may delete changes."""
         self.wants_reply = False
         now_us = (now_ms() - milliseconds(0)) * 1000
         try:
@@ -85,16 +87,16 @@ class ReplicationStream:
             raise self._session.failed(error) from None
 
     def close(self) -> None:
-        """End it."""
+        """Close the session."""
         self._session.close()
 
     def _ended(self) -> Exception:
         result = self._libpq.get_result()
         if result is not None and result.status == self._package.pq.ExecStatus.FATAL_ERROR:
             return self._session.failed(self._package.errors.error_from_result(result))
-        return self._session.failed(self._package.OperationalError("the server has ended the replication"))
+        return self._session.failed(self._package.OperationalError("the server ended the replication"))
 
 
 def text_of(lsn: int) -> str:
-    """An LSN as PostgreSQL writes it."""
+    """Return an LSN as PostgreSQL writes it."""
     return f"{lsn >> 32:X}/{lsn & 0xFFFFFFFF:X}"

@@ -1,4 +1,4 @@
-"""Which changes were read with the rows already: those of transactions that the snapshot of their range has seen."""
+"""Detect changes that were read with the rows: those of transactions that the snapshot of their range includes."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from penstock.connectors.postgres.changes.split import Key, PostgresSnapshot, Ro
 
 
 class SeenRows:
-    """What was read of all tables. `precedes(table, key, bound)`: whether a key is at most the bound, for PostgreSQL.
+    """The rows read of all tables. `precedes(table, key, bound)`: whether a key is at most the bound in PostgreSQL.
 
-    It is called only for changes that some snapshots of a table have seen, and others have not: those made while the
-    table was read by a job that was restarted.
+    It is called only for changes that some snapshots of a table include and others do not: those made while a job that
+    was restarted read the table.
     """
 
     def __init__(self, read: Iterable[RowsRead], precedes: Callable[[str, Key, Key], bool]) -> None:
@@ -22,7 +22,7 @@ class SeenRows:
             self._ranges.setdefault(part.table, []).append((part.upto, PostgresSnapshot.of(part.snapshot)))
 
     def has(self, table: str, xid: int, key: Callable[[], Key]) -> bool:
-        """Whether what this transaction did to the row with this key was seen."""
+        """Return whether the rows include this transaction's change of the row with this key."""
         ranges = self._ranges.get(table, ())
         seen = [snapshot.has(xid) for _, snapshot in ranges]
         if not any(seen):
@@ -36,11 +36,11 @@ class SeenRows:
         raise AssertionError(f"the last range of {table} has an end: {ranges}")
 
     def has_truncate(self, table: str, xid: int) -> bool:
-        """The same of a TRUNCATE. Raises SourceError if only some of the snapshots have seen it."""
+        """Return the same for a TRUNCATE. Raise SourceError if only some of the snapshots include it."""
         seen = {snapshot.has(xid) for _, snapshot in self._ranges.get(table, ())}
         if len(seen) > 1:
             raise SourceError(
                 f"{table} was truncated after a part of it was read, and the job was restarted before the rest was: "
-                "start the job anew, without its state"
+                "start the job again without its state"
             )
         return True in seen

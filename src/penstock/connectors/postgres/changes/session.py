@@ -1,4 +1,4 @@
-"""Sessions whose values are texts that mean the same everywhere: in rows, in changes, and in keys of the state."""
+"""Sessions in which texts of values have one form: in rows, in changes, and in keys of the state."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _SETTINGS = {
     "bytea_output": "hex",
     "extra_float_digits": "1",
     "client_encoding": "UTF8",
-    # A reader that is held back by the job is no client that has forgotten its transaction.
+    # A reader that the job slows down is not a client that forgot its transaction.
     "statement_timeout": "0",
     "transaction_timeout": "0",
     "idle_in_transaction_session_timeout": "0",
     "idle_session_timeout": "0",
 }
 _FIRST_OWN_OID = 16_384
-"""From which on types are not PostgreSQL's own."""
+"""Types with smaller OIDs are PostgreSQL's own."""
 _LOST_AFTER_MS = "60000"
 _CANCEL_S = 1.0
 
@@ -32,20 +32,20 @@ class Session:
     """A connection in autocommit. Methods raise PostgresError."""
 
     def __init__(self, database: Database, application_name: str, **settings: str) -> None:
-        """`settings`: of the connection, as libpq calls them."""
+        """`settings`: of the connection, with libpq's names."""
         self._database = database
         self.package = psycopg()
-        # A cut connection is noticed, since what is sent is not acknowledged.
+        # Detects a cut connection, because sent data is not acknowledged.
         self.connection = database.connect(application_name, tcp_user_timeout=_LOST_AFTER_MS, **settings)
         values = ", ".join(f"({self.literal(name)}, {self.literal(value)})" for name, value in _SETTINGS.items())
-        # Those which this version of the server has.
+        # Set those that this version of the server has.
         self.execute(
             f"SELECT set_config(s.name, v.value, false) FROM (VALUES {values}) AS v (name, value) "
             "JOIN pg_settings s ON lower(s.name) = v.name"
         )
 
     def execute(self, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
-        """The rows that a statement returns; [] if it returns none. Raises SourceError for an unreadable value."""
+        """Return the rows of a statement, or []. Raise SourceError for an unreadable value."""
         cursor = self.connection.cursor()
         try:
             cursor.execute(sql, parameters or None)
@@ -62,28 +62,31 @@ class Session:
         return translated(error, f"PostgreSQL at {self._database}: {self._database.hide(str(error).strip())}")
 
     def literal(self, text: str) -> str:
-        """A text as SQL, where a statement takes no parameters."""
+        """Return a text as a SQL literal, for statements without parameters."""
         literal: str = self.package.sql.Literal(text).as_string(self.connection)
         return literal
 
     def loader(self, type_oids: Sequence[int]) -> Callable[[Sequence[bytes | None]], Sequence[Any]]:
-        """From texts of these types to Python's values. Raises DataError, for a date after 9999 for example."""
+        """Return a converter from texts of these types to Python's values.
+
+        It raises DataError, for example after 9999.
+        """
         transformer = self.package.adapt.Transformer(self.connection)
         transformer.set_loader_types(self._base_types(type_oids), self.package.pq.Format.TEXT)
         load: Callable[[Sequence[bytes | None]], Sequence[Any]] = transformer.load_sequence
         return load
 
     def cancel(self) -> None:
-        """Another thread's: end the statement that runs."""
+        """Cancel the running statement. Called by another thread."""
         with contextlib.suppress(self.package.Error):
             self.connection.cancel_safe(timeout=_CANCEL_S)
 
     def close(self) -> None:
-        """End it."""
+        """Close the connection."""
         self.connection.close()
 
     def _base_types(self, type_oids: Sequence[int]) -> list[int]:
-        """Those that domains stand on, as results of queries have them."""
+        """Replace domains by their base types, as in results of queries."""
         if max(type_oids, default=0) < _FIRST_OWN_OID:
             return list(type_oids)
         bases = dict(self.execute("SELECT oid::bigint, typbasetype::bigint FROM pg_type WHERE typtype = 'd'"))

@@ -1,4 +1,4 @@
-"""The replication slot: PostgreSQL's own memory of what a job has not confirmed yet."""
+"""The replication slot, in which PostgreSQL retains changes until a job confirms them."""
 
 from __future__ import annotations
 
@@ -21,11 +21,14 @@ FROM pg_replication_slots s LEFT JOIN pg_stat_activity a ON a.pid = s.active_pid
 """
 _PLUGIN = "pgoutput"
 _END_MS = 10_000
-"""How long the end of a session of a former attempt is waited for."""
+"""How long to wait for the end of a session of an earlier attempt."""
 
 
 class Slot(msgspec.Struct, frozen=True):
-    """`confirmed_lsn`: transactions committed before it are not sent again. `pid`: of who uses it; None: nobody."""
+    """`confirmed_lsn`: transactions committed before it are not sent again.
+
+    `pid`: the process that uses the slot, or None.
+    """
 
     name: str
     confirmed_lsn: int
@@ -35,12 +38,14 @@ class Slot(msgspec.Struct, frozen=True):
 
 def find_slot(session: Session, name: str) -> Slot | None:
     """Return the slot, or None if it does not exist. Raise SourceError if it cannot be used."""
-    for plugin, is_here, status, confirmed_lsn, pid, application_name in session.execute(_SLOT, name):
-        if plugin != _PLUGIN or not is_here:
-            raise SourceError(f"the slot '{name}' is another's: its plugin is {plugin}, or it is of another database")
+    for plugin, is_in_database, status, confirmed_lsn, pid, application_name in session.execute(_SLOT, name):
+        if plugin != _PLUGIN or not is_in_database:
+            raise SourceError(
+                f"the slot '{name}' must be of this database with the plugin pgoutput, got another database or {plugin}"
+            )
         if status == "lost":
             raise InputLostError(
-                f"the slot '{name}' is of no use: PostgreSQL has removed what it had to keep, by "
+                f"the slot '{name}' has lost changes: PostgreSQL removed them by "
                 "max_slot_wal_keep_size or idle_replication_slot_timeout. "
                 f"SELECT pg_drop_replication_slot('{name}'), and start the job without its state"
             )
@@ -49,50 +54,50 @@ def find_slot(session: Session, name: str) -> Slot | None:
 
 
 def create_slot(session: Session, name: str) -> Slot:
-    """Make it. PostgreSQL waits for the end of all transactions that write at present."""
-    _log.info("the slot '%s' is made; PostgreSQL waits for the transactions that are open", name)
+    """Create the slot. PostgreSQL waits for the end of all present writing transactions."""
+    _log.info("creating the slot '%s', PostgreSQL waits for open transactions", name)
     session.execute("SELECT pg_create_logical_replication_slot(%s, %s)", name, _PLUGIN)
     slot = find_slot(session, name)
-    assert slot is not None, "it was just made"
+    assert slot is not None, "the slot was just created"
     return slot
 
 
 def slot_for(session: Session, name: str, split: ChangesSplit) -> Slot:
-    """The slot that has all changes from the position on. Raises InputLostError if it has not, or is gone."""
+    """Return the slot if it has all changes from the position on. Raise InputLostError otherwise."""
     slot = find_slot(session, name)
-    again = "The job can't go on from its state: start it without, and it begins with the rows that are there"
+    restart = "The job cannot continue from its state: start it without, and it begins with the present rows"
     if slot is None:
-        raise InputLostError(f"the slot '{name}' is gone, and the changes that it has kept. {again}")
+        raise InputLostError(f"the slot '{name}' was dropped, with its changes. {restart}")
     if slot.confirmed_lsn > split.lsn:
         raise InputLostError(
-            f"the slot '{name}' has changes from {text_of(slot.confirmed_lsn)} on, and the job continues at "
-            f"{text_of(split.lsn)}: the slot was created again or used by another, or the state is of an earlier "
-            f"checkpoint than the last. {again}"
+            f"the slot '{name}' has changes from {text_of(slot.confirmed_lsn)} on, but the job continues at "
+            f"{text_of(split.lsn)}: the slot was created again or used by another job, or the state is not of the "
+            f"latest checkpoint. {restart}"
         )
     return slot
 
 
 class Attempt:
-    """An attempt of a job, which uses a slot by sessions of a name. The later of two attempts gets the slot."""
+    """An attempt of a job. Its sessions have a name, by which the later of two attempts gets the slot."""
 
     def __init__(self, job: str) -> None:
         self._of_job = f"penstock changes {job} "
         self._began_us = 0
 
     def began(self, session: Session) -> None:
-        """Called with each connection; the first one counts, by the server's clock."""
+        """Record the start, by the server's clock. Called with each connection; only the first call counts."""
         if not self._began_us:
             ((self._began_us,),) = session.execute("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint")
 
     @property
     def session_name(self) -> str:
-        """A name has at most 63 bytes."""
+        """Return the name of sessions, of at most 63 bytes."""
         return f"{self._of_job}{self._began_us}"
 
     def take_over(self, session: Session, slot: Slot) -> None:
-        """End the session of a former attempt that has the slot, or an earlier one of this.
+        """End the session that uses the slot if it is of an earlier attempt, or an earlier one of this.
 
-        Raises SourceError if a later attempt has it, TransientPostgresError if somebody else has.
+        Raise SourceError if a later attempt uses it, TransientPostgresError if another client does.
         """
         if slot.pid is None:
             return
@@ -100,10 +105,10 @@ class Attempt:
         began_us = name.removeprefix(self._of_job)
         if not began_us.isdecimal():
             raise TransientPostgresError(
-                f"the slot '{slot.name}' is in use, by the process {slot.pid} of PostgreSQL ('{name}'): each job needs "
+                f"the slot '{slot.name}' is used by the process {slot.pid} of PostgreSQL ('{name}'): each job needs "
                 "a slot of its own"
             )
         if int(began_us) > self._began_us:
-            raise SourceError(f"the slot '{slot.name}' was taken over by a later attempt of this job")
-        _log.info("the session %d of a former attempt, which has the slot '%s', is ended", slot.pid, slot.name)
+            raise SourceError(f"a later attempt of this job uses the slot '{slot.name}'")
+        _log.info("ending the session %d of an earlier attempt, which uses the slot '%s'", slot.pid, slot.name)
         session.execute("SELECT pg_terminate_backend(%s, %s)", slot.pid, _END_MS)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from penstock.api.source import Boundedness, EnumeratorContext, Nothing, ReaderContext, Source, SplitEnumerator
+from penstock.connectors.base.former_builder import HasFormerBuilder
 from penstock.connectors.base.options import checked_at_least, checked_names, checked_text
 from penstock.connectors.base.retries import retried
 from penstock.connectors.base.split_enumerator import DividingEnumerator
@@ -20,11 +21,12 @@ from penstock.connectors.postgres.changes.startup import StartupOptions
 from penstock.connectors.postgres.changes.table_rows import Fetched
 from penstock.connectors.postgres.connection import Database, checked_url
 
-# Hands on what the fetcher's thread has received, and knows the position behind it.
-
 
 class PostgresChangeReader(SplitReader[Any]):
-    """Reads the only split, in one of the subtasks. A position is confirmed when a checkpoint with it is complete."""
+    """Read the only split, in one of the subtasks.
+
+    Confirm a position when a checkpoint that contains it is complete.
+    """
 
     def __init__(self, context: ReaderContext, fetch: Callable[[ChangesSplit, Callable[[], None]], Fetcher]) -> None:
         super().__init__(context)
@@ -33,7 +35,7 @@ class PostgresChangeReader(SplitReader[Any]):
         self._current: Fetched | None = None
         self._taken = 0
         self._lsn = 0
-        """Where the split is."""
+        """The position of the split."""
         self._prepared: deque[tuple[int, int]] = deque()
         """Checkpoints that are not complete, and the position in each."""
         context.metric_group.gauge("pendingBytes", self._pending_bytes)
@@ -51,10 +53,10 @@ class PostgresChangeReader(SplitReader[Any]):
         self._taken = upto
         if upto == len(fetched.changes):
             self._current = None
-        position = fetched.position_behind(upto)
+        position = fetched.position_after(upto)
         self._lsn = position.lsn
         if not self.context.checkpointing:
-            # There is nothing to come back to.
+            # Without checkpoints the position is never restored.
             self._fetcher.confirm(position.lsn)
         return Chunk(changes, position, [change.time_ms for change in changes])
 
@@ -74,7 +76,7 @@ class PostgresChangeReader(SplitReader[Any]):
             fetcher.close()
 
     def _pending_bytes(self) -> int:
-        # The thread of heartbeats asks, while the reader goes on.
+        # The thread of heartbeats calls this while the reader works.
         fetcher = self._fetcher
         return fetcher.pending_bytes(self._lsn) if fetcher is not None and self._lsn else 0
 
@@ -82,11 +84,11 @@ class PostgresChangeReader(SplitReader[Any]):
 _SLOT_NAME = re.compile(r"[a-z0-9_]{1,63}")
 
 
-class PostgresChangeSource(Source[Change]):
-    """Reads what tables of PostgreSQL have, and then each change of them.
+class PostgresChangeSource(Source[Change], HasFormerBuilder):
+    """Read the rows of tables of PostgreSQL, and then each change of them.
 
-    Each row and each change is emitted once, in the order of commits: positions are in the checkpoints. One subtask
-    reads. Timestamps are those of the commits. Source: Flink CDC docs, "Postgres CDC Connector".
+    Each row and each change is emitted once, in the order of commits, because checkpoints contain the positions. One
+    subtask reads. Timestamps are those of the commits. Source: Flink CDC docs, "Postgres CDC Connector".
     """
 
     def __init__(
@@ -105,17 +107,16 @@ class PostgresChangeSource(Source[Change]):
         """Raise TypeError or ValueError for a wrong argument.
 
         * `url`: the database, `postgresql://host:5432/database`, with libpq's parameters after a `?`.
-        * `slot_name`: the replication slot, which is made unless it is there. Each job needs one of its own.
-        * `publication_name`: the publication, which is made for the tables unless it is there. Default: `slot_name`.
-        * `tables`: the tables that are captured, each after a schema and a dot if necessary. Default: all of the
-          publication.
+        * `slot_name`: the replication slot, created if it does not exist. Each job needs a slot of its own.
+        * `publication_name`: the publication, created for the tables if it does not exist. Default: `slot_name`.
+        * `tables`: the captured tables, each after a schema and a dot if necessary. Default: all of the publication.
         * `startup_options`: where a job without state begins. Default: `StartupOptions.initial()`.
-        * `user_name`, `password`: a role that may replicate. Default: as url, environment and password file have them.
-        * `fetch_size`: rows that the server sends at once, of those that are there at the start.
-        * `max_retries`: how often a server that is away is asked again before the job fails.
+        * `user_name`, `password`: a role that may replicate. Default: from url, environment and password file.
+        * `fetch_size`: rows per round trip, when the existing rows are read.
+        * `max_retries`: how many connections may fail in a row before the job fails.
         """
         if not _SLOT_NAME.fullmatch(checked_text("slot_name", slot_name)):
-            raise ValueError(f"slot_name must be up to 63 small letters, digits and underscores, got {slot_name!r}")
+            raise ValueError(f"slot_name must be up to 63 lowercase letters, digits and underscores, got {slot_name!r}")
         startup = StartupOptions.initial() if startup_options is None else startup_options
         if not isinstance(startup, StartupOptions):
             raise TypeError(f"startup_options must be StartupOptions such as StartupOptions.latest(), got {startup!r}")
@@ -135,19 +136,19 @@ class PostgresChangeSource(Source[Change]):
         return f"changes of {tables} by slot {capture.slot}, {capture.database}"
 
     def get_boundedness(self) -> Boundedness:
-        """CONTINUOUS_UNBOUNDED."""
+        """Return CONTINUOUS_UNBOUNDED."""
         return Boundedness.CONTINUOUS_UNBOUNDED
 
     def validate(self) -> None:
-        """Raises PostgresError if the server is away, SourceError if a setting, a right or a key is missing there."""
+        """Raise PostgresError if the server is unavailable, SourceError if a setting, right or key is missing."""
         self._capture.check()
 
     def create_enumerator(self, context: EnumeratorContext) -> SplitEnumerator:
-        """Create an enumerator, which makes publication and slot when it starts, unless they are there."""
+        """Create an enumerator, which creates missing publication and slot when it starts."""
         return DividingEnumerator(context, self._begin)
 
     def restore_enumerator(self, context: EnumeratorContext, state: Sequence[ChangesSplit] | None) -> SplitEnumerator:
-        """Create one with the split, if it was not assigned."""
+        """Create an enumerator with the split, if it was not assigned."""
         return DividingEnumerator(context, self._begin, state)
 
     def create_reader(self, context: ReaderContext) -> PostgresChangeReader:

@@ -1,8 +1,8 @@
-"""How far a PostgresChangeSource has come: which rows were read in which snapshot, and then how many changes.
+"""The position of a PostgresChangeSource: which rows were read in which snapshot, and then how many changes.
 
-Rows are read range by range of the key, each range in a snapshot of its own (one, unless the job was restarted
-meanwhile). A transaction is either in the snapshot of a range, then its changes of these rows are read with them; or it
-is not, then they are emitted when it comes in the changes, all of which are kept since the slot was made.
+Rows are read range by range of the key, each range in a snapshot of its own (only one, unless the job was restarted
+meanwhile). If the snapshot of a range includes a transaction, its changes of these rows are read with them. If not,
+they are emitted when they arrive as changes, all of which the slot retains since its creation.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Key = tuple[str, ...]
 
 
 class PostgresSnapshot(NamedTuple):
-    """Which transactions a reader sees: `pg_current_snapshot()`. Numbers have their epochs."""
+    """The transactions that a reader sees: `pg_current_snapshot()`. Numbers include their epochs."""
 
     xmin: int
     xmax: int
@@ -27,22 +27,22 @@ class PostgresSnapshot(NamedTuple):
 
     @classmethod
     def of(cls, text: str) -> PostgresSnapshot:
-        """From PostgreSQL's text, `xmin:xmax:running,…`."""
+        """Parse PostgreSQL's text, `xmin:xmax:running,…`."""
         xmin, xmax, running = text.split(":")
         return cls(int(xmin), int(xmax), frozenset(map(int, running.split(",") if running else ())))
 
     def has(self, xid: int) -> bool:
-        """Whether it sees what this transaction did, which was committed. `xid`: 32 bits, without its epoch."""
-        # Numbers that exist at a time are less than 2^31 apart.
+        """Return whether the snapshot includes this committed transaction. `xid`: 32 bits, without its epoch."""
+        # Numbers that exist at the same time are less than 2^31 apart.
         whole = self.xmax + (xid - self.xmax + 2**31) % 2**32 - 2**31
         return whole < self.xmin or (whole < self.xmax and whole not in self.running)
 
 
 @stored_as("postgres-rows-read")
 class RowsRead(msgspec.Struct, frozen=True):
-    """The rows of a table behind those of the range before, up to and with a key, and the snapshot they are of.
+    """The rows of a table after those of the previous range, up to and including a key, and their snapshot.
 
-    `upto` None: up to the last one.
+    `upto` None: up to the last row.
     """
 
     table: str
@@ -54,10 +54,10 @@ class RowsRead(msgspec.Struct, frozen=True):
 class ChangesSplit(msgspec.Struct, frozen=True):
     """The only split.
 
-    `job`: distinguishes those who use a slot. `began_ms`: when it began. `lsn`: all transactions that were committed
-    before it were emitted, and `done` changes of the one that was committed there. `tables`: to be read first; of the
-    first one a part was read, if it is the last of `read`. `seen_lsn`: what is committed there or later is in none of
-    the snapshots. `watched`: the tables, as they were when they were last looked at.
+    `job`: distinguishes the users of a slot. `began_ms`: when the job began. `lsn`: all transactions committed before
+    it were emitted, and `done` changes of the one committed there. `tables`: to read first; a part of the first one was
+    read if it is the last in `read`. `seen_lsn`: no snapshot includes commits at or after it. `watched`: the tables at
+    the last check.
     """
 
     job: str
@@ -71,20 +71,20 @@ class ChangesSplit(msgspec.Struct, frozen=True):
 
     @property
     def split_id(self) -> str:
-        """There is one."""
+        """Return a constant: there is only one split."""
         return "changes"
 
     def began(self, snapshot: str, seen_lsn: int) -> ChangesSplit:
-        """The first of the tables is read on in this snapshot."""
+        """Return the position at which the first of the tables is continued in this snapshot."""
         table, read = self.tables[0], self.read
         bounds = [(), *(part.upto for part in read if part.table == table)]
         if len(bounds) > 1 and bounds[-1] == bounds[-2]:
-            # Nothing was read in the snapshot before.
+            # No rows were read in the previous snapshot.
             read = read[:-1]
         return msgspec.structs.replace(self, read=(*read, RowsRead(table, bounds[-1], snapshot)), seen_lsn=seen_lsn)
 
     def reached(self, key: Key | None) -> ChangesSplit:
-        """It was read up to this key; None: whole."""
+        """Return the position after this key; None: after the whole table."""
         last = self.read[-1]
         part = RowsRead(last.table, key, last.snapshot)
         tables = self.tables if key is not None else self.tables[1:]
@@ -92,12 +92,12 @@ class ChangesSplit(msgspec.Struct, frozen=True):
 
     @property
     def resumed_at(self) -> Key | None:
-        """Up to which key the first of the tables was read; None: nothing of it."""
+        """Return the key up to which the first of the tables was read, or None."""
         last = self.read[-1] if self.read else None
         return last.upto or None if last is not None and last.table == self.tables[0] else None
 
     def at(self, lsn: int, done: int) -> ChangesSplit:
-        """The position in the changes. What the snapshots have seen is forgotten as soon as it matters no more."""
+        """Return the position in the changes. The read ranges are dropped as soon as they have no effect."""
         read = self.read if lsn < self.seen_lsn else ()
         return ChangesSplit(
             job=self.job,

@@ -21,15 +21,15 @@ class StartupOptions:
 
     @staticmethod
     def initial() -> StartupOptions:
-        """With the rows that are there; then come the changes."""
+        """Begin with the existing rows, then read the changes."""
         return StartupOptions(StartupMode.INITIAL)
 
     @staticmethod
     def latest() -> StartupOptions:
-        """With the changes that are made from now on."""
+        """Begin with the changes that are made from now on."""
         return StartupOptions(StartupMode.LATEST)
 
     @staticmethod
     def committed() -> StartupOptions:
-        """With the changes that were not confirmed for the slot, which must be there."""
+        """Begin with the changes that are not confirmed for the slot, which must exist."""
         return StartupOptions(StartupMode.COMMITTED)

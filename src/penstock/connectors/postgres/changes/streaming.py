@@ -1,4 +1,4 @@
-"""Receives the changes of a slot, in batches, and tells the server what need not be kept."""
+"""Receive the changes of a slot in batches, and confirm to the server which it may delete."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from penstock.connectors.postgres.changes.transactions import Tables, Transactio
 _BATCH = 1000
 _BATCH_BYTES = 1 << 20
 _STATUS_S = 10.0
-"""How often the server hears of the source at least: it ends a session of which it hears nothing for a minute."""
+"""The longest time between two messages to the server, which ends a session after a minute without one."""
 _IDLE_S = 1.0
-"""How often a position is handed over without changes at most, while others write to other tables."""
+"""The shortest time between two positions without changes, while others write to other tables."""
 
 
 class Progress(msgspec.Struct):
-    """Of one reader, whatever becomes of its connections. `server_lsn`: the end of the server's log, as last seen."""
+    """The progress of one reader over all of its connections. `server_lsn`: the last known end of the server's log."""
 
     confirmed_lsn: int
     server_lsn: int
@@ -58,7 +58,7 @@ class Streaming:
         self._progress = progress
         self._transactions = Transactions(start, SeenRows(start.read, precedes), known)
         self._has_more = False
-        self._told_lsn = start.lsn
+        self._reported_lsn = start.lsn
         self._status_due_s = self._idle_due_s = 0.0
         self._sent = 0
         self.stream = ReplicationStream(
@@ -70,16 +70,16 @@ class Streaming:
         )
 
     def pause_s(self, has_room: bool) -> float:
-        """How long nothing needs to be done unless something arrives."""
+        """Return how long to wait unless data arrives."""
         if has_room and self._has_more:
             return 0.0
         due_s = self._status_due_s
-        if has_room and self._transactions.lsn != self._told_lsn:
+        if has_room and self._transactions.lsn != self._reported_lsn:
             due_s = min(due_s, self._idle_due_s)
         return max(0.0, due_s - time.monotonic())
 
     def receive(self) -> Fetched | None:
-        """A batch of what has arrived; None: there is nothing."""
+        """Return a batch of the received changes, or None."""
         transactions, size = self._transactions, 0
         self._has_more = True
         while len(transactions.changes) < _BATCH and size < _BATCH_BYTES:
@@ -93,15 +93,15 @@ class Streaming:
             else:
                 transactions.idle_at(self.stream.server_lsn)
         if not transactions.changes:
-            if transactions.lsn == self._told_lsn or time.monotonic() < self._idle_due_s:
+            if transactions.lsn == self._reported_lsn or time.monotonic() < self._idle_due_s:
                 return None
             self._idle_due_s = time.monotonic() + _IDLE_S
-        self._told_lsn = transactions.lsn
+        self._reported_lsn = transactions.lsn
         changes, positions = transactions.take()
-        return Fetched(changes, self._behind(positions, (transactions.lsn, transactions.done)))
+        return Fetched(changes, self._position_after(positions, (transactions.lsn, transactions.done)))
 
     def keep_in_touch(self) -> None:
-        """Send a status if the server has asked for one, if there is something to confirm, or if it is time."""
+        """Send a status if the server requested one, if there is a position to confirm, or if one is due."""
         now_s, confirmed = time.monotonic(), self._progress.confirmed_lsn
         is_due = now_s >= self._status_due_s
         if is_due or self.stream.wants_reply or confirmed > self._sent:
@@ -117,10 +117,10 @@ class Streaming:
         self._start = msgspec.structs.replace(self._start, watched=watched)
 
     def close(self) -> None:
-        """End the session."""
+        """Close the session."""
         self.stream.close()
 
-    def _behind(self, positions: list[tuple[int, int]], last: tuple[int, int]) -> Callable[[int], ChangesSplit]:
+    def _position_after(self, positions: list[tuple[int, int]], last: tuple[int, int]) -> Callable[[int], ChangesSplit]:
         start = self._start
 
         def behind(count: int) -> ChangesSplit:

@@ -1,4 +1,4 @@
-"""Reads the rows of one table in one snapshot, from a key on."""
+"""Read the rows of one table in one snapshot, from a key on."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from penstock.connectors.postgres.changes.split import ChangesSplit, Key
 
 
 class Fetched(msgspec.Struct):
-    """Changes in order, and `position_behind(n)`: the split behind the first n of them, or behind all that is known."""
+    """Changes in order. `position_after(n)` returns the split after the first n of them, or after all known ones."""
 
     changes: list[Change]
-    position_behind: Callable[[int], ChangesSplit]
+    position_after: Callable[[int], ChangesSplit]
 
 
 def rows_of(table: CapturedTable, split: ChangesSplit, session: Session, fetch_size: int) -> Iterator[Fetched]:
-    """The rows that were not read yet of the first table of the split, to the last one.
+    """Yield the unread rows of the first table of the split.
 
-    The table is locked against changes of its columns and TRUNCATE, which do away with the rows of earlier snapshots.
+    The table is locked against changes of its columns and TRUNCATE, which remove the rows of earlier snapshots.
     """
     with session.connection.transaction():
-        # The first query takes the snapshot, and LOCK is none.
+        # The first query takes the snapshot; LOCK does not count as one.
         session.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         session.execute(f"LOCK TABLE {table.sql} IN ACCESS SHARE MODE")
         ((snapshot, seen_lsn),) = session.execute(
@@ -41,12 +41,18 @@ def rows_of(table: CapturedTable, split: ChangesSplit, session: Session, fetch_s
         while rows := _fetched(name, session, fetch_size):
             changes = [
                 Change(
-                    kind, name, None, dict(zip(names, row[width:], strict=True)), split.lsn, split.began_ms, (), True
+                    kind=kind,
+                    table=name,
+                    before=None,
+                    after=dict(zip(names, row[width:], strict=True)),
+                    lsn=split.lsn,
+                    time_ms=split.began_ms,
+                    is_snapshot=True,
                 )
                 for row in rows
             ]
             keys = [row[:width] for row in rows]
-            yield Fetched(changes, _behind(begun, keys))
+            yield Fetched(changes, _position_after(begun, keys))
         whole = begun.reached(None)
         yield Fetched([], lambda _: whole)
 
@@ -58,7 +64,7 @@ def _fetched(name: str, session: Session, fetch_size: int) -> list[tuple[Any, ..
         raise unreadable(name, str(error)) from None
 
 
-def _behind(begun: ChangesSplit, keys: list[tuple[Any, ...]]) -> Callable[[int], ChangesSplit]:
+def _position_after(begun: ChangesSplit, keys: list[tuple[Any, ...]]) -> Callable[[int], ChangesSplit]:
     def behind(count: int) -> ChangesSplit:
         key: Key = keys[count - 1]
         return begun.reached(key)

@@ -1,4 +1,4 @@
-"""From the messages of pgoutput to changes, each with the position behind it."""
+"""Convert messages of pgoutput to changes, each with the position after it."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from penstock.connectors.postgres.changes.split import ChangesSplit, Key
 
 
 class Tables(msgspec.Struct, frozen=True):
-    """Knowledge about tables in addition to the changes.
+    """Properties of tables that the messages do not contain.
 
-    `loader`: makes one for columns of these types. `key_columns`: by which a table was read. `is_wanted`: whether its
-    changes are emitted.
+    `loader`: creates a converter for columns of these types. `key_columns`: by which a table was read. `is_wanted`:
+    whether its changes are emitted.
     """
 
     loader: Callable[[Sequence[int]], Loader]
@@ -37,9 +37,9 @@ class Tables(msgspec.Struct, frozen=True):
 
 
 class Transactions:
-    """Transactions in the order of their commits, from a position on. `lsn` and `done` say where: see ChangesSplit.
+    """Transactions in the order of their commits, from a position on. For `lsn` and `done` see ChangesSplit.
 
-    `changes` is what has come since it was emptied, and `positions` says (lsn, done) behind each.
+    `changes` contains the changes since the last `take`, and `positions` the (lsn, done) after each.
     """
 
     def __init__(self, start: ChangesSplit, seen: SeenRows, tables: Tables) -> None:
@@ -62,18 +62,18 @@ class Transactions:
         }
 
     def handle(self, data: bytes) -> None:
-        """Take a message."""
+        """Handle a message."""
         message = decode(data)
         if message is not None:
             self._handlers[type(message)](message)
 
     def idle_at(self, lsn: int) -> None:
-        """The server has looked at all up to here: unless a transaction is under way, there was nothing more."""
+        """Advance to a position up to which the server has no further changes, unless a transaction is open."""
         if self._begin is None and lsn > self.lsn:
             self.lsn, self.done = lsn, 0
 
     def take(self) -> tuple[list[Change], list[tuple[int, int]]]:
-        """Return the changes that arrived, and the positions. They are dropped here."""
+        """Return the received changes and their positions, and clear them."""
         taken = self.changes, self.positions
         self.changes, self.positions = [], []
         return taken
@@ -91,16 +91,16 @@ class Transactions:
     def _described(self, relation: Relation) -> None:
         load = self._tables.loader([column.type_oid for column in relation.columns])
         captured = CapturedRelation(relation, load, self._tables.is_wanted(relation.full_name))
-        former = self._relations.get(relation.oid)
-        if former is not None and former.is_wanted and not captured.is_wanted:
+        known = self._relations.get(relation.oid)
+        if known is not None and known.is_wanted and not captured.is_wanted:
             raise SourceError(
-                f"{former.table} is {relation.full_name} from here on, and no table of that name is to be read: its "
-                "changes would be left out. Start the program with the new name in `tables`, from a checkpoint"
+                f"{known.table} was renamed to {relation.full_name}, and `tables` does not contain that name: its "
+                "changes would be skipped. Add the new name to `tables`, and start the program from a checkpoint"
             )
         self._relations[relation.oid] = captured
 
     def _row_changed(self, change: RowChange) -> None:
-        relation, begin = self._relations[change.oid], self._of()
+        relation, begin = self._relations[change.oid], self._open_transaction()
         if not self._is_new() or not relation.is_wanted:
             return
         old, new = change.old, change.new
@@ -113,12 +113,23 @@ class Transactions:
         else:
             after, unsent = relation.after(new, None if change.is_key else old)
             before = relation.identity(after) if old is None else relation.before(old, change.is_key)
-            self._add(Change(ChangeKind.UPDATE, relation.table, before, after, begin.lsn, begin.time_ms, unsent))
+            self._add(
+                Change(
+                    kind=ChangeKind.UPDATE,
+                    table=relation.table,
+                    before=before,
+                    after=after,
+                    lsn=begin.lsn,
+                    time_ms=begin.time_ms,
+                    unchanged=unsent,
+                )
+            )
 
     def _was_seen(self, relation: CapturedRelation, begin: Begin, change: RowChange) -> bool:
-        """Whether the change was read with the rows of the table. Emits the half of an update of which that is not so.
+        """Return whether the change was read with the rows. Emit the half of an update that was not.
 
-        If its key was changed, a row may have left a range that has seen it for one that has not.
+        If an update changed the key, it may have moved the row from a range whose snapshot includes it to one whose
+        snapshot does not.
         """
         old, new = change.old, change.new
         if new is None:
@@ -138,34 +149,62 @@ class Transactions:
         if unsent:
             raise SourceError(
                 f"the key of a row of {relation.table} was changed after a part of the table was read, and the job was "
-                f"restarted before the rest was: its columns {', '.join(unsent)} were read nowhere, since PostgreSQL "
-                "sends large values only when they change. Start the job anew, without its state"
+                f"restarted before the rest was: its columns {', '.join(unsent)} were not read, because PostgreSQL "
+                "sends large values only when they change. Start the job again without its state"
             )
-        self._add(Change(ChangeKind.INSERT, relation.table, None, after, begin.lsn, begin.time_ms, unsent))
+        self._add(
+            Change(
+                kind=ChangeKind.INSERT,
+                table=relation.table,
+                before=None,
+                after=after,
+                lsn=begin.lsn,
+                time_ms=begin.time_ms,
+                unchanged=unsent,
+            )
+        )
 
     def _deleted(self, relation: CapturedRelation, begin: Begin, old: Values, is_key: bool) -> None:
         before = relation.before(old, is_key)
-        self._add(Change(ChangeKind.DELETE, relation.table, before, None, begin.lsn, begin.time_ms))
+        self._add(
+            Change(
+                kind=ChangeKind.DELETE,
+                table=relation.table,
+                before=before,
+                after=None,
+                lsn=begin.lsn,
+                time_ms=begin.time_ms,
+            )
+        )
 
     def _truncated(self, truncate: Truncate) -> None:
-        begin = self._of()
+        begin = self._open_transaction()
         for oid in truncate.oids:
             relation = self._relations[oid]
             if not self._is_new() or not relation.is_wanted:
                 continue
             if begin.lsn >= self._seen_lsn or not self._seen.has_truncate(relation.table, begin.xid):
-                self._add(Change(ChangeKind.TRUNCATE, relation.table, None, None, begin.lsn, begin.time_ms))
+                self._add(
+                    Change(
+                        kind=ChangeKind.TRUNCATE,
+                        table=relation.table,
+                        before=None,
+                        after=None,
+                        lsn=begin.lsn,
+                        time_ms=begin.time_ms,
+                    )
+                )
 
     def _add(self, change: Change) -> None:
         self.changes.append(change)
         self.positions.append((self.lsn, self.done))
 
-    def _of(self) -> Begin:
+    def _open_transaction(self) -> Begin:
         assert self._begin is not None, "a change outside of a transaction"
         return self._begin
 
     def _is_new(self) -> bool:
-        """Whether the next change of the transaction was not emitted before a restart."""
+        """Return whether the next change of the transaction was not emitted before a restart."""
         if self._to_skip:
             self._to_skip -= 1
             return False

@@ -1,7 +1,7 @@
-"""Which tables a source of changes sees: it notices when one is no longer published, or is another one.
+"""Detect that a table of a source of changes is no longer published, or was replaced by another one.
 
-PostgreSQL removes a table that is dropped from its publication, and sends nothing of a table that is made again under
-the same name. A publication follows a table that is renamed, and not its name.
+PostgreSQL removes a dropped table from its publication, and sends no changes of a new table with the same name. A
+publication follows a renamed table, and not its name.
 """
 
 from __future__ import annotations
@@ -41,14 +41,16 @@ _AT_NAME = (
     "SELECT c.oid::bigint FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
     "WHERE n.nspname || '.' || c.relname = %s"
 )
-_RESTART = "start the job without its state, and it begins with the rows that are there"
+_RESTART = "start the job without its state, and it begins with the present rows"
 
 
 @stored_as("postgres-watched-table")
 class WatchedTable(msgspec.Struct, frozen=True):
-    """`memberships`: the catalogue's entries by which it is published. A table that is added again has another one.
+    """A published table.
 
-    `kinds`: of changes that are published, as in CREATE PUBLICATION; empty in a state of an earlier version.
+    `memberships`: the catalog's entries that publish it. A table that is added again has a new one.
+
+    `kinds`: the published kinds of changes, as in CREATE PUBLICATION; empty in a state of an earlier version.
     """
 
     name: str
@@ -60,10 +62,10 @@ class WatchedTable(msgspec.Struct, frozen=True):
 def watched_tables(
     session: Session, publication: str, names: Collection[str] | None, before: Collection[WatchedTable]
 ) -> tuple[WatchedTable, ...]:
-    """The tables that are watched from now on. Raises InputLostError if changes of one that was watched are left out.
+    """Return the tables to watch from now on. Raise InputLostError if changes of a watched one are missing.
 
-    `names`: with their schemas, those that the user has named; None: all of the publication. Of these a table may be
-    dropped, or removed from the publication, which the log says.
+    `names`: the tables that the user named, with their schemas; None: all of the publication. In the latter case a
+    table may be dropped, or removed from the publication, which is logged.
     """
     published = _published(session, publication)
     for one in before:
@@ -86,13 +88,13 @@ def _check(
     if now is None:
         _check_absent(session=session, publication=publication, is_named=is_named, one=one, published=published)
     elif now.oid != one.oid:
-        text = f"{one.name} is another table than before: it was dropped and made again, or one was renamed to it"
+        text = f"{one.name} is another table than before: it was dropped and created again, or one was renamed to it"
         if is_named or not _is_seen_since(one, now):
             raise InputLostError(f"{text}. Changes of it may be missing: {_RESTART}")
-        _log.warning("%s. Its changes are followed; no change says that rows of the former table are gone", text)
+        _log.warning("%s. Its changes are read. The rows of the dropped table are not reported as deleted", text)
     elif not _is_seen_since(one, now):
         raise InputLostError(
-            f"{one.name} was removed from the publication '{publication}' and added again, and changes between are "
+            f"{one.name} was removed from the publication '{publication}' and added again, and changes in between are "
             f"lost: {_RESTART}"
         )
 
@@ -102,7 +104,7 @@ def _check_kinds(publication: str, one: WatchedTable, now: WatchedTable) -> None
     if missing:
         name = quoted(publication).replace("%%", "%")
         raise InputLostError(
-            f"the publication '{publication}' no longer has each {' and '.join(missing)} of {one.name}, and those "
+            f"the publication '{publication}' no longer publishes {' and '.join(missing)} of {one.name}, and these "
             f"since then are lost: ALTER PUBLICATION {name} SET (publish = '{', '.join(one.kinds)}'), and {_RESTART}"
         )
 
@@ -113,18 +115,18 @@ def _check_absent(
     found = session.execute(_AT_NAME, one.name)
     if found and found[0][0] != one.oid:
         raise InputLostError(
-            f"{one.name} is another table than the one whose changes are followed, and the publication "
-            f"'{publication}' is without it: the former one was dropped and made again, or another was renamed to it. "
+            f"{one.name} is another table than the watched one, and the publication "
+            f"'{publication}' lacks it: the table was dropped and created again, or another was renamed to it. "
             f"{_remedy(publication, one)}"
         )
     if is_named:
         what = "was removed from" if found else "was dropped or renamed, and is no longer in"
         raise InputLostError(
-            f"{one.name} {what} the publication '{publication}', and its changes since then are left out. "
+            f"{one.name} {what} the publication '{publication}', and its changes since then are missing. "
             f"{_remedy(publication, one)}"
         )
     if one.oid not in {other.oid for other in published.values()}:
-        _log.warning("%s is no longer in the publication '%s': its changes are not followed", one.name, publication)
+        _log.warning("%s is no longer in the publication '%s': its changes are not read", one.name, publication)
 
 
 def _is_seen_since(one: WatchedTable, now: WatchedTable) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from penstock.common.types import Row
+from penstock.connectors.base.former_builder import HasFormerBuilder
 from penstock.connectors.base.keyed_lookup import KeyedLookup
 from penstock.connectors.base.options import checked_names, checked_text
 from penstock.connectors.postgres.connection import (
@@ -19,10 +20,11 @@ from penstock.connectors.postgres.connection import (
 )
 
 
-class PostgresLookup(KeyedLookup):
-    """Joins each record with the rows of a table that have its key: `(record, row)`, or `(record, None)` without any.
+class PostgresLookup(KeyedLookup, HasFormerBuilder):
+    """Join each record with the rows of a table that have its key: `(record, row)`, or `(record, None)` without rows.
 
-    Keys that are asked for while a query runs go by the next one, all together, so a subtask has one connection.
+    Keys that arrive during a query wait for the next query, which includes all of them, so a subtask needs one
+    connection.
     """
 
     def __init__(
@@ -44,13 +46,13 @@ class PostgresLookup(KeyedLookup):
         * `url`: the database, `postgresql://host:5432/database`, with libpq's parameters after a `?`.
         * `table`: the table or view, after a schema and a dot if necessary.
         * `key_column`: the column that is compared with the key of a record. It needs an index.
-        * `key_selector`: the function that returns the key of a record; for None nothing is looked up.
+        * `key_selector`: the function that returns the key of a record, or None to skip the lookup.
         * `columns`: the columns of a row. Default: all.
-        * `user_name`, `password`: the user who connects. Default: as url, environment and password file have them.
-        * `cache_max_rows`, `cache_expire_after_write_ms`: keep the rows of so many keys for so long, also that there
-          are none. Default: no cache. Source: Flink docs, "JDBC", `lookup.partial-cache.max-rows` and
+        * `user_name`, `password`: the user who connects. Default: from url, environment and password file.
+        * `cache_max_rows`, `cache_expire_after_write_ms`: cache the rows of this many keys for this time, also of keys
+          without rows. Default: no cache. Source: Flink docs, "JDBC", `lookup.partial-cache.max-rows` and
           `lookup.partial-cache.expire-after-write`.
-        * `max_retries`: how often a server that is away is asked again before the job fails.
+        * `max_retries`: how often a query is repeated while the server is unavailable before the job fails.
         """
         super().__init__(
             key_selector,
@@ -67,19 +69,19 @@ class PostgresLookup(KeyedLookup):
         )
 
     def open(self, runtime_context: Any) -> None:
-        """Begin without a connection: the first query makes it, in the event loop."""
+        """Prepare the cache. The first query connects, in the event loop."""
         super().open(runtime_context)
         self._connection: Any = None
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         connection, self._connection = self._connection, None
         if connection is not None:
-            # The event loop has ended.
+            # The event loop has ended, so the connection cannot be closed by it.
             connection.pgconn.finish()
 
     async def query(self, keys: list[Hashable]) -> dict[Hashable, list[Any]]:
-        """The rows of these keys, by one statement."""
+        """Return the rows of these keys, by one statement."""
         package = psycopg()
         try:
             if self._connection is None:
@@ -90,8 +92,8 @@ class PostgresLookup(KeyedLookup):
             for key, *values in await cursor.fetchall():
                 if key not in found:
                     raise PostgresError(
-                        f"PostgreSQL has found the key {key!r} for one that was written otherwise: the key column must "
-                        "have values that are equal to those of the records, text and not char(n) for example"
+                        f"PostgreSQL returned the key {key!r}, which was not requested: the key column must "
+                        "have values that equal those of the records, for example text instead of char(n)"
                     )
                 found[key].append(named(*values))
             return found

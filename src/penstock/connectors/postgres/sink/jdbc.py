@@ -15,7 +15,7 @@ _DRIVER = "org.postgresql.Driver"
 
 
 class JdbcConnectionOptions:
-    """Which database, and who connects. Made by `JdbcConnectionOptions.JdbcConnectionOptionsBuilder()`."""
+    """The database, and the user who connects. Made by `JdbcConnectionOptions.JdbcConnectionOptionsBuilder()`."""
 
     def __init__(self, url: str, driver_name: str | None, user_name: str | None, password: str | None) -> None:
         self._url = url
@@ -24,11 +24,11 @@ class JdbcConnectionOptions:
         self._password = password
 
     def get_db_url(self) -> str:
-        """The address: `jdbc:postgresql://host:5432/database`, or without `jdbc:`."""
+        """Return the address: `jdbc:postgresql://host:5432/database`, or without `jdbc:`."""
         return self._url
 
     def get_driver_name(self) -> str | None:
-        """The driver that was named; penstock's is psycopg."""
+        """Return the named driver. Penstock always uses psycopg."""
         return self._driver_name
 
     def get_user_name(self) -> str | None:
@@ -36,7 +36,7 @@ class JdbcConnectionOptions:
         return self._user_name
 
     def get_password(self) -> str | None:
-        """The password."""
+        """Return the password."""
         return self._password
 
     class JdbcConnectionOptionsBuilder:
@@ -54,14 +54,14 @@ class JdbcConnectionOptions:
             return self
 
         def with_driver_name(self, driver_name: str) -> JdbcConnectionOptions.JdbcConnectionOptionsBuilder:
-            """Name the driver, as programs for Java do. Raises ValueError for one of another database."""
+            """Name the driver, as programs for Java do. Raise ValueError for the driver of another database."""
             if driver_name != _DRIVER:
-                raise ValueError(f"penstock speaks to PostgreSQL ({_DRIVER}), got the driver {driver_name!r}")
+                raise ValueError(f"driver_name must be {_DRIVER}, got {driver_name!r}")
             self._driver_name = driver_name
             return self
 
         def with_user_name(self, user_name: str) -> JdbcConnectionOptions.JdbcConnectionOptionsBuilder:
-            """Set who connects."""
+            """Set the user who connects."""
             self._user_name = user_name
             return self
 
@@ -71,9 +71,9 @@ class JdbcConnectionOptions:
             return self
 
         def build(self) -> JdbcConnectionOptions:
-            """Create the options. Raises ValueError without a url."""
+            """Create the options. Raise ValueError without a url."""
             if self._url is None:
-                raise ValueError("a connection needs an address: with_url('jdbc:postgresql://host:5432/database')")
+                raise ValueError("a connection needs an address: call with_url('jdbc:postgresql://host:5432/database')")
             return JdbcConnectionOptions(self._url, self._driver_name, self._user_name, self._password)
 
 
@@ -85,24 +85,24 @@ class JdbcExecutionOptions:
 
     @staticmethod
     def defaults() -> JdbcExecutionOptions:
-        """5000 rows, no interval, three retries."""
+        """Return the default options: 5000 rows, no interval, three retries."""
         return JdbcExecutionOptions(Execution())
 
     @staticmethod
     def builder() -> JdbcExecutionOptions.Builder:
-        """Start to build options."""
+        """Return a builder."""
         return JdbcExecutionOptions.Builder()
 
     def get_batch_interval_ms(self) -> int:
-        """How long a row waits for others; 0: until a batch is full or a checkpoint."""
+        """Return how long a row waits for others; 0: until a batch is full, or for the next checkpoint."""
         return self._execution.batch_interval_ms
 
     def get_batch_size(self) -> int:
-        """How many rows are written at once."""
+        """Return how many rows are written together."""
         return self._execution.batch_size
 
     def get_max_retries(self) -> int:
-        """How often a batch is tried again."""
+        """Return how often a batch is retried."""
         return self._execution.max_retries
 
     class Builder:
@@ -112,15 +112,15 @@ class JdbcExecutionOptions:
             self._execution = Execution()
 
         def with_batch_size(self, size: int) -> JdbcExecutionOptions.Builder:
-            """Set how many rows are written at once. Default: 5000."""
+            """Set how many rows are written together. Default: 5000."""
             return self._with(batch_size=checked_at_least("batch_size", size, 1))
 
         def with_batch_interval_ms(self, interval_ms: int) -> JdbcExecutionOptions.Builder:
-            """Set how long a row waits for others. Default: 0, until a batch is full or a checkpoint."""
+            """Set how long a row waits for others. Default: 0, until a batch is full, or for the next checkpoint."""
             return self._with(batch_interval_ms=checked_at_least("batch_interval_ms", interval_ms, 0))
 
         def with_max_retries(self, max_retries: int) -> JdbcExecutionOptions.Builder:
-            """Set how often a batch is tried again when the server was away. Default: 3."""
+            """Set how often a batch is retried after the server was unavailable. Default: 3."""
             return self._with(max_retries=checked_at_least("max_retries", max_retries, 0))
 
         def build(self) -> JdbcExecutionOptions:
@@ -133,7 +133,7 @@ class JdbcExecutionOptions:
 
 
 class JdbcSink:
-    """Writes rows by a statement of SQL: `ds.add_sink(JdbcSink.sink(…))`. Source: PyFlink, `JdbcSink`."""
+    """Write rows with a SQL statement: `ds.add_sink(JdbcSink.sink(…))`. Source: PyFlink, `JdbcSink`."""
 
     @staticmethod
     def sink(
@@ -142,9 +142,10 @@ class JdbcSink:
         jdbc_connection_options: JdbcConnectionOptions,
         jdbc_execution_options: JdbcExecutionOptions | None = None,
     ) -> PostgresSink:
-        """A sink, at least once. `sql` has a `?` for each field of the row type `type_info`.
+        """Return a sink with AT_LEAST_ONCE. `sql` has a `?` for each field of the row type `type_info`.
 
-        Fields are taken by name where the type has names, else by position. Raises ValueError if their number differs.
+        Fields are selected by name if the type has names, otherwise by position. Raise ValueError if their number
+        differs.
         """
         named = getattr(type_info, "get_field_names", None)
         columns = named() if named is not None else None

@@ -1,4 +1,4 @@
-"""A session of a sink: writes rows in batches, and names the row that is refused."""
+"""A session of a sink, which writes rows in batches, and names a refused row."""
 
 from __future__ import annotations
 
@@ -15,35 +15,36 @@ from penstock.connectors.postgres.connection import (
 )
 
 _ADVICE = {
-    "55P03": "Another session holds the row or the table: pg_locks and pg_stat_activity show which, a LOCK or an ALTER "
-    "TABLE for example. With EXACTLY_ONCE it may be a transaction of this sink, which is prepared, and holds its rows "
+    "55P03": "Another session has locked the row or the table: pg_locks and pg_stat_activity show it, for example an "
+    "ALTER TABLE. With EXACTLY_ONCE it may be a prepared transaction of this sink, which locks its rows "
     "until its checkpoint is complete: rows of one key must come from one subtask (key_by the key), and checkpoints "
     "must not overlap",
-    "53400": "Raise max_prepared_transactions of the server: each subtask of each sink needs two",
+    "53400": "Increase max_prepared_transactions of the server: each subtask of each sink needs two",
 }
-"""SQLSTATE -> what to do."""
+"""By SQLSTATE."""
 
 
 class Session:
-    """A connection, and the statement that it writes rows by. Its methods raise PostgresError.
+    """A connection, and the statement that writes rows. Methods raise PostgresError.
 
-    Where another try may succeed, in another session, that is a TransientPostgresError.
+    They raise TransientPostgresError if another try may succeed in another session.
     """
 
     def __init__(self, database: Database, name: str, sql: str = "", **settings: str) -> None:
-        """`settings`: of the connection, as libpq calls them."""
+        """`settings`: of the connection, with libpq's names."""
         self._database = database
         self._sql = sql
         self._package = psycopg()
         self._connection = database.connect(name, **settings)
-        # psycopg leaves it to its users which dicts are JSON: here a column can be nothing else.
+        # psycopg has no default conversion of dicts. Here only JSON columns accept dicts.
         self._connection.adapters.register_dumper(dict, self._package.types.json.JsonDumper)
         self._cursor = self._connection.cursor()
 
     def write(self, rows: Sequence[Sequence[Any]]) -> None:
-        """Write rows: all, or none of them. One that is refused is named in the error.
+        """Write all of the rows or none. The error names a refused row.
 
-        In a pipeline: the server answers once for many rows. Within a transaction there is a savepoint.
+        The rows are sent in a pipeline: the server answers once for many rows. Within a transaction there is a
+        savepoint.
         """
         try:
             with self._connection.transaction():
@@ -53,10 +54,10 @@ class Session:
             if isinstance(failed, TransientPostgresError):
                 raise failed from None
             row, reason = self._first_refused(rows) or (None, error)
-            raise self._failed(reason, "one of a batch of rows" if row is None else f"the row {tuple(row)!r}") from None
+            raise self._failed(reason, "a row of a batch" if row is None else f"the row {tuple(row)!r}") from None
 
     def execute(self, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
-        """The rows that a statement returns; [] if it returns none."""
+        """Return the rows of a statement, or []."""
         try:
             cursor = self._connection.execute(sql, parameters or None)
             return cursor.fetchall() if cursor.description is not None else []
@@ -64,38 +65,38 @@ class Session:
             raise self._failed(error) from None
 
     def end_prepared(self, name: str, *, commit: bool) -> bool:
-        """Commit or roll back a prepared transaction. Returns False if there is none of this name."""
+        """Commit or roll back a prepared transaction. Return False if it does not exist."""
         action = "COMMIT" if commit else "ROLLBACK"
         try:
             self._connection.execute(f"{action} PREPARED {self.quoted(name)}")
         except self._package.errors.UndefinedObject:
             return False
         except self._package.errors.ObjectNotInPrerequisiteState as error:
-            # Another process is about to end it.
+            # Another process is ending it.
             raise TransientPostgresError(str(self._failed(error))) from None
         except self._package.Error as error:
             raise self._failed(error) from None
         return True
 
     def quoted(self, text: str) -> str:
-        """A text as SQL, where a statement takes no parameters."""
+        """Return a text as a SQL literal, for statements without parameters."""
         literal: str = self._package.sql.Literal(text).as_string(self._connection)
         return literal
 
     def close(self) -> None:
-        """End it. A transaction that is open is rolled back by the server."""
+        """Close the connection. The server rolls back an open transaction."""
         self._connection.close()
 
     def _failed(self, error: Any, refused: str | None = None) -> PostgresError:
         text = self._database.hide(str(error).strip())
         if refused is not None:
-            return PostgresError(f"PostgreSQL at {self._database} has refused {refused}: {text}\nin {self._sql}")
+            return PostgresError(f"PostgreSQL at {self._database} refused {refused}: {text}\nin {self._sql}")
         advice = _ADVICE.get(error.sqlstate or "")
         return translated(error, f"PostgreSQL at {self._database}: {text}" + (f"\n{advice}" if advice else ""))
 
     def _first_refused(self, rows: Sequence[Sequence[Any]]) -> tuple[Sequence[Any], Exception] | None:
         """Try the rows one by one, in a transaction that is rolled back."""
-        # What the server itself fails with is not of a row: then none is named.
+        # An error of the server itself is not caused by a row: then no row is named.
         with contextlib.suppress(self._package.Error), self._connection.transaction(force_rollback=True):
             for row in rows:
                 try:

@@ -10,6 +10,7 @@ from penstock.api.sink import Committer, Sink, SinkContext, SinkWriter
 from penstock.common.errors import ConfigurationError, JobError
 from penstock.connectors.base.delivery_guarantee import DeliveryGuarantee, checked_guarantee
 from penstock.connectors.base.execution import Execution
+from penstock.connectors.base.former_builder import HasFormerBuilder
 from penstock.connectors.base.log_writer import Batch, Batches, Logged
 from penstock.connectors.base.options import checked_names, checked_text
 from penstock.connectors.base.retries import retried
@@ -20,17 +21,18 @@ from penstock.connectors.postgres.sink.transactions import PostgresTransaction, 
 from penstock.connectors.postgres.sink.write_ahead import WriteAheadWriter, create_marks
 from penstock.connectors.postgres.sink.writers import StatementWriter, TransactionalWriter
 
-# Commits prepared transactions on the driver, whichever process has prepared them.
-
 _log = logging.getLogger(__name__)
 
 
 class TransactionLostError(JobError):
-    """A transaction that a checkpoint names was rolled back before it could be committed."""
+    """A transaction of a checkpoint was rolled back before it could be committed."""
 
 
 class PostgresCommitter(Committer):
-    """Ends transactions by name: repeating that changes nothing. A session is for one call: jobs may run for months."""
+    """End transactions by name, on the driver.
+
+    Idempotent. Each call opens a session, because jobs may run for months.
+    """
 
     def __init__(self, database: Database, max_retries: int) -> None:
         self._database = database
@@ -63,25 +65,25 @@ def _commit(session: Session, one: PostgresTransaction) -> None:
     ((status,),) = session.execute("SELECT pg_xact_status(%s::text::xid8)", one.xid)
     if status is None:
         _log.warning(
-            "the prepared transaction '%s' is there no more, and the server has forgotten how it ended, as it does "
-            "after very many others: it was committed long ago, or was rolled back",
+            "the prepared transaction '%s' no longer exists, and the server no longer knows how it ended, because "
+            "many others followed: it was committed or rolled back long ago",
             one.name,
         )
     elif status != "committed":
         raise TransactionLostError(
             f"the prepared transaction '{one.name}' was rolled back before it could be committed. What it wrote is "
-            "lost. Either somebody has done so, or the job has failed behind this savepoint, and has gone back to a "
+            "lost. Either a user rolled it back, or the job failed after this savepoint and was restored from a "
             "checkpoint before it. Start again from an earlier savepoint, or accept the loss and start from a later one"
         )
 
 
-class PostgresSink(Sink[Any]):
-    """Writes rows to PostgreSQL. `JdbcSink.sink` makes one too.
+class PostgresSink(Sink[Any], HasFormerBuilder):
+    """Write rows to PostgreSQL. `JdbcSink.sink` makes one too.
 
-    AT_LEAST_ONCE: in batches; after a failure some rows are written again, which changes nothing if they are updated
-    by their key. EXACTLY_ONCE: in transactions that are prepared with a checkpoint and committed when it is complete;
-    without checkpoints, when the job has succeeded. With the write-ahead log rows are in the checkpoints, and written
-    when theirs is complete.
+    AT_LEAST_ONCE: in batches; after a failure some rows are written again, which has no effect if they are updated by
+    their key. EXACTLY_ONCE: in transactions that are prepared with a checkpoint and committed when it is complete;
+    without checkpoints, after the job has succeeded. With the write-ahead log, checkpoints contain the rows, which are
+    written after the checkpoint is complete.
     """
 
     def __init__(
@@ -107,17 +109,17 @@ class PostgresSink(Sink[Any]):
         * `columns`: the columns that are written: fields of the records by name, or all fields by position.
         * `key_columns`: update the row with the same values of these columns, if there is one. They need a unique
           index. Default: insert every row.
-        * `statement`: in the place of a table, SQL of your own, with `?` for each field of a record.
-        * `user_name`, `password`: the user who connects. Default: as url, environment and password file have them.
+        * `statement`: SQL of your own instead of a table, with `?` for each field of a record.
+        * `user_name`, `password`: the user who connects. Default: from url, environment and password file.
         * `delivery_guarantee`: AT_LEAST_ONCE or EXACTLY_ONCE.
-        * `write_ahead_log`: EXACTLY_ONCE where prepared transactions are off: hold rows in checkpoints, and write them
-          when these are complete. Rows of an interval are in memory and in the checkpoint; one that the server refuses
-          is found when its checkpoint is complete. Creates the table `penstock_batches`. Source: Flink,
-          `GenericWriteAheadSink`.
-        * `batch_size`: rows that are written at once.
-        * `batch_interval_ms`: how long a row waits for others, with AT_LEAST_ONCE. 0: until a batch is full, or a
-          checkpoint.
-        * `max_retries`: how often a batch, or a commit, is tried again when the server was away.
+        * `write_ahead_log`: EXACTLY_ONCE without prepared transactions on the server: store rows in checkpoints, and
+          write them when these are complete. The rows of an interval are in memory and in the checkpoint; a row that
+          the server refuses is reported when its checkpoint is complete. Creates the table `penstock_batches`. Source:
+          Flink, `GenericWriteAheadSink`.
+        * `batch_size`: rows that are written together.
+        * `batch_interval_ms`: how long a row waits for others, with AT_LEAST_ONCE. 0: until a batch is full, or for the
+          next checkpoint.
+        * `max_retries`: how often a batch, or a commit, is retried while the server is unavailable.
         """
         self._guarantee = checked_guarantee("PostgresSink", delivery_guarantee)
         if write_ahead_log and delivery_guarantee is not DeliveryGuarantee.EXACTLY_ONCE:
@@ -134,9 +136,9 @@ class PostgresSink(Sink[Any]):
         return f"{self._guarantee.value}{how}, {self._database}: {self._statement.sql}"
 
     def validate(self) -> None:
-        """Raises PostgresError if the server is away or refuses the statement, ConfigurationError without psycopg.
+        """Raise PostgresError if the server is unavailable or refuses the statement.
 
-        And where it has no prepared transactions for EXACTLY_ONCE.
+        Raise ConfigurationError if psycopg is missing, and for EXACTLY_ONCE on a server without prepared transactions.
         """
         session = Session(self._database, "penstock")
         try:
@@ -149,10 +151,10 @@ class PostgresSink(Sink[Any]):
             session.close()
 
     def validate_without_checkpoints(self) -> None:
-        """Raises ConfigurationError with the write-ahead log, which is in checkpoints."""
+        """Raise ConfigurationError with the write-ahead log, which checkpoints contain."""
         if self._write_ahead:
             raise ConfigurationError(
-                "the write-ahead log of a PostgresSink is in the checkpoints of its job, and this one takes none: "
+                "the write-ahead log of a PostgresSink needs checkpoints, and this job takes none: call "
                 "enable_checkpointing, in STREAMING mode, or allow prepared transactions on the server"
             )
 
@@ -161,7 +163,7 @@ class PostgresSink(Sink[Any]):
         return self.restore_writer(context, [])
 
     def restore_writer(self, context: SinkContext, state: list[TransactionsOfWriter | Logged]) -> SinkWriter[Any]:
-        """Create a writer; with EXACTLY_ONCE it rolls back what former attempts have left prepared.
+        """Create a writer. With EXACTLY_ONCE it rolls back the prepared transactions of earlier attempts.
 
         `state` may be that of a sink with the write-ahead log, whether this one has it or not.
         """
@@ -180,7 +182,7 @@ class PostgresSink(Sink[Any]):
             )
             if self._write_ahead:
                 return logged
-            # All that it has restored is written.
+            # All of its restored rows are written.
             logged.close()
         if self._guarantee is not DeliveryGuarantee.EXACTLY_ONCE:
             return StatementWriter(self._database, self._statement, self._execution, context)
@@ -193,7 +195,7 @@ class PostgresSink(Sink[Any]):
         )
 
     def create_committer(self) -> Committer | None:
-        """A committer of transactions, with EXACTLY_ONCE."""
+        """Return a committer of transactions with EXACTLY_ONCE, else None."""
         if self._guarantee is not DeliveryGuarantee.EXACTLY_ONCE:
             return None
         return PostgresCommitter(self._database, self._execution.max_retries)
@@ -204,14 +206,14 @@ class PostgresSink(Sink[Any]):
         ((limit,),) = session.execute("SHOW max_prepared_transactions")
         if int(limit) == 0:
             raise ConfigurationError(
-                f"EXACTLY_ONCE needs prepared transactions, and PostgreSQL at {self._database} has none: set "
+                f"EXACTLY_ONCE needs prepared transactions, which are off in PostgreSQL at {self._database}: set "
                 "max_prepared_transactions in postgresql.conf to twice the number of subtasks of all sinks or more, "
-                "and start it again. Or write_ahead_log=True: rows are then held in checkpoints. Or use "
+                "and restart it. Or set write_ahead_log=True: checkpoints then contain the rows. Or use "
                 "AT_LEAST_ONCE with key columns: a row that is written again then replaces itself"
             )
 
     def _check_statement(self, session: Session) -> None:
-        # The server parses it, and finds tables and columns, without carrying it out.
+        # The server parses it, and finds tables and columns, without executing it.
         session.execute(f"PREPARE penstock_check AS {self._statement.numbered()}")
 
 
@@ -220,14 +222,13 @@ def _statement_of(
 ) -> Statement:
     if (table is None) == (statement is None):
         raise ValueError(
-            f"a PostgresSink takes either a table or a statement, got {'neither' if table is None else 'both'}"
+            f"a PostgresSink needs either a table or a statement, got {'neither' if table is None else 'both'}"
         )
     if table is not None:
         keys = checked_names("key_columns", key_columns) if key_columns else ()
         return insert_into(checked_text("table", table), checked_names("columns", columns), keys)
     if columns or key_columns:
         raise ValueError(
-            "a statement says which columns it writes: columns and key_columns are for a table, got "
-            f"{[*columns, *key_columns]}"
+            f"columns and key_columns are for a table, not for a statement, got {[*columns, *key_columns]}"
         )
     return statement if isinstance(statement, Statement) else with_question_marks(checked_text("statement", statement))

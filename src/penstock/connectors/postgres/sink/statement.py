@@ -1,4 +1,4 @@
-"""The statement that writes a row, and how a record gives the row's values."""
+"""The statement that writes a row, and the conversion of records to its parameters."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from penstock.common.types import Row
 from penstock.common.types.record_fields import fields_of
 from penstock.connectors.postgres.connection import quoted, quoted_table
 
-# What may contain a question mark that is none: texts, quoted names, comments, texts between dollars; and JDBC's ??.
+# Tokens that may contain a question mark which is not a parameter: texts, quoted names, comments, texts between
+# dollars; and JDBC's ??.
 _TOKENS = re.compile(
     r"""(?:\bE'(?:\\.|''|[^'\\])*' | '(?:''|[^'])*' | "(?:""|[^"])*" | --[^\n]* | /\*.*?\*/ | \$(\w*)\$.*?\$\1\$)
     | (?P<escaped>\?\?) | (?P<parameter>\?) | (?P<percent>%)""",
@@ -25,7 +26,7 @@ _TOKENS = re.compile(
 class Statement(msgspec.Struct, frozen=True):
     """`sql` with a `%s` for each value. `columns`: the fields of a record, in order; None: all, by position.
 
-    `may_wait`: rows of different transactions may be one in the table, so that the later has to wait for the earlier.
+    `may_wait`: different transactions may write the same row of the table, so that the later must wait for the earlier.
     """
 
     sql: str
@@ -33,12 +34,12 @@ class Statement(msgspec.Struct, frozen=True):
     may_wait: bool = True
 
     def numbered(self) -> str:
-        """The statement with `$1`, `$2`, … for the values, as the server knows them."""
+        """Return the statement with the server's placeholders `$1`, `$2`, …."""
         numbers = itertools.count(1)
         return re.sub("%[s%]", lambda found: f"${next(numbers)}" if found[0] == "%s" else "%", self.sql)
 
     def rows_of(self, values: list[Any]) -> list[Sequence[Any]]:
-        """The parameters of the statement, for each record."""
+        """Return the parameters of the statement for each record."""
         columns = self.columns
         if columns is None:
             return [value if type(value) is tuple else by_position(value) for value in values]
@@ -49,12 +50,12 @@ class Statement(msgspec.Struct, frozen=True):
 
 
 def insert_into(table: str, columns: Sequence[str], key_columns: Sequence[str] = ()) -> Statement:
-    """INSERT of these columns; with `key_columns` a row that is there is updated. Raises ValueError.
+    """Return an INSERT of these columns; with `key_columns` an existing row is updated. Raise ValueError.
 
     `table` may begin with a schema and a dot. The key columns must have a unique index.
     """
     if not columns or len(set(columns)) < len(columns):
-        raise ValueError(f"columns are different names, at least one, got {list(columns)}")
+        raise ValueError(f"columns must be at least one name, without duplicates, got {list(columns)}")
     if missing := [name for name in key_columns if name not in columns]:
         raise ValueError(f"key columns must be among the columns {list(columns)}, got {missing}")
     names = [quoted(name) for name in columns]
@@ -68,7 +69,10 @@ def insert_into(table: str, columns: Sequence[str], key_columns: Sequence[str] =
 
 
 def with_question_marks(sql: str, columns: Sequence[str] | None = None) -> Statement:
-    """A statement as JDBC writes it: `?` for each value, `??` for a question mark. Raises ValueError without any."""
+    """Convert a statement in JDBC's form: `?` for each value, `??` for a question mark.
+
+    Raise ValueError without values.
+    """
     count = 0
 
     def replaced(token: re.Match[str]) -> str:
@@ -82,12 +86,12 @@ def with_question_marks(sql: str, columns: Sequence[str] | None = None) -> State
     if not count:
         raise ValueError(f"the statement has no ? for the values of a row: {sql}")
     if columns is not None and len(columns) != count:
-        raise ValueError(f"the statement has {count} ? for values, and the type {len(columns)} fields: {sql}")
+        raise ValueError(f"the statement has {count} ? for values, but the type has {len(columns)} fields: {sql}")
     return Statement(converted, None if columns is None else tuple(columns))
 
 
 def by_position(record: Any) -> Sequence[Any]:
-    """The values of a record, in order: a tuple, list or Row, or an instance of a dataclass or msgspec struct."""
+    """Return the values of a record, in order: of a tuple, list, Row, dataclass or msgspec struct."""
     if isinstance(record, (tuple, list)):
         return record
     if isinstance(record, Row):

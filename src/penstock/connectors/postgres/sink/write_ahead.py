@@ -1,9 +1,8 @@
-"""EXACTLY_ONCE without prepared transactions: rows are in checkpoints, and written when their checkpoint is complete.
+"""EXACTLY_ONCE without prepared transactions: checkpoints contain the rows, which are written after completion.
 
-A batch is written in one transaction with its mark, by which whoever has it in a restored checkpoint knows that it was
-written. The table of marks has one row for each log, which is one writer in one attempt: a writer writes its own
-batches in order, so of these the last one is enough; batches of a log that others have restored are listed.
-docs/internals/decisions/0024.
+A batch is written in one transaction with its mark, which shows a restored job that the batch was written. The table of
+marks has one row for each log, that is, for one writer in one attempt. A writer writes its own batches in order, so the
+last one suffices; batches of a log that other writers restored are listed. docs/internals/decisions/0024.
 """
 
 from __future__ import annotations
@@ -21,45 +20,43 @@ from penstock.connectors.base.retries import retried
 from penstock.connectors.postgres.connection import Database, PostgresError, TransientPostgresError
 from penstock.connectors.postgres.sink.session import Session
 from penstock.connectors.postgres.sink.statement import Statement
-from penstock.connectors.postgres.sink.transactions import TransactionNames, TransactionsOfWriter, end_former
+from penstock.connectors.postgres.sink.transactions import TransactionNames, TransactionsOfWriter, end_earlier_attempts
 
-# How fast a writer takes rows that it writes behind their checkpoint only.
-
-_FREELY_HELD = 100_000
+_UNLIMITED_ROWS = 100_000
 _ROWS_PER_S = 20_000
 _WAIT_MAX_S = 0.2
-"""For one chunk: behind it a barrier may be next."""
+"""For one chunk: a barrier may follow it."""
 
 
 class Intake:
-    """Rows that are held, and how long to wait with a chunk.
+    """Limit the speed at which a writer takes rows that it writes only after their checkpoint.
 
-    A source that is faster than the table would fill the memory: rows of a large interval make its checkpoint slow, in
-    which more come than before. So a subtask takes `freely_held` rows as they come, and more of them only as fast as
-    the table has taken the last batch.
+    A source that is faster than the table would fill the memory: rows of a long interval slow down its checkpoint,
+    during which more arrive. So a subtask takes `unlimited_rows` rows at any speed, and more of them only as fast as
+    the table accepted the last batch.
     """
 
-    def __init__(self, freely_held: int = _FREELY_HELD) -> None:
-        self._freely_held = freely_held
-        self._held = 0
+    def __init__(self, unlimited_rows: int = _UNLIMITED_ROWS) -> None:
+        self._unlimited_rows = unlimited_rows
+        self._buffered = 0
         self._rows_per_s: float = _ROWS_PER_S
-        self._owed_s = 0.0
-        """What chunks before had to wait beyond their longest wait."""
+        self._missed_wait_s = 0.0
+        """The time that earlier chunks did not wait because of the limit of a wait."""
 
-    def taken(self, rows: int) -> float:
-        """So many rows are held from now on. Returns the seconds to wait before the next."""
-        self._held += rows
-        if self._held <= self._freely_held:
-            self._owed_s = 0.0
+    def buffered(self, rows: int) -> float:
+        """Count `rows` buffered rows. Return the seconds to wait before the next."""
+        self._buffered += rows
+        if self._buffered <= self._unlimited_rows:
+            self._missed_wait_s = 0.0
             return 0.0
-        due_s = self._owed_s + rows / self._rows_per_s
+        due_s = self._missed_wait_s + rows / self._rows_per_s
         wait_s = min(due_s, _WAIT_MAX_S)
-        self._owed_s = due_s - wait_s
+        self._missed_wait_s = due_s - wait_s
         return wait_s
 
     def written(self, rows: int, seconds: float) -> None:
-        """So many rows that were taken are written, within a time."""
-        self._held -= rows
+        """Record that `rows` counted rows were written within `seconds`."""
+        self._buffered -= rows
         if rows and seconds > 0:
             self._rows_per_s = rows / seconds
 
@@ -76,7 +73,7 @@ _MARK_RESTORED = f"""INSERT INTO {TABLE} VALUES (%s, -1, ARRAY[%s::bigint], now(
 
 
 def create_marks(session: Session) -> None:
-    """Create the table of marks, unless it is there. Raises ConfigurationError if the user may not."""
+    """Create the table of marks if it does not exist. Raise ConfigurationError if the user may not."""
     ((found,),) = session.execute("SELECT to_regclass(%s) IS NOT NULL", TABLE)
     if found:
         return
@@ -89,13 +86,13 @@ def create_marks(session: Session) -> None:
         ((found,),) = session.execute("SELECT to_regclass(%s) IS NOT NULL", TABLE)
         if not found:
             raise ConfigurationError(
-                f"the write-ahead log needs the table {TABLE} for its marks, and it can't be created: {error}\n"
-                f"Let a user with that right create it, and let the user of the job read and write it: {_CREATE}"
+                f"the write-ahead log needs the table {TABLE} for its marks, which cannot be created: {error}\n"
+                f"Have a user with that right create it, and grant the user of the job access to it: {_CREATE}"
             ) from None
 
 
 class WriteAheadWriter(LogWriter[Any]):
-    """Logs the rows of records. What the server does not take is found when its checkpoint is complete."""
+    """Log the rows of records. A row that the server refuses is reported when its checkpoint is complete."""
 
     def __init__(
         self,
@@ -110,15 +107,16 @@ class WriteAheadWriter(LogWriter[Any]):
         self._statement = statement
         self._execution = execution
         self._names = TransactionNames.of(context)
-        self._of_writer = TransactionsOfWriter(context.subtask, context.parallelism, [])
+        self._state = TransactionsOfWriter(context.subtask, context.parallelism, [])
         self._session: Session | None = None
         self._intake = Intake()
         former = FormerSubtasks.of(context, [(state.subtask, state.parallelism) for state in restored])
-        kept = {one.name for state in restored for one in state.prepared}
+        to_commit = {one.name for state in restored for one in state.prepared}
         try:
             if former.owners:
-                # One of them may have stopped in the middle of a batch, which then waits for it.
-                retried(lambda: self._end_former(former, kept), execution.max_retries)
+                # A session of an earlier attempt may be blocked in the middle of a batch, which would make this one
+                # wait.
+                retried(lambda: self._end_earlier_attempts(former, to_commit), execution.max_retries)
             super().__init__(context, log)
         except BaseException:
             self.close()
@@ -127,11 +125,11 @@ class WriteAheadWriter(LogWriter[Any]):
     def write_chunk(self, values: list[Any], timestamps: list[int] | None) -> None:
         rows = self._statement.rows_of(values)
         super().write_chunk(rows, None)
-        if wait_s := self._intake.taken(len(rows)):
+        if wait_s := self._intake.buffered(len(rows)):
             time.sleep(wait_s)
 
     def snapshot_state(self, checkpoint_id: int) -> list[Any]:
-        return [self._of_writer, *super().snapshot_state(checkpoint_id)]
+        return [self._state, *super().snapshot_state(checkpoint_id)]
 
     def send(self, batch: Batch) -> bool:
         began_s = time.monotonic()
@@ -144,10 +142,10 @@ class WriteAheadWriter(LogWriter[Any]):
         if self._session is not None:
             self._session.close()
 
-    def _end_former(self, former: FormerSubtasks, kept: set[str]) -> None:
+    def _end_earlier_attempts(self, former: FormerSubtasks, to_commit: set[str]) -> None:
         session = Session(self._database, self._names.session)
         try:
-            end_former(session, self._names, former, kept)
+            end_earlier_attempts(session, self._names, former, to_commit)
         finally:
             session.close()
 
@@ -162,7 +160,7 @@ class WriteAheadWriter(LogWriter[Any]):
                     session.write(batch.values[start : start + self._execution.batch_size])
             session.execute("COMMIT")
         except BaseException:
-            # With the session its transaction ends; whether a commit was carried out, the mark says.
+            # The transaction ends with the session. The mark shows whether a commit was executed.
             session.close()
             self._session = None
             raise

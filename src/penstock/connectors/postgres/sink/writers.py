@@ -17,15 +17,15 @@ from penstock.connectors.postgres.sink.transactions import (
     PostgresTransaction,
     TransactionNames,
     TransactionsOfWriter,
-    end_former,
+    end_earlier_attempts,
 )
 
 _LOCK_TIMEOUT = "-c lock_timeout=30s"
-"""A transaction that waits for one that is prepared, whose checkpoint waits for it, would wait for ever."""
+"""A transaction that waits for a prepared one would wait forever if the checkpoint of that one waits for it."""
 
 
 class StatementWriter(BatchWriter):
-    """AT_LEAST_ONCE: rows are written in batches; a checkpoint waits for those before it.
+    """Write rows in batches (AT_LEAST_ONCE); a checkpoint waits for those before it.
 
     A batch is one transaction. If the connection is lost, it is written again in another session.
     """
@@ -56,10 +56,10 @@ class StatementWriter(BatchWriter):
 
 
 class TransactionalWriter(SinkWriter[Any]):
-    """EXACTLY_ONCE: what is written between two checkpoints is a transaction. The driver commits what is prepared.
+    """Write the rows between two checkpoints in one transaction (EXACTLY_ONCE). The driver commits prepared ones.
 
-    Rows that may be rows of the transaction before wait in memory until its checkpoint is complete: it holds their
-    locks.
+    Rows that may conflict with the previous transaction wait in memory until its checkpoint is complete, because it
+    locks its rows.
     """
 
     def __init__(
@@ -79,17 +79,17 @@ class TransactionalWriter(SinkWriter[Any]):
         self._rows: list[Sequence[Any]] = []
         self._is_open = False
         self._undecided: list[int] = []
-        """Checkpoints with transactions of this writer, of which nobody has said that they are complete."""
+        """Checkpoints with transactions of this writer that are not known to be complete."""
         self._has_prepared = False
-        """A transaction for a checkpoint whose number comes with `snapshot_state`."""
+        """Whether a transaction is prepared for a checkpoint whose number `snapshot_state` receives."""
         self._prepared = [one for state in restored for one in state.prepared]
-        """Transactions of former attempts and this one in the order of preparation, whose commit was not seen yet."""
+        """Transactions of earlier attempts and this one that may not be committed yet, in the order of preparation."""
         self._session = retried(
             lambda: Session(database, self._names.session, statement.sql, options=_LOCK_TIMEOUT), execution.max_retries
         )
         former = FormerSubtasks.of(context, [(state.subtask, state.parallelism) for state in restored])
         if former.owners:
-            end_former(self._session, self._names, former, {one.name for one in self._prepared})
+            end_earlier_attempts(self._session, self._names, former, {one.name for one in self._prepared})
 
     def write(self, value: Any, timestamp: int | None) -> None:
         self.write_chunk([value], None)

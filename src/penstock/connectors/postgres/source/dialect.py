@@ -10,7 +10,14 @@ from typing import Any
 
 from penstock.common.errors import SourceError
 from penstock.connectors.base.key_range import KeyRange
-from penstock.connectors.base.table_source import Fetched, TableDialect, TableFetcher, TableSession, record_maker
+from penstock.connectors.base.table_source import (
+    Fetched,
+    TableDialect,
+    TableFetcher,
+    TableSession,
+    inexact,
+    record_maker,
+)
 from penstock.connectors.postgres.connection import (
     UNREADABLE_REMEDY,
     Database,
@@ -22,108 +29,92 @@ from penstock.connectors.postgres.connection import (
     unreadable_value,
 )
 
-_HERE = "t"
-_BY_PLACE = f"{_HERE}.tableoid, {_HERE}.ctid"
-_BY_TEXT = f'({_HERE}.*)::text COLLATE "C"'
+_ALIAS = "t"
+_BY_PLACE = f"{_ALIAS}.tableoid, {_ALIAS}.ctid"
+_BY_TEXT = f'({_ALIAS}.*)::text COLLATE "C"'
 _WITHOUT_PLACES = ("v", "f")
 """Views and foreign tables, in pg_class."""
+_INEXACT = {"real": ", or change its type to double precision", "interval": ""}
+"""Types whose values are others in Python, to which the server compares a row: -> what else to do."""
 _SESSION = "penstock source"
 _LONG_WAIT_S = 60.0
 _OPEN = (
     "SELECT held.pid::text, held.virtualxid FROM pg_locks AS held JOIN pg_stat_activity AS one ON one.pid = held.pid "
     "WHERE held.locktype = 'virtualxid' AND held.granted AND held.pid <> pg_backend_pid() "
-    # Not those of the server itself, such as autovacuum's.
+    # Except the server's own, such as those of autovacuum.
     "AND one.usesysid IS NOT NULL "
-    # Nor those of such sources, which only read, and may wait for each other to be read on.
+    # Except such sources, which only read, and could otherwise wait for each other.
     f"AND one.application_name <> '{_SESSION}' "
     "AND one.datid = (SELECT oid FROM pg_database WHERE datname = current_database())"
 )
 _log = logging.getLogger(__name__)
 
 
-class PostgresTable(TableDialect):
-    """`column`: by which it is read. `columns`: those of the records; None: all. `condition`: which rows, as SQL."""
-
-    def __init__(
-        self,
-        *,
-        database: Database,
-        name: str,
-        column: str,
-        columns: tuple[str, ...] | None,
-        condition: str | None,
-        record_class: Callable[..., Any],
-    ) -> None:
-        self.database = database
-        self.name = name
-        self.column = column
-        self.columns = columns
-        self.condition = condition
-        self.record_class = record_class
-
-    def __str__(self) -> str:
-        return f"{self.name} by {self.column}, {self.database}"
+class PostgresTable(TableDialect[Database]):
+    """A table that psycopg reads."""
 
     def check(self) -> None:
-        """Raise PostgresError if the server is away, SourceError if it refuses to read the table."""
-        sql, parameters = self.rows(KeyRange(0), self.order_of(self._ask))
-        self._ask(f"{sql} LIMIT 0", parameters)
-        ((kind,),) = self._ask(self.type_of_column())
-        if kind == "real":
-            raise SourceError(
-                f"the column '{self.column}' of {self.name} is real, whose values can't be compared exactly: rows "
-                "would be missing after a restart. Take another column, or make it a double precision"
-            )
+        """Raise PostgresError if the server is unavailable, SourceError if it refuses to read the table."""
+        sql, parameters = self.rows(KeyRange(0), self.order_of(self._query))
+        self._query(f"{sql} LIMIT 0", parameters)
+        kinds = {kind for (kind,) in self._query(self.types_of_column())}
+        for kind, remedy in _INEXACT.items():
+            if kind in kinds:
+                raise SourceError(inexact(self.column, self.name, kind, remedy))
 
     def bounds(self) -> Sequence[Any]:
-        (bounds,) = self._ask(self.bounds_sql(), what=f"the column '{self.column}' of {self.name}")
+        (bounds,) = self._query(self.bounds_sql(), what=f"the column '{self.column}' of {self.name}")
         return tuple(bounds)
 
     def session(self, fetch_size: int) -> PostgresTableSession:
         return PostgresTableSession(self, fetch_size)
 
-    def order_of(self, ask: Callable[[str, Sequence[Any]], list[Any]]) -> str:
-        """What orders rows with the same value of the column, as SQL, so that they can be counted.
+    def order_of(self, query: Callable[[str, Sequence[Any]], list[Any]]) -> str:
+        """Return the order of rows with the same value of the column, as SQL, by which they are counted.
 
-        It is their place in the table. Rows of a view have none: they are ordered by all of their values, and those
-        that are equal are the same to the job. `ask` returns the rows of a query.
+        It is their place in the table. Rows of a view have no place: they are ordered by all of their values; rows with
+        equal values are interchangeable. `query` returns the rows of a query.
         """
         name = quoted_table(self.name).replace("%%", "%")
-        kinds = ask("SELECT relkind::text FROM pg_class WHERE oid = to_regclass(%s)", [name])
+        kinds = query("SELECT relkind::text FROM pg_class WHERE oid = to_regclass(%s)", [name])
         return _BY_TEXT if kinds and kinds[0][0] in _WITHOUT_PLACES else _BY_PLACE
 
     def rows(self, split: KeyRange, order: str, upto: Any = None) -> tuple[str, list[Any]]:
-        """The statement for the rows of a split from its position on, with `upto` as the last value, and parameters.
+        """Return the statement for the rows of a split from its position to `upto`, and its parameters.
 
         The value of the column comes first in each row. `order`: of rows with the same value, see `order_of`.
         """
-        key = f"{_HERE}.{quoted(self.column)}"
-        wanted = ", ".join(f"{_HERE}.{quoted(name)}" for name in self.columns or ()) or f"{_HERE}.*"
+        key = f"{_ALIAS}.{quoted(self.column)}"
+        wanted = ", ".join(f"{_ALIAS}.{quoted(name)}" for name in self.columns or ()) or f"{_ALIAS}.*"
         bounds = [
             (split.start, f"{key} > %s" if split.skip is None else f"{key} >= %s"),
             (split.stop, f"{key} < %s"),
             (upto, f"{key} <= %s"),
         ]
-        given = [(value, text) for value, text in bounds if value is not None]
-        sql = f"SELECT {key}, {wanted} FROM {self._from([text for _, text in given])}"
+        bounded = [(value, text) for value, text in bounds if value is not None]
+        sql = f"SELECT {key}, {wanted} FROM {self._from([text for _, text in bounded])}"
         sql += f" ORDER BY {key}, {order} OFFSET %s"
-        return sql, [*(value for value, _ in given), split.skip or 0]
+        return sql, [*(value for value, _ in bounded), split.skip or 0]
 
     def bounds_sql(self) -> str:
-        """The statement for the least and the greatest value of the column, and whether a row has none."""
-        key = f"{_HERE}.{quoted(self.column)}"
-        table = f"{quoted_table(self.name)} AS {_HERE}"
+        """Return the statement for the least and the greatest value of the column, and whether a row has NULL."""
+        key = f"{_ALIAS}.{quoted(self.column)}"
+        table = f"{quoted_table(self.name)} AS {_ALIAS}"
         nulls = f"EXISTS(SELECT FROM {table} WHERE {key} IS NULL)"
         return f"SELECT (SELECT min({key}) FROM {table}), (SELECT max({key}) FROM {table}), {nulls}"
 
-    def type_of_column(self) -> str:
-        """The statement for the name of the column's type."""
-        key = f"{_HERE}.{quoted(self.column)}"
-        return f"SELECT pg_typeof((SELECT {key} FROM {quoted_table(self.name)} AS {_HERE} LIMIT 0))::text"
+    def types_of_column(self) -> str:
+        """Return the statement for the names of the column's type, and of the types under it if it is a domain."""
+        key = f"{_ALIAS}.{quoted(self.column)}"
+        return (
+            f"WITH RECURSIVE kinds AS (SELECT pg_typeof((SELECT {key} FROM {quoted_table(self.name)} AS {_ALIAS} "
+            "LIMIT 0))::oid AS oid UNION SELECT typbasetype FROM kinds JOIN pg_type ON pg_type.oid = kinds.oid "
+            "WHERE typbasetype <> 0) SELECT oid::regtype::text FROM kinds"
+        )
 
     def newest(self, split: KeyRange) -> tuple[str, list[Any]]:
-        """The statement for the greatest value behind a position, and its parameters."""
-        key = f"{_HERE}.{quoted(self.column)}"
+        """Return the statement for the greatest value after a position, and its parameters."""
+        key = f"{_ALIAS}.{quoted(self.column)}"
         conditions = [] if split.start is None else [f"{key} > %s" if split.skip is None else f"{key} >= %s"]
         return f"SELECT max({key}) FROM {self._from(conditions)}", [] if split.start is None else [split.start]
 
@@ -132,20 +123,20 @@ class PostgresTable(TableDialect):
         if self.condition is not None:
             every.append("(" + self.condition.replace("%", "%%") + ")")
         where = f" WHERE {' AND '.join(every)}" if every else ""
-        return f"{quoted_table(self.name)} AS {_HERE}{where}"
+        return f"{quoted_table(self.name)} AS {_ALIAS}{where}"
 
-    def _ask(self, sql: str, parameters: Sequence[Any] = (), what: str | None = None) -> list[Any]:
+    def _query(self, sql: str, parameters: Sequence[Any] = (), what: str | None = None) -> list[Any]:
         with self.database.connect(_SESSION) as connection:
             try:
                 rows: list[Any] = connection.execute(sql, parameters).fetchall()
                 return rows
             except psycopg().Error as error:
                 text = self.database.hide(str(error).strip())
-                raise SourceError(f"{what or self.name} can't be read from {self.database}: {text}") from None
+                raise SourceError(f"cannot read {what or self.name} from {self.database}: {text}") from None
 
 
 class PostgresTableSession(TableSession):
-    """Reads ranges of a table over one connection."""
+    """Read ranges of a table over one connection."""
 
     def __init__(self, table: PostgresTable, fetch_size: int) -> None:
         self._table = table
@@ -179,17 +170,17 @@ class PostgresTableSession(TableSession):
         try:
             yield
         except self._package.Error as error:
-            text = f"{self._table.name} can't be read from PostgreSQL at {self._table.database}: "
+            text = f"cannot read {self._table.name} from PostgreSQL at {self._table.database}: "
             raise translated(error, text + self._table.database.hide(str(error).strip())) from None
 
     def _connect(self) -> None:
         if self._connection is None:
             self._connection = self._table.database.connect(_SESSION)
         if self._order is None:
-            self._order = self._table.order_of(self._ask)
+            self._order = self._table.order_of(self._query)
 
     def _rows(self, part: KeyRange, upto: Any) -> Generator[Fetched, None, None]:
-        """Yield the rows of a range, with `upto` as the last value; None: the bound of the range."""
+        """Yield the rows of a range up to the value `upto`, or up to the bound of the range."""
         assert self._order is not None
         sql, parameters = self._table.rows(part, self._order, upto)
         with self._connection.transaction(), self._connection.cursor("penstock") as cursor:
@@ -205,17 +196,17 @@ class PostgresTableSession(TableSession):
         except self._package.DataError as error:
             if (place := unreadable_value(cursor)) is None:
                 raise
-            raise SourceError(f"{self._table.name} can't be read: {place}: {error}. {UNREADABLE_REMEDY}") from None
+            raise SourceError(f"cannot read {self._table.name}: {place}: {error}. {UNREADABLE_REMEDY}") from None
 
-    def _ask(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
+    def _query(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
         rows: list[Any] = self._connection.execute(sql, parameters).fetchall()
         return rows
 
 
 class NewRowsSession(PostgresTableSession):
-    """Reads the rows that were added behind a position, by a column whose values grow.
+    """Read the rows that were added after a position, by a column whose values grow.
 
-    `pause` waits between two looks at open transactions, `is_closing` says that the wait is to end.
+    `pause` waits between two checks of open transactions, `is_closing` ends the wait.
     """
 
     def __init__(
@@ -226,36 +217,35 @@ class NewRowsSession(PostgresTableSession):
         self._is_closing = is_closing
 
     def read(self, part: KeyRange) -> Generator[Fetched, None, None]:
-        """Yield the rows from the position on that are there now."""
+        """Yield the present rows after the position."""
         with self._errors():
             self._connect()
-            upto = self._settled(part)
+            upto = self._settled_maximum(part)
             if upto is not None:
                 yield from self._rows(part, upto)
-                yield Fetched([], [upto], is_whole=True)
+                yield Fetched([], [upto], is_key_read=True)
 
-    def _settled(self, part: KeyRange) -> Any:
-        """The greatest value at present, when all transactions that could still add a lesser one have ended.
+    def _settled_maximum(self, part: KeyRange) -> Any:
+        """Return the present greatest value, once no open transaction can add a smaller one.
 
-        A value may be taken from a sequence before another and be committed after it. Who has taken it has perhaps
-        written nothing yet, and has no xid that a snapshot could name: so all transactions that are open are waited
-        for, as CREATE INDEX CONCURRENTLY does.
+        A transaction may take a value from a sequence before another one and commit after it. Until it writes it has no
+        xid that a snapshot could contain: so wait for all open transactions, like CREATE INDEX CONCURRENTLY.
         """
-        ((newest,),) = self._ask(*self._table.newest(part))
+        ((newest,),) = self._query(*self._table.newest(part))
         if newest is None or (newest == part.start and part.skip is None):
             return None
-        ((running,),) = self._ask("SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint")
-        left, began_s, is_told = self._open_transactions(), time.monotonic(), False
+        ((running,),) = self._query("SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint")
+        left, began_s, is_logged = self._open_transactions(), time.monotonic(), False
         while not self._is_closing():
-            ((oldest,),) = self._ask("SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint")
+            ((oldest,),) = self._query("SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint")
             left &= self._open_transactions()
             if oldest >= running and not left:
                 return newest
-            if not is_told and time.monotonic() - began_s > _LONG_WAIT_S:
-                is_told = True
+            if not is_logged and time.monotonic() - began_s > _LONG_WAIT_S:
+                is_logged = True
                 _log.warning(
-                    "the source of %s waits for transactions that were open when its newest row was seen, and could "
-                    "still add a row before it: those of the server processes %s (pg_stat_activity)",
+                    "the source of %s waits for transactions that were open when its newest row was read, and could "
+                    "add a row before it: those of the server processes %s (pg_stat_activity)",
                     self._table.name,
                     ", ".join(sorted(pid for pid, _ in left)) or "that are prepared, in pg_prepared_xacts",
                 )
@@ -264,11 +254,11 @@ class NewRowsSession(PostgresTableSession):
 
     def _open_transactions(self) -> set[tuple[str, str]]:
         """Return the other users' open transactions in this database, with the process of each."""
-        return set(self._ask(_OPEN))
+        return set(self._query(_OPEN))
 
 
 class NewRowsFetcher(TableFetcher):
-    """Fetches rows without an end: looks for new ones every `poll_interval_s` seconds."""
+    """Fetch rows without an end: query new ones every `poll_interval_s` seconds."""
 
     def __init__(
         self,
@@ -285,5 +275,5 @@ class NewRowsFetcher(TableFetcher):
         super().__init__(session, part, max_retries, notify)
 
     def range_ended(self) -> None:
-        """Wait until the next look."""
+        """Wait until the next query."""
         self.handover.pause(self._poll_interval_s)

@@ -6,19 +6,20 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from penstock.api.source import Boundedness
-from penstock.common.types import Row
+from penstock.common.types.type_variables import RowRecord
+from penstock.connectors.base.former_builder import HasFormerBuilder
 from penstock.connectors.base.key_range import KeyRange
 from penstock.connectors.base.options import checked_at_least, checked_names, checked_text
-from penstock.connectors.base.table_source import TableFetcher, TableSource, checked_record_class
+from penstock.connectors.base.table_source import ROW, TableFetcher, TableSource, checked_record_class
 from penstock.connectors.postgres.connection import Database, checked_url
 from penstock.connectors.postgres.source.dialect import NewRowsFetcher, PostgresTable
 
 
-class PostgresSource(TableSource):
-    """Reads a table of PostgreSQL.
+class PostgresSource(TableSource[RowRecord], HasFormerBuilder):
+    """Read a table of PostgreSQL.
 
     Bounded: ranges of a column, side by side. Unbounded: new rows, by a column whose values grow. Each row is emitted
-    once: positions are in the checkpoints.
+    once, because checkpoints contain the positions.
     """
 
     def __init__(
@@ -32,7 +33,7 @@ class PostgresSource(TableSource):
         password: str | None = None,
         columns: Sequence[str] | None = None,
         condition: str | None = None,
-        record_class: Callable[..., Any] = Row,
+        record_class: type[RowRecord] | Callable[..., RowRecord] = ROW,
         partition_count: int | None = None,
         starting_value: Any = None,
         poll_interval_ms: int = 1000,
@@ -42,24 +43,25 @@ class PostgresSource(TableSource):
         """Raise TypeError or ValueError for a wrong argument, and without exactly one column to read by.
 
         * `url`: the database, `postgresql://host:5432/database`, with libpq's parameters after a `?`.
-        * `table`: the table or view, after a schema and a dot if necessary. In a condition it is called `t`.
-        * `partition_column`: the column whose ranges subtasks read: numbers, dates or timestamps. Give it an index.
-        * `incremental_column`: in its place, read rows that are added, without an end, by this column, whose values
-          must be new and grow.
-        * `user_name`, `password`: the user who connects. Default: as url, environment and password file have them.
+        * `table`: the table or view, after a schema and a dot if necessary. Conditions refer to it as `t`.
+        * `partition_column`: the column whose ranges subtasks read: numbers, dates or timestamps. It needs an index.
+        * `incremental_column`: instead, read added rows, without an end, by this column. Its values must be unique and
+          grow.
+        * `user_name`, `password`: the user who connects. Default: from url, environment and password file.
         * `columns`: the columns of the records. Default: all.
-        * `condition`: which rows are read, as SQL behind WHERE. Default: all.
-        * `record_class`: what a row becomes: Row with names (default), tuple, dict, or what a class or function
-          returns for its values.
+        * `condition`: SQL after WHERE that selects rows. Default: all rows.
+        * `record_class`: the type of records: Row with names (default), tuple, dict, or a class or function that is
+          called with a row's values.
         * `partition_count`: the number of ranges. Default: four for each subtask.
-        * `starting_value`: the value of the incremental column behind which a job without state begins. Default: none.
-        * `poll_interval_ms`: how often new rows are looked for.
-        * `fetch_size`: rows that the server sends at once.
-        * `max_retries`: how often a lost connection is made again before the job fails.
+        * `starting_value`: the value of the incremental column after which a job without state begins. Default:
+          all rows.
+        * `poll_interval_ms`: how often new rows are queried.
+        * `fetch_size`: rows per round trip.
+        * `max_retries`: how many connections may fail in a row before the job fails.
         """
         if (partition_column is None) == (incremental_column is None):
             raise ValueError(
-                "a PostgresSource takes either partition_column or incremental_column, got "
+                "a PostgresSource needs either partition_column or incremental_column, got "
                 f"{'neither' if partition_column is None else 'both'}"
             )
         dialect = PostgresTable(
@@ -87,7 +89,7 @@ class PostgresSource(TableSource):
         return super().divide(parallelism)
 
     def fetcher(self, part: KeyRange, notify: Callable[[], None]) -> TableFetcher:
-        """Return a fetcher of a range, which is still to be started."""
+        """Return a fetcher of a range, which the caller starts."""
         if not self._is_incremental:
             return super().fetcher(part, notify)
         return NewRowsFetcher(

@@ -6,17 +6,18 @@ import asyncio
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
+from penstock.connectors.base.former_builder import HasFormerBuilder
 from penstock.connectors.base.keyed_lookup import KeyedLookup
 from penstock.connectors.base.options import checked_names
 from penstock.connectors.redis.server import RedisConnection, RedisServer, checked_url
 from penstock.connectors.redis.source.streams import as_key
 
 
-class RedisLookup(KeyedLookup):
-    """Joins each record with what Redis has at its key: `(record, found)`, or `(record, None)` without anything.
+class RedisLookup(KeyedLookup, HasFormerBuilder):
+    """Join each record with the value at its key in Redis: `(record, found)`, or `(record, None)` without one.
 
-    What is found: a dict of a hash's fields, as text; or a value, as text. Keys that are asked for while the server
-    answers go by the next pipeline, all together, so a subtask has one connection.
+    `found` is a dict of a hash's fields, or a value, both as text. Keys that arrive during a pipeline wait for the next
+    pipeline, which includes all of them, so a subtask needs one connection.
     """
 
     def __init__(
@@ -34,14 +35,14 @@ class RedisLookup(KeyedLookup):
     ) -> None:
         """Raise TypeError or ValueError for a wrong argument.
 
-        * `url`: the server, `redis://host:6379/0`, by TLS `rediss://…`; redis-py's settings after a `?`.
-        * `key_selector`: the function that returns the key of a record in Redis; for None nothing is looked up.
-        * `fields`: the fields of a hash that are looked up. Default: all.
-        * `values`: look values up (GET), in the place of hashes.
-        * `user_name`, `password`: the user who connects. Default: as the url has them, else the user `default`.
-        * `cache_max_rows`, `cache_expire_after_write_ms`: keep what was found for so many keys for so long, also that
-          there is nothing. Default: no cache.
-        * `max_retries`: how often a server that is away is asked again before the job fails.
+        * `url`: the server, `redis://host:6379/0`, with TLS `rediss://…`; redis-py's settings after a `?`.
+        * `key_selector`: the function that returns the key of a record in Redis, or None to skip the lookup.
+        * `fields`: the fields of a hash that are returned. Default: all.
+        * `values`: read values (GET) instead of hashes.
+        * `user_name`, `password`: the user who connects. Default: from the url, else the user `default`.
+        * `cache_max_rows`, `cache_expire_after_write_ms`: cache the results of this many keys for this time, also of
+          keys without one. Default: no cache.
+        * `max_retries`: how often a query is repeated while the server is unavailable before the job fails.
         """
         super().__init__(
             key_selector,
@@ -50,22 +51,24 @@ class RedisLookup(KeyedLookup):
             max_retries=max_retries,
         )
         if values and fields is not None:
-            raise ValueError(f"a RedisLookup takes either fields of hashes or values, got values and {fields!r}")
+            raise ValueError(
+                f"a RedisLookup reads either fields of hashes or values, got values=True and fields={fields!r}"
+            )
         self._server = RedisServer(checked_url(url), user_name, password)
         self._is_of_values = values
         self._fields = () if fields is None else checked_names("fields", fields)
 
     def open(self, runtime_context: Any) -> None:
-        """Begin without a connection: the first query makes it."""
+        """Prepare the cache and the connection, which the first query opens."""
         super().open(runtime_context)
         self._connection = RedisConnection(self._server)
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         self._connection.close()
 
     async def query(self, keys: list[Hashable]) -> dict[Hashable, list[Any]]:
-        """Return the values at these keys, by one pipeline, for which a thread waits."""
+        """Return the values at these keys. A thread waits for one pipeline."""
         commands = [self._command(as_key(str(key))) for key in keys]
         answers = await asyncio.to_thread(self._connection.pipelined, commands)
         for key, answer in zip(keys, answers, strict=True):
@@ -82,7 +85,7 @@ class RedisLookup(KeyedLookup):
         if self._is_of_values:
             return [] if answer is None else [answer.decode()]
         if self._fields:
-            # A hash without any of them looks like none.
+            # A hash without any of the fields looks like a missing hash.
             some = any(value is not None for value in answer)
             values = (None if value is None else value.decode() for value in answer)
             return [dict(zip(self._fields, values, strict=True))] if some else []

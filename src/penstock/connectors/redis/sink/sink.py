@@ -11,6 +11,7 @@ from penstock.api.sink import Committer, Sink, SinkContext, SinkWriter
 from penstock.common.errors import ConfigurationError
 from penstock.connectors.base.delivery_guarantee import DeliveryGuarantee, checked_guarantee
 from penstock.connectors.base.execution import Execution
+from penstock.connectors.base.former_builder import HasFormerBuilder
 from penstock.connectors.base.options import checked_at_least, checked_function, checked_names
 from penstock.connectors.base.retries import TransientError, retried
 from penstock.connectors.redis.server import RedisError, RedisServer, checked_url, redis
@@ -18,15 +19,13 @@ from penstock.connectors.redis.sink.commands import Commands, HashUpsert, Stream
 from penstock.connectors.redis.sink.transaction_log import RedisTransaction, TransactionsOfWriter, apply, drop
 from penstock.connectors.redis.sink.writers import CommandWriter, LogWriter
 
-# Applies on the driver what was prepared, whichever process has prepared it.
-
 
 class TransactionLostError(RedisError):
-    """Commands that a checkpoint names are there no more, though they were not applied."""
+    """Commands of a checkpoint are missing, although they were not applied."""
 
 
 class RedisCommitter(Committer):
-    """Applies logs by name: repeating that changes nothing. A connection is for one call: jobs may run for months."""
+    """Apply logs by name, on the driver. Idempotent. Each call opens a connection, because jobs may run for months."""
 
     def __init__(self, server: RedisServer, max_retries: int) -> None:
         self._server = server
@@ -54,10 +53,10 @@ class RedisCommitter(Committer):
             outcome = apply(client, one.log, chunk)
             if outcome.is_lost:
                 raise TransactionLostError(
-                    f"Redis at {self._server} has lost commands that a checkpoint names: the key '{one.log}' has no "
-                    f"chunk {chunk}, and it was not applied. It was deleted, or the server has come back without its "
-                    "last writes (appendonly, appendfsync); or the job has failed behind this savepoint, and has gone "
-                    "back to a checkpoint before it. Start again from an earlier savepoint, or accept the loss and "
+                    f"Redis at {self._server} has lost commands of a checkpoint: the key '{one.log}' lacks "
+                    f"chunk {chunk}, which was not applied. It was deleted, or the server restarted without its "
+                    "last writes (appendonly, appendfsync), or the job failed after this savepoint and was restored "
+                    "from a checkpoint before it. Start again from an earlier savepoint, or accept the loss and "
                     "start from a later one"
                 )
             if outcome.refused is not None:
@@ -65,20 +64,20 @@ class RedisCommitter(Committer):
                 if isinstance(error, TransientError):
                     raise error
                 raise RedisError(
-                    f"{error}\nThe command and those behind it wait in the key '{one.log}'. When the reason is mended, "
-                    "the restarted job goes on with this command"
+                    f"{error}\nThe key '{one.log}' contains this command and those after it. When the cause is "
+                    "removed, the restarted job continues with this command"
                 )
 
 
 _log = logging.getLogger(__name__)
 
 
-class RedisSink(Sink[Any]):
-    """Sends commands to Redis.
+class RedisSink(Sink[Any], HasFormerBuilder):
+    """Send commands to Redis.
 
-    AT_LEAST_ONCE: in batches; after a failure some commands are sent again, which changes nothing if they set what they
-    have set before. EXACTLY_ONCE: commands wait in a log in Redis, and are applied when their checkpoint is complete;
-    without checkpoints, when the job has succeeded.
+    AT_LEAST_ONCE: in batches; after a failure some commands are sent again, which has no effect if they set the same
+    values again. EXACTLY_ONCE: commands are stored in a log in Redis, and applied when their checkpoint is complete;
+    without checkpoints, after the job has succeeded.
     """
 
     def __init__(
@@ -99,29 +98,29 @@ class RedisSink(Sink[Any]):
     ) -> None:
         """Raise TypeError or ValueError for a wrong argument, and without one of `command`, `hash_key` and `stream`.
 
-        * `url`: the server, `redis://host:6379/0`, by TLS `rediss://…`; redis-py's settings after a `?`.
-        * `command`: send what this function makes of a record: a tuple such as `("SET", key, value)`, a list of them,
-          or None.
+        * `url`: the server, `redis://host:6379/0`, with TLS `rediss://…`; redis-py's settings after a `?`.
+        * `command`: send the result of this function of a record: a tuple such as `("SET", key, value)`, a list of
+          them, or None.
         * `hash_key`: set `fields` of the record in the hash whose key this function returns for it; a None deletes its
           field.
         * `stream`: append an entry with `fields` of the record to the stream with this key, or to the one whose key
-          this function returns for it. `max_length`: the server trims the stream to about so many entries.
-        * `user_name`, `password`: the user who connects. Default: as the url has them, else the user `default`.
+          this function returns for it. `max_length`: the server trims the stream to about this many entries.
+        * `user_name`, `password`: the user who connects. Default: from the url, else the user `default`.
         * `delivery_guarantee`: AT_LEAST_ONCE or EXACTLY_ONCE.
-        * `batch_size`: commands that are sent at once. With EXACTLY_ONCE, Redis applies so many at once.
+        * `batch_size`: commands that are sent together. With EXACTLY_ONCE, Redis applies this many in one step.
         * `batch_interval_ms`: how long a record waits for others, with AT_LEAST_ONCE. 0: until a batch is full.
-        * `max_retries`: how often a batch, or a commit, is tried again when the server was away.
+        * `max_retries`: how often a batch, or a commit, is retried while the server is unavailable.
         """
         self._server = RedisServer(checked_url(url), user_name, password)
         given = {"command": command, "hash_key": hash_key, "stream": stream}
         if len(named := [name for name, value in given.items() if value is not None]) != 1:
-            raise ValueError(f"a RedisSink takes one of {', '.join(given)}, got {' and '.join(named) or 'none'}")
+            raise ValueError(f"a RedisSink needs one of {', '.join(given)}, got {' and '.join(named) or 'nothing'}")
         if stream is None and max_length is not None:
-            raise ValueError(f"max_length is for a stream, got max_length={max_length} with {named[0]}")
+            raise ValueError(f"max_length is only for a stream, got max_length={max_length} with {named[0]}")
         self._commands: Commands
         if command is not None:
             if fields:
-                raise ValueError(f"fields are for hash_key and stream, got fields={list(fields)} with command")
+                raise ValueError(f"fields are only for hash_key and stream, got fields={list(fields)} with command")
             self._commands = UserCommands(checked_function("command", command))
             self._description = f"commands by {getattr(command, '__name__', type(command).__name__)}"
         elif hash_key is not None:
@@ -141,22 +140,22 @@ class RedisSink(Sink[Any]):
         return f"{self._guarantee.value}, {self._server}: {self._description}"
 
     def validate(self) -> None:
-        """Raises RedisError if the server is away, ConfigurationError without redis-py.
+        """Raise RedisError if the server is unavailable, ConfigurationError without redis-py.
 
-        And where the server may throw away what EXACTLY_ONCE has to keep.
+        Raise ConfigurationError also if the server may evict the data of EXACTLY_ONCE.
         """
         with self._server.session() as client:
             if self._guarantee is DeliveryGuarantee.EXACTLY_ONCE:
-                # A user who may not ask for the server's settings may use it all the same.
+                # A user without the right to read the server's settings may still use the sink.
                 with contextlib.suppress(redis().exceptions.NoPermissionError):
-                    self._check_that_it_keeps(client)
+                    self._check_eviction_and_durability(client)
 
     def create_writer(self, context: SinkContext) -> SinkWriter[Any]:
         """Create the writer of a subtask."""
         return self.restore_writer(context, [])
 
     def restore_writer(self, context: SinkContext, state: list[TransactionsOfWriter]) -> SinkWriter[Any]:
-        """Create a writer; with EXACTLY_ONCE it drops what former attempts have left in their logs."""
+        """Create a writer. With EXACTLY_ONCE it deletes the logs of earlier attempts."""
         if self._guarantee is not DeliveryGuarantee.EXACTLY_ONCE:
             return CommandWriter(self._server, self._commands, self._execution, context)
         return LogWriter(
@@ -164,24 +163,24 @@ class RedisSink(Sink[Any]):
         )
 
     def create_committer(self) -> Committer | None:
-        """A committer of what is in the logs, with EXACTLY_ONCE."""
+        """Return a committer of the logs with EXACTLY_ONCE, else None."""
         if self._guarantee is not DeliveryGuarantee.EXACTLY_ONCE:
             return None
         return RedisCommitter(self._server, self._execution.max_retries)
 
-    def _check_that_it_keeps(self, client: Any) -> None:
+    def _check_eviction_and_durability(self, client: Any) -> None:
         memory = client.info("memory")
         policy = memory.get("maxmemory_policy", "")
         if memory.get("maxmemory") and policy.startswith("allkeys"):
             raise ConfigurationError(
-                f"EXACTLY_ONCE keeps commands in Redis until their checkpoint is complete, and Redis at {self._server} "
-                f"may evict them: set its maxmemory-policy to noeviction or volatile-ttl, it is {policy}. Or use "
-                "AT_LEAST_ONCE with commands that may be repeated, such as HSET"
+                "EXACTLY_ONCE stores commands in Redis until their checkpoint is complete, but Redis at "
+                f"{self._server} may evict them: its maxmemory-policy must be noeviction or volatile-ttl, got "
+                f"{policy}. Or use AT_LEAST_ONCE with commands that may be repeated, such as HSET"
             )
         if not client.info("persistence").get("aof_enabled"):
             _log.warning(
-                "Redis at %s has no append-only file (appendonly): what is committed, and what waits for its "
-                "commit, is lost when the server ends without a snapshot",
+                "Redis at %s has no append-only file (appendonly): committed data, and commands that wait for their "
+                "commit, are lost if the server ends without a snapshot",
                 self._server,
             )
 

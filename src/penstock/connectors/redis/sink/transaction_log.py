@@ -1,11 +1,11 @@
-"""The log of commands that are not applied yet, in Redis itself: how its sink writes exactly once.
+"""The log of commands that are not applied yet, in Redis itself, by which the sink writes exactly once.
 
-    penstock/<job>/<sink>/<subtask>/<attempt>    a hash: number of a chunk -> commands, while they are not applied
-    penstock/<job>/<sink>/applied                a hash: <subtask>/<attempt> -> number of the chunk to be applied next
+    penstock/<job>/<sink>/<subtask>/<attempt>    a hash: number of a chunk -> commands that are not applied
+    penstock/<job>/<sink>/applied                a hash: <subtask>/<attempt> -> number of the next chunk to apply
 
-An attempt of a subtask numbers its chunks from 0. What it writes between two checkpoints is a range of them: a
-transaction. Each chunk is applied by a script, which Redis runs as a whole: it carries the commands out, deletes the
-chunk and moves the number on, so that a repeated commit does nothing. docs/internals/decisions/0025 has the reasons.
+An attempt of a subtask numbers its chunks from 0. The chunks between two checkpoints are a transaction. A script, which
+Redis runs atomically, applies each chunk: it executes the commands, deletes the chunk and increments the number, so
+that a repeated commit has no effect. docs/internals/decisions/0025 has the reasons.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from penstock.connectors.redis.sink.commands import Command
 
 _log = logging.getLogger(__name__)
 
-# A command that is refused stays there, and those behind it: what is in the log is not applied.
+# A refused command stays in the log, with those after it: the log contains what is not applied.
 _APPLY = """\
 local number = tonumber(ARGV[2])
 local nxt = tonumber(redis.call('HGET', KEYS[2], ARGV[1]) or '0')
@@ -52,7 +52,7 @@ return {'applied'}
 
 @stored_as("redis-transaction")
 class RedisTransaction(msgspec.Struct, frozen=True):
-    """Chunks of a log: from number `start` on, before number `stop`."""
+    """Chunks of a log: from number `start` to before number `stop`."""
 
     log: str
     start: int
@@ -61,7 +61,7 @@ class RedisTransaction(msgspec.Struct, frozen=True):
 
 @stored_as("redis-transactions-of-writer")
 class TransactionsOfWriter(msgspec.Struct, frozen=True):
-    """State of a writer: which subtask it was, of how many, and what it has prepared and not seen committed."""
+    """State of a writer: its subtask and parallelism, and its prepared transactions that may not be committed yet."""
 
     subtask: int
     parallelism: int
@@ -77,34 +77,34 @@ class LogNames(NamedTuple):
 
     @classmethod
     def of(cls, context: SinkContext) -> LogNames:
-        """Return the names for an attempt that begins. They have a digest of the uid, which may be long."""
+        """Return the names for a new attempt. They contain a digest of the uid, which may be long."""
         digest = hashlib.blake2s(context.operator_id.encode(), digest_size=8).hexdigest()
         return cls(f"penstock/{context.job_id}/{digest}/", context.subtask, context.attempt.replace("/", "_"))
 
     @property
     def field(self) -> str:
-        """In the hash of what was applied."""
+        """Return the field of this log in the hash of applied chunks."""
         return f"{self.subtask}/{self.attempt}"
 
     @property
     def log(self) -> str:
-        """The log's key."""
+        """Return the log's key."""
         return f"{self.sink}{self.field}"
 
     @property
     def applied(self) -> str:
-        """The key of the hash of what was applied."""
+        """Return the key of the hash of applied chunks."""
         return f"{self.sink}applied"
 
 
 def keys_of(log: str) -> tuple[str, str]:
-    """Key of the hash of what was applied, and the field of a log in it."""
+    """Return the key of the hash of applied chunks, and the field of a log in it."""
     sink, subtask, attempt = log.rsplit("/", 2)
     return f"{sink}/applied", f"{subtask}/{attempt}"
 
 
 class Applied(NamedTuple):
-    """What became of a chunk. `refused`: the reason, and `command`, which is the first that is not applied."""
+    """The result for a chunk. `refused`: the reason; `command`: the first one that is not applied."""
 
     is_lost: bool = False
     refused: str | None = None
@@ -112,13 +112,13 @@ class Applied(NamedTuple):
 
 
 def begin(client: Any, names: LogNames) -> int:
-    """Make the log known, so that a successor finds it. Returns the number of its first chunk."""
+    """Register the log, so that a successor finds it. Return the number of its first chunk."""
     client.hsetnx(names.applied, names.field, 0)
     return int(client.hget(names.applied, names.field))
 
 
 def apply(client: Any, log: str, chunk: int) -> Applied:
-    """Apply a chunk, unless that was done before."""
+    """Apply a chunk, unless it was applied before."""
     applied, field = keys_of(log)
     what, *more = client.register_script(_APPLY)(keys=[log, applied], args=[field, chunk])
     if what == b"refused":
@@ -127,7 +127,7 @@ def apply(client: Any, log: str, chunk: int) -> Applied:
 
 
 def are_applied(client: Any, transactions: Sequence[RedisTransaction]) -> list[bool]:
-    """Whether each was applied whole."""
+    """Return whether each transaction was applied completely."""
     pipeline = client.pipeline(transaction=False)
     for one in transactions:
         pipeline.hget(*keys_of(one.log))
@@ -135,15 +135,17 @@ def are_applied(client: Any, transactions: Sequence[RedisTransaction]) -> list[b
 
 
 def drop(client: Any, log: str, chunks: Iterable[int]) -> None:
-    """Delete chunks that nobody will apply."""
+    """Delete chunks that will not be applied."""
     numbers = list(chunks)
     if numbers:
         client.hdel(log, *numbers)
 
 
-def drop_former(client: Any, names: LogNames, former: FormerSubtasks, kept: Iterable[RedisTransaction]) -> None:
-    """Delete what former attempts have left that no restored checkpoint commits: all but the chunks of `kept`."""
-    ranges = [(one.log, range(one.start, one.stop)) for one in kept]
+def drop_earlier_attempts(
+    client: Any, names: LogNames, former: FormerSubtasks, to_commit: Iterable[RedisTransaction]
+) -> None:
+    """Delete chunks of earlier attempts that the restored checkpoint does not commit, as `to_commit` does."""
+    ranges = [(one.log, range(one.start, one.stop)) for one in to_commit]
     for field in map(bytes.decode, client.hkeys(names.applied)):
         subtask, attempt = field.split("/", 1)
         if not former.include(int(subtask)) or order_of(attempt) >= order_of(names.attempt):
@@ -152,12 +154,12 @@ def drop_former(client: Any, names: LogNames, former: FormerSubtasks, kept: Iter
         left = [int(chunk) for chunk in client.hkeys(log)]
         dropped = [chunk for chunk in left if not any(log == of and chunk in some for of, some in ranges)]
         if dropped:
-            _log.info("%d chunks of commands in '%s', of a former attempt, are dropped", len(dropped), log)
+            _log.info("dropping %d chunks of commands in '%s', of an earlier attempt", len(dropped), log)
             drop(client, log, dropped)
 
 
 def packed(commands: Sequence[Command]) -> bytes:
-    """Commands as MessagePack's arrays of raw texts, which is what Redis's scripts can read: they know no bytes."""
+    """Encode commands as MessagePack arrays of raw texts: Redis's scripts cannot decode its bytes type."""
     parts = [b"\xdd" + len(commands).to_bytes(4, "big")]
     for command in commands:
         parts.append(b"\xdd" + len(command).to_bytes(4, "big"))

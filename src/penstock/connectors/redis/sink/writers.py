@@ -20,7 +20,7 @@ from penstock.connectors.redis.sink.transaction_log import (
     are_applied,
     begin,
     drop,
-    drop_former,
+    drop_earlier_attempts,
     packed,
 )
 
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class CommandWriter(BatchWriter):
-    """AT_LEAST_ONCE: commands are sent in batches, in a pipeline; a checkpoint waits for those before it.
+    """Send commands in batches, each in a pipeline (AT_LEAST_ONCE). A checkpoint waits for those before it.
 
     If the connection is lost, a batch is sent again.
     """
@@ -52,7 +52,7 @@ class CommandWriter(BatchWriter):
 
 
 class LogWriter(SinkWriter[Any]):
-    """EXACTLY_ONCE: commands are written to a log in Redis. The driver applies what is prepared."""
+    """Write commands to a log in Redis (EXACTLY_ONCE). The driver applies prepared ones."""
 
     def __init__(
         self,
@@ -70,12 +70,12 @@ class LogWriter(SinkWriter[Any]):
         self._connection = RedisConnection(server)
         self._waiting: list[Command] = []
         self._prepared = [one for state in restored for one in state.prepared]
-        """Transactions of former attempts and this one in the order of preparation, whose commit was not seen yet."""
+        """Transactions of earlier attempts and this one that may not be committed yet, in the order of preparation."""
         former = FormerSubtasks.of(context, [(state.subtask, state.parallelism) for state in restored])
         self._start = self._next = self._call(lambda client: begin(client, self._names))
-        """Numbers of the first chunk since the last checkpoint, and of the next one to be written."""
+        """Numbers of the first chunk since the last checkpoint, and of the next chunk."""
         if former.owners:
-            self._call(lambda client: drop_former(client, self._names, former, self._prepared))
+            self._call(lambda client: drop_earlier_attempts(client, self._names, former, self._prepared))
 
     def write(self, value: Any, timestamp: int | None) -> None:
         self.write_chunk([value], None)
@@ -92,8 +92,10 @@ class LogWriter(SinkWriter[Any]):
             return []
         transaction = RedisTransaction(self._names.log, self._start, self._next)
         self._start = self._next
-        are_seen = self._call(lambda client: are_applied(client, self._prepared)) if self._prepared else []
-        self._prepared = [one for one, is_seen in zip(self._prepared, are_seen, strict=True) if not is_seen]
+        are_committed = self._call(lambda client: are_applied(client, self._prepared)) if self._prepared else []
+        self._prepared = [
+            one for one, is_committed in zip(self._prepared, are_committed, strict=True) if not is_committed
+        ]
         self._prepared.append(transaction)
         return [transaction]
 
@@ -101,7 +103,7 @@ class LogWriter(SinkWriter[Any]):
         return [TransactionsOfWriter(self._subtask, self._parallelism, list(self._prepared))]
 
     def close(self) -> None:
-        # If the server is away, the next attempt does it.
+        # If the server is unavailable, the next attempt deletes them.
         with contextlib.suppress(RedisError):
             self._connection.call(lambda client: drop(client, self._names.log, range(self._start, self._next)))
         self._connection.close()
@@ -109,7 +111,7 @@ class LogWriter(SinkWriter[Any]):
     def _write_chunk(self) -> None:
         size = self._execution.batch_size
         chunk, self._waiting = packed(self._waiting[:size]), self._waiting[size:]
-        # Written again under its number, a chunk is the same.
+        # Idempotent: a repeated write has the same number and content.
         self._call(lambda client: client.hset(self._names.log, self._next, chunk))
         self._next += 1
 

@@ -1,4 +1,4 @@
-"""From the entries of a stream to records, a batch at a time."""
+"""Convert the entries of a stream to records, a batch per call."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from penstock.common.serialization import DeserializationSchema
 from penstock.common.typeinfo import TypeInformation, Types
 
 Entries = Sequence[tuple[bytes, Sequence[bytes]]]
-"""Ids, and of each entry its fields: name, value, name, value, and so on. A name may occur several times."""
+"""Ids, and the fields of each entry: name, value, name, value, and so on. A name may occur several times."""
 
 
 class RedisStreamEntry(msgspec.Struct, frozen=True):
-    """A whole entry. `entry_id` begins with the milliseconds at which it was added, unless its writer has chosen it.
+    """A whole entry. `entry_id` begins with the time of its addition in ms, unless its writer chose the id.
 
-    `fields`: of a field that occurs several times, the last value. `pairs`: all names and values, in order.
+    `fields`: the last value of each field. `pairs`: all names and values, in order.
     """
 
     stream: str
@@ -30,18 +30,18 @@ class RedisStreamEntry(msgspec.Struct, frozen=True):
 
 
 class Deserializer(ABC):
-    """Makes records of entries; None: the entry is left out."""
+    """Convert entries to records; None skips an entry."""
 
     @abstractmethod
     def deserialize(self, stream: str, entries: Entries) -> list[Any]:
-        """The records of these entries, in order."""
+        """Return the records of these entries, in order."""
 
     @abstractmethod
     def get_produced_type(self) -> TypeInformation | None:
-        """The type of the records; None: unknown."""
+        """Return the type of the records, or None if it is unknown."""
 
     def records_of(self, stream: str, entries: Entries) -> tuple[list[Any], list[int]]:
-        """Records and their timestamps (ms), in order. Raises SourceError, which names the entry that was failed on."""
+        """Return records and their timestamps (ms), in order. Raise SourceError, which names the bad entry."""
         try:
             records = self.deserialize(stream, entries)
         except NOT_OF_A_VALUE:
@@ -50,8 +50,8 @@ class Deserializer(ABC):
             records = [self._record_of(stream, entry) for entry in entries]
         timestamps = [int(entry_id.partition(b"-")[0]) for entry_id, _ in entries]
         if any(record is None for record in records):
-            kept = [index for index, record in enumerate(records) if record is not None]
-            return [records[index] for index in kept], [timestamps[index] for index in kept]
+            indexes = [index for index, record in enumerate(records) if record is not None]
+            return [records[index] for index in indexes], [timestamps[index] for index in indexes]
         return records, timestamps
 
     def _record_of(self, stream: str, entry: tuple[bytes, Sequence[bytes]]) -> Any:
@@ -62,13 +62,13 @@ class Deserializer(ABC):
             raise
         except RAISED as error:
             raise SourceError(
-                f"the entry {entry[0].decode()} of the stream '{stream}' can't be read: {type(error).__name__}: "
-                f"{error}. Repair the deserializer, or have it return None for such entries, which leaves them out"
+                f"cannot read the entry {entry[0].decode()} of the stream '{stream}': {type(error).__name__}: "
+                f"{error}. Correct the deserializer, or let it return None to skip such entries"
             ) from error
 
 
 class TextFields(Deserializer):
-    """A dict from field to value, both as text in UTF-8."""
+    """Make a dict from field to value, both as text in UTF-8."""
 
     def deserialize(self, stream: str, entries: Entries) -> list[Any]:
         return [{name.decode(): value.decode() for name, value in _unique(parts).items()} for _, parts in entries]
@@ -78,7 +78,7 @@ class TextFields(Deserializer):
 
 
 class OneField(Deserializer):
-    """The value of one field, by a schema. An entry without the field, or with several of it, is an error."""
+    """Convert the value of one field with a schema. An entry without the field, or with several of it, is an error."""
 
     def __init__(self, field: str, schema: DeserializationSchema) -> None:
         self._field = field.encode()
@@ -89,7 +89,7 @@ class OneField(Deserializer):
         try:
             contents = [_unique(parts, name)[name] for _, parts in entries]
         except KeyError:
-            raise ValueError(f"it has no field '{name.decode()}'") from None
+            raise ValueError(f"the field '{name.decode()}' is missing") from None
         return self._schema.deserialize_batch(contents)
 
     def get_produced_type(self) -> TypeInformation:
@@ -97,7 +97,7 @@ class OneField(Deserializer):
 
 
 class WholeEntry(Deserializer):
-    """Records that a function makes of a RedisStreamEntry."""
+    """Convert a RedisStreamEntry with a function."""
 
     def __init__(self, function: Callable[[RedisStreamEntry], Any], type_info: TypeInformation | None) -> None:
         self._function = function
@@ -117,14 +117,14 @@ def _entry(stream: str, entry_id: bytes, parts: Sequence[bytes]) -> RedisStreamE
 
 
 def _unique(parts: Sequence[bytes], wanted: bytes | None = None) -> dict[bytes, bytes]:
-    """The fields of an entry. Raises ValueError if one occurs several times, or `wanted` does."""
+    """Return the fields of an entry. Raise ValueError for a duplicate field, or only for `wanted`."""
     names = parts[::2]
     fields = dict(zip(names, parts[1::2], strict=True))
     if len(fields) < len(names):
         repeated = [name for name in fields if names.count(name) > 1 and wanted in (None, name)]
         if repeated:
             raise ValueError(
-                f"its field '{repeated[0].decode(errors='replace')}' occurs {names.count(repeated[0])} times, and a "
-                "record has one value of it: use `deserializer`, whose RedisStreamEntry has all of them in `pairs`"
+                f"the field '{repeated[0].decode(errors='replace')}' occurs {names.count(repeated[0])} times, but a "
+                "record has one value: use `deserializer`, whose RedisStreamEntry has all values in `pairs`"
             )
     return fields

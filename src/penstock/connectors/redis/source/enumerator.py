@@ -1,4 +1,4 @@
-"""Finds the streams of a source, at the start and then from time to time, and assigns them."""
+"""Find the streams of a source, at the start and periodically, and assign them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 
 @stored_as("redis-enumerator")
 class RedisEnumeratorState(msgspec.Struct, frozen=True):
-    """Keys of streams that were found, splits that no subtask has, and whether streams were looked for."""
+    """Keys of known streams, splits that are not assigned, and whether streams were listed before."""
 
     known: frozenset[str]
     pending: list[RedisStreamSplit]
@@ -27,7 +27,7 @@ class RedisEnumeratorState(msgspec.Struct, frozen=True):
 
 
 class RedisStreamEnumerator(OwnedSplitEnumerator):
-    """Streams go to subtasks in turn, by the order in which they were found."""
+    """Assign streams to subtasks round-robin, in the order in which they were found."""
 
     def __init__(
         self,
@@ -41,19 +41,19 @@ class RedisStreamEnumerator(OwnedSplitEnumerator):
         self._discovery_interval_ms = discovery_interval_ms
         self._known = set(state.known) if state is not None else set()
         self._has_looked = state is not None and state.has_looked
-        self._is_looking = False
+        self._is_listing = False
 
     def start(self) -> None:
-        """Look for streams, unless this continues from a snapshot."""
+        """List streams, unless this continues from a snapshot."""
         if not self._has_looked:
-            self._look(self._found)
+            self._list_streams(self._on_found)
 
     def discover(self) -> int | None:
-        """Look for streams that were added."""
+        """List streams that were added."""
         if self._discovery_interval_ms is None:
             return None
-        if self._has_looked and not self._is_looking:
-            self._look(self._found_later)
+        if self._has_looked and not self._is_listing:
+            self._list_streams(self._on_found_later)
         return self._context.now_ms() + self._discovery_interval_ms
 
     def owner_of(self, split: RedisStreamSplit) -> int:
@@ -63,16 +63,16 @@ class RedisStreamEnumerator(OwnedSplitEnumerator):
         return not self._has_looked or self._discovery_interval_ms is not None
 
     def snapshot_state(self) -> RedisEnumeratorState:
-        """Return what was found and what is not assigned."""
+        """Return the known streams and the splits that are not assigned."""
         return RedisEnumeratorState(frozenset(self._known), self.pending(), self._has_looked)
 
-    def _look(self, found: Callable[[list[RedisStreamSplit] | None, Exception | None], None]) -> None:
-        self._is_looking = True
+    def _list_streams(self, found: Callable[[list[RedisStreamSplit] | None, Exception | None], None]) -> None:
+        self._is_listing = True
         known, at_start = frozenset(self._known), not self._has_looked
         self._context.call_async(lambda: self._streams.new_splits(known, at_start), found)
 
-    def _found(self, splits: list[RedisStreamSplit] | None, error: Exception | None) -> None:
-        self._is_looking = False
+    def _on_found(self, splits: list[RedisStreamSplit] | None, error: Exception | None) -> None:
+        self._is_listing = False
         if splits is None:
             assert error is not None
             raise error
@@ -82,11 +82,11 @@ class RedisStreamEnumerator(OwnedSplitEnumerator):
         if not self.more_to_come():
             self.signal_no_more_splits()
 
-    def _found_later(self, splits: list[RedisStreamSplit] | None, error: Exception | None) -> None:
+    def _on_found_later(self, splits: list[RedisStreamSplit] | None, error: Exception | None) -> None:
         if isinstance(error, TransientError):
-            self._is_looking = False
-            _log.warning("streams '%s' are looked for again later: %s", self._streams, error)
+            self._is_listing = False
+            _log.warning("cannot list the streams '%s', retrying later: %s", self._streams, error)
             return
         for split in splits or ():
-            _log.info("the stream '%s' was found: it is read from its first entry on", split.stream)
-        self._found(splits, error)
+            _log.info("found the stream '%s', reading it from its first entry", split.stream)
+        self._on_found(splits, error)

@@ -8,7 +8,9 @@ from typing import Any
 from penstock.api.source import Boundedness, EnumeratorContext, ReaderContext, Records, Source
 from penstock.common.serialization import DeserializationSchema
 from penstock.common.typeinfo import TypeInformation
+from penstock.common.types.type_variables import Record
 from penstock.connectors.base.fetching_reader import FetchingReader
+from penstock.connectors.base.former_builder import HasFormerBuilder
 from penstock.connectors.base.options import checked_at_least, checked_function, checked_names, checked_text
 from penstock.connectors.redis.server import RedisServer, checked_url
 from penstock.connectors.redis.source.deserialization import (
@@ -24,11 +26,9 @@ from penstock.connectors.redis.source.split import RedisStreamSplit
 from penstock.connectors.redis.source.starting_position import RedisStreamPosition
 from penstock.connectors.redis.source.streams import Streams
 
-# Reads the streams of one subtask.
-
 
 class RedisStreamReader(FetchingReader[Fetcher]):
-    """Hands on what the fetcher's thread has received, stream by stream."""
+    """Emit the entries that the fetcher's thread has received, stream by stream."""
 
     def __init__(
         self, context: ReaderContext, fetch: Callable[[], Fetcher], deserializer: Deserializer, group: str | None
@@ -38,7 +38,7 @@ class RedisStreamReader(FetchingReader[Fetcher]):
         self._deserializer = deserializer
         self._group = group
         self._taken = 0
-        """How many entries of the current ones were handed on."""
+        """How many of the current entries were emitted."""
 
     def create_fetcher(self) -> Fetcher:
         return self._fetch()
@@ -46,7 +46,7 @@ class RedisStreamReader(FetchingReader[Fetcher]):
     def key_of(self, split: RedisStreamSplit) -> str:
         return split.stream
 
-    def hand_on(self, fetched: Fetched, max_records: int) -> Records:
+    def next_records(self, fetched: Fetched, max_records: int) -> Records:
         split = self._splits[fetched.stream]
         entries = fetched.entries[self._taken : self._taken + max_records]
         self._taken += len(entries)
@@ -54,10 +54,10 @@ class RedisStreamReader(FetchingReader[Fetcher]):
         records, timestamps = self._deserializer.records_of(fetched.stream, entries)
         if entries:
             position = entries[-1][0].decode()
-            self.moved(split.behind(position), position)
+            self.advance(split.after_entry(position), position)
         if is_taken:
             self._taken = 0
-            self.take_next()
+            self.drop_fetched()
         if is_taken and fetched.is_last:
             self.finish(split)
         return Records(split.split_id, records, timestamps, is_taken and fetched.is_last)
@@ -70,11 +70,11 @@ class RedisStreamReader(FetchingReader[Fetcher]):
 _ON_TRIMMED = ("fail", "warn")
 
 
-class RedisStreamSource(Source[Any]):
-    """Reads streams of Redis; each is a split.
+class RedisStreamSource(Source[Record], HasFormerBuilder):
+    """Read streams of Redis; each is a split.
 
-    Each entry is emitted once: positions are in the checkpoints. The position of a consumer group only tells others
-    how far the job is. Timestamps are those of the entries' ids.
+    Each entry is emitted once, because checkpoints contain the positions. The position of a consumer group only shows
+    the progress of the job. Timestamps are those of the entries' ids.
     """
 
     def __init__(
@@ -87,8 +87,8 @@ class RedisStreamSource(Source[Any]):
         starting_position: RedisStreamPosition | None = None,
         bounded: bool = False,
         value_field: str | None = None,
-        value_deserializer: DeserializationSchema | None = None,
-        deserializer: Callable[[RedisStreamEntry], Any] | None = None,
+        value_deserializer: DeserializationSchema[Record] | None = None,
+        deserializer: Callable[[RedisStreamEntry], Record | None] | None = None,
         type_info: TypeInformation | None = None,
         consumer_group: str | None = None,
         on_trimmed: str = "fail",
@@ -97,28 +97,28 @@ class RedisStreamSource(Source[Any]):
         fetch_size: int = 1000,
         max_retries: int = 3,
     ) -> None:
-        """Raise TypeError or ValueError for a wrong argument. A source takes either `streams` or `stream_pattern`.
+        """Raise TypeError or ValueError for a wrong argument. Either `streams` or `stream_pattern` is required.
 
         Without a deserializer a record is a dict of all fields of an entry, names and values as text.
 
-        * `url`: the server, `redis://host:6379/0`, by TLS `rediss://…`; redis-py's settings after a `?`.
-        * `streams`: the streams with these keys, also those that are not there yet.
-        * `stream_pattern`: all streams whose key matches a pattern of Redis (`orders:*`), also those that come later.
-        * `discovery_interval_ms`: how often streams are looked for that match the pattern.
+        * `url`: the server, `redis://host:6379/0`, with TLS `rediss://…`; redis-py's settings after a `?`.
+        * `streams`: the streams with these keys, also those that do not exist yet.
+        * `stream_pattern`: all streams whose key matches a pattern of Redis (`orders:*`), also those created later.
+        * `discovery_interval_ms`: how often streams that match the pattern are listed.
         * `starting_position`: where a job without state begins. Default: `earliest()`. Streams found later are read
           whole.
         * `bounded`: end with the last entry that each stream has when the job starts.
-        * `value_field`, `value_deserializer`: make records of one field's values, by SimpleStringSchema,
+        * `value_field`, `value_deserializer`: convert the values of one field, by SimpleStringSchema,
           JsonDeserializationSchema and others.
-        * `deserializer`: a function that makes a record of an entry, or returns None to leave it out. `type_info`: the
-          type of its records.
-        * `consumer_group`: move the position of this group with each completed checkpoint, so that others see how far
-          the job is. The group does not share entries out, and nothing is pending in it.
+        * `deserializer`: a function from an entry to a record, or None to skip the entry. `type_info`: the type of its
+          records.
+        * `consumer_group`: set the position of this group with each completed checkpoint, to show the progress of the
+          job. The group does not distribute entries, and has no pending ones.
         * `on_trimmed`: `fail`: fail when entries may have been trimmed before they were read. `warn`: log that, and
-          continue with the entries that are there.
-        * `user_name`, `password`: the user who connects. Default: as the url has them, else the user `default`.
-        * `fetch_size`: entries of a stream that are read at once; ten times as many may wait in memory.
-        * `max_retries`: how often a server that is away is asked again before the job fails.
+          continue with the present entries.
+        * `user_name`, `password`: the user who connects. Default: from the url, else the user `default`.
+        * `fetch_size`: entries of a stream that are read together; ten times as many may wait in memory.
+        * `max_retries`: how many connections may fail in a row before the job fails.
         """
         start = RedisStreamPosition.earliest() if starting_position is None else starting_position
         if not isinstance(start, RedisStreamPosition):
@@ -146,15 +146,15 @@ class RedisStreamSource(Source[Any]):
         return Boundedness.BOUNDED if self._streams.is_bounded else Boundedness.CONTINUOUS_UNBOUNDED
 
     def validate(self) -> None:
-        """Raises ConfigurationError without redis-py, RedisError if the server is away, SourceError for other keys."""
+        """Raise ConfigurationError without redis-py, RedisError if it is unavailable, SourceError for other keys."""
         self._streams.check()
 
     def create_enumerator(self, context: EnumeratorContext) -> RedisStreamEnumerator:
-        """Create an enumerator, which looks for streams when it starts."""
+        """Create an enumerator, which lists streams when it starts."""
         return RedisStreamEnumerator(context, self._streams, self._discovery_interval_ms)
 
     def restore_enumerator(self, context: EnumeratorContext, state: RedisEnumeratorState) -> RedisStreamEnumerator:
-        """Create one that knows the streams that were found before."""
+        """Create an enumerator that knows the streams of the snapshot."""
         return RedisStreamEnumerator(context, self._streams, self._discovery_interval_ms, state)
 
     def create_reader(self, context: ReaderContext) -> RedisStreamReader:
@@ -173,14 +173,14 @@ class RedisStreamSource(Source[Any]):
         return RedisStreamReader(context, fetch, self._deserializer, self._group)
 
     def get_produced_type(self) -> Any:
-        """The type of the deserializer's records."""
+        """Return the type of the deserializer's records."""
         return self._deserializer.get_produced_type()
 
 
 def _keys(streams: Sequence[str], pattern: str | None) -> tuple[str, ...]:
     if (pattern is None) == (not streams):
         raise ValueError(
-            "a RedisStreamSource takes either streams or stream_pattern, got "
+            "a RedisStreamSource needs either streams or stream_pattern, got "
             f"{'neither' if pattern is None else 'both'}"
         )
     if pattern is not None:
@@ -197,15 +197,15 @@ def _deserializer_of(
 ) -> Deserializer:
     if (field is None) != (schema is None):
         raise ValueError(
-            "value_field and value_deserializer go together, got only "
+            "value_field and value_deserializer must be given together, got only "
             f"{'value_deserializer' if field is None else 'value_field'}"
         )
     if function is not None:
         if schema is not None:
-            raise ValueError("a RedisStreamSource takes value_deserializer or deserializer, got both")
+            raise ValueError("a RedisStreamSource accepts value_deserializer or deserializer, got both")
         return WholeEntry(checked_function("deserializer", function, "a RedisStreamEntry"), type_info)
     if type_info is not None:
-        raise ValueError(f"type_info is the type of a deserializer's records, got {type_info} without a deserializer")
+        raise ValueError(f"type_info needs a deserializer, got {type_info} without one")
     if field is None or schema is None:
         return TextFields()
     if not isinstance(schema, DeserializationSchema):

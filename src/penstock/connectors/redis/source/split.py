@@ -1,4 +1,4 @@
-"""A stream, and the position in it."""
+"""A stream, and a position in it."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ _SEQUENCE_MAX = 2**64 - 1
 
 
 def order_of(entry_id: str) -> tuple[int, int]:
-    """Milliseconds and sequence number of an entry's id, by which entries are ordered."""
+    """Return milliseconds and sequence number of an entry's id, by which entries are ordered."""
     at_ms, _, sequence = entry_id.partition("-")
     return int(at_ms), int(sequence or 0)
 
 
 def id_before(at_ms: int) -> str:
-    """An id behind those of all entries before a time (ms since 1970)."""
+    """Return an id after those of all entries before a time (ms since 1970)."""
     return f"{at_ms - 1}-{_SEQUENCE_MAX}" if at_ms > 0 else FIRST
 
 
 def id_after(entry_id: str) -> str:
-    """The least id behind this one."""
+    """Return the least id after this one."""
     at_ms, sequence = order_of(entry_id)
     return f"{at_ms + 1}-0" if sequence == _SEQUENCE_MAX else f"{at_ms}-{sequence + 1}"
 
 
 @stored_as("redis-stream-split")
 class RedisStreamSplit(msgspec.Struct, frozen=True):
-    """A stream that is read on behind the entry with the id `position`, up to that with the id `stop` (None: no end).
+    """A stream, to read after the entry with the id `position`, up to the one with the id `stop` (None: no end).
 
-    `is_read`: that entry was read, so nothing behind it was trimmed for as long as it is there. `index`: which of the
-    source's streams it is.
+    `is_read`: the entry at `position` was read, so while it exists, no later entry was trimmed. `index`: the number of
+    the stream in its source.
     """
 
     index: int
@@ -44,16 +44,16 @@ class RedisStreamSplit(msgspec.Struct, frozen=True):
 
     @property
     def split_id(self) -> str:
-        """The key of the stream."""
+        """Return the key of the stream."""
         return self.stream
 
     @property
     def is_finished(self) -> bool:
-        """Whether nothing is left to be read."""
+        """Return whether no entries are left to read."""
         return self.stop is not None and order_of(self.position) >= order_of(self.stop)
 
-    def behind(self, entry_id: str, *, is_read: bool = True) -> RedisStreamSplit:
-        """The position behind an entry."""
+    def after_entry(self, entry_id: str, *, is_read: bool = True) -> RedisStreamSplit:
+        """Return the position after an entry."""
         return RedisStreamSplit(
             index=self.index, stream=self.stream, position=entry_id, is_read=is_read, stop=self.stop
         )

@@ -1,4 +1,4 @@
-"""Which streams a source reads, and what the server knows of them."""
+"""The streams that a source reads, and queries of the server about them."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ class Streams(msgspec.Struct, frozen=True):
         return self.pattern or ", ".join(self.keys)
 
     def check(self) -> None:
-        """Raises RedisError if the server can't be reached, SourceError if a key has another type."""
+        """Raise RedisError if the server cannot be reached, SourceError if a key has another type."""
         with self.server.session() as client:
             for key in self.keys:
                 last_id(client, self.server, key)
 
     def new_splits(self, known: Collection[str], at_start: bool) -> list[RedisStreamSplit]:
-        """Splits of the streams that are not known yet. Waits for the server.
+        """Return splits of the streams that are not known yet. Waits for the server.
 
-        A stream that is found later than at the start is read from its first entry on.
+        A stream found after the start is read from its first entry.
         """
         return retried(lambda: self._new_splits(known, at_start), self.max_retries)
 
@@ -52,22 +52,22 @@ class Streams(msgspec.Struct, frozen=True):
             for index, key in enumerate(new, len(known)):
                 last = last_id(client, self.server, key) or FIRST
                 start = self.starting.in_stream(key, last) if at_start else FIRST
-                # As if its last entry were read: if that is gone later, what came behind it may be gone, too.
-                is_there = start == last and bool(client.xrange(as_key(key), last, last, count=1))
+                # Treat the last entry as read: if it is missing later, entries after it may also be missing.
+                is_present = start == last and bool(client.xrange(as_key(key), last, last, count=1))
                 stop = last if self.is_bounded else None
-                splits.append(RedisStreamSplit(index, key, start, is_read=is_there, stop=stop))
+                splits.append(RedisStreamSplit(index, key, start, is_read=is_present, stop=stop))
             return splits
 
     def _keys_of(self, client: Any) -> list[str]:
         if self.pattern is None:
             return list(self.keys)
-        # Redis may give a key twice.
+        # Redis may return a key twice.
         found = set(client.scan_iter(match=self.pattern, count=_SCANNED, _type="stream"))
         return sorted(key.decode(errors="surrogateescape") for key in found)
 
 
 def last_id(client: Any, server: RedisServer, key: str) -> str | None:
-    """The id that was given last in a stream, also to an entry that was deleted; None: there is no such key."""
+    """Return the last id given in a stream, also to a deleted entry, or None if the key does not exist."""
     package = redis()
     try:
         known: dict[str, Any] = client.xinfo_stream(as_key(key))
@@ -80,5 +80,5 @@ def last_id(client: Any, server: RedisServer, key: str) -> str | None:
 
 
 def as_key(key: str) -> bytes:
-    """A key as the server has it; one that is no text is shown with surrogates."""
+    """Return a key as the server has it. Keys that are not text are shown with surrogates."""
     return key.encode(errors="surrogateescape")

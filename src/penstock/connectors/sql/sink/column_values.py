@@ -1,4 +1,4 @@
-"""Values as the columns of a table hold them: what a dialect or a driver would cut without a word."""
+"""Convert values for the columns of a table, and refuse those that a dialect or a driver would cut silently."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from penstock.connectors.sql.database import sqlalchemy
 from penstock.connectors.sql.sqlite_numbers import decimal_of, stored_number
 
 Convert = Callable[[Any], Any]
-"""From a value, or None. Raises ValueError for one of which a part would be lost."""
+"""Converts a value, or None. Raises ValueError if a part of it would be lost."""
 
 
 def conversions_of(table: Any, dialect: str, columns: Sequence[str]) -> dict[str, Convert]:
-    """By columns; those of others take values as they are, or their database refuses them."""
+    """Return conversions by column. Values of other columns are passed unchanged, or refused by the database."""
     found = {name: _conversion(table.columns[name].type, dialect) for name in columns}
     return {name: convert for name, convert in found.items() if convert is not None}
 
@@ -30,7 +30,7 @@ def _conversion(kind: Any, dialect: str) -> Convert | None:
         return _time
     if dialect != "sqlite":
         return _whole_number if isinstance(kind, types.Integer) else None
-    # The driver of SQLite has no decimals, and writes NULL for NaN.
+    # SQLite's driver does not support decimals, and writes NULL for NaN.
     if isinstance(kind, types.Float):
         return _float_of_sqlite
     if isinstance(kind, types.Numeric):
@@ -39,7 +39,7 @@ def _conversion(kind: Any, dialect: str) -> Convert | None:
 
 
 def keep_numbers(table: Any, dialect: str) -> None:
-    """Have numerics of SQLite sent as conversions give them: SQLAlchemy would make floats of all."""
+    """Send SQLite's numerics as the conversions return them: SQLAlchemy would convert all of them to floats."""
     types = sqlalchemy().types
     for column in table.columns if dialect == "sqlite" else ():
         if isinstance(column.type, types.Numeric) and not isinstance(column.type, types.Float):
@@ -47,7 +47,7 @@ def keep_numbers(table: Any, dialect: str) -> None:
 
 
 def _moment(value: Any) -> Any:
-    # Without a zone it is in UTC, as in all formats; SQLite would drop the zone, PostgreSQL have that of its session.
+    # Without a zone it is in UTC, as in all formats. SQLite would drop the zone, PostgreSQL apply that of its session.
     if getattr(value, "nanosecond", False):
         raise ValueError(f"{value!r} has nanoseconds: round it to microseconds")
     if isinstance(value, datetime.datetime) and value.tzinfo is not None:
@@ -57,19 +57,19 @@ def _moment(value: Any) -> Any:
 
 def _day(value: Any) -> Any:
     if isinstance(value, datetime.datetime):
-        raise ValueError(f"{value!r} is not a date: its time of day would be lost")
+        raise ValueError(f"{value!r} is not a date, but has a time of day")
     return value
 
 
 def _time(value: Any) -> Any:
     if isinstance(value, datetime.time) and value.tzinfo is not None:
-        raise ValueError(f"{value!r} has a zone, and the column has none")
+        raise ValueError(f"{value!r} has a zone, expected a time of day without a zone")
     return value
 
 
 def _whole_number(value: Any) -> Any:
     if isinstance(value, (float, Decimal)) and value != value // 1:
-        raise ValueError(f"{value!r} is not a whole number: round it, since the column would")
+        raise ValueError(f"{value!r} is not a whole number: round it")
     return value
 
 
@@ -89,17 +89,17 @@ def _number_of_sqlite(value: Any) -> Any:
 
 def _check_number(value: Any) -> None:
     if value != value:
-        raise ValueError(f"{value!r} is not a number, and SQLite would have NULL for it")
+        raise ValueError(f"{value!r} is not a number: SQLite would store NULL")
 
 
 def _text_of_sqlite(value: Any) -> Any:
     if isinstance(value, float):
-        raise ValueError(f"{value!r} is not a text, and SQLite would keep 15 digits of it: give str(value)")
+        raise ValueError(f"{value!r} is not a text, and SQLite would store 15 digits of it: pass str(value)")
     return value
 
 
 def without_numpy(rows: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
-    """Numbers, texts and times of numpy as Python's. SQLite's driver writes the bytes of those that are no floats."""
+    """Convert values of numpy to Python's. SQLite's driver would write the bytes of all but floats."""
     kinds = {type(value) for row in rows for value in row.values()}
     if not any(kind.__module__ == "numpy" for kind in kinds):
         return rows
@@ -110,6 +110,6 @@ def _of_python(name: str, value: Any) -> Any:
     if type(value).__module__ != "numpy" or not hasattr(value, "item"):
         return value
     if type(value).__name__ in ("datetime64", "timedelta64"):
-        # In a unit of its own, which may be finer than Python's.
-        raise ValueError(f"column {name}: {value!r} is of numpy: give one of Python's")
+        # Its unit may be finer than Python's.
+        raise ValueError(f"column {name}: {value!r} is a value of numpy: convert it to one of Python's")
     return value.item() if not value.shape else value

@@ -1,4 +1,4 @@
-"""Writes rows into a table: inserts, or updates of those with the same key, as the dialect has them."""
+"""Write rows to a table: inserts, or updates of rows with the same key, as the dialect supports them."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ Values = dict[str, Any]
 
 
 class RowStatements(ABC):
-    """What writes a batch of rows, in order, in the transaction of a connection."""
+    """Write a batch of rows, in order, in the transaction of a connection."""
 
     @abstractmethod
     def write(self, connection: Any, rows: Sequence[Values]) -> None:
-        """Write rows, of which there is at least one."""
+        """Write at least one row."""
 
 
 class OneStatement(RowStatements):
-    """A statement for each row, which is sent for many rows at once."""
+    """Execute one statement for each row, sent for many rows together."""
 
     def __init__(self, statement: Any) -> None:
         self._statement = statement
@@ -31,7 +31,7 @@ class OneStatement(RowStatements):
 
 
 class UpdateOrInsert(RowStatements):
-    """For dialects without an upsert of their own: a row is updated, and inserted if there was none."""
+    """Update a row, or insert it if it does not exist: for dialects without an upsert of their own."""
 
     def __init__(self, table: Any, columns: Sequence[str], key_columns: Sequence[str]) -> None:
         package = sqlalchemy()
@@ -49,7 +49,7 @@ class UpdateOrInsert(RowStatements):
     def write(self, connection: Any, rows: Sequence[Values]) -> None:
         for row in rows:
             values = {self._names[name]: value for name, value in row.items()}
-            # Not the number of rows that were updated: some databases leave out those that were the same before.
+            # The number of updated rows is unreliable: some databases omit rows that did not change.
             if not connection.execute(self._count, values).scalar():
                 connection.execute(self._insert, values)
             elif self._update is not None:
@@ -57,7 +57,7 @@ class UpdateOrInsert(RowStatements):
 
 
 def statements_for(table: Any, dialect: str, columns: Sequence[str], key_columns: Sequence[str]) -> RowStatements:
-    """What writes these columns. Raises ConfigurationError if the table has not all of them, or no such key."""
+    """Return the statements for these columns. Raise ConfigurationError if the table lacks one of them, or the key."""
     for name in columns:
         checked_column(table, name)
     package = sqlalchemy()
@@ -87,6 +87,6 @@ def _check_unique(table: Any, key_columns: Sequence[str]) -> None:
     unique += [set(one.columns.keys()) for one in table.constraints if isinstance(one, package.UniqueConstraint)]
     if set(key_columns) not in unique:
         raise ConfigurationError(
-            f"the key columns {list(key_columns)} of {table.fullname} need a primary key or a unique index of them: "
-            "else a row that is written again is there twice"
+            f"the key columns {list(key_columns)} of {table.fullname} need a primary key or a unique index: "
+            "otherwise a row that is written again would be duplicated"
         )

@@ -1,4 +1,4 @@
-"""Writes rows in batches, at least once."""
+"""Write rows in batches, at least once."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from penstock.api.sink import SinkContext
 from penstock.common.types.record_fields import fields_of
 from penstock.connectors.base.batch_writer import BatchWriter
 from penstock.connectors.base.execution import Execution
-from penstock.connectors.sql.database import OF_VALUES, SqlDatabase, SqlError, TransientSqlError, sqlalchemy
+from penstock.connectors.sql.database import VALUE_ERRORS, SqlDatabase, SqlError, TransientSqlError, sqlalchemy
 from penstock.connectors.sql.sink.column_values import Convert, conversions_of, keep_numbers, without_numpy
 from penstock.connectors.sql.sink.statements import RowStatements, Values, statements_for
 
 
 class SqlWriter(BatchWriter):
-    """A batch is one transaction. If the connection is lost, it is written again by another."""
+    """Write each batch in one transaction. After a lost connection, write it again over another."""
 
     def __init__(
         self,
@@ -47,15 +47,15 @@ class SqlWriter(BatchWriter):
             self._connect()
             with self._connection.begin():
                 self._write(batch)
-        except (package.exc.SQLAlchemyError, TransientSqlError, *OF_VALUES) as error:
+        except (package.exc.SQLAlchemyError, TransientSqlError, *VALUE_ERRORS) as error:
             failed = error if isinstance(error, SqlError) else self._database.translated(error)
             if isinstance(failed, TransientSqlError):
                 self.close()
                 raise failed from None
             row, reason = self._first_refused(batch) or (None, error)
-            refused = "one of a batch of rows" if row is None else f"the row {row!r}"
+            refused = "a row of a batch" if row is None else f"the row {row!r}"
             place = "" if row is None else self._place_in(row)
-            raise self._database.translated(reason, f" has refused {refused} for {self._table}{place}") from None
+            raise self._database.translated(reason, f" refused {refused} for {self._table}{place}") from None
 
     def close(self) -> None:
         connection, self._connection = self._connection, None
@@ -94,7 +94,7 @@ class SqlWriter(BatchWriter):
 
     def _first_refused(self, rows: Sequence[Values]) -> tuple[Values, Exception] | None:
         """Try the rows one by one, in a transaction that is rolled back."""
-        error_class = (sqlalchemy().exc.SQLAlchemyError, *OF_VALUES)
+        error_class = (sqlalchemy().exc.SQLAlchemyError, *VALUE_ERRORS)
         with contextlib.suppress(*error_class):
             transaction = self._connection.begin()
             try:
@@ -108,15 +108,18 @@ class SqlWriter(BatchWriter):
         return None
 
     def _place_in(self, row: Values) -> str:
-        """The column whose type does not take its value, by the database's own cast; empty if there is none."""
+        """Name the column whose type refuses its value, by the database's own cast.
+
+        Return an empty text without one.
+        """
         package = sqlalchemy()
         for name, value in row.items():
             kind = self._types[name]
             with contextlib.suppress(package.exc.CompileError), self._connection.begin() as transaction:
                 try:
                     self._connection.execute(package.select(package.cast(package.literal(value, kind), kind)))
-                except (package.exc.DBAPIError, package.exc.StatementError, *OF_VALUES):
-                    return f": the column '{name}' does not take {value!r}"
+                except (package.exc.DBAPIError, package.exc.StatementError, *VALUE_ERRORS):
+                    return f": the column '{name}' does not accept {value!r}"
                 finally:
                     transaction.rollback()
         return ""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from typing import Any
 
 from penstock.common.errors import ConfigurationError, SourceError
 from penstock.connectors.base.key_range import KeyRange
-from penstock.connectors.base.table_source import Fetched, TableDialect, TableSession, record_maker
+from penstock.connectors.base.table_source import Fetched, TableDialect, TableSession, inexact, record_maker
 from penstock.connectors.sql.database import (
-    OF_VALUES,
+    VALUE_ERRORS,
     SqlDatabase,
     SqlError,
     TransientSqlError,
@@ -19,50 +19,37 @@ from penstock.connectors.sql.database import (
 )
 from penstock.connectors.sql.source.sqlite_values import Read, bound, day_of, reader_of
 
+_SHORT_FLOATS = ("REAL", "BINARY_FLOAT")
+_SHORT_FLOATS_OF = {"mysql": ("FLOAT",), "mariadb": ("FLOAT",)}
+_FLOAT_BITS, _DOUBLE_BITS = 24, 53
+"""Binary digits of floats of 32 and 64 bits, in SQL's FLOAT(n)."""
 
-class SqlTable(TableDialect):
-    """`column`: by which it is read. `columns`: those of the records; None: all. `condition`: which rows, as SQL."""
 
-    def __init__(
-        self,
-        *,
-        database: SqlDatabase,
-        name: str,
-        column: str,
-        columns: tuple[str, ...] | None,
-        condition: str | None,
-        record_class: Callable[..., Any],
-    ) -> None:
-        self.database = database
-        self.name = name
-        self.column = column
-        self.columns = columns
-        self.condition = condition
-        self.record_class = record_class
-
-    def __str__(self) -> str:
-        return f"{self.name} by {self.column}, {self.database}"
+class SqlTable(TableDialect[SqlDatabase]):
+    """A table that SQLAlchemy reads."""
 
     def check(self) -> None:
         """Raise SqlError or ConfigurationError if the table cannot be read."""
         loaded = self.loaded()
-        self._ask(loaded.select(KeyRange(0)).limit(0))
+        self._query(loaded.select(KeyRange(0)).limit(0))
+        if (kind := loaded.inexact_type(self.database.engine().dialect.name)) is not None:
+            raise ConfigurationError(inexact(self.column, self.name, kind))
         if self.database.engine().dialect.name == "sqlite" and loaded.is_by_time:
             raise ConfigurationError(
-                f"the column '{self.column}' of {self.name} is a time, which SQLite keeps as a text of any form: rows "
-                "would be missing after a restart. Take another column"
+                f"the column '{self.column}' of {self.name} is a time, which SQLite stores as a text of any form: rows "
+                "would be missing after a restart. Choose another column"
             )
 
     def bounds(self) -> Sequence[Any]:
         table = self.loaded()
-        (row,) = self._ask(table.bounds(), f" can't read the column '{self.column}' of {self.name}")
+        (row,) = self._query(table.bounds(), f" cannot read the column '{self.column}' of {self.name}")
         return table.bound_values(row)
 
     def session(self, fetch_size: int) -> SqlSession:
         return SqlSession(self, fetch_size)
 
     def loaded(self) -> LoadedTable:
-        """Return it with the columns that the database has. Raise SqlError or ConfigurationError."""
+        """Return the table with the columns that the database has. Raise SqlError or ConfigurationError."""
         table = self.database.table(self.name)
         key = checked_column(table, self.column)
         wanted = [checked_column(table, name) for name in self.columns or table.columns.keys()]
@@ -70,16 +57,16 @@ class SqlTable(TableDialect):
             return LoadedSqliteTable(self, table, key, wanted)
         return LoadedTable(self, table, key, wanted)
 
-    def _ask(self, query: Any, what: str = "") -> list[Any]:
+    def _query(self, query: Any, what: str = "") -> list[Any]:
         try:
             with self.database.engine().connect() as connection:
                 return list(connection.execute(query))
-        except (sqlalchemy().exc.SQLAlchemyError, *OF_VALUES) as error:
+        except (sqlalchemy().exc.SQLAlchemyError, *VALUE_ERRORS) as error:
             raise self.database.translated(error, what) from None
 
 
 class SqlSession(TableSession):
-    """Reads ranges of a table over one connection."""
+    """Read ranges of a table over one connection."""
 
     def __init__(self, source: SqlTable, fetch_size: int) -> None:
         self._source = source
@@ -89,13 +76,13 @@ class SqlSession(TableSession):
     def read(self, part: KeyRange) -> Generator[Fetched, None, None]:
         table = self._source.loaded()
         make = record_maker(self._source.record_class, table.names)
-        # Counted here: not every database has an OFFSET.
+        # Counted here, because some databases have no OFFSET.
         left = part.skip or 0
         rows = self._rows(table, part)
         while (batch := self._next(rows, table, part)) is not None:
-            kept, left = batch[left:], max(0, left - len(batch))
-            if kept:
-                keys, values = zip(*table.values(kept), strict=True)
+            unread, left = batch[left:], max(0, left - len(batch))
+            if unread:
+                keys, values = zip(*table.values(unread), strict=True)
                 fetched = Fetched([make(tuple(row)) for row in values], list(keys))
                 part = fetched.behind(part)
                 yield fetched
@@ -115,11 +102,11 @@ class SqlSession(TableSession):
         yield from result.partitions(self._fetch_size)
 
     def _next(self, rows: Iterator[Sequence[Any]], table: LoadedTable, part: KeyRange) -> Sequence[Any] | None:
-        """Return the next batch, None at the end. `part`: from the position of that batch on. Raise SqlError."""
+        """Return the next batch, or None at the end. `part`: from the position of that batch on. Raise SqlError."""
         try:
             return next(rows, None)
-        except (sqlalchemy().exc.SQLAlchemyError, *OF_VALUES) as error:
-            failed = self._source.database.translated(error, f" can't read {self._source.name}")
+        except (sqlalchemy().exc.SQLAlchemyError, *VALUE_ERRORS) as error:
+            failed = self._source.database.translated(error, f" cannot read {self._source.name}")
             if isinstance(failed, TransientSqlError):
                 raise failed from None
             with contextlib.suppress(SqlError, sqlalchemy().exc.SQLAlchemyError):
@@ -128,9 +115,9 @@ class SqlSession(TableSession):
             raise failed from None
 
     def _unreadable(self, table: LoadedTable, part: KeyRange) -> str | None:
-        """Describe the first value that the driver cannot read from a position on; None: it reads all of a batch.
+        """Describe the first value in a batch that the driver cannot read, or return None.
 
-        Errors of drivers name no column.
+        Errors of drivers do not name the column.
         """
         package = sqlalchemy()
         query = table.select(part).limit((part.skip or 0) + self._fetch_size)
@@ -153,7 +140,7 @@ def _first_failing(connection: Any, query: Any) -> int | None:
         options = {"stream_results": True, "max_row_buffer": 1}
         for _ in connection.execution_options(**options).execute(query):
             row += 1
-    except (sqlalchemy().exc.SQLAlchemyError, *OF_VALUES):
+    except (sqlalchemy().exc.SQLAlchemyError, *VALUE_ERRORS):
         connection.rollback()
         return row
     connection.rollback()
@@ -161,7 +148,7 @@ def _first_failing(connection: Any, query: Any) -> int | None:
 
 
 class LoadedTable:
-    """Makes statements, and reads what they return."""
+    """Make statements, and read their results."""
 
     def __init__(self, source: SqlTable, table: Any, key: Any, wanted: list[Any]) -> None:
         self._source = source
@@ -171,12 +158,12 @@ class LoadedTable:
         """The columns of records."""
 
     def values(self, rows: Sequence[Any]) -> Iterator[tuple[Any, Sequence[Any]]]:
-        """The value of the column and those of the record, for rows of `select`. Raises SqlError."""
+        """Yield the value of the column and those of the record, for rows of `select`. Raise SqlError."""
         for row in rows:
             yield row[0], row[1:]
 
     def bound_values(self, row: Sequence[Any]) -> Sequence[Any]:
-        """The row of `bounds`. Raises SqlError."""
+        """Return the values of the row of `bounds`. Raise SqlError."""
         return row
 
     @property
@@ -186,14 +173,32 @@ class LoadedTable:
 
     @property
     def is_by_time(self) -> bool:
-        """Whether the column by which it is read has moments, or times of a day."""
+        """Return whether the column by which it is read has timestamps, or times of day."""
         return isinstance(self.key.type, (sqlalchemy().DateTime, sqlalchemy().Time))
 
-    def select(self, part: KeyRange) -> Any:
-        """The rows of a range from its position on. The value of the column comes first in each.
+    def inexact_type(self, dialect: str) -> str | None:
+        """Return the type of the column by which it is read, if Python has no equal values; else None.
 
-        Rows with the same value are in the order of the primary key, or without one, of all that is read of them: then
-        those that are equal are the same to the job. So they can be counted.
+        `dialect` determines which floats have 32 bits.
+        """
+        # The type under a domain of PostgreSQL.
+        kind = getattr(self.key.type, "data_type", self.key.type)
+        name = kind.__visit_name__.upper()
+        if name == "INTERVAL":
+            return "an interval"
+        if isinstance(kind, sqlalchemy().types.Float) and dialect != "sqlite":
+            is_short = name in _SHORT_FLOATS or name in _SHORT_FLOATS_OF.get(dialect, ())
+            if is_short or (kind.precision or _DOUBLE_BITS) <= _FLOAT_BITS:
+                return "a float of 32 bits"
+        return None
+
+    def select(self, part: KeyRange) -> Any:
+        """Return the statement for the rows of a range from its position on.
+
+        The value of the column comes first in each.
+
+        Rows with the same value are ordered by the primary key, so that they can be counted. Without one, all read
+        columns order them; rows with equal values are interchangeable.
         """
         key = self._selected(self.key)
         start, stop = self._bound(part.start), self._bound(part.stop)
@@ -208,7 +213,7 @@ class LoadedTable:
         return self._where(query)
 
     def bounds(self) -> Any:
-        """The least and the greatest value of the column, and how many rows have none (or None without rows)."""
+        """Return the statement for the least and greatest value, and the number of NULLs (NULL without rows)."""
         package = sqlalchemy()
         key = self._selected(self.key)
         nulls = package.func.sum(package.case((key.is_(None), 1), else_=0))
@@ -224,13 +229,13 @@ class LoadedTable:
     def _where(self, query: Any) -> Any:
         if self._source.condition is None:
             return query
-        # A colon in it is no parameter.
+        # A colon in it is not a parameter.
         text = self._source.condition.replace(":", "\\:")
         return query.where(sqlalchemy().text(f"({text})"))
 
 
 class LoadedSqliteTable(LoadedTable):
-    """Has SQLite's driver give values as they are stored."""
+    """Let SQLite's driver return values as they are stored."""
 
     def __init__(self, source: SqlTable, table: Any, key: Any, wanted: list[Any]) -> None:
         super().__init__(source, table, key, wanted)
@@ -268,6 +273,6 @@ class LoadedSqliteTable(LoadedTable):
             return read(value)
         except (ValueError, ArithmeticError) as error:
             raise SqlError(
-                f"{self._source.name} has {value!r} in the column '{name}'{place}: {error}. Correct it, leave the "
-                "column out of `columns`, or read a view that casts it to TEXT"
+                f"{self._source.name} has {value!r} in the column '{name}'{place}: {error}. Correct it, omit the "
+                "column from `columns`, or read a view that casts it to TEXT"
             ) from None

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
-from penstock.common.types import Row
+from penstock.common.types.type_variables import RowRecord
+from penstock.connectors.base.former_builder import HasFormerBuilder
 from penstock.connectors.base.options import checked_names, checked_text
-from penstock.connectors.base.table_source import TableSource, checked_record_class
+from penstock.connectors.base.table_source import ROW, TableSource, checked_record_class
 from penstock.connectors.sql.database import SqlDatabase
 from penstock.connectors.sql.source.dialect import SqlTable
 
 
-class SqlSource(TableSource):
-    """Reads a table of any database that SQLAlchemy supports, by ranges of a column.
+class SqlSource(TableSource[RowRecord], HasFormerBuilder):
+    """Read a table of any database that SQLAlchemy supports, by ranges of a column.
 
-    Bounded. Each row is emitted once if the table does not change meanwhile: positions are in the checkpoints.
+    Bounded. Each row is emitted once if the table does not change meanwhile, because checkpoints contain the positions.
     """
 
     def __init__(
@@ -28,24 +28,24 @@ class SqlSource(TableSource):
         password: str | None = None,
         columns: Sequence[str] | None = None,
         condition: str | None = None,
-        record_class: Callable[..., Any] = Row,
+        record_class: type[RowRecord] | Callable[..., RowRecord] = ROW,
         partition_count: int | None = None,
         fetch_size: int = 1000,
         max_retries: int = 3,
     ) -> None:
         """Raise TypeError or ValueError for a wrong argument.
 
-        * `url`: the database, as SQLAlchemy names it: `dialect+driver://host:port/database`.
+        * `url`: the database, in SQLAlchemy's form: `dialect+driver://host:port/database`.
         * `table`: the table, after a schema and a dot if necessary.
-        * `partition_column`: the column whose ranges subtasks read: numbers, dates or timestamps. Give it an index.
-        * `user_name`, `password`: the user who connects. Default: as the url has them.
+        * `partition_column`: the column whose ranges subtasks read: numbers, dates or timestamps. It needs an index.
+        * `user_name`, `password`: the user who connects. Default: from the url.
         * `columns`: the columns of the records. Default: all.
-        * `condition`: which rows are read, as SQL behind WHERE. Default: all.
-        * `record_class`: what a row becomes: Row with names (default), tuple, dict, or what a class or function
-          returns for its values.
+        * `condition`: SQL after WHERE that selects rows. Default: all rows.
+        * `record_class`: the type of records: Row with names (default), tuple, dict, or a class or function that is
+          called with a row's values.
         * `partition_count`: the number of ranges. Default: four for each subtask.
-        * `fetch_size`: rows that are fetched at once.
-        * `max_retries`: how often a lost connection is made again before the job fails.
+        * `fetch_size`: rows per round trip.
+        * `max_retries`: how many connections may fail in a row before the job fails.
         """
         dialect = SqlTable(
             database=SqlDatabase(checked_text("url", url), user_name, password),

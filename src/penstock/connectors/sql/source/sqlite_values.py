@@ -1,7 +1,7 @@
-"""Values of SQLite as they are stored. SQLAlchemy's types round numerics, and take any text or number for a boolean.
+"""Read values of SQLite as they are stored. SQLAlchemy's types round numerics, and read any value as a boolean.
 
-SQLite has a type for each value, and not for each column: a column declared NUMERIC may hold integers, floats, texts
-and bytes. Source: SQLite docs, "Datatypes In SQLite".
+SQLite has a type for each value, not for each column: a column declared NUMERIC may contain integers, floats, texts and
+bytes. Source: SQLite docs, "Datatypes In SQLite".
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from penstock.connectors.sql.database import sqlalchemy
 from penstock.connectors.sql.sqlite_numbers import decimal_of, stored_number
 
 Read = Callable[[Any], Any]
-"""From a value of the driver, not None. Raises ValueError for one that its column's type cannot express."""
+"""Converts a value of the driver other than None. Raises ValueError if it does not fit its column's type."""
 
 _FINE = re.compile(r"[.,]\d{6}\d*?[1-9]")
-"""A fraction of a second with digits behind the microseconds."""
+"""A fraction of a second with digits beyond microseconds."""
 
 
 def reader_of(kind: Any) -> Read | None:
-    """Return what reads a column of this type; None: values of the driver are taken as they are."""
+    """Return the reader of a column of this type, or None if the driver's values need no conversion."""
     types = sqlalchemy().types
     # A Float is a Numeric for some versions of SQLAlchemy.
     by_kind = [
@@ -36,17 +36,17 @@ def reader_of(kind: Any) -> Read | None:
 
 
 def bound(value: Any) -> Any:
-    """A position of a partition column as SQLite's driver takes it."""
+    """Return a position of a partition column as SQLite's driver accepts it."""
     if isinstance(value, Decimal):
         return stored_number(value)
     return value.isoformat() if isinstance(value, datetime.date) else value
 
 
 def day_of(text: Any) -> datetime.date:
-    """A day by which rows are ordered, as texts. Raises ValueError for another form than that of ISO."""
+    """Return a day of a column that orders rows as texts. Raise ValueError for other forms than ISO 8601."""
     day = _day(text)
     if day.isoformat() != text:
-        raise ValueError(f"dates that order rows have the form {day.isoformat()}")
+        raise ValueError(f"a date that orders rows must have the form {day.isoformat()}")
     return day
 
 
@@ -88,7 +88,7 @@ def _no_json(literal: str) -> Any:
 def _microseconds(value: Any) -> str:
     text: str = _instance(value, str, "a time as text")
     if _FINE.search(text):
-        raise ValueError("it has nanoseconds, and Python's times have microseconds")
+        raise ValueError("it has nanoseconds, which Python's times cannot represent")
     return text
 
 

@@ -1,12 +1,12 @@
-"""The decider: counters of subtasks and the time go in, the parallelism of vertices comes out, with the reasons.
+"""Decide the parallelism of vertices, with reasons, from the counters of subtasks and the time.
 
-    started       tasks count from nothing: for the stabilization interval nothing is measured, then the window fills
-    propose       it is full: what each vertex needs is compared with what it has
-    decide        the slots that there are now are known, too
+    started       Counters begin at zero: after the stabilization interval, samples fill the window.
+    propose       The window is full: compare the parallelism that each vertex needs with the one it has.
+    decide        The number of free slots is known, too.
 
-Vertices change together: if one of them is outside the limits of its utilization, all that need more subtasks get
-them. Fewer are given where fewer were enough for the scale-down interval. A load that changes is waited for
-(persistence.py). Source: evaluation.py; Flink Kubernetes Operator docs, "Autoscaler".
+Vertices change together: if one of them is outside the limits of its utilization, all that need more subtasks get more.
+Vertices get fewer subtasks if fewer were enough for the scale-down interval. While the load changes, the parallelism
+does not (Persistence). Source: evaluation.py; Flink Kubernetes Operator docs, "Autoscaler".
 """
 
 from __future__ import annotations
@@ -29,32 +29,31 @@ from penstock.engine.jobmaster.autoscaling.topology import ScaledVertex, Topolog
 from penstock.engine.rpc.messages import TaskReport
 from penstock.engine.runtime.ids import SubtaskId
 
-# Fewer subtasks, but only where they were enough for some time: several small steps down become one.
-#
-# Source: FLINK-36018, job.autoscaler.scale-down.interval.
-
 
 class DelayedScaleDown:
-    """Of one job. Vertices that have one parallelism are one group."""
+    """Reduce parallelism only if fewer subtasks were enough for an interval: several small steps become one.
+
+    Vertices with a common parallelism are one group. Source: FLINK-36018, job.autoscaler.scale-down.interval.
+    """
 
     def __init__(self, interval_ms: int) -> None:
         self._interval_ms = interval_ms
         self._since_ms: dict[int, int] = {}
         self._needed: dict[int, deque[tuple[int, int]]] = {}
-        """By group: when so many would have been enough, the most first: later ones that are higher replace lower."""
+        """Times and parallelism that would have been enough, by group. Later, higher values replace lower ones."""
 
     def clear(self) -> None:
-        """All tasks start again."""
+        """Forget all proposals: tasks start again with another parallelism."""
         self._since_ms.clear()
         self._needed.clear()
 
     def withdraw(self, group: int) -> None:
-        """The group needs all that it has."""
+        """Forget the proposals for a group, which needs all its subtasks."""
         self._since_ms.pop(group, None)
         self._needed.pop(group, None)
 
     def propose(self, group: int, parallelism: int, now_ms: int) -> int | None:
-        """The group needs fewer. Returns what it was to have at the most within the interval; None: not yet."""
+        """Propose fewer subtasks for a group. Return the highest proposal of the interval, or None before its end."""
         since_ms = self._since_ms.setdefault(group, now_ms)
         needed = self._needed.setdefault(group, deque())
         while needed and needed[-1][1] <= parallelism:
@@ -65,13 +64,11 @@ class DelayedScaleDown:
         return needed[0][1] if now_ms - since_ms >= self._interval_ms else None
 
 
-# Subtasks for the slots that there are: who lacks the most gets the next one.
+def fit_to_free_slots(topology: Topology, wanted: Mapping[int, int], free_slots: int | None) -> dict[int, int]:
+    """Return the parallelism by vertex, as close to `wanted` as slots allow. `free_slots`: None for any number.
 
-
-def fitting(topology: Topology, wanted: Mapping[int, int], free_slots: int | None) -> dict[int, int]:
-    """As much of the wanted parallelism, by vertex, as fits. `free_slots`: besides those of the job; None: all fits.
-
-    Fewer subtasks free slots for others. A group of vertices that have one parallelism keeps it.
+    Vertices that lose subtasks free slots for others. The group that lacks the largest share gets the next slot.
+    Vertices of a group keep a common parallelism.
     """
     if free_slots is None:
         return dict(wanted)
@@ -96,55 +93,52 @@ def fitting(topology: Topology, wanted: Mapping[int, int], free_slots: int | Non
     return by_vertex(given)
 
 
-# The parallelism that a vertex needs, within the limits that it has.
-
 _ROUNDING = 1e-9
 
 
 def needed_parallelism(vertex: ScaledVertex, evaluation: Evaluation, settings: AutoscalerSettings) -> int:
-    """How many subtasks are busy for the target part of their time."""
+    """Return the parallelism with the target utilization, within the vertex's limits."""
     capacity = evaluation.capacity(settings.utilization, settings, with_restart=True)
     factor = capacity / evaluation.true_rate
     if factor < 1:
-        # Its neighbours may lose subtasks, too: the slots that are left have to do the work of all.
+        # Its neighbors may lose subtasks, too: the remaining slots have to do the work of all.
         factor = min(capacity / evaluation.shared_rate, 1.0)
     factor = min(max(factor, 1 - settings.scale_down_factor_max), 1 + settings.scale_up_factor_max)
     now = vertex.parallelism
-    # As in Flink, what the program has beyond the limits it keeps.
+    # As in Flink, a parallelism that is already beyond the limits is allowed.
     least, most = min(now, settings.parallelism_min), min(vertex.most, max(now, settings.parallelism_max))
     needed = min(max(math.ceil(now * factor - _ROUNDING), least), most)
     return needed if needed == now or not vertex.keyed else _aligned(vertex, needed, most, settings.adjust_mode)
 
 
 def _aligned(vertex: ScaledVertex, needed: int, most: int, mode: KeyGroupOrPartitionsAdjustMode) -> int:
-    """A parallelism that does not leave some subtasks with more key groups than others, in the same direction."""
+    """Return the next parallelism in the same direction that distributes key groups evenly."""
     groups, now = vertex.most, vertex.parallelism
     if mode is KeyGroupOrPartitionsAdjustMode.EVENLY_SPREAD:
-        # Downwards at most what it has: that is no change.
+        # When scaling down, end at the present parallelism, where nothing changes.
         end = most if needed > now else now
         for subtasks in range(needed, end + 1):
             if groups % subtasks == 0:
                 return subtasks
-    # The busiest subtask has no more groups with fewer of them.
+    # With fewer subtasks the busiest one may have the same number of key groups.
     fewest = math.ceil(groups / math.ceil(groups / needed))
     return needed if needed > now >= fewest else fewest
 
 
-# Whether something has been so for a whole window: then all that was measured is of the load that there is now.
-#
-# A window in which the load has changed shows a mean of two loads. What follows from it would be a step too short, and
-# the next step would have to wait until tasks are stable again and another window is full.
-
-
 class Misfit(enum.Enum):
-    """What may be wrong with the parallelism of a job."""
+    """A reason to change the parallelism of a job."""
 
     TOO_FEW = "a vertex has too few subtasks"
     TOO_MANY = "a vertex has more subtasks than it needs"
 
 
 class Persistence:
-    """Since when it is so. What is so when it is looked at for the first time has been so for the whole window."""
+    """Find misfits that have lasted for a whole window, so that all samples measure the present load.
+
+    A window in which the load changes shows a mean of two loads. Its decision would be too small a step, and the next
+    step would have to wait until tasks are stable again and another window is full. A misfit at the first look counts
+    as having lasted for the window.
+    """
 
     def __init__(self, window_ms: int) -> None:
         self._window_ms = window_ms
@@ -152,12 +146,12 @@ class Persistence:
         self._has_looked = False
 
     def clear(self) -> None:
-        """Another window begins."""
+        """Forget all misfits: another window begins."""
         self._since_ms.clear()
         self._has_looked = False
 
     def look(self, found: set[Misfit], now_ms: int) -> set[Misfit]:
-        """What is so now. Returns what of it lasts."""
+        """Record the present misfits. Return those that have lasted."""
         first_ms = now_ms if self._has_looked else now_ms - self._window_ms
         self._has_looked = True
         self._since_ms = {misfit: self._since_ms.get(misfit, first_ms) for misfit in found}
@@ -165,7 +159,7 @@ class Persistence:
 
 
 class _Need(NamedTuple):
-    """Of a group of vertices: what the one that needs the most needs."""
+    """The vertex of a group that needs the highest parallelism."""
 
     vertex: ScaledVertex
     evaluation: Evaluation
@@ -173,46 +167,46 @@ class _Need(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class _Before:
-    """The last change of a vertex, and what it could process before."""
+class _LastScaling:
+    """The last change of a vertex, and its true rate before."""
 
     scaling: VertexScaling
     true_rate: float
 
 
 class Autoscaler:
-    """Of one job."""
+    """Decide the parallelism of one job."""
 
     def __init__(self, settings: AutoscalerSettings) -> None:
         self._settings = settings
         self._topology: Topology = ()
-        """Of the tasks that run, or ran last."""
+        """Topology of the tasks that run, or ran last."""
         self._stable_ms: int | None = None
-        """From when on it is measured; None: not all tasks run."""
+        """When measuring begins, or None while some tasks do not run."""
         self._window = MetricsWindow(settings.window_ms, settings.sample_every_ms)
         self._persistence = Persistence(settings.window_ms)
         self._delayed = DelayedScaleDown(settings.scale_down_interval_ms)
         self._true_rates: dict[int, float] = {}
-        self._last: dict[int, _Before] = {}
+        self._last: dict[int, _LastScaling] = {}
 
-    # How the job is.
+    # Measuring.
 
     def started(self, topology: Topology, now_ms: int) -> None:
-        """All tasks run from now on, and count from nothing."""
+        """Begin to measure: all tasks run, and their counters begin at zero."""
         changed = [vertex.parallelism for vertex in topology] != [vertex.parallelism for vertex in self._topology]
         self._topology = topology
         if changed:
-            # After a failure the load is the same: what was enough for half an hour still is.
+            # Not after a failure: the load is the same, so earlier proposals still hold.
             self._delayed.clear()
-        self.starts_over(now_ms)
+        self.restart_measuring(now_ms)
 
-    def starts_over(self, now_ms: int) -> None:
-        """What was measured does not count any more."""
+    def restart_measuring(self, now_ms: int) -> None:
+        """Discard all samples, and measure again after the stabilization interval."""
         self._stable_ms = now_ms + self._settings.stabilization_ms
         self._forget()
 
     def stopped(self) -> None:
-        """Some tasks do not run."""
+        """Stop measuring: some tasks do not run."""
         self._stable_ms = None
         self._forget()
 
@@ -221,7 +215,7 @@ class Autoscaler:
         self._persistence.clear()
 
     def reported(self, reports: Iterable[TaskReport], now_ms: int) -> None:
-        """Subtasks report their counters."""
+        """Store counters that subtasks report."""
         if self._stable_ms is not None and now_ms >= self._stable_ms:
             self._window.reported(
                 (
@@ -233,13 +227,13 @@ class Autoscaler:
             )
 
     def wake_at_ms(self) -> int | None:
-        """When the next sample is due."""
+        """Return when the next sample is due, or None."""
         return self._window.next_ms() if self._stable_ms is not None else None
 
-    # What is to be done.
+    # Decisions.
 
     def propose(self, now_ms: int) -> ScalingDecision | None:
-        """What the load asks for, whatever the slots. None: all is well, or it is not time to look."""
+        """Return the changes that the load requires, whatever the number of slots, or None."""
         subtasks = sum(vertex.parallelism for vertex in self._topology)
         if self._stable_ms is None or not self._window.sample(subtasks, now_ms) or not self._window.is_full:
             return None
@@ -266,7 +260,10 @@ class Autoscaler:
                 if misfit and any(evaluations[vertex.id].is_too_slow(self._settings) for vertex in members):
                     found.add(misfit)
             if after is not None:
-                scalings += [VertexScaling(v.id, v.name, v.parallelism, after, _reason(need)) for v in members]
+                scalings += [
+                    VertexScaling(v.id, v.name, before=v.parallelism, after=after, reason=_reason(need))
+                    for v in members
+                ]
         lasting = self._persistence.look(found, now_ms)
         if Misfit.TOO_MANY not in lasting:
             scalings = [scaling for scaling in scalings if scaling.after > scaling.before]
@@ -275,9 +272,9 @@ class Autoscaler:
         return ScalingDecision(now_ms, tuple(scalings), tuple(notes)) if scalings or notes else None
 
     def decide(self, proposed: ScalingDecision, free_slots: int | None) -> ScalingDecision:
-        """As much of the proposal as the free slots allow. It is about to be done."""
+        """Return the part of the proposal that free slots allow. The caller is about to carry it out."""
         wanted = proposed.parallelism
-        given = fitting(self._topology, wanted, free_slots)
+        given = fit_to_free_slots(self._topology, wanted, free_slots)
         scalings = tuple(
             msgspec.structs.replace(scaling, after=given[scaling.vertex])
             for scaling in proposed.vertices
@@ -287,8 +284,8 @@ class Autoscaler:
         if given != wanted:
             more = slots_of(self._topology, wanted) - slots_of(self._topology, {})
             lacking = ", ".join(f"{s.name} {s.after}" for s in proposed.vertices if given[s.vertex] != s.after)
-            notes = (*notes, f"{more} more slots are needed, and Spark has {free_slots} free ones: {lacking}")
-        self._last |= {s.vertex: _Before(s, self._true_rates[s.vertex]) for s in scalings}
+            notes = (*notes, f"{more} more slots are needed, but Spark has {free_slots} free slots: {lacking}")
+        self._last |= {s.vertex: _LastScaling(s, self._true_rates[s.vertex]) for s in scalings}
         return ScalingDecision(proposed.at_ms, scalings, notes)
 
     def _need(self, members: list[ScaledVertex], evaluations: list[Evaluation]) -> _Need:
@@ -301,18 +298,18 @@ class Autoscaler:
         return neediest._replace(parallelism=min(neediest.parallelism, most))
 
     def _misfit(self, members: list[ScaledVertex], need: _Need, notes: list[str]) -> Misfit | None:
-        """Whether a group should have another parallelism, if it can; it may have its reasons to keep it."""
+        """Return whether the parallelism of a group should change. Add a note if it should but cannot."""
         vertex, evaluation, parallelism = need
         fixed = next((f"'{member.name}': {member.fixed}" for member in members if member.fixed), None)
         if parallelism > vertex.parallelism:
             if fixed is not None and evaluation.is_too_slow(self._settings):
-                notes.append(f"'{vertex.name}' would need {parallelism} subtasks, and keeps its number. {fixed}")
-            return None if fixed is not None or self._is_in_vain(need, notes) else Misfit.TOO_FEW
+                notes.append(f"'{vertex.name}' needs {parallelism} subtasks, but its parallelism is fixed. {fixed}")
+            return None if fixed is not None or self._is_ineffective(need, notes) else Misfit.TOO_FEW
         is_less = parallelism < vertex.parallelism and evaluation.is_too_fast(self._settings)
         return Misfit.TOO_MANY if is_less and fixed is None else None
 
-    def _is_in_vain(self, need: _Need, notes: list[str]) -> bool:
-        """Whether the last subtasks that the vertex was given were of no use, so that it is given no more."""
+    def _is_ineffective(self, need: _Need, notes: list[str]) -> bool:
+        """Return whether the last increase had too little effect to add more subtasks."""
         before = self._last.get(need.vertex.id)
         if before is None or before.scaling.after != need.vertex.parallelism or math.isinf(before.true_rate):
             return False
@@ -323,8 +320,8 @@ class Autoscaler:
             return False
         if self._settings.detects_ineffective:
             notes.append(
-                f"'{scaling.name}' is given no more subtasks: from {scaling.before} to {scaling.after} it became able "
-                f"to process {increase:,.0f} records/s more, and {expected:,.0f} were expected"
+                f"'{scaling.name}' gets no more subtasks: the increase from {scaling.before} to {scaling.after} was "
+                f"expected to add {expected:,.0f} records/s of capacity, and added {increase:,.0f}"
             )
         return self._settings.detects_ineffective
 
@@ -333,8 +330,8 @@ def _reason(need: _Need) -> str:
     vertex, evaluation, _ = need
     catch_up = f" and {evaluation.catch_up_rate:,.0f} to catch up" if evaluation.catch_up_rate >= 1 else ""
     if math.isinf(evaluation.true_rate):
-        return "nothing has come"
+        return "no records arrived"
     return (
-        f"{evaluation.target_rate:,.0f} records/s are to be processed{catch_up}, "
-        f"{vertex.parallelism} subtask{'s'[: vertex.parallelism != 1]} can do {evaluation.true_rate:,.0f}"
+        f"the input is {evaluation.target_rate:,.0f} records/s{catch_up}, "
+        f"{vertex.parallelism} subtask{'s'[: vertex.parallelism != 1]} can process {evaluation.true_rate:,.0f}"
     )

@@ -1,4 +1,4 @@
-"""What the autoscaler has decided, and why."""
+"""Define a decision of the autoscaler, with its reasons."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import msgspec
 
 
 class VertexScaling(msgspec.Struct, frozen=True):
-    """Another parallelism for one vertex."""
+    """A new parallelism of one vertex."""
 
     vertex: int
     name: str
@@ -19,16 +19,16 @@ class VertexScaling(msgspec.Struct, frozen=True):
 
 
 class ScalingDecision(msgspec.Struct, frozen=True):
-    """Of one moment. Without vertices: nothing changes, though it was wanted."""
+    """A decision at one moment. Without vertices: nothing changes, for the reasons in `notes`."""
 
     at_ms: int
     vertices: tuple[VertexScaling, ...]
     notes: tuple[str, ...] = ()
-    """What could not be done, and why."""
+    """Changes that are not possible, and why."""
 
     @property
     def parallelism(self) -> dict[int, int]:
-        """By vertex, of those that change."""
+        """The new parallelism of the vertices that change."""
         return {scaling.vertex: scaling.after for scaling in self.vertices}
 
     def __str__(self) -> str:

@@ -1,8 +1,8 @@
-"""How much each vertex could process, and how much it will have to: the model of DS2.
+"""Compute how much each vertex can process, and how much it has to: the model of DS2.
 
-A subtask that is busy for a tenth of its time could process ten times as much: its *true* rate. What sources would
-emit if nothing held them back is what all others have to keep up with: their input grows as that of the vertices
-before them. So one look tells the parallelism of all vertices, and not only of the one that is the narrowest now.
+A subtask that is busy for a tenth of its time could process ten times as much: its *true* rate. All vertices have to
+keep up with the rate at which sources would emit without back pressure: a vertex's input grows like the output of its
+predecessors. So one window yields the parallelism of all vertices, not only of the present bottleneck.
 
 Source: Kalavri et al., "Three steps is all you need", OSDI 2018; Flink Kubernetes Operator docs, "Autoscaler".
 """
@@ -19,39 +19,39 @@ from penstock.engine.jobmaster.autoscaling.topology import ScaledVertex, Topolog
 
 @dataclasses.dataclass(frozen=True)
 class Evaluation:
-    """Of one vertex. Records each second."""
+    """Evaluation of one vertex. Rates in records per second."""
 
     true_rate: float
-    """What its subtasks could process; infinite: nothing came, so nothing is known."""
+    """Rate that its subtasks can process; infinite if no records arrived."""
     shared_rate: float
-    """What they could process if all tasks of their slots got as much more to do."""
+    """Rate that they can process if the load of all tasks in their slots grows alike."""
     target_rate: float
-    """What is to be processed, so that no source falls behind."""
+    """Rate at which no source falls behind."""
     catch_up_rate: float
-    """What is to be processed besides, so that sources catch up."""
+    """Additional rate at which sources catch up."""
     is_backlogged: bool
     """Whether a source of the job is far behind."""
 
     def capacity(self, utilization: float, settings: AutoscalerSettings, with_restart: bool = False) -> float:
-        """The true rate at which it would be busy for this part of its time."""
+        """Return the true rate at which the vertex would have this utilization."""
         if utilization <= 0:
             return math.inf
         per_restart = settings.restart_ms / settings.catch_up_ms if with_restart and settings.catch_up_ms else 0.0
         return self.catch_up_rate + self.target_rate * per_restart + self.target_rate / utilization
 
     def is_too_slow(self, settings: AutoscalerSettings) -> bool:
-        """Whether it needs more subtasks."""
+        """Return whether it needs more subtasks."""
         most = 1.0 if self.is_backlogged else settings.utilization_max
         return self.true_rate < self.capacity(most, settings)
 
     def is_too_fast(self, settings: AutoscalerSettings) -> bool:
-        """Whether it needs fewer subtasks."""
+        """Return whether it needs fewer subtasks."""
         least = 0.0 if self.is_backlogged else settings.utilization_min
         return self.shared_rate > self.capacity(least, settings, with_restart=True)
 
 
 def evaluate(topology: Topology, rates: list[VertexRates], settings: AutoscalerSettings) -> list[Evaluation]:
-    """By vertex."""
+    """Evaluate all vertices, in the order of the topology."""
     is_backlogged = any(
         rate.pending is not None and rate.pending * 1000 > rate.records_in * settings.backlog_ms
         for vertex, rate in zip(topology, rates, strict=True)
@@ -67,7 +67,15 @@ def evaluate(topology: Topology, rates: list[VertexRates], settings: AutoscalerS
             behind = rate.pending or 0
             catch_up = behind * 1000 / settings.catch_up_ms if settings.catch_up_ms else 0.0
         true_rate, shared_rate = _at_full_load(rate, rate.utilization), _at_full_load(rate, rate.load)
-        evaluations.append(Evaluation(true_rate, shared_rate, target, catch_up, is_backlogged))
+        evaluations.append(
+            Evaluation(
+                true_rate=true_rate,
+                shared_rate=shared_rate,
+                target_rate=target,
+                catch_up_rate=catch_up,
+                is_backlogged=is_backlogged,
+            )
+        )
     return evaluations
 
 
@@ -76,9 +84,9 @@ def _at_full_load(rate: VertexRates, load: float) -> float:
 
 
 def _of_input(vertex: ScaledVertex, rates: list[VertexRates], before: list[Evaluation]) -> tuple[float, float]:
-    """How many times its present input a vertex will have to process, and how many times that to catch up.
+    """Return the factors by which a vertex's input will grow, and of the additional input to catch up.
 
-    What comes from each of the vertices before it is not counted: it is taken to be in proportion to what they emit.
+    The shares of its predecessors are not measured: they are assumed to be proportional to what these emit.
     """
     weights = [_emitted(rates[feed.vertex], feed.operator) for feed in vertex.feeds]
     if not sum(weights):

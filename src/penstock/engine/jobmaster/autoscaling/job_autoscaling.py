@@ -1,10 +1,10 @@
-"""The autoscaler of a job, if it has one: what it is told, and how its decisions are carried out.
+"""Connect a job to its autoscaler, if it has one, and carry out its decisions.
 
-    all tasks run        it measures
-    it has a proposal    CountSlots: what can be done depends on the slots that there are now
-    SlotsCounted         as much of it as fits is done as a user's request would be: rescaling.py
+    all tasks run                 The autoscaler measures.
+    the autoscaler proposes       CountSlots: the possible changes depend on the number of slots.
+    SlotsCounted                  The part that fits is carried out like a user's request (rescaling.py).
 
-What is not done is said, with the reason, and not again before `job.autoscaler.scaling.event.interval` is over.
+A decision that is not carried out is logged with the reason, once per `job.autoscaler.scaling.event.interval`.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from penstock.engine.rpc.messages import TaskReport
 
 
 class JobAutoscaling:
-    """Of one job. `emit` takes its effects, in order."""
+    """Scale one job automatically. `emit` receives its effects, in order."""
 
     def __init__(self, job: ControlledJob, rescaling: JobRescaling, emit: Callable[[JobEffect], None]) -> None:
         self.newest: Autoscaled | None = None
-        """The newest decision by which the job was rescaled, or was to be."""
+        """The newest decision, carried out or not."""
         self._job = job
         self._rescaling = rescaling
         self._emit = emit
@@ -36,23 +36,24 @@ class JobAutoscaling:
         self._autoscaler = Autoscaler(self._settings) if self._settings is not None else None
         self._runs = False
         self._proposed: ScalingDecision | None = None
-        """Waits for the number of slots."""
-        self._said_ms: int | None = None
+        """A proposal that waits for the number of slots."""
+        self._noted_ms: int | None = None
+        """When a decision that was not carried out was last noted."""
 
-    def all_run(self) -> None:
-        """All tasks of the job run."""
+    def all_tasks_started(self) -> None:
+        """Begin to measure: all tasks of the job run."""
         if self._autoscaler is not None and self._settings is not None:
             self._runs = True
-            self._proposed = self._said_ms = None
+            self._proposed = self._noted_ms = None
             self._autoscaler.started(topology_of(self._job.graph, self._settings.excluded), self._job.now_ms)
 
     def reported(self, reports: Iterable[TaskReport]) -> None:
-        """Subtasks of the present attempts have reported."""
+        """Pass reports of subtasks to the autoscaler."""
         if self._autoscaler is not None:
             self._autoscaler.reported(reports, self._job.now_ms)
 
     def tick(self) -> None:
-        """Something happened, or time has passed."""
+        """Make a proposal, if it is time."""
         if self._autoscaler is None or not self._runs:
             return
         if not self._job.regions.all_running:
@@ -72,7 +73,7 @@ class JobAutoscaling:
             self._emit(CountSlots())
 
     def slots_counted(self, event: SlotsCounted) -> None:
-        """The answer to CountSlots."""
+        """Carry out the part of the proposal that fits. Handle the answer to CountSlots."""
         proposed, self._proposed = self._proposed, None
         if proposed is None or self._autoscaler is None or not self._runs or not self._rescaling.is_idle:
             return
@@ -85,29 +86,29 @@ class JobAutoscaling:
             self._not_done(decision, "")
             return
 
-        def told(text: str, error: PenstockError | None) -> None:
+        def ended(text: str, error: PenstockError | None) -> None:
             if error is not None:
                 self._refused(decision, error)
 
-        self._tell(Autoscaled(decision, True))
-        self._rescaling.begin(decision.parallelism, free_slots, told)
+        self._note(Autoscaled(decision, True))
+        self._rescaling.begin(decision.parallelism, free_slots, ended)
 
     def wake_at_ms(self) -> int | None:
-        """When to measure."""
+        """Return when the next sample is due, or None."""
         return self._autoscaler.wake_at_ms() if self._autoscaler is not None else None
 
     def _refused(self, decision: ScalingDecision, error: PenstockError) -> None:
         assert self._autoscaler is not None
-        # Not at once again: what has kept the job from it may last.
-        self._autoscaler.starts_over(self._job.now_ms)
-        self._tell(Autoscaled(decision, False, str(error)))
+        # Wait before the next proposal: the obstacle may last.
+        self._autoscaler.restart_measuring(self._job.now_ms)
+        self._note(Autoscaled(decision, False, str(error)))
 
     def _not_done(self, decision: ScalingDecision, why: str) -> None:
         assert self._settings is not None
-        if self._said_ms is None or self._job.now_ms - self._said_ms >= self._settings.say_again_ms:
-            self._said_ms = self._job.now_ms
-            self._tell(Autoscaled(decision, False, why))
+        if self._noted_ms is None or self._job.now_ms - self._noted_ms >= self._settings.event_interval_ms:
+            self._noted_ms = self._job.now_ms
+            self._note(Autoscaled(decision, False, why))
 
-    def _tell(self, notice: Autoscaled) -> None:
+    def _note(self, notice: Autoscaled) -> None:
         self.newest = notice
         self._emit(notice)

@@ -1,4 +1,4 @@
-"""What of a job's configuration the autoscaler needs. Times in milliseconds."""
+"""Read the autoscaler's settings from a configuration. Times are in milliseconds."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _DIGITS = 6
 
 @dataclasses.dataclass(frozen=True)
 class AutoscalerSettings:
-    """Defaults are those of the configuration's options."""
+    """Settings of the autoscaler. Defaults are those of the options."""
 
     is_scaling: bool = True
-    """false: what would be done is only said."""
+    """Whether decisions are carried out, not only logged."""
     stabilization_ms: int = 300_000
     window_ms: int = 900_000
     utilization: float = 0.7
@@ -30,26 +30,26 @@ class AutoscalerSettings:
     parallelism_min: int = 1
     parallelism_max: int = 200
     excluded: frozenset[str] = frozenset()
-    """Ids, names or uids of operators that are left alone."""
+    """Ids, names or uids of operators whose parallelism does not change."""
     catch_up_ms: int = 1_800_000
     restart_ms: int = 10_000
     backlog_ms: int = 300_000
     detects_ineffective: bool = False
     effect_min: float = 0.1
-    say_again_ms: int = 1_800_000
+    event_interval_ms: int = 1_800_000
     aggregator: MetricAggregator = MetricAggregator.MAX
     adjust_mode: KeyGroupOrPartitionsAdjustMode = KeyGroupOrPartitionsAdjustMode.EVENLY_SPREAD
 
     @property
     def sample_every_ms(self) -> int:
-        """How often the counters are noted."""
+        """Interval between samples of the counters."""
         return max(1, self.window_ms // _SAMPLES_IN_WINDOW)
 
     @staticmethod
     def of(configuration: Configuration) -> AutoscalerSettings | None:
-        """The settings that a configuration holds; None: the job has no autoscaler.
+        """Return the settings of a configuration, or None if the job has no autoscaler.
 
-        Raises ConfigurationError for values that contradict each other.
+        Raises ConfigurationError for contradictory values.
         """
         get = configuration.get
         if not get(options.ENABLED):
@@ -58,26 +58,26 @@ class AutoscalerSettings:
         excluded = get(options.VERTEX_EXCLUDE_IDS)
         most, least = get(options.UTILIZATION_MAX), get(options.UTILIZATION_MIN)
         settings = AutoscalerSettings(
-            get(options.SCALING_ENABLED),
-            get(options.STABILIZATION_INTERVAL),
-            get(options.METRICS_WINDOW),
-            target,
-            min(round(target + boundary, _DIGITS), 1.0) if most is None else most,
-            max(round(target - boundary, _DIGITS), 0.0) if least is None else least,
-            get(options.SCALE_DOWN_INTERVAL),
-            get(options.MAX_SCALE_DOWN_FACTOR),
-            get(options.MAX_SCALE_UP_FACTOR),
-            get(options.VERTEX_MIN_PARALLELISM),
-            get(options.VERTEX_MAX_PARALLELISM),
-            frozenset(excluded),
-            get(options.CATCH_UP_DURATION),
-            get(options.RESTART_TIME),
-            get(options.BACKLOG_LAG_THRESHOLD),
-            get(options.EFFECTIVENESS_DETECTION_ENABLED),
-            get(options.EFFECTIVENESS_THRESHOLD),
-            get(options.SCALING_EVENT_INTERVAL),
-            get(options.BUSY_TIME_AGGREGATOR),
-            get(options.KEY_GROUP_ADJUST_MODE),
+            is_scaling=get(options.SCALING_ENABLED),
+            stabilization_ms=get(options.STABILIZATION_INTERVAL),
+            window_ms=get(options.METRICS_WINDOW),
+            utilization=target,
+            utilization_max=min(round(target + boundary, _DIGITS), 1.0) if most is None else most,
+            utilization_min=max(round(target - boundary, _DIGITS), 0.0) if least is None else least,
+            scale_down_interval_ms=get(options.SCALE_DOWN_INTERVAL),
+            scale_down_factor_max=get(options.MAX_SCALE_DOWN_FACTOR),
+            scale_up_factor_max=get(options.MAX_SCALE_UP_FACTOR),
+            parallelism_min=get(options.VERTEX_MIN_PARALLELISM),
+            parallelism_max=get(options.VERTEX_MAX_PARALLELISM),
+            excluded=frozenset(excluded),
+            catch_up_ms=get(options.CATCH_UP_DURATION),
+            restart_ms=get(options.RESTART_TIME),
+            backlog_ms=get(options.BACKLOG_LAG_THRESHOLD),
+            detects_ineffective=get(options.EFFECTIVENESS_DETECTION_ENABLED),
+            effect_min=get(options.EFFECTIVENESS_THRESHOLD),
+            event_interval_ms=get(options.SCALING_EVENT_INTERVAL),
+            aggregator=get(options.BUSY_TIME_AGGREGATOR),
+            adjust_mode=get(options.KEY_GROUP_ADJUST_MODE),
         )
         settings._check()
         return settings
@@ -85,16 +85,16 @@ class AutoscalerSettings:
     def _check(self) -> None:
         if not 0 <= self.utilization_min < self.utilization <= self.utilization_max <= 1 or not self.utilization:
             raise ConfigurationError(
-                f"{options.UTILIZATION_TARGET.key} is above 0 and at most 1, between {options.UTILIZATION_MIN.key} and "
-                f"{options.UTILIZATION_MAX.key}; got {self.utilization:g}, from {self.utilization_min:g} to "
-                f"{self.utilization_max:g}"
+                f"{options.UTILIZATION_TARGET.key} must be above 0 and at most 1, and between "
+                f"{options.UTILIZATION_MIN.key} ({self.utilization_min:g}) and {options.UTILIZATION_MAX.key} "
+                f"({self.utilization_max:g}), got {self.utilization:g}"
             )
         if self.scale_down_factor_max > 1:
             raise ConfigurationError(
-                f"{options.MAX_SCALE_DOWN_FACTOR.key} is a part, from 0 to 1; got {self.scale_down_factor_max:g}"
+                f"{options.MAX_SCALE_DOWN_FACTOR.key} must be from 0 to 1, got {self.scale_down_factor_max:g}"
             )
         if self.parallelism_min > self.parallelism_max:
             raise ConfigurationError(
-                f"{options.VERTEX_MIN_PARALLELISM.key} ({self.parallelism_min}) is above "
+                f"{options.VERTEX_MIN_PARALLELISM.key} ({self.parallelism_min}) must not be above "
                 f"{options.VERTEX_MAX_PARALLELISM.key} ({self.parallelism_max})"
             )

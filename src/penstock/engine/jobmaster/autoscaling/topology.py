@@ -1,4 +1,4 @@
-"""A job as the autoscaler sees it: vertices, what each reads, and what keeps it from another parallelism."""
+"""Convert a job graph for the autoscaler: vertices, their inputs, and limits of their parallelism."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from penstock.engine.plan.job_graph import JobGraph, JobVertex
-from penstock.engine.plan.rescaling import fixed_parallelism, together
+from penstock.engine.plan.rescaling import fixed_parallelism, groups_of_equal_parallelism
 from penstock.engine.plan.vertex_ids import vertex_id
 
 
 class Feed(NamedTuple):
-    """What a vertex reads: the output of an operator, by its place in the chain of another vertex."""
+    """Input of a vertex: the output of an operator, by its position in the chain of another vertex."""
 
     vertex: int
     operator: int
@@ -20,42 +20,42 @@ class Feed(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class ScaledVertex:
-    """One vertex of a running job."""
+    """A vertex of a running job."""
 
     id: int
     name: str
     level: int
     parallelism: int
     most: int
-    """Its maximum parallelism: the number of key groups."""
+    """Maximum parallelism: the number of key groups."""
     feeds: tuple[Feed, ...] = ()
-    """Without what is fed back. A source has none."""
+    """Inputs without feedback. Empty for a source."""
     keyed: bool = False
     """Whether its records are distributed by key group."""
     group: int = 0
-    """The first of the vertices that have one parallelism, because records go from subtask to subtask."""
+    """First vertex of the group with a common parallelism, which forward edges connect."""
     fixed: str = ""
-    """Why its parallelism can't change; empty: it can."""
+    """Why its parallelism cannot change; empty if it can."""
 
 
 Topology = Sequence[ScaledVertex]
-"""In topological order; each vertex is at the place of its id."""
+"""Vertices in topological order; the index of a vertex is its id."""
 
 
 def topology_of(graph: JobGraph, excluded: frozenset[str]) -> Topology:
-    """The vertices of a plan. `excluded`: ids, names or uids of operators whose parallelism stays."""
-    group_of = {id: min(group) for group in together(graph) for id in group}
+    """Return the vertices of a plan. `excluded`: ids, names or uids of operators whose parallelism does not change."""
+    group_of = {id: min(group) for group in groups_of_equal_parallelism(graph) for id in group}
     return [
         ScaledVertex(
-            vertex.id,
-            vertex.name,
-            vertex.level,
-            vertex.parallelism,
-            min(node.max_parallelism for node in vertex.nodes),
-            _feeds(graph, vertex),
-            any(edge.stream_edge.partitioner.keyed for edge in graph.edges if edge.target == vertex.id),
-            group_of[vertex.id],
-            fixed_parallelism(vertex) or ("job.autoscaler.vertex.exclude.ids" * _is_excluded(vertex, excluded)),
+            id=vertex.id,
+            name=vertex.name,
+            level=vertex.level,
+            parallelism=vertex.parallelism,
+            most=min(node.max_parallelism for node in vertex.nodes),
+            feeds=_feeds(graph, vertex),
+            keyed=any(edge.stream_edge.partitioner.keyed for edge in graph.edges if edge.target == vertex.id),
+            group=group_of[vertex.id],
+            fixed=fixed_parallelism(vertex) or ("job.autoscaler.vertex.exclude.ids" * _is_excluded(vertex, excluded)),
         )
         for vertex in graph.vertices
     ]
@@ -75,7 +75,7 @@ def _is_excluded(vertex: JobVertex, excluded: frozenset[str]) -> bool:
 
 
 def groups_of(topology: Topology) -> dict[int, list[ScaledVertex]]:
-    """The vertices that have one parallelism, by the first of them."""
+    """Return the groups of vertices with a common parallelism, by their first vertex."""
     groups: dict[int, list[ScaledVertex]] = {}
     for vertex in topology:
         groups.setdefault(vertex.group, []).append(vertex)
@@ -83,7 +83,7 @@ def groups_of(topology: Topology) -> dict[int, list[ScaledVertex]]:
 
 
 def slots_of(topology: Topology, parallelism: Mapping[int, int]) -> int:
-    """The slots that a job needs with other numbers of subtasks, by vertex: of each level its widest vertex."""
+    """Return the slots that a job needs with this parallelism of vertices: the sum of each level's widest vertex."""
     widths: dict[int, int] = {}
     for vertex in topology:
         subtasks = parallelism.get(vertex.id, vertex.parallelism)

@@ -1,16 +1,15 @@
-"""Delivers results and commits to their sinks on the driver, outside of the job master's thread.
+"""Deliver results and commits to their sinks on the driver, outside the JobMaster's thread.
 
-Each sink has a lane: its calls are made one after the other, in the order of their effects. Lanes of
+Each sink has a lane, which makes the sink's calls one after the other, in the order of their effects. Lanes of
 different sinks run concurrently on a bounded pool, so a slow committer delays neither checkpoints nor other sinks.
-The pool is the host's: threads on Spark's driver, a seeded queue in the simulator.
+The host provides the pool: threads on Spark's driver, a seeded queue in the simulator.
 
-A commit that fails is repeated when its region is restarted, since the checkpoint names it. Until then its sink commits
-nothing: many tell by a mark what was committed, and the mark of a later commit would count for the one that failed. All
-that was handed out before the restart fails with it, and is handed out again.
+A failed commit is repeated when its region is restarted, since the checkpoint contains it. Until then its sink commits
+nothing: many sinks mark the last commit, and the mark of a later one would include the failed one. All commits handed
+out before the restart fail with it, and are handed out again.
 
-What is delivered is named by no checkpoint, and may belong to one that is complete: no task sends it again. So a
-delivery that fails stays at the head of its lane, with everything behind it, and is tried again when its region is
-restarted.
+Delivered results are in no checkpoint, and their checkpoint may already be complete, so no task sends them again. A
+failed delivery therefore stays at the head of its lane, and is tried again when its region is restarted.
 """
 
 from __future__ import annotations
@@ -25,26 +24,26 @@ from typing import Protocol
 
 from penstock.common.functions.user_calls import RAISED, as_exception
 from penstock.engine.checkpoint.effects import AbortCommittables, Commit
-from penstock.engine.jobmaster.attempt_id import AttemptId
 from penstock.engine.jobmaster.effects import CloseResults, Deliver, RestartResults
 from penstock.engine.jobmaster.events import CommitEnded, DeliveryFailed, JobEvent, ResultsClosed
 from penstock.engine.jobmaster.results.result_sinks import ResultSink
+from penstock.engine.runtime.ids import AttemptId
 
 _log = logging.getLogger(__name__)
 
 
 class Pool(Protocol):
-    """Executes calls, later and perhaps concurrently."""
+    """Execute calls later, possibly concurrently."""
 
     def submit(self, call: Callable[[], None], /) -> object:
-        """Execute this call. It does not raise."""
+        """Execute a call, which does not raise."""
 
     def shutdown(self, wait: bool = True) -> None:
-        """No more calls will be submitted."""
+        """Accept no more calls."""
 
 
 class ResultLanes:
-    """Of one job. `post` reports outcomes to the job master; the pool's threads call it."""
+    """Deliver and commit the results of one job. The pool's threads call `post` to report outcomes to the JobMaster."""
 
     def __init__(self, sinks: Mapping[int, ResultSink], post: Callable[[JobEvent], object], pool: Pool) -> None:
         self._sinks = sinks
@@ -53,20 +52,20 @@ class ResultLanes:
         self._lanes = {sink: _Lane(self._pool) for sink in sinks}
         self._lock = threading.Lock()
         self._restarts = dict.fromkeys(sinks, 0)
-        """By sink."""
+        """Number of restarts, by sink."""
         self._errors: dict[int, BaseException] = {}
-        """The first error of each sink since its last restart, in their order: if its region is not restarted, the job
-        fails with the first of them at its end."""
+        """The first error of each sink since its last restart, in order. If the regions are not restarted, the job
+        fails with the first error at its end."""
         self._not_committed: dict[int, tuple[int, Exception]] = {}
-        """By sink, the number of its restarts when the last commit that has failed was handed out, and why it has."""
+        """The last failed commit of each sink: the number of restarts when it was handed out, and its error."""
         self._attempts: dict[int, AttemptId] = {}
-        """By sink, the attempt of its region, once it was restarted."""
+        """The present attempt of each sink's region, after a restart."""
         self._closing = False
         self._incomplete: set[int] = set()
-        """Sinks that could not take something though it was tried again at the end: they get nothing that follows."""
+        """Sinks whose last try at the end failed. They get no more calls."""
 
     def restart(self, effect: RestartResults) -> None:
-        """A new attempt starts: errors of its sinks so far are forgotten, because what failed is done again."""
+        """Prepare sinks for a new attempt: forget their errors, because failed calls are repeated."""
         for id in sorted(effect.sinks & self._sinks.keys()):
             with self._lock:
                 self._restarts[id] += 1
@@ -81,13 +80,13 @@ class ResultLanes:
         if sink is None:
             return
 
-        def take() -> None:
-            sink.take(effect.subtask, effect.values.value)
+        def accept() -> None:
+            sink.accept(effect.subtask, effect.values.value)
 
-        self._lanes[effect.sink].put(partial(self._deliver, effect.attempt, effect.sink, take))
+        self._lanes[effect.sink].put(partial(self._deliver, effect.attempt, effect.sink, accept))
 
     def _deliver(self, attempt: AttemptId, sink: int, call: Callable[[], None]) -> bool:
-        """Returns whether the lane may go on."""
+        """Make the call. Return whether the lane may make its next call."""
         if sink in self._incomplete:
             return True
         try:
@@ -95,7 +94,7 @@ class ResultLanes:
         except RAISED as raised:
             error = as_exception(raised)
             with self._lock:
-                # It concerns the present attempt, also if a former one has sent it.
+                # The error counts for the present attempt, even if an earlier one sent the results.
                 restarts, attempt = self._restarts[sink], self._attempts.get(sink, attempt)
                 if self._closing:
                     self._incomplete.add(sink)
@@ -108,7 +107,7 @@ class ResultLanes:
         """Commit, then report the outcome."""
         sink = self._sinks.get(effect.sink)
         if sink is None:
-            # Answered nevertheless: an open commit is named by every manifest, and holds up the end of the job.
+            # Report it as committed: an open commit stays in every manifest and delays the end of the job.
             self._post(CommitEnded(effect.operation))
             return
         # The number of restarts when the effect was given: a late failure from before a restart must not fail the job.
@@ -133,7 +132,7 @@ class ResultLanes:
         self._lanes[effect.sink].put(commit)
 
     def abort(self, effect: AbortCommittables) -> None:
-        """Discard committables. Errors are ignored: what is left behind is invisible to readers."""
+        """Discard committables. Ignore errors: readers do not see the rest."""
         sink = self._sinks.get(effect.sink)
         if sink is None:
             return
@@ -146,7 +145,7 @@ class ResultLanes:
         self._lanes[effect.sink].put(abort)
 
     def close(self, effect: CloseResults) -> None:
-        """When all lanes are empty, notify the sinks of the end of the job, then report ResultsClosed."""
+        """Notify the sinks of the end of the job when all lanes are empty, then report ResultsClosed."""
         left = len(self._lanes)
 
         def lane_ended() -> bool:
@@ -160,11 +159,11 @@ class ResultLanes:
 
         with self._lock:
             self._closing = True
-        # Queued behind everything that the lanes still have to do.
+        # Queued behind all remaining calls of the lanes.
         for id, lane in self._lanes.items():
             lane.put(lane_ended)
             if lane.release():
-                # It is tried once more.
+                # The failed call is made again.
                 with self._lock:
                     self._errors.pop(id, None)
         if not self._lanes:
@@ -179,7 +178,7 @@ class ResultLanes:
             except RAISED as raised:
                 own = as_exception(raised)
         failed_with = error or own
-        # All of them, those that have committed included: each keeps what it has published.
+        # Also the sinks that have committed: each keeps its published output.
         if failed_with is not None:
             for sink in self._sinks.values():
                 sink.failed(failed_with)
@@ -193,7 +192,7 @@ class ResultLanes:
 
 
 class _Lane:
-    """Calls of one sink: at most one runs at a time, in their order. One that returns False is to be made again."""
+    """Make the calls of one sink in order, one at a time. A call that returns False is made again after `release`."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
@@ -212,11 +211,11 @@ class _Lane:
             if self._runs or self._is_held:
                 return
             self._runs = True
-        # Outside of the lock, which the call takes again.
+        # Outside the lock, which the call acquires again.
         self._pool.submit(self._run)
 
     def release(self) -> bool:
-        """Make the call again that has returned False, if there is one. Returns whether there is."""
+        """Make a call that has returned False again. Return whether there is one."""
         with self._lock:
             self._is_released = self._runs
             is_held, self._is_held = self._is_held, False
@@ -226,20 +225,19 @@ class _Lane:
         return is_held
 
     def _run(self) -> None:
-        """Run one call; the next one is queued behind those of other lanes, so that no lane occupies the pool.
+        """Make one call. Submit the next one behind those of other lanes, so that no lane occupies the pool.
 
-        Calls catch whatever users' code raises. One that raises nevertheless, because its outcome
-        can't be posted, does not end its lane.
+        Calls catch errors of users' code. A call raises only if its outcome cannot be posted; its lane continues.
         """
         with self._lock:
             call = self._calls[0]
-            # What was released before concerns calls before this one.
+            # An earlier release belongs to an earlier call.
             self._is_released = False
         is_done = True
         try:
             is_done = call()
         except BaseException:
-            # A pool of threads keeps what a call raises to itself.
+            # A pool of threads would drop the error.
             _log.exception("the outcome of a sink's call could not be reported")
             raise
         finally:
@@ -247,7 +245,7 @@ class _Lane:
                 if is_done:
                     self._calls.popleft()
                 self._is_held = not is_done and not self._is_released
-                # Decided under the lock: `put` finds a lane that will run its call, or starts it.
+                # Decide under the lock, so that `put` finds either a running lane or starts it.
                 self._runs = runs = bool(self._calls) and not self._is_held
             if runs:
                 self._pool.submit(self._run)

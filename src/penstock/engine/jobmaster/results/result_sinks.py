@@ -1,7 +1,7 @@
-"""Where results of a job arrive on the driver: printed, collected, or committed.
+"""Print, collect or commit the results of a job on the driver.
 
 The path of a result: an operator's sink (engine/runtime/operators/sink.py) emits it, the task reports it (Result, or in
-an Acknowledge), the job master holds it back until its checkpoint completes (collected.py,
+an Acknowledge), the JobMaster holds it back until its checkpoint completes (collected.py,
 engine/checkpoint/commits.py), and a lane (lanes.py) delivers it to its ResultSink here.
 """
 
@@ -19,20 +19,19 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import IO, Any
 
 from penstock.api.sink import Committer
-from penstock.common.completable_future import WAKES_S
+from penstock.common.completable_future import WAKE_INTERVAL_S
 from penstock.common.errors import JobError
 from penstock.common.functions.user_calls import RAISED
-
-# A queue of chunks between two threads that never blocks the one that fills it: past a limit it goes to local disk.
-#
-# Nothing on the record path may wait for the driver. So a program that is slow to iterate over its results, or does not
-# at all, costs disk space there, but delays no task.
 
 RECORDS_IN_MEMORY = 200_000
 
 
 class SpillingQueue:
-    """First in, first out. `put` and `close` are called by one thread, `get` by another."""
+    """A queue of chunks that never blocks `put`: beyond a limit, chunks go to local disk.
+
+    Tasks must not wait for the driver: a program that iterates slowly over its results, or not at all, costs disk space
+    but delays no task. One thread calls `put` and `close`, another one `get`.
+    """
 
     def __init__(self, records_in_memory: int = RECORDS_IN_MEMORY) -> None:
         self._limit = records_in_memory
@@ -55,16 +54,16 @@ class SpillingQueue:
             self._changed.notify()
 
     def close(self) -> None:
-        """Nothing more will be put."""
+        """Mark the end of the chunks."""
         with self._changed:
             self._closed = True
             self._changed.notify()
 
     def get(self) -> list[Any] | None:
-        """The next chunk; waits for it. None when the queue is closed and empty."""
+        """Wait for the next chunk and return it, or None when the queue is closed and empty."""
         with self._changed:
             while not (self._memory or self._spilled or self._closed):
-                self._changed.wait(WAKES_S)
+                self._changed.wait(WAKE_INTERVAL_S)
             if self._memory:
                 values = self._memory.popleft()
                 self._records -= len(values)
@@ -94,45 +93,45 @@ _log = logging.getLogger(__name__)
 
 
 class ResultSink:
-    """Takes what the subtasks of one sink sent to the driver. Its methods are called one at a time."""
+    """Receive the results that subtasks of one sink send to the driver. Methods are called one at a time."""
 
     exactly_once = False
-    """Whether, with checkpoints, results are held back until the checkpoint they belong to is complete."""
+    """Whether results wait for their checkpoint, if the job takes checkpoints."""
 
-    def take(self, subtask: int, values: list[Any]) -> None:
-        """A chunk of one subtask, in its order."""
+    def accept(self, subtask: int, values: list[Any]) -> None:
+        """Receive a chunk of one subtask, in order."""
         raise NotImplementedError
 
     def commit(self, subtask: int, values: list[Any]) -> None:
-        """The checkpoint to which these belong is complete."""
-        self.take(subtask, values)
+        """Commit values whose checkpoint is complete."""
+        self.accept(subtask, values)
 
     def commit_again(self, subtask: int, values: list[Any]) -> None:
-        """The job was restored from the checkpoint to which these belong: they may have been committed already."""
+        """Commit values of the checkpoint from which the job was restored. They may be committed already."""
         self.commit(subtask, values)
 
     def abort(self, subtask: int, values: list[Any]) -> None:
-        """The checkpoint to which these belong was aborted: discard them."""
+        """Discard values whose checkpoint was aborted."""
 
     def restarted(self) -> None:
-        """The job restarts: discard what was taken from the last attempt and not committed; it will be sent again."""
+        """Discard values of the last attempt that are not committed: the next attempt sends them again."""
 
     def succeeded(self) -> None:
-        """The job has succeeded: nothing more comes."""
+        """Finish, because the job has succeeded. No values follow."""
 
     def failed(self, error: BaseException) -> None:
-        """The job failed or was cancelled: nothing more comes."""
+        """Finish, because the job failed or was canceled. No values follow."""
 
 
 class PrintResults(ResultSink):
-    """Writes each value on a line, as Flink does: `identifier:subtask> value`, subtasks counted from 1."""
+    """Write each value on a line, like Flink: `identifier:subtask> value`, with subtasks counted from 1."""
 
     def __init__(self, identifier: str | None, parallel: bool, text_of: Callable[[Any], str] = str) -> None:
         self._identifier = identifier
         self._text_of = text_of
         self._parallel = parallel
 
-    def take(self, subtask: int, values: list[Any]) -> None:
+    def accept(self, subtask: int, values: list[Any]) -> None:
         parts = [part for part in (self._identifier, str(subtask + 1) if self._parallel else None) if part]
         prefix = f"{':'.join(parts)}> " if parts else ""
         text = "".join(f"{prefix}{self._text_of(value)}\n" for value in values)
@@ -140,13 +139,11 @@ class PrintResults(ResultSink):
             sys.stdout.write(text)
             sys.stdout.flush()
         except OSError as error:
-            raise JobError(
-                f"what print() shows can't be written to the standard output of the job's process: {error}"
-            ) from error
+            raise JobError(f"print() can't write to the standard output of the job's process: {error}") from error
 
 
 class CollectedResults(ResultSink):
-    """Iterates over the values as they come; an error of the job is raised there."""
+    """Iterate over the values as they arrive. The iteration raises an error of the job."""
 
     exactly_once = True
 
@@ -154,7 +151,7 @@ class CollectedResults(ResultSink):
         self._arrived = SpillingQueue()
         self._error: BaseException | None = None
 
-    def take(self, subtask: int, values: list[Any]) -> None:
+    def accept(self, subtask: int, values: list[Any]) -> None:
         self._arrived.put(values)
 
     def succeeded(self) -> None:
@@ -172,9 +169,9 @@ class CollectedResults(ResultSink):
 
 
 class CommittedResults(ResultSink):
-    """Commits what the writers of a sink prepared when the job succeeds; aborts it if the job fails.
+    """Commit the committables of a sink's writers when the job succeeds; abort them if it fails.
 
-    `retry_pauses_s`: how long it waits before each further attempt to commit if the store is not reachable then.
+    `retry_pauses_s`: pauses before each further try to commit if the store is not reachable.
     """
 
     def __init__(self, committer: Committer, retry_pauses_s: Sequence[float] = (1, 3, 9)) -> None:
@@ -182,7 +179,7 @@ class CommittedResults(ResultSink):
         self._retry_pauses_s = retry_pauses_s
         self._committables: list[Any] = []
 
-    def take(self, subtask: int, values: list[Any]) -> None:
+    def accept(self, subtask: int, values: list[Any]) -> None:
         self._committables.extend(values)
 
     def commit(self, subtask: int, values: list[Any]) -> None:
@@ -195,7 +192,7 @@ class CommittedResults(ResultSink):
         self._committer.abort(values)
 
     def restarted(self) -> None:
-        # A job without checkpoints does all of it again: committed as well, each row would be there twice.
+        # A job without checkpoints repeats all its work: committing these too would write each row twice.
         committables, self._committables = self._committables, []
         self._committer.abort(committables)
 
@@ -205,15 +202,15 @@ class CommittedResults(ResultSink):
                 self._committer.commit(self._committables)
                 break
             except OSError as error:
-                # Some of it may have been published already: aborting now would leave a partial result.
+                # Some committables may be published already: aborting now would leave a partial result.
                 _log.warning("results could not be committed, retrying in %g s: %s", pause_s, error)
                 time.sleep(pause_s)
         else:
             self._committer.commit(self._committables)
-        # If another sink fails to commit now, `failed` must not remove what is committed here.
+        # If another sink fails to commit now, `failed` must not remove this committed output.
         self._committables = []
 
     def failed(self, error: BaseException) -> None:
-        # What is left behind is invisible to readers, and the error of the job must not be hidden by another.
+        # Ignore errors: readers do not see the rest, and the job's own error must not be hidden.
         with contextlib.suppress(*RAISED):
             self._committer.abort(self._committables)

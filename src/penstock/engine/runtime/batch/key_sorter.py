@@ -1,9 +1,9 @@
-"""Sorts records by key, and those of a key by timestamp, in bounded memory.
+"""Sorts records by key, then by timestamp, in bounded memory.
 
-Records are gathered by key in a dict; when they take more memory than they may, they are written to local disk as a
-sorted run and a new dict is begun. At the end the runs are merged. Keys come in the order of their encoding, whether
-something was spilled or not, because a task that runs twice must send the same. Records of one key and timestamp stay
-in the order in which they were added. Source: Flink's SortingDataInput, which sorts serialised keys, then timestamps.
+A dict gathers records by key. When they exceed the memory limit, they are written to local disk as a sorted run, and a
+new dict is started. At the end the runs are merged. Keys come in the order of their encoding, with or without spilling,
+because a task that runs twice must send the same records. Records of one key and timestamp stay in the order in which
+they were added. Source: Flink's SortingDataInput, which sorts serialized keys, then timestamps.
 """
 
 from __future__ import annotations
@@ -21,14 +21,8 @@ from penstock.common.functions.script_functions import dumps
 from penstock.engine.runtime.network.set_aside import SpillFile
 from penstock.engine.state.keys import encode_key
 
-# A sorted run: records sorted by key and timestamp, on local disk, and how several of them are read as one.
-#
-# A run is a sequence of *pieces*: records of one key, in order, no more than fit a block. A block is what is read at a
-# time: pieces, pickled as lists over all of their records. So merging needs one block of each run in memory, however
-# long the runs are.
-
 UNTIMED = MIN_TIMESTAMP - 1
-"""In place of the timestamp of a record that has none: it sorts before all others, as in Flink."""
+"""The timestamp of records without one: it sorts before all others, as in Flink."""
 
 Ranked = tuple[int, int, Any]
 """timestamp, number of the run, value"""
@@ -45,7 +39,11 @@ class Piece(NamedTuple):
 
 
 class SortedRun:
-    """Pieces in a file, sorted by encoded key; those of one key sorted by timestamp. Can be read several times."""
+    """Records in a file, sorted by encoded key, then by timestamp. It can be read several times.
+
+    A run is a sequence of *pieces*: records of one key, in order, no more than fit a block. A block is the unit of
+    reading: pieces, pickled as lists over all of their records. So merging long runs needs one block of each in memory.
+    """
 
     def __init__(self, file: SpillFile, pieces: Iterable[Piece], block_records: int) -> None:
         self._file = file
@@ -68,7 +66,7 @@ class SortedRun:
                 start = end
 
     def close(self) -> None:
-        """Free its space."""
+        """Remove the file."""
         self._file.close()
 
     def _write(self, block: _Block) -> None:
@@ -99,7 +97,7 @@ class _Block:
 
 
 def merged(runs: Iterable[Iterable[Piece]]) -> Iterator[Piece]:
-    """The pieces of all runs as one run. Records of one key and timestamp stay in the order of the runs."""
+    """Merge the pieces of all runs. Records of one key and timestamp stay in the order of the runs."""
     ranked = (_ranked(number, run) for number, run in enumerate(runs))
     for encoded_key, pieces in groupby(heapq.merge(*ranked), _encoded_key):
         for values, timestamps in _merged_pieces(pieces):
@@ -114,19 +112,19 @@ def _ranked(number: int, run: Iterable[Piece]) -> Iterator[tuple[bytes, int, int
 def _merged_pieces(
     pieces: Iterator[tuple[bytes, int, int, Piece]],
 ) -> Iterator[tuple[list[Any], list[int] | None]]:
-    """Of one key: they come by the rank (first timestamp, number of the run) of their first record."""
+    """Merge the pieces of one key, which come by the rank of their first record: (timestamp, number of the run)."""
     _, _, held_run, held = next(pieces)
     pending: list[Ranked] = []
     for _, first, run, piece in pieces:
         if not pending:
             last = UNTIMED if held.timestamps is None else held.timestamps[-1]
             if (last, held_run) <= (first, run):
-                # The usual case: they do not overlap, so no record has to be looked at.
+                # The usual case: the pieces do not overlap, so records need no comparison.
                 yield held.values, held.timestamps
                 held, held_run = piece, run
                 continue
             pending = _by_record(held_run, held)
-        # What ranks before this piece ranks before all that follow.
+        # Records that rank before this piece rank before all later ones.
         done = bisect_right(pending, (first, run), key=_rank)
         if done:
             yield _by_lists(pending[:done])
@@ -160,18 +158,18 @@ def _cut(pieces: Iterable[Piece], records_max: int) -> Iterator[Piece]:
 
 
 RUNS_MAX = 64
-"""So many runs are merged into one before more are written: each takes a file and a block of memory in the merge."""
+"""When there are so many runs, they are merged into one: each takes a file and a block of memory in a merge."""
 BLOCK_BYTES = 1 << 17
 BLOCK_RECORDS_MAX = 1024
 OBJECT_BYTES_PER_BYTE = 8
-"""How many times its pickled size a record takes as Python objects: what small tuples take; text takes less."""
+"""The size of a record as Python objects, relative to its pickled size, for small tuples. Text needs less."""
 
 KEY_BYTES = 600
-"""What a key takes beside its records: two lists, their bound methods, an entry of the dict."""
+"""Overhead of a key: two lists, their bound methods, an entry of the dict."""
 
 
 class KeySorter:
-    """`memory_bytes`: how much the records in memory may take, by estimate. Without `open_spill` nothing is spilled."""
+    """Sorts records. `memory_bytes`: the memory for records, by estimate. Without `open_spill` all stay in memory."""
 
     def __init__(self, memory_bytes: int, open_spill: Callable[[], SpillFile] | None) -> None:
         self._memory_bytes = memory_bytes
@@ -183,7 +181,7 @@ class KeySorter:
         self._bytes = 0
 
     def add(self, keys: list[Any], values: list[Any], timestamps: list[int] | None, pickled_bytes: int) -> None:
-        """Add records; they were `pickled_bytes` long. Raises KeyTypeError if something cannot be a key."""
+        """Add records with a pickled size of `pickled_bytes`. Raises KeyTypeError for an invalid key."""
         gathered = self._gathered
         if timestamps is None and not self._timed:
             for key, value in zip(keys, values):  # noqa: B905 - per record
@@ -200,15 +198,15 @@ class KeySorter:
                 add_timestamp(timestamp)
         self._records += len(values)
         self._bytes += pickled_bytes
-        taken = self._bytes * OBJECT_BYTES_PER_BYTE + len(gathered) * KEY_BYTES
-        if taken > self._memory_bytes and self._open_spill is not None:
+        memory_bytes = self._bytes * OBJECT_BYTES_PER_BYTE + len(gathered) * KEY_BYTES
+        if memory_bytes > self._memory_bytes and self._open_spill is not None:
             self._spill(self._open_spill)
 
     def drain(self) -> Iterator[Piece]:
-        """All records, sorted; several pieces in a row may have one key. Exhaust it before more is added."""
+        """Return all records, sorted; pieces in a row may have one key. Exhaust the iterator before you add more."""
         last = self._sorted()
-        self._forget()
-        # Without runs, no generator of ours in between: it is paid per key.
+        self._clear()
+        # Without runs, avoid a generator in between, which costs time per key.
         return self._merged(last) if self._runs else last
 
     def _merged(self, last: Iterator[Piece]) -> Iterator[Piece]:
@@ -216,13 +214,13 @@ class KeySorter:
         self.close()
 
     def close(self) -> None:
-        """Drop all records, and free the space on disk."""
+        """Drop all records, and remove the files."""
         for run in self._runs:
             run.close()
         self._runs = []
-        self._forget()
+        self._clear()
 
-    def _forget(self) -> None:
+    def _clear(self) -> None:
         self._gathered = _Gathered()
         self._timed = False
         self._records = 0
@@ -230,19 +228,19 @@ class KeySorter:
 
     def _spill(self, open_spill: Callable[[], SpillFile]) -> None:
         if len(self._runs) >= RUNS_MAX:
-            before = self._runs
-            self._runs = [SortedRun(open_spill(), merged(before), self._block_records)]
-            for run in before:
+            former = self._runs
+            self._runs = [SortedRun(open_spill(), merged(former), self._block_records)]
+            for run in former:
                 run.close()
         self._runs.append(SortedRun(open_spill(), self._sorted(), self._block_records))
-        self._forget()
+        self._clear()
 
     @property
     def _block_records(self) -> int:
         return max(1, min(BLOCK_RECORDS_MAX, BLOCK_BYTES * self._records // max(1, self._bytes)))
 
     def _sorted(self) -> Iterator[Piece]:
-        """What is in memory now."""
+        """Return the records in memory, sorted."""
         by_key = sorted([(encode_key(records.key), records) for records in self._gathered.records], key=_encoded_key)
         return _pieces(by_key, self._timed)
 

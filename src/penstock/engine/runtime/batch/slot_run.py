@@ -1,4 +1,4 @@
-"""One run of a slot in batched mode, from the opening of its tasks to their end. All its hosts share it."""
+"""An attempt of a slot in batched mode, from the opening of its tasks to their end. All hosts use it."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ T = TypeVar("T")
 def run_to_end(
     slot: Slot, buffers: Iterable[bytes], until_idle: Callable[[], Iterator[T]], wait: Callable[[], None]
 ) -> Iterator[T]:
-    """Open the tasks, process their sorted input, and close them. Gives what `until_idle` gives.
+    """Open the tasks, process their sorted input, and close them. Yields what `until_idle` yields.
 
-    `until_idle`: lets the slot do steps until it has nothing more to do now, and carries out its effects. `wait`: waits
-    until the slot has something to do, which may be a while: a source may be limited in its rate. Raises what the
-    slot raises; the tasks are closed then, too, as they are if this iterator is closed.
+    `until_idle` lets the slot do steps until it has no more work now, and carries out its effects. `wait` waits until
+    the slot has work, which may take long: the rate of a source may be limited. Raises the errors of the slot. The
+    tasks are closed also after an error, and when this iterator is closed.
     """
     try:
         slot.open()
         sources = [task for task in slot.tasks.values() if isinstance(task.chain.head, SourceOperator)]
         for task in sources:
-            # All at once: a run that repeats another one must read the same.
+            # All splits in one event: a repeated attempt must read the same.
             task.handle(AssignSplits(Opaque(slot.level.splits[task.id.vertex][slot.index])))
             task.handle(NoMoreSplits())
         for buffer in buffers:

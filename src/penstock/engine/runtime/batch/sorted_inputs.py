@@ -1,12 +1,12 @@
-"""The keyed inputs of a batched task: its operator is given one key after the other, the records of each by timestamp.
+"""The keyed inputs of a batched task: its operator gets one key after the other, and records in order of time.
 
     rows, sorted by key group ─▶ KeySorter, a group at a time ─▶ records of a key ─▶ end of the key ─▶ next key ─▶ …
 
-Spark sorts the rows of a task by key group, so a group is complete when the next one starts, and only one at a time
-has to be sorted. At the end of a key its timers fire and its state is dropped. Several keyed inputs are merged by key
-and timestamp, at equal ones in the order of the inputs. An input that is not keyed, a broadcast for example, comes
-before all key groups and does not pass through here. Source: Flink docs, "Execution Mode (Batch/Streaming)", State
-Backends / Order of Processing; MultiInputSortingDataInput.
+Spark sorts the rows of a task by key group, so a group is complete when the next one starts, and the task sorts one
+group at a time. At the end of a key its timers fire and its state is dropped. Several keyed inputs are merged by key
+and timestamp; records with equal timestamps stay in the order of the inputs. An input without keys, a broadcast for
+example, comes before all key groups and does not pass through here. Source: Flink docs, "Execution Mode
+(Batch/Streaming)", State Backends / Order of Processing; MultiInputSortingDataInput.
 """
 
 from __future__ import annotations
@@ -20,23 +20,20 @@ from typing import Any
 
 from penstock.api.output_tag import OutputTag
 from penstock.engine.runtime.batch.key_sorter import UNTIMED, KeySorter, Piece
-from penstock.engine.runtime.network.buffer import NO_KEY_GROUP, decode_segments
+from penstock.engine.runtime.chunks import Rows, Values
+from penstock.engine.runtime.network.buffer import NO_KEY_GROUP, decode_items
 from penstock.engine.runtime.operators.keyed import KeyedOperator
-from penstock.engine.runtime.operators.operator import Output, Timestamps, Values
+from penstock.engine.runtime.operators.operator import Output
 from penstock.engine.runtime.task.budget import Budget
 from penstock.engine.runtime.task.metrics import OperatorCounters
 
-# What a keyed operator of a batched job emits into: it gathers the few records of each key into chunks.
-#
-# Such an operator is given one key after the other. Passed on as they come, its results would be chunks of one record,
-# and what follows pays per chunk.
-
 
 class GatheringOutput:
-    """An Output before `output`. What it holds leaves when it is a chunk, and with `flush`.
+    """The output of a keyed operator in a batched job: it gathers the few records of each key into chunks.
 
-    `is_paused`: whether an operator behind it has paused. Such a one is given nothing before it was resumed: it would
-    forget what it holds.
+    Without it the results would be chunks of one record, and later operators pay per chunk. It passes a full chunk to
+    `output`, and the rest with `flush`. `is_paused`: whether a later operator has paused. Such an operator gets no
+    input until it is resumed: it would lose the records that it holds.
     """
 
     def __init__(self, output: Output, budget: Budget, is_paused: Callable[[], bool]) -> None:
@@ -46,30 +43,31 @@ class GatheringOutput:
         self._values: Values = []
         self._timestamps: list[int] = []
         self._timed = False
-        self._ready: deque[tuple[OutputTag[Any] | None, Values, Timestamps]] = deque()
-        """What is complete, and follows a chunk on which an operator has paused."""
+        self._ready: deque[tuple[OutputTag[Any] | None, Rows]] = deque()
+        """Complete chunks, which wait for a paused operator."""
 
     @property
     def is_empty(self) -> bool:
-        """Whether everything has left."""
+        """Whether it holds no records."""
         return not self._values and not self._ready
 
-    def emit(self, values: Values, timestamps: Timestamps) -> bool:
+    def emit(self, chunk: Rows) -> bool:
+        timestamps = chunk.timestamps
         timed = timestamps is not None
         if timed is not self._timed:
-            # The lists of a chunk are parallel: all of its records have timestamps, or none has.
+            # A chunk has timestamps for all of its records or for no record, because its lists are parallel.
             self._complete()
             self._timed = timed
-        self._values += values
+        self._values += chunk.values
         if timestamps is not None:
             self._timestamps += timestamps
         if len(self._values) >= self._budget.chunk_records:
             self._complete()
         return not self._ready or self._send()
 
-    def emit_side(self, tag: OutputTag[Any], values: Values, timestamps: Timestamps) -> bool:
+    def emit_side(self, tag: OutputTag[Any], chunk: Rows) -> bool:
         self._complete()
-        self._ready.append((tag, values, timestamps))
+        self._ready.append((tag, chunk))
         return self._send()
 
     def watermark(self, timestamp: int) -> bool:
@@ -81,22 +79,22 @@ class GatheringOutput:
         return self._output.status(active)
 
     def flush(self) -> bool:
-        """Emit what is held. False: stop for now, and call it again if it is not empty."""
+        """Emit all records. False: stop for now, and call it again if it is not empty."""
         self._complete()
         return self._send()
 
     def _complete(self) -> None:
         if self._values:
-            self._ready.append((None, self._values, self._timestamps if self._timed else None))
+            self._ready.append((None, Rows(self._values, self._timestamps if self._timed else None)))
             self._values, self._timestamps = [], []
 
     def _send(self) -> bool:
         while self._ready:
             if self._is_paused():
                 return False
-            tag, values, timestamps = self._ready.popleft()
+            tag, chunk = self._ready.popleft()
             emit = self._output.emit if tag is None else partial(self._output.emit_side, tag)
-            if not emit(values, timestamps):
+            if not emit(chunk):
                 return False
         return True
 
@@ -107,16 +105,17 @@ _input_index: Any = itemgetter(0)
 
 
 class SortedInputs:
-    """Of one task. Its work is put into `work`, the queue of the task.
+    """Sorts the keyed inputs of one task. It puts work items into `work`, the queue of the task.
 
-    `selectors`: the key selector of each input of `operator`, one at least; None: the input is not keyed. `output` is
-    what the operator emits into.
+    `selectors`: the key selector of each input of `operator`, at least one; None for an input without keys. `output`:
+    the output of the operator.
     """
 
     def __init__(
         self,
         operator: KeyedOperator,
         selectors: Sequence[KeySelector | None],
+        *,
         output: GatheringOutput,
         sorter: KeySorter,
         work: deque[Work],
@@ -138,25 +137,25 @@ class SortedInputs:
         self._calls: Iterator[bool] = iter(())
 
     def receive(self, key_group: int, input_index: int, buffer: bytes) -> None:
-        """A buffer of a key group arrived for one of the inputs."""
+        """Add a buffer of a key group to one of the inputs."""
         if key_group != self._key_group:
             self._end_key_group()
             self._key_group = key_group
         self._work.append(partial(self._add, input_index, buffer))
 
     def end(self) -> None:
-        """Nothing more arrives."""
+        """End the last key group: nothing more arrives."""
         self._end_key_group()
 
     def flush(self) -> bool:
-        """Send what was emitted, by another input or at the end of one, too. False: stop for now."""
-        go_on = self._output.flush()
+        """Send emitted records, also those of other inputs and of their ends. False: stop for now."""
+        may_continue = self._output.flush()
         if not self._output.is_empty:
             self._work.appendleft(self.flush)
-        return go_on
+        return may_continue
 
     def close(self) -> None:
-        """Free the space on disk."""
+        """Remove spilled records from disk."""
         self._sorter.close()
 
     def _end_key_group(self) -> None:
@@ -165,70 +164,69 @@ class SortedInputs:
 
     def _add(self, input_index: int, buffer: bytes) -> None:
         selector = self._selectors[input_index]
-        segments = decode_segments(buffer)
-        for segment in segments:
-            assert isinstance(segment, tuple), "an element in batched mode"
-            values, timestamps = segment
+        items = decode_items(buffer)
+        for item in items:
+            assert isinstance(item, Rows), "an element in batched mode"
+            values = item.values
             keys = self._operator.keys_of(values, selector)
             if self._several:
                 values = [(input_index, value) for value in values]
-            self._sorter.add(keys, values, timestamps, len(buffer) // len(segments))
+            self._sorter.add(keys, values, item.timestamps, len(buffer) // len(items))
 
     def _begin(self) -> None:
-        self._calls = self._play()
-        self._go_on()
+        self._calls = self._process_keys()
+        self._continue()
 
-    def _go_on(self) -> None:
-        for go_on in self._calls:
-            if not (go_on and self._budget.go_on()):
-                # The chain may have paused: the task resumes it before it takes this up again.
-                self._work.appendleft(self._go_on)
+    def _continue(self) -> None:
+        for may_continue in self._calls:
+            if not (may_continue and self._budget.may_continue()):
+                # The chain may have paused: the task resumes it before it calls this again.
+                self._work.appendleft(self._continue)
                 return
 
-    def _play(self) -> Iterator[bool]:
-        """One key after the other. Yields whether to go on: after each key, and wherever the step may have to end."""
+    def _process_keys(self) -> Iterator[bool]:
+        """Process one key after the other. Yields whether to continue: after each key, and within large keys."""
         key = None
         end_key, counters = self._operator.end_key, self._counters
         for piece in self._sorter.drain():
             if piece.encoded_key == key:
-                # A key of many records: the step may end between them.
+                # The key has many records: the step may end between them.
                 yield True
             else:
                 if key is not None:
                     yield end_key()
                 key = piece.encoded_key
             counters.records_in += len(piece.values)
-            for process, values, timestamps in self._chunks(piece):
-                if not process(values, timestamps):
+            for process, chunk in self._chunks(piece):
+                if not process(chunk):
                     yield False
         yield end_key()
         while not self._output.is_empty:
             yield self._output.flush()
 
-    def _chunks(self, piece: Piece) -> Iterable[tuple[Callable[[Values, Timestamps], bool], Values, Timestamps]]:
-        """A piece by input, and by whether its records have timestamps."""
+    def _chunks(self, piece: Piece) -> Iterable[tuple[Callable[[Any], bool], Rows]]:
+        """Split a piece by input, and by whether its records have timestamps."""
         by_kind = _by_kind(piece)
         if not self._several:
-            return [(self._process, values, timestamps) for values, timestamps in by_kind]
+            return [(self._process, chunk) for chunk in by_kind]
         return self._by_input(by_kind)
 
-    def _by_input(
-        self, by_kind: list[tuple[Values, Timestamps]]
-    ) -> Iterator[tuple[Callable[[Values, Timestamps], bool], Values, Timestamps]]:
-        for values, timestamps in by_kind:
+    def _by_input(self, by_kind: list[Rows]) -> Iterator[tuple[Callable[[Any], bool], Rows]]:
+        for chunk in by_kind:
+            timestamps = chunk.timestamps
             start = 0
-            for index, records in groupby(values, _input_index):
-                of_one = [value for _, value in records]
-                stop = start + len(of_one)
-                yield self._processes[index], of_one, None if timestamps is None else timestamps[start:stop]
+            for index, records in groupby(chunk.values, _input_index):
+                input_values = [value for _, value in records]
+                stop = start + len(input_values)
+                yield self._processes[index], Rows(input_values, None if timestamps is None else timestamps[start:stop])
                 start = stop
 
 
-def _by_kind(piece: Piece) -> list[tuple[Values, Timestamps]]:
+def _by_kind(piece: Piece) -> list[Rows]:
     values, timestamps = piece.values, piece.timestamps
     if timestamps is None or timestamps[0] != UNTIMED:
-        return [(values, timestamps)]
+        return [Rows(values, timestamps)]
     untimed = timestamps.count(UNTIMED)
     if untimed == len(values):
-        return [(values, None)]
-    return [(values[:untimed], None), (values[untimed:], timestamps[untimed:])]
+        return [Rows(values)]
+    return [Rows(values[:untimed]), Rows(values[untimed:], timestamps[untimed:])]

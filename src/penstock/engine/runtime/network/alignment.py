@@ -1,7 +1,7 @@
-"""Barrier alignment: when does a task with several channels, of one input or of several, take a snapshot?
+"""Barrier alignment: it decides when a task with several channels, of one or several inputs, takes a snapshot.
 
-`last` is the newest checkpoint taken or aborted. A channel that has delivered barrier n is set aside: what arrives
-on it after n waits, in order, newer barriers and its end included; the rows below are for channels not set aside.
+`last` is the newest checkpoint taken or aborted. A channel that has delivered barrier n is set aside: items that
+arrive on it after n wait, in order, newer barriers and its end included. The rows below are for other channels.
 Source: Flink docs, "Stateful Stream Processing"; State Management paper, 3.2.
 
     state        event on channel c               next         effects
@@ -9,15 +9,15 @@ Source: Flink docs, "Stateful Stream Processing"; State Management paper, 3.2.
     aligning n   barrier n                        aligning n   set c aside; (*)
     aligning n   barrier m > n                    aligning m   decline n, last = n, replay, set c aside; (*)
     aligning n   abort n                          idle         last = n, replay
-    any          abort m > last, m not current    same         m is remembered as aborted
-    any          barrier aborted, or too old      same         none: too old is n <= last, or older than the current one
-    any          end of input                     same         c is no longer waited for; (*)
+    any          abort m > last, m not current    same         remember m as aborted
+    any          barrier aborted, or too old      same         no effect: too old is n <= last or n < the current one
+    any          end of input                     same         stop waiting for c; (*)
 
-    (*) aligning n, and all live channels have delivered n: snapshot n, last = n, replay, idle. A task that would set
-    aside more than it may declines n, last = n, replay, idle.
-    replay: set-aside items go through this table again, in order; barriers may be among them, so it is a loop over a
-    queue, not a recursion. What was set aside is whole buffers, which are decoded one at a time. AT_LEAST_ONCE sets
-    nothing aside, so several checkpoints are counted at once, each by id; savepoints are aligned in that mode, too.
+    (*) aligning n, and all live channels have delivered n: snapshot n, last = n, replay, idle. A task that would exceed
+    its limit of set-aside bytes declines n, last = n, replay, idle.
+    replay: set-aside items go through this table again, in order. Barriers may be among them, so it is a loop over a
+    queue, not a recursion. Set-aside items are encoded buffers, decoded one at a time. AT_LEAST_ONCE sets nothing
+    aside, so it counts the barriers of several checkpoints concurrently, by id; it aligns savepoints as well.
 """
 
 from __future__ import annotations
@@ -32,84 +32,84 @@ from penstock.engine.runtime.network.set_aside import AlignmentLimits, SetAside,
 
 
 class AlignmentOutput(NamedTuple):
-    """What a task does when its alignment says so."""
+    """The calls that an alignment makes to its task."""
 
     deliver: Callable[[Any, Any], None]
-    """With a channel and its next item, which is no barrier."""
+    """Receives a channel and its next item, except barriers."""
     snapshot: Callable[[CheckpointBarrier], None]
-    """All that belongs before this barrier has been delivered."""
+    """Receives a barrier, after all items before it have been delivered."""
     decline: Callable[[int, DeclineReason, str], None]
-    """With a checkpoint that can't be taken, why, and details."""
-    begun: Callable[[Any, int], None] = lambda channel, content: None
-    """With a channel and the bytes that its next buffer brings, which waits no more."""
+    """Receives the id of a checkpoint that can't be taken, the reason, and details."""
+    buffer_started: Callable[[Any, int], None] = lambda channel, content: None
+    """Receives a channel and the content in bytes of its next buffer, which stops waiting."""
 
 
 class ExactlyOnceAlignment:
-    """Items of channels in; the same items out, with a snapshot at the right point between them.
+    """Delivers the items of channels in order, with a snapshot at the right point between them.
 
-    A channel may be any hashable object. `aside`: what holds the items that wait; None: in memory, up to the default.
+    A channel may be any hashable object. `aside` holds the waiting items; None: in memory, with the default limits.
     """
 
     def __init__(self, channels: Iterable[Hashable], output: AlignmentOutput, aside: SetAside | None = None) -> None:
-        # Those that have not ended: only their barriers are waited for.
+        # Channels that have not ended: the alignment waits only for their barriers.
         self._live = set(channels)
-        self._deliver, self._snapshot, self._decline, self._begun = output
+        self._deliver, self._snapshot, self._decline, self._buffer_started = output
         self._arrived: set[Hashable] = set()
         self._aside = aside or SetAside(AlignmentLimits())
-        # What is received or replayed goes through this one queue, so that nothing overtakes what waited.
+        # Received and replayed items go through one queue, so that no item overtakes a waiting one.
         self._replaying: deque[tuple[Any, Any]] = deque()
         self._aborted: set[int] = set()
         self.current: CheckpointBarrier | None = None
         self.last = 0
 
     def receive(self, channel: Hashable, item: Any) -> None:
-        """The next item of a channel."""
+        """Process the next item of a channel."""
         self._replaying.append((channel, item))
         self._drain()
 
     def receive_buffer(self, channel: Hashable, buffer: bytes) -> None:
-        """The next buffer of a channel. It is decoded when its turn comes."""
+        """Process the next buffer of a channel, now or after the waiting buffers."""
         self._replaying.append((channel, Whole(buffer)))
-        # Behind others it waits: the task asks for the next one when it has done what the last one held.
+        # Behind others it waits: the task calls `deliver_next` when it has processed the previous buffer.
         if len(self._replaying) == 1:
-            self.go_on()
+            self.deliver_next()
 
     @property
-    def behind(self) -> bool:
-        """Whether buffers wait to be decoded; until they are, no more should be received."""
+    def has_waiting(self) -> bool:
+        """Whether buffers wait to be decoded. Until they are, the task should receive nothing."""
         return bool(self._replaying)
 
-    def go_on(self) -> None:
-        """Decode the next buffer that is not set aside, and deliver what it holds."""
+    def deliver_next(self) -> None:
+        """Decode the next buffer that is not set aside, and deliver its items."""
         self._drain()
         while self._replaying:
             # `_drain` stops at the first buffer, so this one is next.
             channel, buffer = self._replaying.popleft()
-            # Decoded at the last moment: all that waits, decoded at once, could take many times the memory.
+            # Decoded as late as possible: decoding all waiting buffers together could take many times the memory.
             if channel not in self._arrived:
-                self._begun(channel, buffer.content)
-                self._replaying.extendleft(reversed([(channel, segment) for segment in buffer.segments()]))
+                self._buffer_started(channel, buffer.content)
+                self._replaying.extendleft(reversed([(channel, item) for item in buffer.items()]))
                 self._drain()
                 return
             self._set_aside(channel, buffer)
             self._drain()
 
     def close(self) -> None:
-        """Nothing more will be received: remove what is on disk."""
+        """Remove spilled buffers from disk. Nothing more will be received."""
         self._aside.close()
 
     def abort(self, checkpoint_id: int) -> None:
-        """The coordinator aborted this checkpoint."""
+        """Abort a checkpoint."""
         if self.current is not None and self.current.checkpoint_id == checkpoint_id:
             self._end_alignment(checkpoint_id)
             self._drain()
         elif checkpoint_id > self.last:
-            # Its barriers are still on their way: none of them may begin an alignment that the others never complete.
+            # Its barriers are still in transit: they must not start an alignment that never completes.
             self._aborted.add(checkpoint_id)
 
     @property
     def set_aside(self) -> int:
-        """How many bytes are set aside."""
+        """The bytes that are set aside."""
         return self._aside.bytes
 
     def _set_aside(self, channel: Hashable, item: Any) -> None:
@@ -122,7 +122,7 @@ class ExactlyOnceAlignment:
             self._end_alignment(n)
 
     def _drain(self) -> None:
-        """Process all items up to the next buffer that is not decoded."""
+        """Process all items up to the next encoded buffer."""
         queue = self._replaying
         while queue and not isinstance(queue[0][1], (Whole, Spilled)):
             channel, item = queue.popleft()
@@ -133,7 +133,7 @@ class ExactlyOnceAlignment:
             else:
                 self._deliver(channel, item)
                 if isinstance(item, EndOfInput):
-                    # A channel that has ended sends no barrier. It may have been the last one waited for.
+                    # An ended channel sends no barrier. It may have been the last one that was missing.
                     self._live.discard(channel)
                     self._complete_if_all_arrived()
 
@@ -142,8 +142,8 @@ class ExactlyOnceAlignment:
         if n <= self.last or n in self._aborted or (self.current is not None and n < self.current.checkpoint_id):
             return
         if self.current is not None and n > self.current.checkpoint_id:
-            # What was set aside arrived earlier, so it goes first. It may hold a barrier that starts a newer alignment
-            # than this one, so this barrier goes through the table again after it.
+            # Set-aside items arrived earlier, so they go first. They may contain a barrier that starts a newer
+            # alignment than this one, so this barrier goes through the table again after them.
             self._decline(self.current.checkpoint_id, DeclineReason.NEWER, "")
             self._replaying.appendleft((channel, barrier))
             self._end_alignment(self.current.checkpoint_id)
@@ -155,22 +155,22 @@ class ExactlyOnceAlignment:
     def _complete_if_all_arrived(self) -> None:
         if self.current is not None and self._live <= self._arrived:
             barrier = self.current
-            # Before the replay: what was set aside belongs after the barrier, so it must not be in the snapshot.
+            # Before the replay: set-aside items belong after the barrier, so they must not be in the snapshot.
             self._snapshot(barrier)
             self._end_alignment(barrier.checkpoint_id)
 
     def _end_alignment(self, checkpoint_id: int) -> None:
         self.last = checkpoint_id
-        # Barriers of older ones are ignored by their number: what was aborted before need not be known any longer.
+        # Barriers of older checkpoints are ignored by their number, so drop the numbers of older aborts.
         self._aborted = {n for n in self._aborted if n > checkpoint_id}
         self.current = None
         self._arrived.clear()
-        # In front of what has come since, and in the order in which it came: no record of a channel overtakes another.
+        # Before later items, and in their order: no record of a channel overtakes another.
         self._replaying.extendleft(reversed(self._aside.take()))
 
 
 class AtLeastOnceAlignment(ExactlyOnceAlignment):
-    """Barriers are counted, nothing is set aside: records that overtake a barrier are in the snapshot, and replayed."""
+    """Counts barriers and sets nothing aside: records behind a barrier may be in the snapshot, and are replayed."""
 
     def __init__(self, channels: Iterable[Hashable], output: AlignmentOutput, aside: SetAside | None = None) -> None:
         super().__init__(channels, output, aside)
@@ -183,7 +183,7 @@ class AtLeastOnceAlignment(ExactlyOnceAlignment):
 
     def _barrier(self, channel: Hashable, barrier: CheckpointBarrier) -> None:
         if barrier.options.is_aligned:
-            # In this mode, too: the job that starts from a savepoint may run in exactly-once mode.
+            # Aligned in this mode as well: the job that starts from a savepoint may run in exactly-once mode.
             super()._barrier(channel, barrier)
             return
         n = barrier.checkpoint_id
@@ -197,7 +197,7 @@ class AtLeastOnceAlignment(ExactlyOnceAlignment):
 
     def _count(self) -> None:
         for n in sorted(self._pending):
-            # A snapshot for a newer checkpoint may have removed it in this loop.
+            # A snapshot of a newer checkpoint may have removed it in this loop.
             if n in self._pending and self._live <= self._pending[n][1]:
                 for older in [m for m in self._pending if m < n]:
                     self._decline(older, DeclineReason.NEWER, "")
@@ -208,22 +208,20 @@ class AtLeastOnceAlignment(ExactlyOnceAlignment):
                 self._aborted = {m for m in self._aborted if m > n}
 
 
-# Unaligned checkpoints: a barrier overtakes the records on channels that have not delivered it.
-#
-# As the table of `alignment.py`, and in a state "aligning n", unless n is a savepoint:
-#
-#     event                          next   effects
-#     at once, or its time is over   idle   overtaken: n, and the channels without n; snapshot n, last = n, replay
-#
-# The owner logs what overtaken channels deliver until their barrier n comes: it belongs to the snapshot
-# (`task/snapshot_logs.py`). Nothing is set aside any more, so other checkpoints may begin meanwhile.
-# Source: Flink docs, "Stateful Stream Processing", unaligned checkpointing.
-
-
 class UnalignedAlignment(ExactlyOnceAlignment):
-    """`overtaken` is called before `snapshot`; `arrived` with each barrier of each channel, and its number.
+    """Lets barriers overtake the records on channels that have not delivered them.
 
-    `at_once`: with the first barrier. Else the task says when, by `overtake`.
+    It extends the module's table by a row for the state "aligning n", unless n is a savepoint:
+
+        event                             next   effects
+        first barrier, or timeout over    idle   overtaken: n, channels without n; snapshot n, last = n, replay
+
+    Overtaken records, up to barrier n of their channel, belong to the snapshot: the owner logs them
+    (`task/snapshot_logs.py`). Nothing stays set aside, so other checkpoints may begin meanwhile. Source: Flink docs,
+    "Stateful Stream Processing", unaligned checkpointing.
+
+    Calls `overtaken` before `snapshot`, and `arrived` with the channel and the number of each barrier. With
+    `immediately` the first barrier overtakes; otherwise the task calls `overtake`.
     """
 
     def __init__(
@@ -234,20 +232,20 @@ class UnalignedAlignment(ExactlyOnceAlignment):
         *,
         overtaken: Callable[[int, set[Any]], None],
         arrived: Callable[[Any, int], None],
-        at_once: bool,
+        immediately: bool,
     ) -> None:
         super().__init__(channels, output, aside)
         self._overtaken = overtaken
         self._has_arrived = arrived
-        self._at_once = at_once
+        self._immediately = immediately
 
     @property
     def may_overtake(self) -> bool:
-        """Whether an alignment is under way that need not be waited for. A savepoint is always aligned."""
+        """Whether the current barrier may overtake records. A savepoint is always aligned."""
         return self.current is not None and not self.current.options.is_aligned
 
     def overtake(self) -> None:
-        """The present barrier overtakes what has not come yet."""
+        """Let the current barrier overtake the records before its missing copies."""
         barrier = self.current
         assert barrier is not None
         self._overtaken(barrier.checkpoint_id, self._live - self._arrived)
@@ -257,5 +255,5 @@ class UnalignedAlignment(ExactlyOnceAlignment):
     def _barrier(self, channel: Hashable, barrier: CheckpointBarrier) -> None:
         self._has_arrived(channel, barrier.checkpoint_id)
         super()._barrier(channel, barrier)
-        if self._at_once and self.may_overtake:
+        if self._immediately and self.may_overtake:
             self.overtake()

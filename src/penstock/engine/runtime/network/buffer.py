@@ -1,14 +1,15 @@
-"""A network buffer: what one Spark row carries. A header of 18 bytes, then a pickled list of segments.
+"""A network buffer, the content of one Spark row: a header of 19 bytes, then its items, chunks and elements.
 
-A segment is a pair `(values, timestamps)` of parallel lists (timestamps None if the stream has none) or an `Element`.
-The header starts with what batched mode sorts by, most significant first and big-endian, so that Spark can order rows
-by the first bytes alone: key group, edge, sender, sequence number, target. An empty buffer is a push.
+The header starts with the fields that batched mode sorts by, most significant first and big-endian, so that Spark can
+order rows by the first bytes: key group, edge, sender, sequence number, target. The kind of its chunks, which is last,
+names the codec of the items. An empty buffer is a push.
 """
 
 from __future__ import annotations
 
 import pickle
 import struct
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
@@ -16,31 +17,30 @@ import msgspec
 from penstock.common.functions.script_functions import dumps
 from penstock.common.stored import stored_as
 from penstock.engine.runtime.checkpoint_options import CheckpointOptions
-
-# What travels in band beside the records, in order with those of its channel.
+from penstock.engine.runtime.chunks import Chunk, ChunkKind, Rows
 
 
 class Element(msgspec.Struct, frozen=True, gc=False):
-    """Base of everything in band that is not a record."""
+    """Base of in-band items that are not records. Elements keep their order with the records of their channel."""
 
 
 @stored_as("watermark")
 class Watermark(Element, frozen=True, gc=False):
-    """No record with a timestamp (ms) of `timestamp` or less is to be expected any more on this channel."""
+    """No more records with a timestamp of `timestamp` (ms) or less will follow on this channel."""
 
     timestamp: int
 
 
 @stored_as("watermark-status")
 class WatermarkStatus(Element, frozen=True, gc=False):
-    """Whether the channel takes part in event time: an idle one no longer holds back the watermark."""
+    """Whether the channel takes part in event time: an idle channel does not hold back the watermark."""
 
     active: bool
 
 
 @stored_as("barrier")
 class CheckpointBarrier(Element, frozen=True, gc=False):
-    """Separates what belongs to checkpoint `checkpoint_id` from what comes after it."""
+    """Separates the records that belong to checkpoint `checkpoint_id` from later ones."""
 
     checkpoint_id: int
     timestamp_ms: int
@@ -49,54 +49,55 @@ class CheckpointBarrier(Element, frozen=True, gc=False):
 
 @stored_as("end-of-data")
 class EndOfData(Element, frozen=True, gc=False):
-    """No more records come, barriers still may. `drain`: event time goes to its end and all timers fire."""
+    """No more records follow, but barriers may. `drain`: event time advances to its end, and all timers fire."""
 
     drain: bool = True
 
 
 @stored_as("end-of-input")
 class EndOfInput(Element, frozen=True, gc=False):
-    """Nothing more comes on this channel at all."""
+    """Nothing more follows on this channel."""
 
 
 @stored_as("latency-marker")
 class LatencyMarker(Element, frozen=True, gc=False):
-    """Sent by a source at `marked_ms` (processing time): how long it takes to arrive is the latency so far."""
+    """Measures latency: a source sent it at `marked_ms` (processing time)."""
 
     marked_ms: int
     vertex: int
     subtask: int
 
 
-Segment: TypeAlias = "tuple[list[Any], list[int] | None] | Element"
+BufferItem: TypeAlias = "Chunk | Element"
 
 PUSH = b""
 OUTCOME_EDGE = 0xFFFF
-"""The edge of rows by which slots of a batched job tell the driver that they have ended; `target` is their level."""
+"""The edge of rows in which slots of a batched job report their end to the driver; `target` is their level."""
 ADVICE_EDGE = 0xFFFE
-"""The edge of what a slot advises those that send to it: network/debloating.py. `sender` and `target` are slots."""
+"""The edge of a slot's advice to its senders: network/debloating.py. `sender` and `target` are slots."""
 BUNDLE_EDGE = 0xFFFD
 """The edge of a row that holds several buffers: engine/runtime/task/worker_slots.py."""
 NO_KEY_GROUP = -1
 ATTEMPT_MASK = 0xFFFF
-"""The part of an attempt's number that a header has."""
+"""The bits of an attempt's number that a header contains."""
 SORT_PREFIX_BYTES = 16
-_HEADER = struct.Struct(">HHHQHH")
+_HEADER = struct.Struct(">HHHQHHB")
 HEADER_BYTES = _HEADER.size
+_KIND_POSITION = HEADER_BYTES - 1
 _FRAME_BYTES = HEADER_BYTES + 22
-"""Of a buffer with one whole number without a timestamp, what is not the number. A timestamp takes some 10 bytes."""
+"""Overhead of a buffer that holds one int without a timestamp (bytes). A timestamp takes about 10 bytes more."""
 _ELEMENT_BYTES = 2
-"""What an element counts as, however many bytes it has: as much as a small record, as a watermark may fire timers."""
+"""The weight of an element, whatever its size: that of a small record, because a watermark may fire timers."""
 _LIST_BYTES = 15
-"""Of a pickled list, what is not the values in it."""
+"""Overhead of a pickled list (bytes)."""
 _WEIGHT_MAX = 0xFFFF
 
 
 class Header(msgspec.Struct, frozen=True, gc=False):
-    """Where a buffer comes from and goes to.
+    """The origin and the destination of a buffer.
 
-    `key_group`: NO_KEY_GROUP on edges without keys. In pipelined mode, too: what is decoded there says nothing, since a
-    buffer with elements has its weight in the same place.
+    `key_group`: NO_KEY_GROUP on edges without keys, and in pipelined mode. In pipelined mode ignore the decoded value:
+    a buffer with elements has its weight in the same place.
     """
 
     key_group: int
@@ -105,55 +106,115 @@ class Header(msgspec.Struct, frozen=True, gc=False):
     sequence: int
     target: int
     attempt: int
+    kind: ChunkKind = ChunkKind.ROWS
 
 
-def encode(header: Header, segments: list[Segment]) -> bytes:
-    """The bytes of a buffer. Raises what pickle raises if a value can't be pickled."""
-    content = dumps(segments)
+class Codec:
+    """Encodes the items of a buffer whose chunks have one kind."""
+
+    def encode(self, items: Sequence[BufferItem]) -> bytes:
+        """Return the items as bytes. Raises the error of pickle if a value can't be pickled."""
+        raise NotImplementedError
+
+    def decode(self, content: memoryview) -> list[BufferItem]:
+        """Return the items, in order."""
+        raise NotImplementedError
+
+    def values(self, items: Sequence[BufferItem]) -> list[Any]:
+        """Return the records among the items, as Python objects, for the error of one that can't be encoded."""
+        raise NotImplementedError
+
+    def sizes(self, items: Sequence[BufferItem]) -> Iterator[tuple[Any, int]]:
+        """Yield each record with the bytes that it takes alone."""
+        raise NotImplementedError
+
+
+class RowCodec(Codec):
+    """A pickled list. A chunk is a pair of parallel lists in it, so that the pickle names no class of ours."""
+
+    def encode(self, items: Sequence[BufferItem]) -> bytes:
+        return dumps([(item.values, item.timestamps) if type(item) is Rows else item for item in items])
+
+    def decode(self, content: memoryview) -> list[BufferItem]:
+        return [Rows(*item) if type(item) is tuple else item for item in pickle.loads(content)]
+
+    def values(self, items: Sequence[BufferItem]) -> list[Any]:
+        return [value for item in items if isinstance(item, Rows) for value in item.values]
+
+    def sizes(self, items: Sequence[BufferItem]) -> Iterator[tuple[Any, int]]:
+        return ((value, len(dumps(value))) for value in self.values(items))
+
+
+class MessageCodec(Codec):
+    """A pickled message between slots, or from a slot to the driver: the one item of its buffer, not a record."""
+
+    def encode(self, items: Sequence[Any]) -> bytes:
+        (message,) = items
+        return dumps(message)
+
+    def decode(self, content: memoryview) -> list[Any]:
+        return [pickle.loads(content)]
+
+
+CODECS: dict[int, Codec] = {ChunkKind.ROWS: RowCodec(), ChunkKind.MESSAGE: MessageCodec()}
+
+
+def encode(header: Header, items: Sequence[BufferItem]) -> bytes:
+    """Encode a buffer. Raises the error of pickle if a value can't be pickled."""
+    content = CODECS[header.kind].encode(items)
     weight = 0
-    if len(segments) != 1 or not isinstance(segments[0], tuple):
-        weight = _weight(segments, len(content))
+    if len(items) != 1 or isinstance(items[0], Element):
+        weight = _weight(items, len(content))
     return encode_header(header, weight) + content
 
 
+def encode_message(header: Header, message: Any) -> bytes:
+    """Encode a message. `header`: of the kind MESSAGE."""
+    return encode_header(header) + CODECS[header.kind].encode([message])
+
+
 def encode_header(header: Header, weight: int = 0) -> bytes:
-    """The bytes of a header. `weight`: what a buffer with elements brings; 0: the header has the key group."""
-    # The header sorts as unsigned bytes: NO_KEY_GROUP (-1) becomes 0, before all groups.
+    """Encode a header. `weight`: the content of a buffer with elements (bytes); 0: the header has the key group."""
+    # The header sorts as unsigned bytes: NO_KEY_GROUP (-1) becomes 0, which sorts before all groups.
     first = weight or header.key_group + 1
     attempt = header.attempt & ATTEMPT_MASK
-    return _HEADER.pack(first, header.edge, header.sender, header.sequence, header.target, attempt)
+    return _HEADER.pack(first, header.edge, header.sender, header.sequence, header.target, attempt, header.kind)
 
 
-def _weight(segments: list[Segment], size: int) -> int:
-    """What a buffer with elements brings; 0: there are none, or so much else that they don't count."""
-    elements = [segment for segment in segments if not isinstance(segment, tuple)]
+def _weight(items: Sequence[BufferItem], size: int) -> int:
+    """Return the content of a buffer with elements (bytes); 0 if it has no elements, or too many records to matter."""
+    elements = [item for item in items if isinstance(item, Element)]
     weight = _ELEMENT_BYTES * len(elements)
-    if 0 < len(elements) < len(segments):
-        of_elements = len(dumps(elements)) - _LIST_BYTES
-        weight += content_of(HEADER_BYTES + size - of_elements)
+    if 0 < len(elements) < len(items):
+        element_bytes = len(dumps(elements)) - _LIST_BYTES
+        weight += content_of(HEADER_BYTES + size - element_bytes)
     return weight if weight <= _WEIGHT_MAX else 0
 
 
 def content_bytes(buffer: bytes) -> int:
-    """What a buffer of pipelined mode brings. Of small ones most is frame and elements, which takes little work.
+    """Return the content of a buffer in pipelined mode (bytes), without overhead and with a small weight for elements.
 
-    A watermark has 54 bytes: as much as twenty records, on which a slow task may work for seconds.
+    A watermark takes 54 bytes, as many as twenty records, but a slow task may work on twenty records for seconds.
     """
     return int.from_bytes(buffer[:2], "big") or content_of(len(buffer))
 
 
 def content_of(size: int) -> int:
-    """What a buffer of `size` bytes brings if all in it are records: at least 1."""
+    """Return the content of a buffer of `size` bytes that holds only records (bytes, at least 1)."""
     return max(1, size - _FRAME_BYTES)
 
 
 def decode_header(buffer: bytes) -> Header:
-    """Only the header: enough to relay a buffer without decoding it."""
-    group, edge, sender, sequence, target, attempt = _HEADER.unpack_from(buffer)
-    return Header(group - 1, edge, sender, sequence, target, attempt)
+    """Decode only the header, which is enough to relay a buffer."""
+    group, edge, sender, sequence, target, attempt, kind = _HEADER.unpack_from(buffer)
+    return Header(group - 1, edge, sender, sequence=sequence, target=target, attempt=attempt, kind=kind)
 
 
-def decode_segments(buffer: bytes) -> list[Segment]:
-    """The segments, in order."""
-    segments: list[Segment] = pickle.loads(memoryview(buffer)[HEADER_BYTES:])
-    return segments
+def decode_items(buffer: bytes) -> list[BufferItem]:
+    """Decode the chunks and elements of a buffer, in order."""
+    return CODECS[buffer[_KIND_POSITION]].decode(memoryview(buffer)[HEADER_BYTES:])
+
+
+def decode_message(buffer: bytes) -> Any:
+    """Decode the message of a buffer of the kind MESSAGE."""
+    return decode_items(buffer)[0]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
+from penstock.engine.runtime.chunks import ChunkKind
+
 
 class EdgeInfo(msgspec.Struct, frozen=True):
-    """An edge between two vertices. `widths` is the number of slots of each level, which relays need."""
+    """An edge between two vertices. `widths`: the number of slots of each level, which relays need."""
 
     id: int
     target_vertex: int
@@ -16,15 +18,19 @@ class EdgeInfo(msgspec.Struct, frozen=True):
     target_level: int
     widths: tuple[int, ...]
     input_index: int = 0
-    """Which input of the target's first operator it leads to."""
+    """The index of the input of the target's first operator."""
     feedback: bool = False
-    """Whether it leads back to the head of an iteration, by the channel between slots."""
+    """Whether the edge leads back to the head of an iteration, by the channel between slots."""
     in_loop: bool = False
     """Whether its sender and its receiver belong to one loop."""
+    kind: ChunkKind = ChunkKind.ROWS
+    """The kind of the chunks on it."""
+    key_fields: tuple[str, ...] = ()
+    """The fields that make the key of a keyed edge; empty if only a key selector knows it."""
 
     def hop(self, level: int, sender: int, target: int) -> int:
-        """The slot of `level` that a buffer is written to: the target's, or one that relays the buffer.
+        """Return the slot of `level` to write a buffer to: the target's, or a slot that relays the buffer.
 
-        All buffers of one sender on this edge take the same route: on different ones they could overtake each other.
+        All buffers of one sender on this edge take the same route: on different routes they could overtake each other.
         """
         return target if level >= self.target_level else sender % self.widths[level]

@@ -1,93 +1,103 @@
-"""Partitioners: to which subtask of the next vertex a record goes.
+"""Partitioners: they select the subtask of the next vertex for each record.
 
-Each sender has its own copy, set up with the accumulators of the channels it may write to. All choices are made from
-the record, the sender's index and a seeded generator, never from chance: a task that runs twice in batched mode sends
-the same records to the same places.
+Each sender has its own copy, set up with the accumulators of the channels that it may write to. A partitioner selects
+by the record, the sender's index and a seeded generator, never by chance: a task that runs twice in batched mode sends
+the same records to the same subtasks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
+from penstock.common.functions.field_key import FieldKey
 from penstock.common.functions.quick_selectors import quick_selector
 from penstock.common.functions.user_calls import results_of
 from penstock.common.types.whole_numbers import as_int
-from penstock.engine.runtime.network.buffer import NO_KEY_GROUP, Segment
+from penstock.engine.runtime.chunks import Rows, Values
+from penstock.engine.runtime.network.buffer import NO_KEY_GROUP
+from penstock.engine.runtime.network.sender import OutputChannel
 from penstock.engine.state.container_keys import as_key, converting, is_convertible
-from penstock.engine.state.key_groups import KeyGroups
+from penstock.engine.state.key_groups import KeyGroups, subtask_of
 from penstock.engine.state.keys import encode_key
 
-# Records that wait to be sent.
 
+class Accumulator(OutputChannel):
+    """A channel whose last chunk is still gathered, record by record.
 
-class Accumulator:
-    """What waits to be sent to one channel (pipelined mode), or of one key group to one target (batched mode).
-
-    The lists live as long as the accumulator does: the routes of a partitioner hold their bound `append`.
+    The lists are never replaced: the routes of a partitioner hold their bound `append`.
     """
 
-    __slots__ = (
-        "append_pair",
-        "append_value",
-        "closed_records",
-        "key_group",
-        "segments",
-        "sequence",
-        "target",
-        "timestamps",
-        "values",
-    )
+    __slots__ = ("append_pair", "append_value", "timestamps", "values")
 
     def __init__(self, target: int, key_group: int = NO_KEY_GROUP) -> None:
-        self.target = target
-        self.key_group = key_group
-        self.sequence = 0
-        self.values: list[Any] = []
+        super().__init__(target, key_group)
+        self.values: Values = []
         self.timestamps: list[int] = []
-        self.segments: list[Segment] = []
-        self.closed_records = 0
-        """How many records `segments` hold."""
         self.append_value = self.values.append
         self.append_pair = (self.values.append, self.timestamps.append)
 
-    def extend(self, values: list[Any], timestamps: list[int] | None) -> None:
+    def extend(self, chunk: Rows) -> None:
         """Append a whole chunk."""
-        self.values.extend(values)
-        if timestamps is not None:
-            self.timestamps.extend(timestamps)
+        self.values.extend(chunk.values)
+        if chunk.timestamps is not None:
+            self.timestamps.extend(chunk.timestamps)
 
-    def close_segment(self) -> None:
-        """End the current segment, because an element follows it, or records of the other kind."""
+    def close_chunk(self) -> None:
+        """Close the current chunk: an element follows, or timestamps begin or end."""
         if self.values:
             # Copied and cleared, not replaced: routes hold the `append` of these lists.
-            self.segments.append((self.values[:], self.timestamps[:] if self.timestamps else None))
-            self.closed_records += len(self.values)
+            self.items.append(Rows(self.values[:], self.timestamps[:] if self.timestamps else None))
+            self.records += len(self.values)
             self.values.clear()
             self.timestamps.clear()
 
 
+class LoggedPlace(NamedTuple):
+    """The place of a buffer in a log of records in flight: its position, and its receiver at that time, of `before`."""
+
+    position: int
+    receiver: int
+    before: int
+
+
 class Partitioner:
-    """Base: writes to all subtasks of the target. `ship_strategy` is its name in plans."""
+    """Base class: may write to all subtasks of the target. `ship_strategy`: the name in plans."""
 
     ship_strategy = "?"
     keyed = False
+    fields: tuple[str, ...] = ()
+    """The fields that make the key; empty if only a key selector knows it."""
+    may_be_overtaken = True
+    """Whether barriers may overtake its records: after a rescale, each has to find its subtask."""
 
     def targets(self, sender: int, senders: int, receivers: int) -> range:
-        """Which subtasks this sender may write to."""
+        """Return the subtasks that this sender may write to."""
         return range(receivers)
 
     def setup(self, channels: list[Accumulator], sender: int) -> None:
-        """Called once in the subtask. `channels` are those of `targets`, in order."""
+        """Set up the partitioner, once in the subtask. `channels` are in the order of `targets`."""
         self.channels = channels
 
-    def distribute(self, values: list[Any], timestamps: list[int] | None) -> None:
+    def distribute(self, chunk: Rows) -> None:
         """Append each record to the accumulator of its channel."""
         raise NotImplementedError
 
+    def setup_groups(self, accumulator_of: Callable[[int], Accumulator], key_groups: KeyGroups) -> None:
+        """Set the accumulators of key groups, by `accumulator_of`, if it is keyed. `key_groups` finds a key's group."""
+        raise NotImplementedError
+
     def calls(self) -> tuple[Callable[..., Any], ...]:
-        """What it calls of the user's: a key selector, a partitioner."""
+        """Return the user's callables that it calls: key selector, partitioner."""
         return ()
+
+    def may_hold_records_of(self, subtask: int, logged: LoggedPlace, parallelism: int) -> bool:
+        """Return whether a logged buffer may hold records for a subtask, now that there are `parallelism` subtasks."""
+        return logged.position % parallelism == subtask
+
+    def receiver_of(self, parallelism: int, key_groups: KeyGroups) -> Callable[[Any], int] | None:
+        """Return a function from record to subtask; None if any subtask may process a record."""
+        return None
 
     def probe(self, value: Any) -> None:
         """Raise what `distribute` would raise for this record."""
@@ -97,50 +107,54 @@ class Partitioner:
 
 
 class ForwardPartitioner(Partitioner):
-    """Subtask i to subtask i: both sides have the same parallelism."""
+    """Send from subtask i to subtask i: both sides have the same parallelism."""
 
     ship_strategy = "FORWARD"
+    may_be_overtaken = False
 
     def targets(self, sender: int, senders: int, receivers: int) -> range:
         return range(sender, sender + 1)
 
-    def distribute(self, values: list[Any], timestamps: list[int] | None) -> None:
-        self.channels[0].extend(values, timestamps)
+    def distribute(self, chunk: Rows) -> None:
+        self.channels[0].extend(chunk)
 
 
 class GlobalPartitioner(Partitioner):
-    """All records to the first subtask; the others get only watermarks, barriers and the end."""
+    """Send all records to the first subtask; the others get only watermarks, barriers and the end."""
 
     ship_strategy = "GLOBAL"
 
-    def distribute(self, values: list[Any], timestamps: list[int] | None) -> None:
-        self.channels[0].extend(values, timestamps)
+    def distribute(self, chunk: Rows) -> None:
+        self.channels[0].extend(chunk)
+
+    def may_hold_records_of(self, subtask: int, logged: LoggedPlace, parallelism: int) -> bool:
+        return subtask == 0
 
 
 class RebalancePartitioner(Partitioner):
-    """Record by record to one channel after the other."""
+    """Send record by record to one channel after the other."""
 
     ship_strategy = "REBALANCE"
 
     def setup(self, channels: list[Accumulator], sender: int) -> None:
         super().setup(channels, sender)
-        # Each sender begins elsewhere: with few records the first receiver would get them all.
+        # Each sender starts at another channel: with few records the first receiver would get all of them.
         self._next = sender % len(channels)
 
-    def distribute(self, values: list[Any], timestamps: list[int] | None) -> None:
+    def distribute(self, chunk: Rows) -> None:
+        values, timestamps = chunk.values, chunk.timestamps
         channels, count = self.channels, len(self.channels)
         for offset in range(min(count, len(values))):
-            share = values[offset::count]
-            channels[(self._next + offset) % count].extend(
-                share, timestamps[offset::count] if timestamps else timestamps
-            )
+            share = Rows(values[offset::count], timestamps[offset::count] if timestamps else timestamps)
+            channels[(self._next + offset) % count].extend(share)
         self._next = (self._next + len(values)) % count
 
 
 class RescalePartitioner(RebalancePartitioner):
-    """Round robin over the few subtasks that are this sender's share, so that fewer channels are needed."""
+    """Send round robin to this sender's share of the subtasks, so that fewer channels are needed."""
 
     ship_strategy = "RESCALE"
+    may_be_overtaken = False
 
     def targets(self, sender: int, senders: int, receivers: int) -> range:
         if receivers <= senders:
@@ -153,17 +167,22 @@ class RescalePartitioner(RebalancePartitioner):
 
 
 class BroadcastPartitioner(Partitioner):
-    """Every record to every subtask."""
+    """Send every record to every subtask."""
 
     ship_strategy = "BROADCAST"
+    may_be_overtaken = False
 
-    def distribute(self, values: list[Any], timestamps: list[int] | None) -> None:
+    def distribute(self, chunk: Rows) -> None:
         for channel in self.channels:
-            channel.extend(values, timestamps)
+            channel.extend(chunk)
+
+    def may_hold_records_of(self, subtask: int, logged: LoggedPlace, parallelism: int) -> bool:
+        # Each former subtask had a copy of its own.
+        return logged.receiver == subtask % logged.before
 
 
 class ShufflePartitioner(Partitioner):
-    """Each record to a channel drawn by a generator that is seeded with the sender's index."""
+    """Send each record to a channel drawn by a generator that is seeded with the sender's index."""
 
     ship_strategy = "SHUFFLE"
 
@@ -171,19 +190,21 @@ class ShufflePartitioner(Partitioner):
         super().setup(channels, sender)
         self._random = _linear_congruential(sender)
 
-    def distribute(self, values: list[Any], timestamps: list[int] | None) -> None:
+    def distribute(self, chunk: Rows) -> None:
         channels, count, random = self.channels, len(self.channels), self._random
-        _append_each(values, timestamps, (channels[next(random) * count >> 32] for _ in values))
+        _append_each(chunk, (channels[next(random) * count >> 32] for _ in chunk.values))
 
 
 class HashPartitioner(Partitioner):
-    """By key: all records of a key group to the subtask that owns it. At most `cached_keys_max` keys are remembered."""
+    """Send by key: all records of a key group to the subtask that owns it. Caches up to `cached_keys_max` keys."""
 
     ship_strategy = "HASH"
     keyed = True
 
     def __init__(self, key_selector: Callable[[Any], Any], cached_keys_max: int = 1_000_000) -> None:
         self.key_selector = key_selector
+        if isinstance(key_selector, FieldKey):
+            self.fields = key_selector.fields
         self._cached_keys_max = cached_keys_max
 
     def calls(self) -> tuple[Callable[..., Any], ...]:
@@ -192,14 +213,21 @@ class HashPartitioner(Partitioner):
     def probe(self, value: Any) -> None:
         encode_key(as_key(self.key_selector(value)))
 
-    def setup_groups(self, of_group: Callable[[int], Accumulator], key_groups: KeyGroups) -> None:
-        """Where the records of a key group are gathered; `key_groups` finds the group of a key."""
-        self._appends = _Routes(lambda key: of_group(key_groups[key]).append_value, self._cached_keys_max)
-        self._pair_appends = _Routes(lambda key: of_group(key_groups[key]).append_pair, self._cached_keys_max)
+    def may_hold_records_of(self, subtask: int, logged: LoggedPlace, parallelism: int) -> bool:
+        return True
+
+    def receiver_of(self, parallelism: int, key_groups: KeyGroups) -> Callable[[Any], int]:
+        select = self.key_selector
+        return lambda value: subtask_of(key_groups[as_key(select(value))], key_groups.max_parallelism, parallelism)
+
+    def setup_groups(self, accumulator_of: Callable[[int], Accumulator], key_groups: KeyGroups) -> None:
+        self._appends = _Routes(lambda key: accumulator_of(key_groups[key]).append_value, self._cached_keys_max)
+        self._pair_appends = _Routes(lambda key: accumulator_of(key_groups[key]).append_pair, self._cached_keys_max)
         self._select = quick_selector(self.key_selector)
         self._converts = False
 
-    def distribute(self, values: list[Any], timestamps: list[int] | None) -> None:
+    def distribute(self, chunk: Rows) -> None:
+        values, timestamps = chunk.values, chunk.timestamps
         rest: Any = iter(values)
         try:
             self._distribute(rest, timestamps)
@@ -207,13 +235,13 @@ class HashPartitioner(Partitioner):
             failed = len(values) - rest.__length_hint__() - 1
             if self._converts or not is_convertible(self.key_selector(values[failed])):
                 raise
-            # The first key that is a list or dict. From now on all keys are converted.
+            # This is the first key that is a list or dict. From now on all keys are converted.
             self._converts = True
             self._select = converting(self.key_selector)
             self._distribute(iter(values[failed:]), timestamps and timestamps[failed:])
 
     def _distribute(self, values: Iterator[Any], timestamps: list[int] | None) -> None:
-        # One dict lookup from key to the bound append of its channel: nothing else is paid per record.
+        # The only cost per record is a dict lookup, from key to the bound append of its channel.
         select = self._select
         if timestamps is None:
             appends = self._appends
@@ -228,7 +256,7 @@ class HashPartitioner(Partitioner):
 
 
 class CustomPartitioner(Partitioner):
-    """By the user's function of (key, number of channels)."""
+    """Send by the user's function of (key, number of channels)."""
 
     ship_strategy = "CUSTOM"
 
@@ -236,11 +264,18 @@ class CustomPartitioner(Partitioner):
         self.partition = partition
         self.key_selector = key_selector
 
-    def distribute(self, values: list[Any], timestamps: list[int] | None) -> None:
-        _append_each(values, timestamps, iter(results_of(self._channel_of, len(values), values)))
+    def distribute(self, chunk: Rows) -> None:
+        _append_each(chunk, iter(results_of(self._channel_of, len(chunk), chunk.values)))
 
     def calls(self) -> tuple[Callable[..., Any], ...]:
         return self.partition, self.key_selector
+
+    def may_hold_records_of(self, subtask: int, logged: LoggedPlace, parallelism: int) -> bool:
+        return True
+
+    def receiver_of(self, parallelism: int, key_groups: KeyGroups) -> Callable[[Any], int]:
+        partition, select_key = self.partition, self.key_selector
+        return lambda value: partition(select_key(value), parallelism)
 
     def probe(self, value: Any) -> None:
         self._channel_of(value)
@@ -248,7 +283,7 @@ class CustomPartitioner(Partitioner):
     def _channel_of(self, value: Any) -> Accumulator:
         count = len(self.channels)
         index = self.partition(self.key_selector(value), count)
-        # Checked, since Python would take -1 for the last channel.
+        # Checked: Python would take -1 for the last channel.
         if type(index) is not int and as_int(index) is None:
             raise TypeError(f"the partitioner returned {index!r:.80} for {value!r:.100}; it must be an int")
         if not 0 <= index < count:
@@ -271,18 +306,19 @@ class _Routes(dict[Any, Any]):
         return route
 
 
-def _append_each(values: list[Any], timestamps: list[int] | None, chosen: Iterator[Accumulator]) -> None:
+def _append_each(chunk: Rows, channels: Iterator[Accumulator]) -> None:
+    values, timestamps = chunk.values, chunk.timestamps
     if timestamps is None:
-        for value, channel in zip(values, chosen, strict=True):
+        for value, channel in zip(values, channels, strict=True):
             channel.append_value(value)
     else:
-        for value, timestamp, channel in zip(values, timestamps, chosen, strict=True):
+        for value, timestamp, channel in zip(values, timestamps, channels, strict=True):
             channel.append_value(value)
             channel.append_pair[1](timestamp)
 
 
 def _linear_congruential(seed: int) -> Iterator[int]:
-    """Random integers of 32 bits, by the constants of Knuth's MMIX: the same in every process and Python version."""
+    """Yield random integers of 32 bits, by the constants of Knuth's MMIX: the same in every process."""
     state = seed * 2862933555777941757 + 3037000493
     while True:
         state = (state * 6364136223846793005 + 1442695040888963407) & 0xFFFFFFFFFFFFFFFF

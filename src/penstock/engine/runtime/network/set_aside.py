@@ -1,4 +1,4 @@
-"""Buffers that wait: set aside for a barrier, or in a queue; in memory up to a limit, then on local disk."""
+"""Waiting buffers: set aside for a barrier, or in a queue. In memory up to a limit, then on local disk."""
 
 from __future__ import annotations
 
@@ -8,49 +8,49 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from penstock.engine.runtime.network.buffer import content_bytes, decode_segments
+from penstock.engine.runtime.network.buffer import content_bytes, decode_items
 
 
 class SpillFile(Protocol):
     """Scratch space on local disk, provided by the host."""
 
     def write(self, data: bytes) -> int:
-        """Append `data`; returns the offset at which it starts."""
+        """Append `data`. Returns its offset."""
 
     def read(self, offset: int, length: int) -> bytes:
-        """`length` bytes from `offset` on."""
+        """Read `length` bytes from `offset` on."""
 
     def close(self) -> None:
-        """Remove it."""
+        """Remove the file."""
 
 
 class AlignmentLimits(msgspec.Struct, frozen=True):
-    """In bytes, for each task."""
+    """Limits of the buffers that one task sets aside."""
 
     memory_bytes: int = 64 << 20
-    """What is set aside beyond this goes to local disk."""
+    """Bytes in memory. Further buffers go to local disk."""
     bytes_max: int = 4 << 30
-    """What is set aside beyond this ends the alignment: the checkpoint is declined."""
+    """Bytes in memory and on disk. More end the alignment: the task declines the checkpoint."""
 
 
 class Whole(NamedTuple):
-    """A buffer that is not decoded."""
+    """An encoded buffer in memory."""
 
     data: bytes
 
     @property
     def size(self) -> int:
-        """In bytes."""
+        """The size in bytes."""
         return len(self.data)
 
     @property
     def content(self) -> int:
-        """The bytes that it brings."""
+        """The content in bytes; see `content_bytes`."""
         return content_bytes(self.data)
 
-    def segments(self) -> list[Any]:
-        """What it holds."""
-        return decode_segments(self.data)
+    def items(self) -> list[Any]:
+        """Decode the chunks and elements."""
+        return decode_items(self.data)
 
 
 class Spilled(NamedTuple):
@@ -60,15 +60,15 @@ class Spilled(NamedTuple):
     offset: int
     size: int
     content: int
-    """The bytes that it brings."""
+    """The content in bytes; see `content_bytes`."""
 
-    def segments(self) -> list[Any]:
-        """What it holds. May be called once."""
-        return decode_segments(self.owner.unspill(self.offset, self.size))
+    def items(self) -> list[Any]:
+        """Read and decode the chunks and elements. May be called once."""
+        return decode_items(self.owner.unspill(self.offset, self.size))
 
 
 class SetAside:
-    """What one task has set aside. Without `open_spill` all is held in memory."""
+    """The buffers that one task has set aside. Without `open_spill` all stay in memory."""
 
     def __init__(self, limits: AlignmentLimits, open_spill: Callable[[], SpillFile] | None = None) -> None:
         self.bytes = 0
@@ -81,39 +81,39 @@ class SetAside:
 
     @property
     def is_too_large(self) -> bool:
-        """Whether more is set aside than `bytes_max`: the alignment must end."""
+        """Whether more than `bytes_max` is set aside: the alignment must end."""
         return self.bytes > self.bytes_max
 
     def append(self, channel: Hashable, item: Any) -> None:
-        """Set an item of a channel aside, after all earlier items."""
+        """Set aside an item of a channel, after all earlier items."""
         if isinstance(item, Whole):
             self.bytes += len(item.data)
             if self.bytes > self._limits.memory_bytes and self._open_spill is not None:
                 item = self._spilled(item.data)
         elif isinstance(item, Spilled):
-            # It was being replayed when the barrier of a newer checkpoint blocked its channel again. Its bytes stay
-            # on disk and count again, because `take` has reset the sum.
+            # The buffer was being replayed when the barrier of a newer checkpoint blocked its channel again. Its bytes
+            # stay on disk and count again, because `take` has reset the sum.
             self.bytes += item.size
         self._items.append((channel, item))
 
     def take(self) -> deque[tuple[Hashable, Any]]:
-        """Take all items, in order; what is on disk stays there until it is decoded."""
+        """Remove and return all items, in order. Spilled buffers stay on disk until they are decoded."""
         items, self._items = self._items, deque()
         self.bytes = 0
         return items
 
     def unspill(self, offset: int, length: int) -> bytes:
-        """Read bytes that were spilled; the file is removed when all have been read."""
+        """Read a spilled buffer. The file is removed when all buffers have been read."""
         assert self._file is not None
         data = self._file.read(offset, length)
-        # Nothing is removed from the middle of the file: alignments are short, so all of it is soon read.
+        # The file does not shrink before: alignments are short, so it is soon read completely.
         self._on_disk -= 1
         if not self._on_disk:
             self.close()
         return data
 
     def close(self) -> None:
-        """Remove what is on disk."""
+        """Remove the file."""
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -126,16 +126,11 @@ class SetAside:
         return Spilled(self, self._file.write(data), len(data), content_bytes(data))
 
 
-# A queue of buffers: in memory up to a limit, then on local disk. What has been read is removed from disk.
-#
-# The disk has several files one after the other, so that one of which everything was read can be removed: a queue that
-# is never empty must not grow for ever.
-
 _FILE_BYTES = 64 << 20
 
 
 class _File:
-    """One of the files: how much was written to it, and how many buffers in it are still to be read."""
+    """A file of a queue: the bytes written to it, and how many of its buffers are still unread."""
 
     __slots__ = ("bytes", "left", "spill")
 
@@ -146,7 +141,11 @@ class _File:
 
 
 class BufferQueue:
-    """First in, first out. Without `open_spill` all is held in memory."""
+    """A FIFO queue of buffers: in memory up to a limit, then on local disk. Without `open_spill` all stay in memory.
+
+    It writes several files one after the other, and removes each when all of its buffers have been read: a queue that
+    is never empty must not grow forever.
+    """
 
     def __init__(
         self, memory_bytes: int, open_spill: Callable[[], SpillFile] | None, file_bytes: int = _FILE_BYTES
@@ -190,12 +189,12 @@ class BufferQueue:
         return buffer
 
     def __iter__(self) -> Iterator[bytes]:
-        """The buffers, in order; they stay."""
+        """Iterate over the buffers, in order, without removing them."""
         for item in self._items:
             yield item if isinstance(item, bytes) else item[0].spill.read(item[1], item[2])
 
     def close(self) -> None:
-        """Drop all, and remove what is on disk."""
+        """Drop all buffers, and remove the files."""
         for file in {item[0] for item in self._items if isinstance(item, tuple)}:
             file.spill.close()
         self._items.clear()

@@ -1,6 +1,6 @@
-"""Functions of a stream and a broadcast stream: every subtask keeps all of what was broadcast, as its broadcast state.
+"""Functions of a stream and a broadcast stream: every subtask has a complete copy of the broadcast state.
 
-The records of the broadcast stream come to all subtasks, which make the same changes to their copies of the state; the
+All subtasks receive the records of the broadcast stream, and make the same changes to their copies of the state; the
 other stream reads it. Broadcast state is operator state (`engine/state/operator_state.py`): after a rescale each
 subtask has all of it. Source: Flink docs, "The Broadcast State Pattern".
 """
@@ -14,8 +14,8 @@ from penstock.api.state.descriptors import MapStateDescriptor, StateDescriptor
 from penstock.api.state.state import BroadcastState, OperatorStateStore, ReadOnlyBroadcastState
 from penstock.common.errors import ProgramError
 from penstock.common.functions.result_kinds import check_result_kind
+from penstock.engine.runtime.chunks import Rows
 from penstock.engine.runtime.operators.function import UserFunction
-from penstock.engine.runtime.operators.operator import Timestamps, Values
 from penstock.engine.runtime.operators.process import KeyedContext, KeyedProcessOperator, ProcessOperator
 from penstock.engine.runtime.operators.two_inputs import SecondInput
 from penstock.engine.state.backends.states import NO_KEY
@@ -27,24 +27,24 @@ if TYPE_CHECKING:
 
 
 class BroadcastStates:
-    """The broadcast states of an operator: those of `descriptors`, which the program gave to `broadcast`."""
+    """The broadcast states of an operator, by the `descriptors` that the program gave to `broadcast`."""
 
     def __init__(self, descriptors: Sequence[MapStateDescriptor]) -> None:
         self._descriptors = descriptors
         self._states: dict[str, tuple[BroadcastState[Any, Any], ReadOnlyBroadcastState[Any, Any]]] = {}
 
     def open(self, store: OperatorStateStore) -> None:
-        """Get all of them. What the function never asks for would be missing from the next snapshot."""
+        """Get all states: a state that the function never requests would be missing from the next snapshot."""
         for descriptor in self._descriptors:
             state = store.get_broadcast_state(descriptor)
             self._states[descriptor.get_name()] = state, ReadOnlyBroadcast(state)
 
     def writable(self, descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]:
-        """The state, for reading and writing."""
+        """Return the state, for reading and writing."""
         return self._of(descriptor)[0]
 
     def readable(self, descriptor: MapStateDescriptor) -> ReadOnlyBroadcastState[Any, Any]:
-        """The state, for reading."""
+        """Return the state, for reading."""
         return self._of(descriptor)[1]
 
     def _of(self, descriptor: MapStateDescriptor) -> tuple[BroadcastState[Any, Any], ReadOnlyBroadcastState[Any, Any]]:
@@ -53,12 +53,12 @@ class BroadcastStates:
         except KeyError:
             raise ProgramError(
                 f"there is no broadcast state '{descriptor.get_name()}', only {', '.join(map(repr, self._states))}: "
-                "give its descriptor to broadcast(...), too"
+                "pass its descriptor to broadcast(...) as well"
             ) from None
 
 
 class ReadOnlyBroadcast(ReadOnlyBroadcastState[Any, Any]):
-    """Broadcast state as the side that is not broadcast sees it."""
+    """Broadcast state for the stream that is not broadcast."""
 
     __slots__ = ("_state",)
 
@@ -88,7 +88,7 @@ class ReadOnlyBroadcast(ReadOnlyBroadcastState[Any, Any]):
 
 
 class _Context:
-    """Times, common to all contexts without a key."""
+    """The times, in all contexts without a key."""
 
     __slots__ = ("_operator_context", "_states", "current_timestamp")
 
@@ -98,40 +98,40 @@ class _Context:
         self.current_timestamp: int | None = None
 
     def timestamp(self) -> int | None:
-        """Timestamp of the record (ms); None if it has none."""
+        """Return the timestamp of the record (ms), or None."""
         return self.current_timestamp
 
     def current_processing_time(self) -> int:
-        """The wall clock, in milliseconds since the epoch."""
+        """Return the wall clock, in milliseconds since the epoch."""
         return self._operator_context.now_ms()
 
     def current_watermark(self) -> int:
-        """The event time of the subtask (ms), over both inputs."""
+        """Return the event time of the subtask (ms), over both inputs."""
         return self._operator_context.counters.watermark
 
 
 class ReadOnlyContext(_Context):
-    """What `process_element` of a BroadcastProcessFunction is given."""
+    """The context of `process_element` of a BroadcastProcessFunction."""
 
     __slots__ = ()
 
     def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> ReadOnlyBroadcastState[Any, Any]:
-        """A broadcast state, for reading. Raises ProgramError if it was not given to `broadcast`."""
+        """Return a broadcast state, for reading. Raises ProgramError if it was not given to `broadcast`."""
         return self._states.readable(state_descriptor)
 
 
 class WritingContext(_Context):
-    """What `process_broadcast_element` is given."""
+    """The context of `process_broadcast_element`."""
 
     __slots__ = ()
 
     def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]:
-        """A broadcast state, for reading and writing. Raises ProgramError if it was not given to `broadcast`."""
+        """Return a broadcast state, for reading and writing. Raises ProgramError if it was not given to `broadcast`."""
         return self._states.writable(state_descriptor)
 
 
 class KeyedWritingContext(WritingContext):
-    """What `process_broadcast_element` of a KeyedBroadcastProcessFunction is given."""
+    """The context of `process_broadcast_element` of a KeyedBroadcastProcessFunction."""
 
     __slots__ = ("_operator",)
 
@@ -147,7 +147,7 @@ class KeyedWritingContext(WritingContext):
 
 
 class KeyedReadOnlyContext(KeyedContext):
-    """What `process_element` and `on_timer` of a KeyedBroadcastProcessFunction are given."""
+    """The context of `process_element` and `on_timer` of a KeyedBroadcastProcessFunction."""
 
     __slots__ = ("_states",)
 
@@ -156,20 +156,20 @@ class KeyedReadOnlyContext(KeyedContext):
         self._states = states
 
     def current_processing_time(self) -> int:
-        """The wall clock, in milliseconds since the epoch."""
+        """Return the wall clock, in milliseconds since the epoch."""
         return self._timer_service.current_processing_time()
 
     def current_watermark(self) -> int:
-        """The event time of the subtask (ms), over both inputs."""
+        """Return the event time of the subtask (ms), over both inputs."""
         return self._timer_service.current_watermark()
 
     def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> ReadOnlyBroadcastState[Any, Any]:
-        """A broadcast state, for reading. Raises ProgramError if it was not given to `broadcast`."""
+        """Return a broadcast state, for reading. Raises ProgramError if it was not given to `broadcast`."""
         return self._states.readable(state_descriptor)
 
 
 class BroadcastProcessOperator(SecondInput, ProcessOperator):
-    """Runs a BroadcastProcessFunction. The second input is what is broadcast."""
+    """Runs a BroadcastProcessFunction. The second input is the broadcast stream."""
 
     def __init__(
         self, name: str, descriptors: Sequence[MapStateDescriptor], function: UserFunction, second: UserFunction
@@ -188,11 +188,11 @@ class BroadcastProcessOperator(SecondInput, ProcessOperator):
         self._states.open(self.context.operator_states)
         super().open()
 
-    def process(self, values: Values, timestamps: Timestamps) -> bool:
-        return self.take(values, timestamps, self.function, self._read_only)
+    def process(self, chunk: Rows) -> bool:
+        return self.call_each(chunk, self.function, self._read_only)
 
-    def process_second(self, values: Values, timestamps: Timestamps) -> bool:
-        return self.take(values, timestamps, self.second, self._writing)
+    def process_second(self, chunk: Rows) -> bool:
+        return self.call_each(chunk, self.second, self._writing)
 
 
 class KeyedBroadcastProcessOperator(SecondInput, KeyedProcessOperator):
@@ -220,8 +220,8 @@ class KeyedBroadcastProcessOperator(SecondInput, KeyedProcessOperator):
         self._states.open(self.context.operator_states)
         super().open()
 
-    def process_second(self, values: Values, timestamps: Timestamps) -> bool:
-        return self.take(values, timestamps, [NO_KEY] * len(values), self.second, self._writing)
+    def process_second(self, chunk: Rows) -> bool:
+        return self.call_each(chunk, [NO_KEY] * len(chunk), function=self.second, ctx=self._writing)
 
     def apply_to_keyed_state(self, descriptor: StateDescriptor, call: Callable[[Any, Any], object]) -> None:
         """Call `call(key, state)` for each key that has a state of that name."""

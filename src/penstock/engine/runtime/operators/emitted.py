@@ -1,7 +1,7 @@
-"""What a function that may emit several values has returned: its results one by one, or an error if it is none such.
+"""Checks the result of a function that may emit several values, and iterates over it.
 
-A dict, a Row or text can be iterated over, but what comes out, names of fields or characters, is not what the function
-means to emit. And what a generator returns beside its yields would be dropped.
+A dict, a Row or text can be iterated over, but its elements, names of fields or characters, are not what the function
+means to emit. A value that a generator returns, in addition to its yields, would be dropped. Both raise errors.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from penstock.common.values.copies import ATOMS, copied_by
 from penstock.engine.runtime.task.context import shortened
 
 COLLECTIONS: set[type] = {list, tuple, set, frozenset, deque, map, filter, zip, range}
-"""Types that are collections of values, in addition to generators. Others are added when they are first seen."""
+"""Types that are collections of values, except generators. Further types are added when they first appear."""
 
 _TEXT = frozenset({str, bytes})
 _RECORDS = (str, bytes, bytearray, memoryview, Mapping, Row, Enum, UserString)
@@ -30,22 +30,22 @@ _RECORDS_ELSEWHERE = {
     ("pandas", "DataFrame"), ("pyarrow", "Table"), ("pyarrow", "RecordBatch"), ("polars", "DataFrame"),
     ("numpy", "void"),
 }  # fmt: skip
-"""Package and name of classes whose packages are not imported for this."""
+"""Package and name of further classes: their packages are not imported for this check."""
 
 
 for _kind in UNAWAITED:
-    # A function can return a coroutine without being async itself: what it returns is copied when it is emitted.
+    # A function can return a coroutine without being async itself: the check runs when the result is copied.
     copied_by(_kind, lambda value, _: check_awaited(value))
 
 
 class NeverReturned:
-    """In place of the type of generators, in a loop that has to look at each generator."""
+    """Takes the place of GeneratorType in a loop that has to check each generator."""
 
 
 def trusted_generator(call: Callable[..., Any]) -> type[Any]:
-    """The type of what a function returns that needs no look: a generator if the function itself is one.
+    """Return the type of results that need no check: GeneratorType if the function is a generator function.
 
-    A generator function that returns nothing beside its yields can give nothing else.
+    A generator function without a `return` with a value returns only such generators.
     """
     function = getattr(call, "__func__", call)
     if type(function) is FunctionType and _is_generator(function.__code__) and not _returns_a_value(function.__code__):
@@ -54,10 +54,10 @@ def trusted_generator(call: Callable[..., Any]) -> type[Any]:
 
 
 def emitted(results: Any) -> Any:
-    """The results for a loop over them; none for None.
+    """Return the results for a loop; an empty tuple for None.
 
-    Raises TypeError for a record, text or coroutine in place of a collection, and, after the last result of a
-    generator, if it returns a value. What can't be iterated over at all fails in the loop.
+    Raises TypeError for a record, text or coroutine instead of a collection, and, after the last result of a generator,
+    if it returns a value. An object that is not iterable fails in the loop.
     """
     if results is None:
         return ()
@@ -74,7 +74,7 @@ def emitted(results: Any) -> Any:
 
 
 def flattened(results: Any) -> Any:
-    """`emitted` for a flat_map, which may split text into its characters."""
+    """Return `emitted` results of a flat_map, which may split text into its characters."""
     return iter(results) if type(results) in _TEXT else emitted(results)
 
 
@@ -82,7 +82,7 @@ def _to_its_end(results: Generator[Any, Any, Any]) -> Iterator[Any]:
     returned = yield from results
     if returned is not None:
         raise TypeError(
-            f"it returned {shortened(returned)} beside its yields, which emits nothing: yield the value as well, or "
+            f"it returned {shortened(returned)}, and a returned value is not emitted: yield the value, or "
             "return without a value"
         )
 
@@ -93,7 +93,7 @@ def _is_generator(code: CodeType) -> bool:
 
 @functools.lru_cache(maxsize=10_000)
 def _returns_a_value(code: CodeType) -> bool:
-    """Whether the code of a generator has a `return` with a value. True if that can't be told."""
+    """Return whether the code of a generator has a `return` with a value. True if that is not certain."""
     before: dis.Instruction | None = None
     for instruction in dis.get_instructions(code):
         if instruction.opname == "RETURN_VALUE":
@@ -107,7 +107,7 @@ def _returns_a_value(code: CodeType) -> bool:
 
 
 def _is_record(kind: type) -> bool:
-    """Whether values of this class are one record each, although a loop can go over their parts."""
+    """Return whether values of this class are records, although they are iterable."""
     if issubclass(kind, _RECORDS) or declared_names(kind) is not None:
         return True
     if kind in ATOMS and hasattr(kind, "__iter__"):

@@ -1,4 +1,4 @@
-"""A user's function as operators see it: a callable, the name of its method in errors, and its life cycle."""
+"""A user's function as operators use it: a callable, the name of its method in errors, and its life cycle."""
 
 from __future__ import annotations
 
@@ -17,9 +17,6 @@ from penstock.engine.runtime.task.metrics import OperatorMetricGroup
 
 if TYPE_CHECKING:
     from penstock.engine.runtime.task.context import OperatorContext
-
-
-# Contexts of functions that keep operator state: at the start, and at each checkpoint.
 
 
 class StateInitializationContext(FunctionInitializationContext):
@@ -57,9 +54,9 @@ class StateSnapshotContext(FunctionSnapshotContext):
 
 
 class CapturedCall:
-    """A key selector or partitioner as it was when the program named it, which is what workers get.
+    """A key selector or partitioner, pickled for workers when the program passed it to the API.
 
-    In the driver it is the user's own callable. One object is shared by all that select keys for one call.
+    In the driver it calls the user's own callable. All operators that select keys for one call share one object.
     """
 
     def __init__(self, call: Callable[..., Any], pickled: Pickled) -> None:
@@ -74,56 +71,59 @@ class CapturedCall:
 
 
 class UserFunction:
-    """A plain callable, or an object of a Function class of which `method` is called for each record."""
+    """A plain callable, or an object of a Function class, whose `method` is called for each record."""
 
     def __init__(self, function: Any, method: str) -> None:
         self.instance = function
-        # A callable without `open` is called itself, whatever methods it has: numpy's ufuncs have a `reduce`.
+        # A callable without `open` is called itself, even if it has such a method: numpy's ufuncs have `reduce`.
         self.is_plain = callable(function) and not (hasattr(function, "open") and hasattr(function, method))
         self.method = _name_of(function) if self.is_plain else f"{type(function).__name__}.{method}"
         self._method = method
         self.metrics: OperatorMetricGroup | None = None
 
     @property
+    def users_object(self) -> Any:
+        """The object that the user knows, not our adapter of it."""
+        return getattr(self.instance, "adapted", self.instance)
+
+    @property
     def has_open(self) -> bool:
-        """Whether the user's class has an `open` of its own, where it may ask for keyed state."""
+        """Whether the user's class defines `open`, where it may request keyed state."""
         opener = getattr(type(self.instance), "open", None)
         return not self.is_plain and opener is not None and opener is not Function.open
 
     @property
     def keeps_operator_state(self) -> bool:
-        """Whether it has an `initialize_state`, which reads what its last `snapshot_state` has written."""
+        """Whether it has `initialize_state`, which reads the state that its last `snapshot_state` has written."""
         return not self.is_plain and getattr(self.instance, "initialize_state", None) is not None
 
     @property
     def call(self) -> Callable[..., Any]:
-        """The callable for a record."""
+        """The callable for records."""
         return self.instance if self.is_plain else getattr(self.instance, self._method)  # type: ignore[no-any-return]
 
     @classmethod
     def of_object(cls, instance: Any, method: str) -> UserFunction:
-        """A method of an object, even if the object can be called itself."""
+        """Create the function for a method of an object, even if the object itself is callable."""
         function = cls(instance, method)
         function.is_plain = False
         function.method = function.named(method)
         return function
 
     def named(self, method: str) -> str:
-        """How errors name another method of the same object."""
-        # An adapter stands for the object that the user knows.
-        return f"{type(getattr(self.instance, 'stands_for', self.instance)).__name__}.{method}"
+        """Return the name of another method of the same object, for errors."""
+        return f"{type(self.users_object).__name__}.{method}"
 
-    def called(self, method: str) -> Callable[..., Any] | None:
-        """The user's callable that errors name so, if it is one of this object."""
+    def callable_named(self, method: str) -> Callable[..., Any] | None:
+        """Return the user's callable that errors name `method`, if it belongs to this object."""
         if self.is_plain:
             return self.instance if method == self.method else None
-        of_user = getattr(self.instance, "stands_for", self.instance)
         name = method.rpartition(".")[2]
-        return getattr(of_user, name, None) if method == self.named(name) else None
+        return getattr(self.users_object, name, None) if method == self.named(name) else None
 
     def open(self, context: OperatorContext, state: KeyedStateStore | None = None) -> None:
         """Call the user's `open`, if there is one."""
-        # One that takes another's place goes on counting where that one stopped.
+        # A function that replaces another one continues its counters.
         self.metrics = self.metrics or OperatorMetricGroup(context.counters)
         context.functions.append(self)
         self._call_if_there(
@@ -169,12 +169,12 @@ class UserFunction:
 
 
 def functions_behind(calls: Iterable[Callable[..., Any]]) -> list[UserFunction]:
-    """The key selectors and partitioners whose methods these callables are, each once: they may have a life cycle."""
+    """Return the key selectors and partitioners whose methods these callables are, each once: they may have `open`."""
     found: dict[int, UserFunction] = {}
     for call in calls:
         for selector in getattr(call, "selectors", (call,)):
             method = selector.call if isinstance(selector, CapturedCall) else selector
-            # Of a class with that method, not of any object: `len` belongs to a module, which has an `open`.
+            # Only objects with that method, not every object: `len` belongs to a module, which has an `open`.
             if isinstance(method, MethodType) and method.__name__ in ("get_key", "partition"):
                 found[id(method.__self__)] = UserFunction.of_object(method.__self__, method.__name__)
     return list(found.values())

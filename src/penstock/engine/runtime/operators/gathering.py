@@ -1,7 +1,7 @@
-"""Keyed operators whose work can stop anywhere: results are gathered into chunks.
+"""Keyed operators that gather results into chunks, and whose work can pause at any point.
 
-The work of a call is a generator that puts results into the operator's current chunk and yields whenever a chunk's
-worth was gathered or done; between two yields the chunk goes out, and if the step's budget is used up the rest waits
+The work of a call is a generator. It puts results into the operator's current chunk, and yields whenever it has
+gathered or processed a chunk. Between two yields the chunk is emitted. If the step's budget is used up, the rest waits
 for `resume`.
 """
 
@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 from penstock.api.timers import TimeDomain
 from penstock.common.constants import MAX_TIMESTAMP
+from penstock.engine.runtime.chunks import Rows, Values
 from penstock.engine.runtime.operators.keyed import KeyedOperator
-from penstock.engine.runtime.operators.operator import Values, emit_tagged
+from penstock.engine.runtime.operators.operator import emit_tagged
 
 if TYPE_CHECKING:
     from penstock.engine.runtime.operators.operator import Output
@@ -23,7 +24,7 @@ NOTHING: Iterator[None] = iter(())
 
 
 class GatheringOperator(KeyedOperator):
-    """Base of the window operators and of the interval join. Subclasses give `process` and `fire_until`."""
+    """Base of the window operators and of the interval join. Subclasses define `process` and `fire_until`."""
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
@@ -33,10 +34,8 @@ class GatheringOperator(KeyedOperator):
         self._afterwards: Callable[[], bool] | None = None
 
     def fire_until(self, domain: TimeDomain, until: int) -> Iterator[None]:
-        """Do what is due at or before `until`, in the order of time."""
+        """Fire timers up to and including `until`, in order of time."""
         raise NotImplementedError
-
-    # Calls of the task.
 
     def watermark(self, timestamp: int) -> bool:
         self.timers.watermark = self.context.counters.watermark = timestamp
@@ -53,37 +52,35 @@ class GatheringOperator(KeyedOperator):
 
     def resume(self) -> bool:
         self.paused = False
-        return self._go_on()
-
-    # Work that can stop.
+        return self._continue_work()
 
     def do(self, work: Iterator[None], afterwards: Callable[[], bool] | None) -> bool:
-        """Do `work` as far as the budget goes, then, perhaps in a later step, what comes afterwards."""
+        """Do `work` within the budget, then call `afterwards`, perhaps in a later step."""
         self._work, self._afterwards = work, afterwards
-        return self._go_on()
+        return self._continue_work()
 
-    def _go_on(self) -> bool:
+    def _continue_work(self) -> bool:
         budget = self.context.budget
         for _ in self._work:
-            if not (self._hand_on_results() and budget.go_on()):
+            if not (self._emit_results() and budget.may_continue()):
                 self.paused = True
                 return False
         self._work = NOTHING
-        go_on = self._hand_on_results()
-        if not go_on and self._afterwards is not None:
-            # An operator further down may have paused on the results: nothing may follow until it is done.
+        may_continue = self._emit_results()
+        if not may_continue and self._afterwards is not None:
+            # A later operator may have paused on the results: nothing may follow until it has continued.
             self.paused = True
             return False
         afterwards, self._afterwards = self._afterwards, None
-        return afterwards() if afterwards is not None else go_on
+        return afterwards() if afterwards is not None else may_continue
 
-    def _hand_on_results(self) -> bool:
+    def _emit_results(self) -> bool:
         if not self.results:
             return True
         results, times = self.results, self.result_times
         self.results, self.result_times = [], []
-        return emit_tagged(self.output, results, times)
+        return emit_tagged(self.output, Rows(results, times))
 
     def is_full(self) -> bool:
-        """Whether the current chunk is to go out."""
+        """Return whether the current chunk should be emitted."""
         return len(self.results) >= self.context.budget.chunk_records

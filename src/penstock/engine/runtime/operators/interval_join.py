@@ -1,11 +1,10 @@
-"""The interval join: pairs of records of two streams with one key, whose event times are near each other.
+"""The interval join: pairs of records of two streams with equal keys and near event times.
 
-A pair is found when its second record comes: lower <= right timestamp - left timestamp <= upper. So each side keeps its
-records for as long as a partner may come. They are kept in buckets of time, twice as wide as the interval: the partners
-of a record are in two buckets of the other side at most, mostly in one, and a bucket has one timer, which frees it.
-Wider buckets cost fewer timers, and more memory. Which pairs are found does not depend on them: a record whose time is
-over is no partner, even if its bucket is still there.
-Source: Flink docs, "Joining", Interval Join.
+The join finds a pair when its second record arrives: lower <= right timestamp - left timestamp <= upper. So each side
+retains its records while a partner may arrive. It keeps them in buckets of time, twice as wide as the interval: the
+partners of a record are in at most two buckets of the other side, mostly in one, and one timer per bucket frees it.
+Wider buckets need fewer timers and more memory. They do not change the pairs: an expired record is not a partner, even
+if its bucket still exists. Source: Flink docs, "Joining", Interval Join.
 """
 
 from __future__ import annotations
@@ -18,12 +17,13 @@ from penstock.api.timers import TimeDomain
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
 from penstock.common.errors import ProgramError
 from penstock.common.functions.user_calls import RAISED
-from penstock.common.values.copies import ATOMS, own_copy
+from penstock.common.values.copies import ATOMS, independent_copy
+from penstock.engine.runtime.chunks import Rows, Values
 from penstock.engine.runtime.operators.emitted import emitted, trusted_generator
 from penstock.engine.runtime.operators.function import UserFunction
 from penstock.engine.runtime.operators.gathering import GatheringOperator
 from penstock.engine.runtime.operators.keyed import FREED_ENTRIES
-from penstock.engine.runtime.operators.operator import FunctionPlace, Timestamps, Values
+from penstock.engine.runtime.operators.operator import FunctionPlace
 from penstock.engine.runtime.operators.two_inputs import OperatorInput, inputs_of
 
 if TYPE_CHECKING:
@@ -36,11 +36,11 @@ RIGHT_TABLE = "(interval join) right"
 """(key, number of the bucket) -> [(timestamp, record), ...], in the order of arrival."""
 
 _CHECKED = 1_000
-"""Timers that are looked at after a restore."""
+"""Timers that are checked after a restore."""
 
 
 class JoinContext:
-    """Event times of a pair."""
+    """The event times of a pair."""
 
     __slots__ = ("left", "right")
 
@@ -48,35 +48,41 @@ class JoinContext:
         self.left = self.right = MIN_TIMESTAMP
 
     def get_left_timestamp(self) -> int:
-        """That of the left record (ms)."""
+        """Return the timestamp of the left record (ms)."""
         return self.left
 
     def get_right_timestamp(self) -> int:
-        """That of the right record (ms)."""
+        """Return the timestamp of the right record (ms)."""
         return self.right
 
     def get_timestamp(self) -> int:
-        """That of the pair (ms)."""
+        """Return the timestamp of the pair (ms)."""
         return max(self.left, self.right)
 
 
 class JoinSide:
-    """One input: its records, and where the partners of a record are: from `lower` to `upper` ms after it."""
+    """An input: its records, and the interval of their partners, from `lower` to `upper` ms after a record."""
 
-    __slots__ = ("index", "kept_ms", "key_selector", "late_tag", "lower", "table", "upper")
+    __slots__ = ("index", "key_selector", "late_tag", "lower", "retained_ms", "table", "upper")
 
     table: LayeredTable
 
     def __init__(
-        self, index: int, key_selector: Callable[[Any], Any], lower: int, upper: int, late_tag: OutputTag[Any] | None
+        self,
+        index: int,
+        key_selector: Callable[[Any], Any],
+        *,
+        lower: int,
+        upper: int,
+        late_tag: OutputTag[Any] | None,
     ) -> None:
         self.index = index
         self.key_selector = key_selector
         self.lower = lower
         self.upper = upper
-        # At least 1: a record at the watermark is in time, as in Flink, and so is a partner of the same timestamp.
-        self.kept_ms = max(upper, 1)
-        """A record is kept until event time is this much after it: later partners would be late."""
+        # At least 1: a record at the watermark is in time, as in Flink, and so is a partner with the same timestamp.
+        self.retained_ms = max(upper, 1)
+        """A record is retained until event time is this much after it: later partners would be late."""
         self.late_tag = late_tag
 
 
@@ -101,8 +107,8 @@ class IntervalJoinOperator(GatheringOperator):
         super().__init__(name, key_selectors[0])
         self.function = function
         self.width_ms = 2 * (upper - lower + 1)
-        self.left = JoinSide(0, key_selectors[0], lower, upper, late_tags[0])
-        self.right = JoinSide(1, key_selectors[1], -upper, -lower, late_tags[1])
+        self.left = JoinSide(0, key_selectors[0], lower=lower, upper=upper, late_tag=late_tags[0])
+        self.right = JoinSide(1, key_selectors[1], lower=-upper, upper=-lower, late_tag=late_tags[1])
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
@@ -126,27 +132,27 @@ class IntervalJoinOperator(GatheringOperator):
         self.function.open(self.context, self.backend.store())
 
     def _check_restored(self) -> None:
-        """Refuse what was kept for other bounds: it would not be found, or be freed too early."""
+        """Reject restored records that were stored for other bounds: the join would miss them or free them early."""
         timers, sides = self.timers.event_time, (self.left, self.right)
-        # A few of them tell: to read all takes long in a large state.
+        # A few timers are enough to tell: reading all takes long in a large state.
         first: list[tuple[Any, int, Any]] = []
         while len(first) < _CHECKED and (due := timers.pop_all_due(MAX_TIMESTAMP, _CHECKED - len(first))):
             first += due
         timers.register_all(first)
         for _, timestamp, (index, bucket) in first:
-            over = self._over(bucket, sides[index])
-            # Versions before bounds of zero were kept for 1 ms freed those one millisecond earlier.
-            if timestamp not in (over, over - 1):
+            freed_at = self._freed_at(bucket, sides[index])
+            # Versions that retained records for 0 ms, instead of at least 1 ms, freed buckets a millisecond earlier.
+            if timestamp not in (freed_at, freed_at - 1):
                 lower, upper = self.left.lower, self.left.upper
                 raise ProgramError(
-                    f"operator '{self.name}': the records in its state were kept for other bounds than those from "
+                    f"operator '{self.name}': its state has records that were stored for other bounds than "
                     f"{lower} to {upper} ms: keep the bounds, stop the job with --drain before they change, or give "
-                    "the operator another uid, so that it begins with nothing"
+                    "the operator another uid, so that it starts without state"
                 )
 
-    def _over(self, bucket: int, side: JoinSide) -> int:
-        """When a bucket is freed."""
-        return min((bucket + 1) * self.width_ms - 1 + side.kept_ms, MAX_TIMESTAMP)
+    def _freed_at(self, bucket: int, side: JoinSide) -> int:
+        """Return the event time at which a bucket is freed (ms)."""
+        return min((bucket + 1) * self.width_ms - 1 + side.retained_ms, MAX_TIMESTAMP)
 
     def close(self) -> None:
         try:
@@ -154,40 +160,42 @@ class IntervalJoinOperator(GatheringOperator):
         finally:
             super().close()
 
-    def process(self, values: Values, timestamps: Timestamps) -> bool:
-        return self._take_side(values, timestamps, self.left, self.right)
+    def process(self, chunk: Rows) -> bool:
+        return self._process_side(chunk, self.left, self.right)
 
-    def process_right(self, values: Values, timestamps: Timestamps) -> bool:
-        """Take a chunk of the right input."""
-        return self._take_side(values, timestamps, self.right, self.left)
+    def process_right(self, chunk: Rows) -> bool:
+        """Process a chunk of the right input."""
+        return self._process_side(chunk, self.right, self.left)
 
     def processing_time(self, now_ms: int) -> bool:
         self.backend.maintain(FREED_ENTRIES)
         return True
 
     def end_key(self) -> bool:
-        # No timer emits anything, so none has to fire.
+        # Timers emit nothing, so they need not fire.
         return self.forget_key()
 
     def fire_until(self, domain: TimeDomain, until: int) -> Iterator[None]:
-        """Free the buckets whose time is over. There are timers of event time only."""
+        """Free the expired buckets. All timers are in event time."""
         timers, chunk_records, freed = self.timers.event_time, self.context.budget.chunk_records, 0
         while due := timers.pop_all_due(until, chunk_records):
             for side in (self.left, self.right):
                 index = side.index
-                side.table.discard_all([(key, bucket) for key, _, (of, bucket) in due if of == index])
+                side.table.discard_all([(key, bucket) for key, _, (due_index, bucket) in due if due_index == index])
             freed += len(due)
             if freed >= chunk_records:
                 freed = 0
                 yield
 
-    def _take_side(self, values: Values, timestamps: Timestamps, own: JoinSide, other: JoinSide) -> bool:
-        keys = self.keys_of(values, own.key_selector)
+    def _process_side(self, chunk: Rows, side: JoinSide, other: JoinSide) -> bool:
+        values, timestamps = chunk.values, chunk.timestamps
+        keys = self.keys_of(values, side.key_selector)
         earliest = MIN_TIMESTAMP if timestamps is None else min(timestamps)
         if timestamps is None or earliest == MIN_TIMESTAMP:
             raise ProgramError(
                 f"operator '{self.name}': records of an interval join need timestamps: call "
-                "assign_timestamps_and_watermarks on both streams"
+                "assign_timestamps_and_watermarks on both streams. A result of a function has the timestamp of "
+                "the function's input: if that input lacks timestamps, assign them after the function"
             )
         watermark = self.timers.watermark
         late: tuple[Values, list[int]] = ([], [])
@@ -201,34 +209,36 @@ class IntervalJoinOperator(GatheringOperator):
                     for column, item in zip(in_time, (key, timestamp, value), strict=True):
                         column.append(item)
             keys, timestamps, values = in_time
-        return self.do(self._join(keys, timestamps, values, own, other), lambda: self._hand_on_late(own, *late))
+        join = self._join(keys, timestamps, values, side=side, other=other)
+        return self.do(join, lambda: self._emit_late(side, Rows(*late)))
 
-    def _hand_on_late(self, side: JoinSide, values: Values, timestamps: list[int]) -> bool:
-        if not values:
+    def _emit_late(self, side: JoinSide, late: Rows) -> bool:
+        if not late:
             return True
         if side.late_tag is None:
-            self.context.counters.late_records_dropped += len(values)
+            self.context.counters.late_records_dropped += len(late)
             return True
-        return self.output.emit_side(side.late_tag, values, timestamps)
+        return self.output.emit_side(side.late_tag, late)
 
     def _join(
-        self, keys: list[Any], timestamps: list[int], values: Values, own: JoinSide, other: JoinSide
+        self, keys: list[Any], timestamps: list[int], values: Values, *, side: JoinSide, other: JoinSide
     ) -> Iterator[None]:
-        """Keep all records, and pair each with those of the other side, which does not change meanwhile."""
-        self._keep(keys, timestamps, values, own)
-        backend, width, lower, upper, is_left = self.backend, self.width_ms, own.lower, own.upper, own is self.left
-        ctx, call, atoms, owned = self._ctx, self.function.call, ATOMS, self.own
+        """Store all records, and pair each with records of the other side, which does not change meanwhile."""
+        self._store(keys, timestamps, values, side)
+        backend, width, lower, upper = self.backend, self.width_ms, side.lower, side.upper
+        is_left = side is self.left
+        ctx, call, atoms, copy = self._ctx, self.function.call, ATOMS, self.copy_value
         generator = trusted_generator(call)
         outputs, times, limit = self.results, self.result_times, self.context.budget.chunk_records
-        # A reader, since nothing is stored on the other side: it copies no bucket that a snapshot has frozen.
+        # A reader is enough, because the other side does not change: it copies no bucket that a snapshot has frozen.
         partners_in = other.table.reader()
-        # Partners at or before this time are over.
+        # Partners at or before this time have expired.
         watermark = self.timers.watermark
-        over = watermark - other.kept_ms if watermark > MIN_TIMESTAMP else MIN_TIMESTAMP
+        expired = watermark - other.retained_ms if watermark > MIN_TIMESTAMP else MIN_TIMESTAMP
         for key, timestamp, value in zip(keys, timestamps, values, strict=True):
             first, last = timestamp + lower, timestamp + upper
-            if first <= over:
-                first = over + 1
+            if first <= expired:
+                first = expired + 1
             bucket, last_bucket = first // width, last // width
             while bucket <= last_bucket:
                 partners = partners_in((key, bucket))
@@ -236,28 +246,28 @@ class IntervalJoinOperator(GatheringOperator):
                 if partners is None:
                     continue
                 backend.key = key
-                # A copy for each pair: a record stays in state, and a snapshot may be reading it. Numbers and text, and
-                # pairs of them, are recognised here, since a call for each would cost a tenth of the pair.
+                # A copy for each pair: a record stays in state, and a snapshot may be reading it. The loop recognizes
+                # numbers and text, and pairs of them, because a call for each would cost a tenth of the pair.
                 is_atomic = type(value) in atoms or _is_atomic_pair(value)
                 for at, partner in partners:
                     if not first <= at <= last:
                         continue
-                    one = value if is_atomic else own_copy(value)
+                    one = value if is_atomic else independent_copy(value)
                     if type(partner) not in atoms and not (
                         type(partner) is tuple
                         and len(partner) == 2
                         and type(partner[0]) in atoms
                         and type(partner[1]) in atoms
                     ):
-                        partner = own_copy(partner)
+                        partner = independent_copy(partner)
                     pair = (one, partner) if is_left else (partner, one)
                     ctx.left, ctx.right = (timestamp, at) if is_left else (at, timestamp)
                     try:
                         results = call(*pair, ctx)
                         rest = iter(results if type(results) is generator else emitted(results))
                         for result in rest:
-                            is_own = type(result) is tuple and len(result) == 2 and type(result[0]) in atoms
-                            outputs.append(result if is_own and type(result[1]) in atoms else owned(result))
+                            starts_atomic = type(result) is tuple and len(result) == 2 and type(result[0]) in atoms
+                            outputs.append(result if starts_atomic and type(result[1]) in atoms else copy(result))
                             times.append(timestamp if timestamp > at else at)
                             if len(outputs) >= limit:
                                 break
@@ -267,34 +277,34 @@ class IntervalJoinOperator(GatheringOperator):
                         yield from self._rest_of(rest, *pair, max(timestamp, at))
                         outputs, times, limit = self.results, self.result_times, self.context.budget.chunk_records
 
-    def _keep(self, keys: list[Any], timestamps: list[int], values: Values, side: JoinSide) -> None:
-        """Put records into their buckets, and have new buckets freed in their time."""
+    def _store(self, keys: list[Any], timestamps: list[int], values: Values, side: JoinSide) -> None:
+        """Put records into their buckets, and register timers that free new buckets."""
         table, width, index = side.table, self.width_ms, side.index
-        kept, has_older = table.current.get, table.is_larger_than_memory or table.has_older
-        begun = []
+        current, has_older = table.current.get, table.is_larger_than_memory or table.has_older
+        created = []
         for key, timestamp, value in zip(keys, timestamps, values, strict=True):
             where = key, timestamp // width
-            bucket = kept(where)
+            bucket = current(where)
             if bucket is None and has_older:
-                # Not among those that have changed since the last snapshot.
-                bucket = table.own(where)
+                # The bucket may exist, but has not changed since the last snapshot.
+                bucket = table.get_mutable(where)
             if bucket is not None:
                 bucket.append((timestamp, value))
             else:
                 table.put(where, [(timestamp, value)])
-                begun.append(where)
-        after = width - 1 + side.kept_ms
+                created.append(where)
+        after = width - 1 + side.retained_ms
         self.timers.event_time.register_all(
-            # As `_over` has it, without a call for each.
-            [(key, min(bucket * width + after, MAX_TIMESTAMP), (index, bucket)) for key, bucket in begun]
+            # The same as `_freed_at`, without a call for each.
+            [(key, min(bucket * width + after, MAX_TIMESTAMP), (index, bucket)) for key, bucket in created]
         )
 
     def _rest_of(self, results: Iterator[Any], left: Any, right: Any, timestamp: int) -> Iterator[None]:
-        """The current chunk is full: gather the rest of a pair's results into those that follow."""
+        """Gather the rest of a pair's results into the next chunks, because the current one is full."""
         yield
         try:
             for result in results:
-                self.results.append(self.own(result))
+                self.results.append(self.copy_value(result))
                 self.result_times.append(timestamp)
                 if self.is_full():
                     yield
@@ -302,4 +312,6 @@ class IntervalJoinOperator(GatheringOperator):
             raise self._failed(error, left, right, timestamp) from error
 
     def _failed(self, error: BaseException, left: Any, right: Any, timestamp: int) -> Exception:
-        return self.context.user_error(error, self.function.method, (left, right), self.backend.key, timestamp)
+        return self.context.user_error(
+            error, self.function.method, (left, right), key=self.backend.key, timestamp=timestamp
+        )

@@ -1,7 +1,7 @@
-"""The head of an iteration: what comes in, and what comes back, in one stream.
+"""The head of an iteration: it merges its input and the feedback into one stream.
 
-Watermarks are those of the input alone: what is fed back counts as being at the end of time. What was in flight on the
-way back when a snapshot was taken is part of it (`task/feedback.py`). Source: Flink's StreamIterationHead.
+Only the input has watermarks: for event time, feedback counts as ended. Feedback in flight is part of a snapshot
+(`task/feedback.py`). Source: Flink's StreamIterationHead.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from penstock.engine.runtime.operators.operator import Input, Operator, Timestamps, Values
+from penstock.engine.runtime.chunks import Chunk
+from penstock.engine.runtime.operators.operator import Input, Operator
 from penstock.engine.state.handles import Redistribution
 from penstock.engine.state.operator_state import NamedList
 
@@ -17,31 +18,31 @@ if TYPE_CHECKING:
     from penstock.engine.runtime.network.channel_log import ChannelLog, LoggedBuffer
 
 FEEDBACK = "(iteration) feedback"
-"""Name of the state with what was on its way back: see `network/channel_log.py`."""
+"""Name of the state with the feedback in flight: see `network/channel_log.py`."""
 INPUT, FED_BACK = 0, 1
 
 
 class IterationHead(Operator):
-    """Emits what it is given by either input. `max_wait_ms`: how long it waits for feedback at the end; 0: no limit."""
+    """Emits the records of both inputs. `max_wait_ms`: how long it waits for feedback at the end; 0: no limit."""
 
     def __init__(self, name: str, max_wait_ms: int) -> None:
         super().__init__(name)
         self.max_wait_ms = max_wait_ms
         self.log: ChannelLog | None = None
-        """That of the snapshot which is being frozen. It fills until the barrier has come back."""
+        """The log of the snapshot that is being frozen. It fills until the barrier has come back."""
         self.restored: list[LoggedBuffer] = []
-        """Of all subtasks."""
+        """The restored feedback of all subtasks."""
 
     def inputs(self) -> Sequence[Input]:
         return (self, self)
 
-    def process(self, values: Values, timestamps: Timestamps) -> bool:
-        return self.output.emit(values, timestamps)
+    def process(self, chunk: Chunk) -> bool:
+        return self.output.emit(chunk)
 
     def lists(self) -> list[NamedList]:
-        # A union: after a change of parallelism each subtask takes what the feedback's partitioner would send it.
-        own: Any = self.log
-        return [] if own is None else [NamedList(FEEDBACK, Redistribution.UNION, own)]
+        # A union: with another parallelism each subtask selects the records that the partitioner would send to it.
+        log: Any = self.log
+        return [] if log is None else [NamedList(FEEDBACK, Redistribution.UNION, log)]
 
     def restore_lists(self, lists: list[NamedList]) -> None:
         self.restored = [item for one in lists if one.name == FEEDBACK for item in one.items]

@@ -1,4 +1,4 @@
-"""What operators on keyed streams have in common: keys of records, state and timers per key, the firing of timers."""
+"""The base of operators on keyed streams: keys of records, state and timers per key, firing of timers."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
 from penstock.common.functions.quick_selectors import quick_selector
 from penstock.common.functions.user_calls import RAISED, results_of
 from penstock.common.time.timestamps import as_timestamp
+from penstock.engine.runtime.chunks import Rows, Timestamps, Values
 from penstock.engine.runtime.operators.emitted import emitted
 from penstock.engine.runtime.operators.function import functions_behind
-from penstock.engine.runtime.operators.operator import Operator, Timestamps, Values, emit_tagged, positions_taken
+from penstock.engine.runtime.operators.operator import Operator, emit_tagged, last_position
 from penstock.engine.runtime.time.timers import HeapTimerQueue, StoredTimerQueue, TimerQueue, Timers
 from penstock.engine.state.backends.backend import KeyedStateBackend
 from penstock.engine.state.backends.hashmap.backend import HashMapKeyedStateBackend
@@ -34,17 +35,16 @@ if TYPE_CHECKING:
 EVENT_TIMERS_TABLE = "(timers) event time"
 PROCESSING_TIMERS_TABLE = "(timers) processing time"
 FREED_ENTRIES = 2_000
-_FIRED_UNTIMED = 8
-"""How many timers fire between two readings of the clock."""
+_TIMERS_PER_CLOCK_READING = 8
 
 
 class KeyedOperator(Operator):
-    """Base of keyed operators. Subclasses give `process` and `fire`."""
+    """Base of keyed operators. Subclasses define `process` and `fire`."""
 
     backend_type: Callable[[Callable[[], int]], KeyedStateBackend] = HashMapKeyedStateBackend
-    """Makes the backend of the operator's state."""
+    """Creates the state backend, if the job has no store for state."""
     timer_method = "on_timer"
-    """How errors name the user's method that a timer calls."""
+    """The name of the user's timer method in errors."""
 
     def __init__(self, name: str, key_selector: Callable[[Any], Any]) -> None:
         super().__init__(name)
@@ -63,13 +63,13 @@ class KeyedOperator(Operator):
         self.backend.tables[PROCESSING_TIMERS_TABLE] = self.timers.processing_time
         self.timer_service = KeyedTimerService(self)
         self.ending_key = False
-        """Batched mode: whether timers fire because the records of their key are through."""
+        """Batched mode: whether timers fire because all records of their key are processed."""
         self._rounds: list[tuple[TimeDomain, int]] = []
-        self._then: Callable[[], bool] | None = None
+        self._afterwards: Callable[[], bool] | None = None
         self._fired: tuple[int, Iterator[Any]] | None = None
 
     def key_selectors(self) -> tuple[Callable[[Any], Any], ...]:
-        """Those of its inputs with a key, in order."""
+        """Return the key selectors of the keyed inputs, in order."""
         return (self.key_selector,)
 
     def open(self) -> None:
@@ -89,7 +89,7 @@ class KeyedOperator(Operator):
         return HeapTimerQueue()
 
     def keys_of(self, values: Values, key_selector: Callable[[Any], Any] | None = None) -> list[Any]:
-        """The key of each value, by `key_selector` if given (operators with several keyed inputs have several).
+        """Return the key of each value. Operators with several keyed inputs pass the `key_selector` of the input.
 
         Raises UserFunctionError naming the value on which the selector failed.
         """
@@ -97,12 +97,12 @@ class KeyedOperator(Operator):
         try:
             return as_keys(results_of(self._quick.get(id(select), select), len(values), rest))
         except RAISED as error:
-            value = values[positions_taken(values, rest)]
+            value = values[last_position(values, rest)]
             failure = _raised_by(select, value) or error
             raise self.context.user_error(failure, "key selector", value) from failure
 
     def fire(self, domain: TimeDomain, timestamp: int, key: Any, namespace: Any) -> Iterable[Any] | None:
-        """A timer is due; `backend.key` is set. Returns what it emits."""
+        """Fire a timer, with `backend.key` set. Returns the results to emit."""
         raise NotImplementedError
 
     def watermark(self, timestamp: int) -> bool:
@@ -113,9 +113,9 @@ class KeyedOperator(Operator):
         return self.or_maintenance(self.timers.processing_time.next_timestamp())
 
     def or_maintenance(self, at_ms: int | None) -> int | None:
-        """That time (ms), or an earlier one at which the backend has maintenance to do.
+        """Return `at_ms`, or an earlier time at which the backend has maintenance to do (ms).
 
-        Never in batched mode: there timers fire at the end of their key, whatever the time is, and state ends with it.
+        Always None in batched mode: timers fire at the end of their key there, and state ends with it.
         """
         if self.context.info.batched:
             return None
@@ -129,8 +129,8 @@ class KeyedOperator(Operator):
     def end_key(self) -> bool:
         """Batched mode: all records of a key have been processed. Fire its timers, then drop its state.
 
-        First all timers of event time, then all of processing time. What they register is ignored, as in Flink, or a
-        timer that always registers the next one would keep the key from ending.
+        Event-time timers fire first, then processing-time timers. Timers that they register are ignored, as in Flink:
+        a timer that always registers the next one would keep the key from ending.
         """
         self.ending_key = True
         timers = self.timers
@@ -142,7 +142,7 @@ class KeyedOperator(Operator):
         )
 
     def forget_key(self) -> bool:
-        """All timers of the key have fired: drop its state."""
+        """Drop the state of the key. All its timers have fired."""
         self.backend.clear()
         self.timers.watermark = MIN_TIMESTAMP
         self.ending_key = False
@@ -175,37 +175,37 @@ class KeyedOperator(Operator):
 
     def resume(self) -> bool:
         self.paused = False
-        return self._go_on_firing()
+        return self._continue_firing()
 
-    def _fire_until(self, rounds: list[tuple[TimeDomain, int]], then: Callable[[], bool]) -> bool:
-        self._rounds, self._then = rounds, then
-        return self._go_on_firing()
+    def _fire_until(self, rounds: list[tuple[TimeDomain, int]], afterwards: Callable[[], bool]) -> bool:
+        self._rounds, self._afterwards = rounds, afterwards
+        return self._continue_firing()
 
-    def _go_on_firing(self) -> bool:
-        """Fire what is due, a chunk at a time; pause when the step's budget is used up."""
+    def _continue_firing(self) -> bool:
+        """Fire due timers, a chunk at a time. Pause when the step's budget is used up."""
         output, budget = self.output, self.context.budget
         while self._rounds:
             domain, until = self._rounds[0]
             outputs: Values = []
             times: list[int] | None = [] if domain is TimeDomain.EVENT_TIME else None
-            if not self._gather_fired(domain, until, outputs, times, budget.chunk_records):
+            if not self._gather_fired(domain, until, outputs=outputs, times=times, limit=budget.chunk_records):
                 self._rounds.pop(0)
-            if not ((not outputs or emit_tagged(output, outputs, times)) and budget.go_on()):
-                # After the last round, too: the watermark that follows must not overtake what the chain still holds.
+            if not ((not outputs or emit_tagged(output, Rows(outputs, times))) and budget.may_continue()):
+                # Also after the last round: the next watermark must not overtake records that the chain still holds.
                 self.paused = True
                 return False
-        then, self._then = self._then, None
-        return then() if then is not None else True
+        afterwards, self._afterwards = self._afterwards, None
+        return afterwards() if afterwards is not None else True
 
-    def _gather_fired(self, domain: TimeDomain, until: int, outputs: Values, times: Timestamps, limit: int) -> bool:
-        """Fire timers up to `until` into `outputs`. True: there may be more, but this is a chunk's worth."""
+    def _gather_fired(self, domain: TimeDomain, until: int, *, outputs: Values, times: Timestamps, limit: int) -> bool:
+        """Fire timers up to `until` into `outputs`. True: a chunk is full, and there may be more timers."""
         timers = self.timers.event_time if domain is TimeDomain.EVENT_TIME else self.timers.processing_time
-        fired_silently, go_on = 0, self.context.budget.go_on
+        fired_timers, may_continue = 0, self.context.budget.may_continue
         while True:
             if self._fired is not None:
                 timestamp, results = self._fired
                 for result in results:
-                    outputs.append(self.own(result))
+                    outputs.append(self.copy_value(result))
                     if times is not None:
                         times.append(timestamp)
                     if len(outputs) >= limit:
@@ -219,14 +219,14 @@ class KeyedOperator(Operator):
             fired = self.fire(domain, timestamp, key, namespace)
             if fired is not None:
                 self._fired = (timestamp, self._results_of(fired, timestamp))
-            # Timers that emit nothing count too: a million of them must not exceed the step's budget.
-            fired_silently += 1
-            # The clock is read each few timers: what they emit may take long, and fill no chunk.
-            if fired_silently >= limit or (fired_silently % _FIRED_UNTIMED == 0 and not go_on()):
+            # Timers without results count too: a million of them must not exceed the step's budget.
+            fired_timers += 1
+            # Read the clock only after several timers; but do read it, since timers may take long and fill no chunk.
+            if fired_timers >= limit or (fired_timers % _TIMERS_PER_CLOCK_READING == 0 and not may_continue()):
                 return True
 
     def _results_of(self, fired: Iterable[Any], timestamp: int) -> Iterator[Any]:
-        """What a timer emits; failures become the user's. A generator per timer, so that dropping it closes `fired`."""
+        """Yield the results of a timer; errors become UserFunctionError. Dropping this generator closes `fired`."""
         try:
             yield from emitted(fired)
         except RAISED as error:
@@ -236,7 +236,7 @@ class KeyedOperator(Operator):
 
 
 def _raised_by(select: Callable[[Any], Any], value: Any) -> BaseException | None:
-    """The error of a key selector that was called by a getter in its place: with the user's line in it."""
+    """Call a key selector that a getter had replaced, and return its error, which has the user's line."""
     try:
         select(value)
     except RAISED as error:
@@ -249,12 +249,18 @@ def _backend_with_store(context: OperatorContext, stores: Stores | VersionedStor
     groups = key_group_range(info.subtask, info.max_parallelism, info.parallelism)
     if isinstance(stores, Stores):
         return RocksDBKeyedStateBackend(context.now_ms, stores, context.key_groups, groups)
-    owner = StoreOwner(info.job_id, context.state_id, groups.start, groups.stop, run_number(info.epoch, info.attempt))
+    owner = StoreOwner(
+        info.job_id,
+        context.state_id,
+        groups.start,
+        groups.stop,
+        run=run_number(info.epoch, info.attempt),
+    )
     return VersionedKeyedStateBackend(context.now_ms, stores, context.key_groups, owner)
 
 
 class KeyedTimerService(TimerService):
-    """Timers of the current key of an operator."""
+    """The timers of an operator's current key."""
 
     __slots__ = ("_backend", "_now_ms", "_operator", "_timers")
 

@@ -1,4 +1,4 @@
-"""Objects of the program as they were when they were pickled."""
+"""Objects of the program, pickled at the time when the program passed them to the API."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from penstock.common.errors import ProgramError
 
 
 class Pickled:
-    """Bytes of an object. Where they arrive in a pickle they are the object."""
+    """The pickled bytes of an object. Unpickling a Pickled gives the object itself."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -19,7 +19,7 @@ class Pickled:
 
 
 def unpickled(data: bytes, what: str, advice: str) -> Any:
-    """Unpickle `what`, in a worker. Raises ProgramError that names it, with the advice, if that fails."""
+    """Unpickle `what` in a worker. Raises ProgramError with its name and the advice if that fails."""
     try:
         return pickle.loads(data)
     except Exception as error:

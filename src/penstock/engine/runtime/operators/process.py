@@ -1,7 +1,7 @@
 """Process functions, keyed or not: the loop in which most jobs spend their time.
 
-Per record: the key is set, the function is called, its generator is drained into the chunk that goes out. Everything
-else costs time per chunk only. There are two loops, with and without timestamps, since a stream has one or the other.
+Per record, a loop sets the key, calls the function, and drains its generator into the output chunk. All other costs are
+per chunk. There are two loops, with and without timestamps, so that no loop tests for timestamps per record.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from penstock.api.timers import TimeDomain, TimerService
 from penstock.common.errors import ProgramError
 from penstock.common.functions.user_calls import RAISED
 from penstock.common.values.copies import ATOMS, pair_of_atoms
+from penstock.engine.runtime.chunks import Rows, Timestamps, Values
 from penstock.engine.runtime.operators.emitted import COLLECTIONS, emitted, trusted_generator
 from penstock.engine.runtime.operators.function import UserFunction
 from penstock.engine.runtime.operators.keyed import KeyedOperator, KeyedTimerService
-from penstock.engine.runtime.operators.operator import FunctionPlace, Timestamps, Values, emit_tagged, positions_taken
+from penstock.engine.runtime.operators.operator import FunctionPlace, emit_tagged, last_position
 from penstock.engine.runtime.operators.stateless import FunctionOperator
 from penstock.engine.state.backends.states import NO_KEY
 
@@ -29,11 +30,11 @@ if TYPE_CHECKING:
 
 
 _INPUT_MAX = 4
-"""How many chunks' worth of records a loop takes that does not count the first result of each."""
+"""The largest input, in chunks, of the loop that does not count the first result of a record."""
 
 
 class KeyedContext:
-    """What `process_element` and `on_timer` are given beside the value."""
+    """The context of `process_element` and `on_timer`."""
 
     __slots__ = ("_backend", "_timer_service", "current_domain", "current_timestamp")
 
@@ -44,19 +45,19 @@ class KeyedContext:
         self.current_domain = TimeDomain.EVENT_TIME
 
     def timestamp(self) -> int | None:
-        """Timestamp of the record or timer (ms); None if the record has none."""
+        """Return the timestamp of the record or timer (ms), or None."""
         return self.current_timestamp
 
     def timer_service(self) -> TimerService:
-        """Times, and timers of the current key."""
+        """Return the current times, and the timers of the current key."""
         return self._timer_service
 
     def get_current_key(self) -> Any:
-        """Key of the record or timer."""
+        """Return the key of the record or timer."""
         return self._backend.key
 
     def time_domain(self) -> TimeDomain:
-        """Which kind of timer fires."""
+        """Return the kind of the timer that fires."""
         return self.current_domain
 
 
@@ -69,10 +70,10 @@ class KeyedProcessOperator(KeyedOperator):
     _work: Iterator[Any]
     _timestamps: Timestamps
     _called: UserFunction
-    _given: Any
+    _given_context: Any
     _results: Iterator[Any] | None = None
     _pair: tuple[type, type] = (int, int)
-    """Types of a pair of atoms, as the results before were."""
+    """The types of the last result that was a pair of atoms."""
 
     def __init__(self, name: str, key_selector: Callable[[Any], Any], function: UserFunction) -> None:
         super().__init__(name, key_selector)
@@ -101,24 +102,25 @@ class KeyedProcessOperator(KeyedOperator):
         finally:
             super().close()
 
-    def process(self, values: Values, timestamps: Timestamps) -> bool:
-        return self.take(values, timestamps, self.keys_of(values), self.function, self._ctx)
+    def process(self, chunk: Rows) -> bool:
+        return self.call_each(chunk, self.keys_of(chunk.values), function=self.function, ctx=self._ctx)
 
-    def take(self, values: Values, timestamps: Timestamps, keys: list[Any], function: UserFunction, ctx: Any) -> bool:
-        """Call `function` with each value and `ctx`: operators with several inputs have one of both for each."""
+    def call_each(self, chunk: Rows, keys: list[Any], *, function: UserFunction, ctx: Any) -> bool:
+        """Call `function` with each value and `ctx`. Operators with two inputs have both for each input."""
+        values, timestamps = chunk.values, chunk.timestamps
         self._values, self._timestamps, self._keys = values, timestamps, keys
-        self._called, self._given = function, ctx
+        self._called, self._given_context = function, ctx
         self._rest = iter(values)
-        # The value is taken last: when the function fails, `_rest` shows which one it was.
+        # `_rest` is last in `zip`: when the function fails, it shows the position of the value.
         self._work = zip(self._keys, self._rest) if timestamps is None else zip(self._keys, timestamps, self._rest)  # noqa: B905
         self._processing = True
-        return self._go_on_processing()
+        return self._continue_processing()
 
     def resume(self) -> bool:
         if not self._processing:
             return super().resume()
         self.paused = False
-        return self._go_on_processing()
+        return self._continue_processing()
 
     def fire(self, domain: TimeDomain, timestamp: int, key: Any, namespace: Any) -> Iterable[Any] | None:
         if self._on_timer is None:
@@ -130,7 +132,7 @@ class KeyedProcessOperator(KeyedOperator):
         except RAISED as error:
             raise self.context.user_error(error, self.timer_method, key=key, timestamp=timestamp) from error
 
-    def _go_on_processing(self) -> bool:
+    def _continue_processing(self) -> bool:
         output, budget = self.output, self.context.budget
         gather = self._gather if self._timestamps is None else self._gather_timed
         while True:
@@ -140,29 +142,30 @@ class KeyedProcessOperator(KeyedOperator):
                 more = gather(outputs, times, budget.chunk_records)
             except RAISED as error:
                 raise self._failed(error) from error
-            go_on = not outputs or emit_tagged(output, outputs, times if self._timestamps is not None else None)
+            emitted_times = times if self._timestamps is not None else None
+            may_continue = not outputs or emit_tagged(output, Rows(outputs, emitted_times))
             if not more:
                 self._processing = False
-                return go_on
-            if not (go_on and budget.go_on()):
+                return may_continue
+            if not (may_continue and budget.may_continue()):
                 self.paused = True
                 return False
 
     def _gather(self, outputs: Values, times: list[int], limit: int) -> bool:
-        backend, ctx, call, append = self.backend, self._given, self._called.call, outputs.append
-        own, atoms, known, generator = self.own, ATOMS, COLLECTIONS, trusted_generator(call)
+        backend, ctx, call, append = self.backend, self._given_context, self._called.call, outputs.append
+        copy, atoms, known, generator = self.copy_value, ATOMS, COLLECTIONS, trusted_generator(call)
         ctx.current_timestamp = None
         results = self._results
         if results is not None:
             for result in results:
-                append(own(result))
+                append(copy(result))
                 if len(outputs) >= limit:
                     return True
             self._results = None
         if generator is GeneratorType and limit > 1 and len(self._values) <= _INPUT_MAX * limit:
             return self._gather_generated(outputs, limit)
-        # Locals, and no calls but the user's: this runs once per record. `_gather_timed` repeats it with timestamps, so
-        # that neither loop has to test for them. The long condition says what `own` would find out for most values.
+        # This runs once per record: it uses locals, and calls only the user's function. `_gather_timed` repeats it with
+        # timestamps, so that neither loop tests for them. The long condition decides most values without `copy`.
         full = False
         for key, value in self._work:
             backend.key = key
@@ -180,10 +183,10 @@ class KeyedProcessOperator(KeyedOperator):
                             and type(result[1]) in atoms
                         )
                         or type(result) in atoms
-                        else own(result)
+                        else copy(result)
                     )
                     if len(outputs) >= limit:
-                        # A generator is paused here; a list is taken to its end, see `_rest_of`.
+                        # A generator is paused here; a list is processed to its end, see `_rest_of`.
                         self._results = _rest_of(results)
                         if self._results is not None:
                             return True
@@ -193,28 +196,28 @@ class KeyedProcessOperator(KeyedOperator):
         return False
 
     def _gather_generated(self, outputs: Values, limit: int) -> bool:
-        """`_gather` for generator functions, whose results need no look.
+        """Gather results of a generator function, which need no check.
 
-        Most give one result for a record, so results are counted from the second one of a record on.
+        Most such functions give one result per record, so the loop counts only from the second result of a record on.
         """
-        backend, ctx, call, append = self.backend, self._given, self._called.call, outputs.append
-        own, atoms, (first, second) = self.own, ATOMS, self._pair
+        backend, ctx, call, append = self.backend, self._given_context, self._called.call, outputs.append
+        copy, atoms, (first, second) = self.copy_value, ATOMS, self._pair
         for key, value in self._work:
             backend.key = key
             results = call(value, ctx)
             for result in results:
-                # Of a pair, the types of the one before are compared, which takes less than to look into a set.
+                # Comparing the types of a pair with those of the last pair costs less than looking into a set.
                 if type(result) is tuple and len(result) == 2:
                     one, other = result
                     if (type(one) is first or type(one) in atoms) and (type(other) is second or type(other) in atoms):
                         append(result)
                         break
-                append(result if type(result) in atoms else own(result))
+                append(result if type(result) in atoms else copy(result))
                 break
             else:
                 continue
             for result in results:
-                append(own(result))
+                append(copy(result))
                 if len(outputs) >= limit:
                     self._results = results
                     return True
@@ -222,8 +225,8 @@ class KeyedProcessOperator(KeyedOperator):
         return False
 
     def _gather_generated_timed(self, outputs: Values, times: list[int], limit: int) -> bool:
-        backend, ctx, call = self.backend, self._given, self._called.call
-        append, append_time, own, atoms = outputs.append, times.append, self.own, ATOMS
+        backend, ctx, call = self.backend, self._given_context, self._called.call
+        append, append_time, copy, atoms = outputs.append, times.append, self.copy_value, ATOMS
         first, second = self._pair
         for key, timestamp, value in self._work:
             backend.key = key
@@ -236,12 +239,12 @@ class KeyedProcessOperator(KeyedOperator):
                     if (type(one) is first or type(one) in atoms) and (type(other) is second or type(other) in atoms):
                         append(result)
                         break
-                append(result if type(result) in atoms else own(result))
+                append(result if type(result) in atoms else copy(result))
                 break
             else:
                 continue
             for result in results:
-                append(own(result))
+                append(copy(result))
                 append_time(timestamp)
                 if len(outputs) >= limit:
                     self._results = results
@@ -250,14 +253,14 @@ class KeyedProcessOperator(KeyedOperator):
         return False
 
     def _gather_timed(self, outputs: Values, times: list[int], limit: int) -> bool:
-        backend, ctx, call = self.backend, self._given, self._called.call
-        append, append_time, own, atoms = outputs.append, times.append, self.own, ATOMS
+        backend, ctx, call = self.backend, self._given_context, self._called.call
+        append, append_time, copy, atoms = outputs.append, times.append, self.copy_value, ATOMS
         known, generator = COLLECTIONS, trusted_generator(call)
         results = self._results
         if results is not None:
             timestamp = ctx.current_timestamp
             for result in results:
-                append(own(result))
+                append(copy(result))
                 append_time(timestamp)
                 if len(outputs) >= limit:
                     return True
@@ -282,7 +285,7 @@ class KeyedProcessOperator(KeyedOperator):
                             and type(result[1]) in atoms
                         )
                         or type(result) in atoms
-                        else own(result)
+                        else copy(result)
                     )
                     append_time(timestamp)
                     if len(outputs) >= limit:
@@ -295,16 +298,20 @@ class KeyedProcessOperator(KeyedOperator):
         return False
 
     def _failed(self, error: BaseException) -> Exception:
-        position = positions_taken(self._values, self._rest)
+        position = last_position(self._values, self._rest)
         timestamp = self._timestamps[position] if self._timestamps else None
         key = self._keys[position]
         return self.context.user_error(
-            error, self._called.method, self._values[position], UNSET if key is NO_KEY else key, timestamp
+            error,
+            self._called.method,
+            self._values[position],
+            key=UNSET if key is NO_KEY else key,
+            timestamp=timestamp,
         )
 
 
 def _rest_of(results: Any) -> Iterator[Any] | None:
-    """What is left of `results` after a loop over it stopped half way; None: the loop must run to its end.
+    """Return the rest of `results` after a loop over it stopped half way; None if the loop must run to its end.
 
     A generator continues where it stopped. A list would start again from its first element, but it is finite.
     """
@@ -312,7 +319,7 @@ def _rest_of(results: Any) -> Iterator[Any] | None:
 
 
 class PlainContext:
-    """What a ProcessFunction without a key is given: times, but no timers and no key."""
+    """The context of a ProcessFunction without a key: times, but no timers and no key."""
 
     __slots__ = ("_timer_service", "current_timestamp")
 
@@ -321,11 +328,11 @@ class PlainContext:
         self.current_timestamp: int | None = None
 
     def timestamp(self) -> int | None:
-        """Timestamp of the record (ms); None if it has none."""
+        """Return the timestamp of the record (ms), or None."""
         return self.current_timestamp
 
     def timer_service(self) -> TimerService:
-        """Current times; timers need a key."""
+        """Return the current times; timers need a key."""
         return self._timer_service
 
 
@@ -356,15 +363,15 @@ class ProcessOperator(FunctionOperator):
         super().setup(context, output)
         self._ctx = PlainContext(TimesOnly(context))
 
-    def process(self, values: Values, timestamps: Timestamps) -> bool:
-        return self.take(values, timestamps, self.function, self._ctx)
+    def process(self, chunk: Rows) -> bool:
+        return self.call_each(chunk, self.function, self._ctx)
 
-    def take(self, values: Values, timestamps: Timestamps, function: UserFunction, ctx: Any) -> bool:
-        """Call `function` with each value and `ctx`: operators with several inputs have one of both for each."""
-        self._values, self._timestamps = values, timestamps
-        self._called, self._given = function, ctx
-        self._rest = iter(values)
-        self._times = iter(timestamps) if timestamps is not None else None
+    def call_each(self, chunk: Rows, function: UserFunction, ctx: Any) -> bool:
+        """Call `function` with each value and `ctx`. Operators with two inputs have both for each input."""
+        self._chunk = chunk
+        self._called, self._given_context = function, ctx
+        self._rest = iter(chunk.values)
+        self._times = iter(chunk.timestamps) if chunk.timestamps is not None else None
         ctx.current_timestamp = None
         self._results: Iterator[Any] | None = None
         return self.resume()
@@ -378,21 +385,21 @@ class ProcessOperator(FunctionOperator):
             try:
                 more = self._gather(outputs, times, budget.chunk_records)
             except RAISED as error:
-                raise self.failed(error, self._called.method, self._values, self._rest, self._timestamps) from error
-            go_on = not outputs or emit_tagged(output, outputs, times)
+                raise self.failed(error, self._called.method, self._chunk, self._rest) from error
+            may_continue = not outputs or emit_tagged(output, Rows(outputs, times))
             if not more:
-                return go_on
-            if not (go_on and budget.go_on()):
+                return may_continue
+            if not (may_continue and budget.may_continue()):
                 self.paused = True
                 return False
 
     def _gather(self, outputs: Values, times: Timestamps, limit: int) -> bool:
-        ctx, call = self._given, self._called.call
+        ctx, call = self._given_context, self._called.call
         generator = trusted_generator(call)
         while True:
             if self._results is not None:
                 for result in self._results:
-                    outputs.append(self.own(result))
+                    outputs.append(self.copy_value(result))
                     if times is not None:
                         times.append(ctx.current_timestamp)
                     if len(outputs) >= limit:

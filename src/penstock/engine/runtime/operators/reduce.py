@@ -1,7 +1,7 @@
-"""Running reduce on a keyed stream, and the combiner that goes before an aggregation's exchange in batched mode.
+"""Running reduce on a keyed stream, and the combiner before an aggregation's exchange in batched mode.
 
-Pipelined, every record gives the reduced value so far; in batched mode only the last value of each key comes out, as in
-Flink's BATCH. Source: Flink docs, "Operators", Reduce; "Execution Mode (Batch/Streaming)".
+In pipelined mode, reduce emits the value so far for every record; in batched mode it emits only the last value of each
+key, as in Flink's BATCH. Source: Flink docs, "Operators", Reduce; "Execution Mode (Batch/Streaming)".
 """
 
 from __future__ import annotations
@@ -10,13 +10,17 @@ import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from penstock.common.functions.quick_selectors import items_read_by
 from penstock.common.functions.user_calls import RAISED
 from penstock.common.types import Row
+from penstock.common.types.record_fields import missing_field
 from penstock.common.types.replaced_field import declared_names, with_field
+from penstock.common.types.unreadable import is_unread
 from penstock.common.values.copies import ATOMS, pair_of_atoms
+from penstock.engine.runtime.chunks import Rows, Values
 from penstock.engine.runtime.operators.function import UserFunction, functions_behind
 from penstock.engine.runtime.operators.keyed import KeyedOperator
-from penstock.engine.runtime.operators.operator import FunctionPlace, Operator, Timestamps, Values, positions_taken
+from penstock.engine.runtime.operators.operator import FunctionPlace, Operator, last_position
 from penstock.engine.state.container_keys import as_key, converting, is_convertible
 from penstock.engine.state.keys import encode_key
 
@@ -26,26 +30,22 @@ if TYPE_CHECKING:
     from penstock.engine.state.layers import LayeredTable
 
 
-# sum, min, max, min_by and max_by on keyed streams: reduce functions over one field, or over the value itself.
-#
-# `min` and `max` replace the field and keep the rest of the first record; `min_by` and `max_by` keep the whole record
-# that has it, the first one on a tie. Source: Flink docs, "Operators", Aggregations.
-
-
 class FieldReduce:
-    """Base: reads a field by position or name; position 0 of a value without fields is the value.
+    """Base of sum, min, max, min_by and max_by on keyed streams: reduce functions over one field.
 
-    Raises TypeError for a value that has no such field.
+    The field has a position or a name; position 0 of a value without fields is the value. Raises TypeError for a value
+    that lacks the field. `min` and `max` replace the field and keep the rest of the first record; `min_by` and `max_by`
+    keep the whole record that has it, the first one on a tie. Source: Flink docs, "Operators", Aggregations.
     """
 
     replaces = True
-    """Whether records are made in which the field has another value."""
+    """Whether the function creates records with another value of the field."""
 
     def __init__(self, field: int | str) -> None:
         self.field = field
 
     def get(self, value: Any) -> Any:
-        """The field of `value`."""
+        """Return the field of `value`."""
         field: Any = self.field
         try:
             if isinstance(value, (dict, Row)):
@@ -55,37 +55,51 @@ class FieldReduce:
             if isinstance(value, (tuple, list)):
                 return value[field]
         except (LookupError, AttributeError, ValueError) as error:
-            raise self._missing(value) from error
+            raise missing_field(value, field) from error
         if field != 0 or declared_names(type(value)) is not None:
-            raise self._missing(value)
+            raise missing_field(value, field)
         return value
 
     def check(self, value: Any) -> None:
-        """Raise TypeError if records such as `value` lack the field, or it can't be replaced in them."""
-        found = self.get(value)
+        """Raise TypeError if `value` lacks the field, or the field can't be replaced."""
+        field = self.get(value)
         if self.replaces:
-            self.put(value, found)
+            self.put(value, field)
 
-    def _missing(self, value: Any) -> TypeError:
-        fields = list(value) if isinstance(value, dict) else getattr(value, "_fields", None)
-        fields = declared_names(type(value)) if fields is None else fields
-        if fields is not None:
-            has = f"has {', '.join(map(str, fields))}"
-        else:
-            has = f"has {len(value)} of them" if isinstance(value, (tuple, list, Row)) else "has none"
-        field = f"'{self.field}'" if isinstance(self.field, str) else f"at position {self.field}"
-        return TypeError(f"there is no field {field}: the {type(value).__name__} {has}")
+    def keeps_key(self, value: Any, select: Callable[[Any], Any], key: Any) -> bool:
+        """Return whether a record that is made of `value` has the key of `value`, whatever its field becomes."""
+        if not self.replaces:
+            return True
+        if self._is_whole(value):
+            # The field is the record, from which the selector takes the key.
+            return is_unread((value,), 0, lambda record: select(record[0]), key)
+        return is_unread(value, self.field, select, key)
+
+    def kinds_that_keep_keys(self, select: Callable[[Any], Any]) -> frozenset[type]:
+        """Return types of records for which `keeps_key` is true for certain: the selector is known to read others."""
+        read = items_read_by(select)
+        if read is None or self.field in read or not self.replaces:
+            return frozenset()
+        items = (self.field, *read)
+        # A negative position may be one of the others.
+        if all(isinstance(item, int) and item >= 0 for item in items):
+            return frozenset((tuple,))
+        return frozenset((dict, Row) if all(isinstance(item, str) for item in items) else ())
+
+    def _is_whole(self, value: Any) -> bool:
+        """Return whether the record itself is the field."""
+        return self.field == 0 and not isinstance(value, (tuple, list, dict, Row))
 
     def put(self, value: Any, new: Any) -> Any:
-        """A copy of `value` with that field replaced. Raises TypeError if it can't be."""
-        if self.field == 0 and not isinstance(value, (tuple, list, dict, Row)):
+        """Return a copy of `value` with the field replaced. Raises TypeError if that fails."""
+        if self._is_whole(value):
             return new
         try:
             return with_field(value, self.field, new)
         except Exception as error:
             raise TypeError(
                 f"field {self.field!r} of the {type(value).__name__} can't be replaced: {error}. Use reduce, with a "
-                "function that makes the record"
+                "function that creates the record"
             ) from error
 
 
@@ -94,13 +108,13 @@ class SumReduce(FieldReduce):
 
     def reduce(self, value1: Any, value2: Any) -> Any:
         if type(value1) is tuple and len(value1) == 2 and self.field == 1:
-            # (key, number), the shape of most sums: twice as fast as finding out what a value is made of.
+            # (key, number) is the shape of most sums: this is twice as fast as checking the type of the value.
             return value1[0], value1[1] + value2[1]
         return self.put(value1, self.get(value1) + self.get(value2))
 
 
 class BestReduce(FieldReduce):
-    """Keeps the least or greatest field (`whole`: the record that has it)."""
+    """Keeps the least or greatest field; with `whole` the record that has it."""
 
     def __init__(self, field: int | str, better: Callable[[Any, Any], bool], whole: bool) -> None:
         super().__init__(field)
@@ -116,13 +130,13 @@ class BestReduce(FieldReduce):
 
 
 REDUCED_TABLE = "(reduce)"
-"""key -> reduced value. States that users name have no brackets."""
+"""key -> reduced value. Names in brackets can't collide with names of users' states."""
 
 _ABSENT = object()
 
 
 class ReduceOperator(KeyedOperator):
-    """Keeps one value a key."""
+    """Keeps one value per key."""
 
     def __init__(self, name: str, key_selector: Callable[[Any], Any], function: UserFunction) -> None:
         super().__init__(name, key_selector)
@@ -136,7 +150,7 @@ class ReduceOperator(KeyedOperator):
         self._latest: int | None = None
 
     def combiner(self) -> Operator | None:
-        # A user's function need not be associative: one that counts, by `(a[0], a[1] + 1)`, would count senders.
+        # A user's function may not be associative: one that counts, by `(a[0], a[1] + 1)`, would count senders.
         if not isinstance(self.function.instance, FieldReduce):
             return None
         return CombineOperator(f"{self.name} (combine)", self.key_selector, self.function)
@@ -145,7 +159,7 @@ class ReduceOperator(KeyedOperator):
         return (FunctionPlace(self, "function", has_keyed_state=True),)
 
     def functions_replaced(self) -> None:
-        # Others have no use for the current key, and setting it for each record has its price.
+        # Without `open` a function has no keyed state and needs no current key, which costs time per record.
         self._sets_key = self.function.has_open
         self._is_first_chunk = True
 
@@ -160,23 +174,32 @@ class ReduceOperator(KeyedOperator):
         finally:
             super().close()
 
-    def process(self, values: Values, timestamps: Timestamps) -> bool:
+    def process(self, chunk: Rows) -> bool:
+        values = chunk.values
         if self._is_first_chunk:
             self._is_first_chunk = False
-            _look_up(self.function, values[0], self.context)
+            _check_field(self.function, values[0], self.context)
         if self.context.info.batched:
-            return self._process_key(values, timestamps)
+            return self._process_key(chunk)
         keys = self.keys_of(values)
         current = self._each_current(keys) if self._sets_key else keys
         rest = iter(values)
         reduced: Values = []
         try:
-            _reduce_chunk(current, rest, self._table, self.function.call, reduced.append, self.own, self._pair)
+            _reduce_chunk(
+                current,
+                rest,
+                table=self._table,
+                reduce=self.function.call,
+                append=reduced.append,
+                copy=self.copy_value,
+                pair=self._pair,
+            )
         except RAISED as error:
-            position = positions_taken(values, rest)
+            position = last_position(values, rest)
             raise self.context.user_error(error, self.function.method, values[position], keys[position]) from error
         self._pair = pair_of_atoms(reduced, self._pair)
-        return self.output.emit(reduced, timestamps)
+        return self.output.emit(Rows(reduced, chunk.timestamps))
 
     def _each_current(self, keys: list[Any]) -> Iterator[Any]:
         backend = self.backend
@@ -184,8 +207,9 @@ class ReduceOperator(KeyedOperator):
             backend.key = key
             yield key
 
-    def _process_key(self, values: Values, timestamps: Timestamps) -> bool:
-        """Batched mode: these are records of one key."""
+    def _process_key(self, chunk: Rows) -> bool:
+        """Batched mode: reduce records of one key."""
+        values = chunk.values
         if self._sets_key:
             self.backend.key = self.keys_of(values[:1])[0]
         rest = iter(values)
@@ -193,11 +217,11 @@ class ReduceOperator(KeyedOperator):
             before = (self._reduced,) if self._reduced is not _ABSENT else ()
             self._reduced = functools.reduce(self.function.call, rest, *before)
         except RAISED as error:
-            value = values[positions_taken(values, rest)]
+            value = values[last_position(values, rest)]
             key = self.keys_of([value])[0]
             raise self.context.user_error(error, self.function.method, value, key) from error
-        if timestamps is not None:
-            self._latest = timestamps[-1]
+        if chunk.timestamps is not None:
+            self._latest = chunk.timestamps[-1]
         return True
 
     def end_key(self) -> bool:
@@ -205,11 +229,11 @@ class ReduceOperator(KeyedOperator):
         self._reduced, self._latest = _ABSENT, None
         if self._sets_key:
             self.forget_key()
-        return self.output.emit([self.own(reduced)], None if latest is None else [latest])
+        return self.output.emit(Rows([self.copy_value(reduced)], None if latest is None else [latest]))
 
 
-def _look_up(function: UserFunction, value: Any, context: OperatorContext) -> None:
-    """Raise the error of a field that the first record lacks, or can't change: it would come with the second one."""
+def _check_field(function: UserFunction, value: Any, context: OperatorContext) -> None:
+    """Raise an error if the first record lacks the field. Without this the second record would raise it."""
     if isinstance(function.instance, FieldReduce):
         try:
             function.instance.check(value)
@@ -220,13 +244,14 @@ def _look_up(function: UserFunction, value: Any, context: OperatorContext) -> No
 def _reduce_chunk(
     keys: Iterable[Any],
     values: Any,
+    *,
     table: LayeredTable,
     reduce: Any,
     append: Any,
-    own: Any,
+    copy: Any,
     pair: tuple[type, type],
 ) -> None:
-    """Reduce records into `table`. `pair`: types of a pair of atoms, compared before a look into `ATOMS`."""
+    """Reduce records into `table`. `pair`: the types of the last pair of atoms, which are compared first."""
     layer, older, atoms, (first, second) = table.current, table.older, ATOMS, pair
     get = layer.get
     for key, value in zip(keys, values):  # noqa: B905
@@ -236,21 +261,24 @@ def _reduce_chunk(
         if before is not None:
             value = reduce(before, value)
         layer[key] = value
-        # What is emitted is not what is kept: the function may change one of its arguments and return it.
+        # Emit a copy of the stored value: the function may change one of its arguments and return it.
         if type(value) is tuple and len(value) == 2:
             one, other = value
             if (type(one) is first or type(one) in atoms) and (type(other) is second or type(other) in atoms):
                 append(value)
                 continue
-        append(value if type(value) in atoms else own(value))
+        append(value if type(value) in atoms else copy(value))
 
 
 class CombineOperator(Operator):
     """Batched mode: aggregates records of each key before they are sent. Sends all when it holds `keys_max` keys.
 
-    It goes before sum, min, max, min_by and max_by, which give the same in parts. It aggregates what follows one
-    another: records without timestamps in the order in which they come. Those with timestamps are sent as they are:
-    they are aggregated in the order of time, in which others may come between them.
+    It precedes sum, min, max, min_by and max_by, whose partial results can be combined. It aggregates records without
+    timestamps, in the order of arrival. It forwards records with timestamps: these are aggregated in the order of time,
+    where records of other senders may come between them.
+
+    A partial result goes where its key selector sends it, so the key must not depend on the field that is aggregated.
+    From the first key that does on, records are forwarded.
     """
 
     def __init__(
@@ -268,11 +296,16 @@ class CombineOperator(Operator):
         self._totals: dict[Any, Any] = {}
         self._select = self.key_selector
         self._is_first_chunk = True
+        self._combines = True
 
     def open(self) -> None:
         self._functions = [*functions_behind((self.key_selector,)), self.function]
         for function in self._functions:
             function.open(self.context)
+        # Where this is certain, checking each new key would take a third of the time.
+        combined = self.function.instance
+        known = combined.kinds_that_keep_keys(self.key_selector) if isinstance(combined, FieldReduce) else ()
+        self._keeping = frozenset(known)
 
     def close(self) -> None:
         for function in self._functions:
@@ -284,35 +317,45 @@ class CombineOperator(Operator):
             self._table[key] = self.function.instance.put(self._table[key], total)
         self._totals.clear()
 
-    def process(self, values: Values, timestamps: Timestamps) -> bool:
-        if timestamps is not None:
-            # An exchange follows, which takes everything: it only says whether to go on.
-            go_on = self.finish()
-            return self.output.emit(values, timestamps) and go_on
+    def process(self, chunk: Rows) -> bool:
+        if chunk.timestamps is not None:
+            # An exchange follows, which accepts everything: its result only says whether to stop for now.
+            may_continue = self.finish()
+            return self.output.emit(chunk) and may_continue
+        values = chunk.values
         if self._is_first_chunk:
             self._is_first_chunk = False
-            _look_up(self.function, values[0], self.context)
+            _check_field(self.function, values[0], self.context)
+        if not self._combines:
+            return self.output.emit(chunk)
         table, summing = self._table, self.function.instance
         rest = iter(values)
         try:
             if isinstance(summing, SumReduce) and isinstance(summing.field, int) and set(map(type, values)) == {tuple}:
-                _sum_chunk(rest, self._select, summing.field, table, self._totals)
+                _sum_chunk(
+                    rest, self._select, summing, table=table, totals=self._totals, is_kept=tuple in self._keeping
+                )
             else:
                 self._settle_totals()
-                _combine_chunk(rest, self._select, self.function.call, table)
+                reduce, keeping = self.function.call, self._keeping
+                _combine_chunk(rest, self._select, reduce, table=table, aggregate=summing, keeping=keeping)
+        except _KeyChangesError:
+            self._combines = False
+            may_continue = self.finish()
+            return self.output.emit(chunk.part(last_position(values, rest))) and may_continue
         except RAISED as error:
-            failed = positions_taken(values, rest)
-            value = values[failed]
+            position = last_position(values, rest)
+            value = values[position]
             self._check_key(value)
             if self._select is self.key_selector and is_convertible(self.key_selector(value)):
-                # The first key that is a list or dict: nothing has been done with it yet.
+                # This is the first key that is a list or dict. Its record has not been processed yet.
                 self._select = converting(self.key_selector)
-                return self.process(values[failed:], None)
+                return self.process(chunk.part(position))
             raise self.context.user_error(error, self.function.method, value) from error
         return self.finish() if len(table) >= self._keys_max else True
 
     def _check_key(self, value: Any) -> None:
-        """Say what can be a key if that is why it failed, as the exchange would: "unhashable" says nothing."""
+        """Raise the error of an invalid key, as the exchange would: it explains more than "unhashable"."""
         try:
             encode_key(as_key(self.key_selector(value)))
         except RAISED as error:
@@ -320,22 +363,41 @@ class CombineOperator(Operator):
 
     def finish(self) -> bool:
         self._settle_totals()
-        values = list(map(self.own, self._table.values()))
+        values = list(map(self.copy_value, self._table.values()))
         self._table.clear()
-        return self.output.emit(values, None)
+        return self.output.emit(Rows(values))
 
 
-def _combine_chunk(values: Any, select: Any, reduce: Any, table: dict[Any, Any]) -> None:
-    get = table.get
+class _KeyChangesError(Exception):
+    """The key of a record depends on the field that is aggregated."""
+
+
+def _combine_chunk(
+    values: Any, select: Any, reduce: Any, *, table: dict[Any, Any], aggregate: Any, keeping: frozenset[type]
+) -> None:
+    get, checked = table.get, isinstance(aggregate, FieldReduce)
     for value in values:
         key = select(value)
         before = get(key, _ABSENT)
-        table[key] = value if before is _ABSENT else reduce(before, value)
+        if before is not _ABSENT:
+            table[key] = reduce(before, value)
+            continue
+        if checked and type(value) not in keeping and not aggregate.keeps_key(value, select, key):
+            raise _KeyChangesError
+        table[key] = value
 
 
-def _sum_chunk(values: Any, select: Any, field: int, table: dict[Any, Any], totals: dict[Any, Any]) -> None:
-    """Sums of one field: numbers are added in a dict of their own, tuples are made once per key, at the end."""
-    get = totals.get
+def _sum_chunk(
+    values: Any,
+    select: Any,
+    summing: SumReduce,
+    *,
+    table: dict[Any, Any],
+    totals: dict[Any, Any],
+    is_kept: bool,
+) -> None:
+    """Sum one field: add numbers in `totals`, so that each key's tuple is created once, at the end."""
+    get, field = totals.get, summing.field
     for value in values:
         key = select(value)
         total = get(key)
@@ -344,5 +406,7 @@ def _sum_chunk(values: Any, select: Any, field: int, table: dict[Any, Any], tota
         elif key in table:
             totals[key] = table[key][field] + value[field]
         else:
+            if not is_kept and not summing.keeps_key(value, select, key):
+                raise _KeyChangesError
             table[key] = value
             totals[key] = value[field]

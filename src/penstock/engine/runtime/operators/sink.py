@@ -14,7 +14,8 @@ from penstock.common.errors.user_traceback import without_our_frames
 from penstock.common.functions.result_kinds import check_method_kinds
 from penstock.common.functions.user_calls import RAISED
 from penstock.common.time import returned_time_ms
-from penstock.engine.runtime.operators.operator import Operator, Timestamps, Values
+from penstock.engine.runtime.chunks import Rows
+from penstock.engine.runtime.operators.operator import Operator
 from penstock.engine.state.handles import Redistribution
 from penstock.engine.state.operator_state import NamedList
 
@@ -23,11 +24,11 @@ if TYPE_CHECKING:
 
 
 _log = logging.getLogger(__name__)
-_OF_VALUES = ("write", "flush", "prepare_commit")
-"""Where a writer of ours may find that a value is not what it can write. The message says what; our frames do not."""
+_METHODS_THAT_CHECK_VALUES = ("write", "flush", "prepare_commit")
+"""Methods in which a writer may reject a value. Its message explains the error, so our frames are left out."""
 
 WRITER = "(sink) writer"
-"""Name of the state in which a writer's own state is kept."""
+"""Name of the operator state that holds a writer's state."""
 
 
 class SinkOperator(Operator):
@@ -60,11 +61,11 @@ class SinkOperator(Operator):
             self.writer = self.sink.create_writer(context)
             check_method_kinds(self.writer, SinkWriter)
 
-    def process(self, values: Values, timestamps: Timestamps) -> bool:
+    def process(self, chunk: Rows) -> bool:
         assert self.writer is not None
         with self._errors_named("write"):
-            self.writer.write_chunk(values, timestamps)
-        return self.context.budget.go_on()
+            self.writer.write_chunk(chunk.values, chunk.timestamps)
+        return self.context.budget.may_continue()
 
     def watermark(self, timestamp: int) -> bool:
         self.context.counters.watermark = timestamp
@@ -86,19 +87,19 @@ class SinkOperator(Operator):
         assert self.writer is not None
         with self._errors_named("flush"):
             self.writer.flush(end_of_input=True)
-            # They are committed with the checkpoint or the savepoint that comes next, which restores the end of data.
+            # Committed with the next checkpoint or savepoint, which also restores the end of data.
             self._committables = self.writer.prepare_commit()
         self._finished = True
         return True
 
-    def take_back(self, committables: list[Any]) -> None:
-        """These were prepared for a snapshot that was never acknowledged."""
+    def return_committables(self, committables: list[Any]) -> None:
+        """Take back committables of a snapshot that was never acknowledged."""
         self._committables = [*committables, *self._committables]
 
     def job_ended(self) -> None:
         committables, self._committables = self._committables, []
         if committables:
-            # None has come: in a job without a checkpoint interval they are committed when all of it has ended.
+            # No checkpoint followed: a job without a checkpoint interval commits when all of it has ended.
             self.context.deliver(self.sink_id, "committable", committables)
 
     def prepare_snapshot(self, checkpoint_id: int, savepoint: bool) -> list[Any]:
@@ -144,7 +145,7 @@ class SinkOperator(Operator):
                 self.writer.close()
 
     def _abort_prepared(self) -> None:
-        # The task was cancelled, or has failed. The writer has handed these over, and the driver does not know of them.
+        # The task was canceled or has failed. The writer has prepared these, but the driver does not know them.
         committables, self._committables = self._committables, []
         committer = self.sink.create_committer() if committables else None
         if committer is not None:
@@ -153,24 +154,24 @@ class SinkOperator(Operator):
 
     @contextlib.contextmanager
     def _errors_named(self, method: str) -> Iterator[None]:
-        """Errors of the sink name the operator and the method."""
+        """Let errors of the sink name the operator and the method."""
         try:
             yield
         except DamagedCheckpointError as error:
-            # What the writer left is part of the checkpoint: restored again and again, it stays lost.
+            # The damaged data is part of the checkpoint: restoring it again would not help.
             info = self.context.info
             raise DamagedCheckpointError(
                 f"operator '{self.name}', subtask {info.subtask + 1} of {info.parallelism}: {error}"
             ) from error
         except RAISED as error:
-            if method in _OF_VALUES and isinstance(error, (TypeError, ValueError)):
+            if method in _METHODS_THAT_CHECK_VALUES and isinstance(error, (TypeError, ValueError)):
                 _log.debug("a value could not be written", exc_info=error)
                 without_our_frames(error)
             raise self.context.user_error(error, f"{type(self.sink).__name__}.{method}") from error
 
 
 class CollectOperator(Operator):
-    """Sends its records to the driver: behind `print` and `execute_and_collect`."""
+    """Sends its records to the driver, for `print` and `execute_and_collect`."""
 
     keeps_values = True
     is_sink = True
@@ -179,9 +180,9 @@ class CollectOperator(Operator):
         super().__init__(name)
         self.sink_id = sink_id
 
-    def process(self, values: Values, timestamps: Timestamps) -> bool:
-        self.context.deliver(self.sink_id, "result", values)
-        return self.context.budget.go_on()
+    def process(self, chunk: Rows) -> bool:
+        self.context.deliver(self.sink_id, "result", chunk.values)
+        return self.context.budget.may_continue()
 
     def watermark(self, timestamp: int) -> bool:
         self.context.counters.watermark = timestamp
@@ -189,15 +190,15 @@ class CollectOperator(Operator):
 
 
 class CacheOperator(CollectOperator):
-    """Sends its records with their timestamps (ms, or None) to the driver: behind `cache`."""
+    """Sends its records with their timestamps (ms, or None) to the driver, for `cache`."""
 
-    def process(self, values: Values, timestamps: Timestamps) -> bool:
-        times: Iterable[int | None] = repeat(None, len(values)) if timestamps is None else timestamps
-        return super().process(list(zip(values, times, strict=True)), None)
+    def process(self, chunk: Rows) -> bool:
+        times: Iterable[int | None] = repeat(None, len(chunk)) if chunk.timestamps is None else chunk.timestamps
+        return super().process(Rows(list(zip(chunk.values, times, strict=True))))
 
 
 class SubtaskSinkContext:
-    """The SinkContext of a subtask."""
+    """Implements SinkContext for a subtask."""
 
     def __init__(self, context: OperatorContext, is_restored: bool) -> None:
         self._context = context

@@ -1,4 +1,4 @@
-"""The source of a vertex: polls its reader, gives records their timestamps, generates watermarks per split."""
+"""The source of a vertex: polls its reader, assigns timestamps to records, generates watermarks per split."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.api.metrics import MetricGroup
 from penstock.api.source import END_OF_INPUT, Nothing, Records, Source, SourceReader
+from penstock.common.constants import MAX_TIMESTAMP
 from penstock.common.errors import InputLostError, SourceError
 from penstock.common.errors.user_traceback import without_our_frames
 from penstock.common.functions.user_calls import RAISED
 from penstock.common.time import returned_time_ms
 from penstock.common.watermark_strategy import WatermarkStrategy
-from penstock.engine.runtime.operators.operator import Input, Timestamps, Values
-from penstock.engine.runtime.operators.timestamps import EventTimeOrigin, failed_at
+from penstock.engine.runtime.chunks import Rows
+from penstock.engine.runtime.operators.operator import Input, Operator, last_position
 from penstock.engine.runtime.task.metrics import OperatorMetricGroup, watermark_lag_ms
-from penstock.engine.runtime.time.event_time import EventTime, checked_timestamps
+from penstock.engine.runtime.time.event_time import EventTime, TimestampError, checked_timestamps
 from penstock.engine.runtime.time.watermarks import AlignmentGate, CombinedWatermark
 from penstock.engine.state.handles import Redistribution
 from penstock.engine.state.operator_state import NamedList
@@ -31,8 +32,100 @@ SPLITS = "(source) splits"
 """Name of the state that holds a reader's splits, each at its position."""
 
 
+class EventTimeOrigin(Operator):
+    """Base of sources and of assign_timestamps_and_watermarks, which generate watermarks.
+
+    It emits a chunk in pieces, and after each piece the watermark that its records generated. Subclasses announce
+    watermarks and statuses in `advance`. A watermark must never overtake the records before it: if the chain pauses at
+    a piece, nothing is emitted until the operator is resumed, when all operators after it have caught up.
+    """
+
+    _pieces: Iterator[Rows] = iter(())
+    _watermark: int | None = None
+    _status: bool | None = None
+    _active = True
+    _time_ended = False
+
+    def advance(self) -> None:
+        """Announce the watermark and status that follow from the piece just emitted."""
+        raise NotImplementedError
+
+    def pieces_done(self) -> None:
+        """Announce the watermark and status that follow from the whole chunk, which was emitted."""
+
+    def announce_watermark(self, timestamp: int) -> None:
+        """Emit this watermark (ms) as soon as all records before it are emitted."""
+        self._watermark = timestamp
+
+    def announce_status(self, active: bool) -> None:
+        """Emit this status: activity before the announced watermark, idleness after it."""
+        self._status = active
+
+    def emit_pieces(self, pieces: Iterator[Rows]) -> bool:
+        """Emit a chunk, cut into pieces where the watermark generator emitted."""
+        self._pieces = pieces
+        return self.resume()
+
+    def resume(self) -> bool:
+        self.paused = False
+        if not self.emit_announced():
+            return self._pause()
+        for piece in self._pieces:
+            may_continue = self.output.emit(piece)
+            self.advance()
+            if not (may_continue and self.emit_announced()):
+                return self._pause()
+        self.pieces_done()
+        return self.emit_announced() or self._pause()
+
+    def emit_announced(self) -> bool:
+        """Emit the announced watermark and status. In batched mode event time does not advance before the end."""
+        if self.context.info.batched or self._time_ended:
+            self._watermark = self._status = None
+            return True
+        if self._status is True:
+            self._status = None
+            self._set_active(True)
+        if self._watermark is not None:
+            watermark, self._watermark = self._watermark, None
+            self.context.counters.watermark = watermark
+            if not self.output.watermark(watermark):
+                return False
+        if self._status is False:
+            self._status = None
+            return self._set_active(False)
+        return True
+
+    def emit_announced_or_pause(self) -> bool:
+        """Emit the announced watermark and status outside of a chunk."""
+        return self.emit_announced() or self._pause()
+
+    def end_time(self) -> bool:
+        """Emit the last watermark, after which nothing follows."""
+        self._set_active(True)
+        self._time_ended = True
+        self.context.counters.watermark = MAX_TIMESTAMP
+        return self.output.watermark(MAX_TIMESTAMP)
+
+    def _set_active(self, active: bool) -> bool:
+        # Only idleness may return False: event time may advance where this stream meets another one.
+        if active is self._active:
+            return True
+        self._active = active
+        return self.output.status(active)
+
+    def _pause(self) -> bool:
+        self.paused = True
+        return False
+
+
+def failed_at(error: BaseException, values: Sequence[Any], rest: Any) -> int:
+    """Return the index of the record without a timestamp. `rest`: the iterator that the assigner was called from."""
+    return error.position if isinstance(error, TimestampError) else last_position(values, rest)
+
+
 class SourceOperator(EventTimeOrigin):
-    """Head of a source vertex. It has no inputs; `poll` takes the place of `process`."""
+    """The head of a source vertex. It has no inputs; `poll` replaces `process`."""
 
     reader: SourceReader[Any]
     set_on_submission = ("name", "interval_ms")
@@ -44,8 +137,8 @@ class SourceOperator(EventTimeOrigin):
         self.interval_ms = interval_ms
         """Time between periodic watermarks."""
         self.given: Source[Any] | None = None
-        """The object of the program that `source` was copied from. In the driver alone: what both refer to, such as a
-        temporary folder, may go when this one does."""
+        """The program's object that `source` was copied from, only in the driver. It keeps resources of both alive: a
+        temporary folder, for example, may be removed together with this object."""
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"given": None}
@@ -63,7 +156,7 @@ class SourceOperator(EventTimeOrigin):
         self.poll_at_ms: int | None = context.now_ms()
         self.ended = False
         self.polled_records = 0
-        """How many records the last poll brought."""
+        """How many records the last poll returned."""
         self._restored: list[Any] = []
 
     def open(self) -> None:
@@ -105,7 +198,7 @@ class SourceOperator(EventTimeOrigin):
 
     @contextlib.contextmanager
     def _errors_named(self, method: str) -> Iterator[None]:
-        """Failures of the reader name the source, the subtask and what could not be read."""
+        """Let errors of the reader name the source, the subtask and the method."""
         try:
             yield
         except SourceError as error:
@@ -116,7 +209,7 @@ class SourceOperator(EventTimeOrigin):
             raise self.context.user_error(error, f"{type(self.source).__name__} {method}") from error
 
     def add_splits(self, splits: Sequence[Any]) -> None:
-        """The enumerator assigned splits."""
+        """Give splits of the enumerator to the reader."""
         with self._errors_named("reader.add_splits"):
             self.reader.add_splits(splits)
             interleaved = [split.split_id for split in splits if self.reader.interleaves(split)]
@@ -125,17 +218,17 @@ class SourceOperator(EventTimeOrigin):
         self.poll_at_ms = self.context.now_ms()
 
     def no_more_splits(self) -> None:
-        """The enumerator has nothing left for this subtask."""
+        """Tell the reader that the enumerator has no more splits."""
         with self._errors_named("reader.no_more_splits"):
             self.reader.no_more_splits()
         self.poll_at_ms = self.context.now_ms()
 
     def data_available(self) -> None:
-        """The reader has something, or has failed: it is to be polled."""
+        """Poll the reader next: it has records, or has failed."""
         self.poll_at_ms = self.context.now_ms()
 
     def align(self, max_watermark: int) -> None:
-        """Sources of the alignment group may emit up to this event time (ms)."""
+        """Set the event time (ms) up to which sources of the alignment group may emit."""
         if self._gate is not None:
             self._gate.move(max_watermark)
             self.poll_at_ms = self.context.now_ms()
@@ -144,10 +237,10 @@ class SourceOperator(EventTimeOrigin):
         return ()
 
     def poll(self, records_max: int) -> bool:
-        """Read one chunk and emit it. False: stop for now; `ended` and `poll_at_ms` say how to go on."""
+        """Read a chunk and emit it. False: stop for now; `ended` and `poll_at_ms` say when to continue."""
         self.polled_records = 0
         if self._gate is not None and self._gate.is_closed(self._combined.current):
-            # Until `align` opens it.
+            # `align` opens the gate.
             self.poll_at_ms = None
             return False
         with self._errors_named("reader.poll"):
@@ -168,13 +261,13 @@ class SourceOperator(EventTimeOrigin):
         return self.emit_pieces(self._stamped(result) if result.values else iter(()))
 
     def _poll_max(self, records_max: int) -> int:
-        """In batched mode always the same: a task that runs twice has to read its splits in the same order."""
+        # The same in batched mode: a task that runs twice has to read its splits in the same order.
         if self.context.info.batched:
             return _BATCHED_RECORDS
         return min(records_max, self.context.budget.chunk_records)
 
     def _time_of(self, split_id: str) -> EventTime:
-        """Event time of a split. From the first call on, the watermark waits for this split."""
+        """Return the event time of a split. From the first call on, the watermark waits for this split."""
         times = self._times.get(split_id)
         if times is None:
             times = self._add(split_id)
@@ -183,7 +276,7 @@ class SourceOperator(EventTimeOrigin):
             self.announce_status(self._combined.active)
         return times
 
-    def _stamped(self, records: Records) -> Iterator[tuple[Values, Timestamps]]:
+    def _stamped(self, records: Records) -> Iterator[Rows]:
         times = self._time_of(records.split_id)
         rest, known, method = iter(records.values), records.timestamps, "reader.poll"
         try:
@@ -194,7 +287,7 @@ class SourceOperator(EventTimeOrigin):
         except RAISED as error:
             value = records.values[failed_at(error, records.values, rest)]
             raise self.context.user_error(without_our_frames(error), method, value) from error
-        return times.pieces(records.values, stamped)
+        return times.pieces(Rows(records.values, stamped))
 
     def advance(self) -> None:
         assert self._split is not None
@@ -212,16 +305,16 @@ class SourceOperator(EventTimeOrigin):
         self.announce_status(self._combined.active)
 
     def wake_at_ms(self) -> int | None:
-        # An interval of 0 means that no watermark is generated for the passing of time alone.
-        quiet = self.context.info.batched or self._time_ended or not self.interval_ms
+        # An interval of 0 disables periodic watermarks.
+        has_no_interval = self.context.info.batched or self._time_ended or not self.interval_ms
         if self._gate is None:
-            return None if quiet else self._next_ms
-        return self._gate.report_at_ms if quiet else min(self._next_ms, self._gate.report_at_ms)
+            return None if has_no_interval else self._next_ms
+        return self._gate.report_at_ms if has_no_interval else min(self._next_ms, self._gate.report_at_ms)
 
     def processing_time(self, now_ms: int) -> bool:
         if self._gate is not None and now_ms >= self._gate.report_at_ms:
-            # One that has ended does not limit the group. Nor does one that has nothing to read: it may get its next
-            # split only when the others have read theirs.
+            # A source that has ended does not limit the group. Neither does a source without a split: it may get its
+            # next split only when the others have read theirs.
             limits = self._combined.active and not self.ended and not self._awaits_split
             self._gate.tick(self._combined.current, limits)
         if now_ms < self._next_ms:
@@ -230,11 +323,11 @@ class SourceOperator(EventTimeOrigin):
         for split, times in self._times.items():
             times.periodic()
             self._apply(split)
-        return self.hand_on_or_pause()
+        return self.emit_announced_or_pause()
 
     def _apply(self, split: str) -> None:
         times, combined = self._times[split], self._combined
-        watermark = times.take()
+        watermark = times.take_watermark()
         advanced = combined.status(split, times.active)
         if watermark is not None:
             advanced = combined.watermark(split, watermark) or advanced
@@ -243,7 +336,7 @@ class SourceOperator(EventTimeOrigin):
             self.announce_watermark(combined.current)
 
     def _unblocked_ms(self) -> int:
-        """The clock of idle timeouts: it stands still while the source may not emit."""
+        """Return the clock of idle timeouts, which stops while the source may not emit."""
         unblocked_ms = self.context.unblocked_ms()
         return unblocked_ms if self._gate is None else unblocked_ms - self._gate.waited_ms
 
@@ -262,7 +355,7 @@ class SourceOperator(EventTimeOrigin):
 
 
 class SubtaskReaderContext:
-    """The ReaderContext of a subtask."""
+    """Implements ReaderContext for a subtask."""
 
     def __init__(self, context: OperatorContext, metrics: MetricGroup) -> None:
         self._context = context

@@ -1,11 +1,10 @@
-"""map, flat_map and filter: one comprehension or loop a chunk.
+"""map, flat_map and filter: one comprehension or loop per chunk.
 
-The functions are bound methods or plain callables. A list iterator knows how many elements it has left, so the value
-that a function failed on is found without counting.
+The functions are bound methods or plain callables. A list iterator knows how many elements it has left, so a loop finds
+the value that a function failed on without counting.
 
-What is emitted is the operator's `own`. Numbers and text, and pairs of them, are recognised in the loops themselves,
-since a call for each record would cost a tenth of the record. The results of a small function without a place to keep
-anything need no look.
+Operators emit copies (`copy_value`). The loops recognize numbers and text, and pairs of them, which need no copy,
+because a call per record would cost a tenth of the record. A function that can't keep its results needs no copies.
 """
 
 from __future__ import annotations
@@ -19,22 +18,16 @@ from penstock.common.functions.result_kinds import check_awaited
 from penstock.common.functions.user_calls import RAISED, results_of
 from penstock.common.types import Row
 from penstock.common.values.copies import ATOMS
+from penstock.engine.runtime.chunks import Rows, Timestamps, Values
 from penstock.engine.runtime.operators.emitted import flattened, trusted_generator
-from penstock.engine.runtime.operators.operator import (
-    FunctionPlace,
-    Operator,
-    Timestamps,
-    Values,
-    emit_tagged,
-    positions_taken,
-)
+from penstock.engine.runtime.operators.operator import FunctionPlace, Operator, emit_tagged, last_position
 
 if TYPE_CHECKING:
     from penstock.engine.runtime.operators.function import UserFunction
 
 
 class FunctionOperator(Operator):
-    """An operator around one user's function: its life cycle, and its failures."""
+    """Base of operators with one user's function: its life cycle and its errors."""
 
     def __init__(self, name: str, function: UserFunction) -> None:
         super().__init__(name)
@@ -50,9 +43,10 @@ class FunctionOperator(Operator):
     def close(self) -> None:
         self.function.close(self.context)
 
-    def failed(self, error: BaseException, method: str, values: Values, rest: Any, timestamps: Timestamps) -> Exception:
-        """The error to raise: it names the value that `rest`, an iterator over `values`, gave last."""
-        position = positions_taken(values, rest)
+    def failed(self, error: BaseException, method: str, chunk: Rows, rest: Any) -> Exception:
+        """Return the error to raise. It names the value that `rest`, an iterator over the values, gave last."""
+        values, timestamps = chunk.values, chunk.timestamps
+        position = last_position(values, rest)
         if not 0 <= position < len(values):
             return self.context.user_error(error, method)
         timestamp = timestamps[position] if timestamps else None
@@ -60,36 +54,37 @@ class FunctionOperator(Operator):
 
 
 class Projection:
-    """A function of map: some fields of a tuple or Row, by position."""
+    """A map function that selects fields of a tuple or Row by position."""
 
     def __init__(self, indexes: Sequence[int]) -> None:
         self.indexes = indexes
 
     def map(self, value: Any) -> Any:
-        """Those fields, as what the value is."""
+        """Return the selected fields, as a Row or a tuple like the value."""
         fields = [value[index] for index in self.indexes]
         return Row(*fields) if isinstance(value, Row) else tuple(fields)
 
 
 class MapOperator(FunctionOperator):
-    """Emits one value for each."""
+    """Emits one value for each record."""
 
     _keeps_nothing = False
 
     def functions_replaced(self) -> None:
         self._keeps_nothing = keeps_nothing(self.function.call)
 
-    def process(self, values: Values, timestamps: Timestamps) -> bool:
+    def process(self, chunk: Rows) -> bool:
+        values = chunk.values
         rest = iter(values)
         try:
             call, count = self.function.call, len(values)
-            mapped = results_of(call, count, rest) if self._keeps_nothing else self._owned(rest)
+            mapped = results_of(call, count, rest) if self._keeps_nothing else self._mapped_copies(rest)
         except RAISED as error:
-            raise self.failed(error, self.function.method, values, rest, timestamps) from error
-        return emit_tagged(self.output, mapped, timestamps)
+            raise self.failed(error, self.function.method, chunk, rest) from error
+        return emit_tagged(self.output, Rows(mapped, chunk.timestamps))
 
-    def _owned(self, values: Iterator[Any]) -> Values:
-        call, own, atoms = self.function.call, self.own, ATOMS
+    def _mapped_copies(self, values: Iterator[Any]) -> Values:
+        call, copy, atoms = self.function.call, self.copy_value, ATOMS
         return [
             result
             if (
@@ -99,57 +94,57 @@ class MapOperator(FunctionOperator):
                 and type(result[1]) in atoms
             )
             or type(result) in atoms
-            else own(result)
+            else copy(result)
             for value in values
         ]
 
 
 class FilterOperator(FunctionOperator):
-    """Keeps the values for which the function is true."""
+    """Emits the values for which the function returns true."""
 
     _keeps_nothing = False
 
     def functions_replaced(self) -> None:
         self._keeps_nothing = keeps_nothing(self.function.call)
 
-    def process(self, values: Values, timestamps: Timestamps) -> bool:
+    def process(self, chunk: Rows) -> bool:
+        values, timestamps = chunk.values, chunk.timestamps
         rest = iter(values)
-        kept: Values = []
+        selected: Values = []
         try:
             if self._keeps_nothing:
-                chosen = results_of(self.function.call, len(values), rest)
-                kept = list(compress(values, chosen))
+                results = results_of(self.function.call, len(values), rest)
+                selected = list(compress(values, results))
             else:
-                chosen = self._choose(rest, kept)
-                check_awaited(chosen[0])
+                results = self._select(rest, selected)
+                check_awaited(results[0])
         except RAISED as error:
-            raise self.failed(error, self.function.method, values, rest, timestamps) from error
-        return self.output.emit(kept, None if timestamps is None else list(compress(timestamps, chosen)))
+            raise self.failed(error, self.function.method, chunk, rest) from error
+        return self.output.emit(Rows(selected, None if timestamps is None else list(compress(timestamps, results))))
 
-    def _choose(self, values: Iterator[Any], kept: Values) -> list[Any]:
-        call, own, chosen = self.function.call, self.own, []
+    def _select(self, values: Iterator[Any], selected: Values) -> list[Any]:
+        call, copy, results = self.function.call, self.copy_value, []
         for value in values:
-            is_chosen = call(value)
-            chosen.append(is_chosen)
-            if is_chosen:
-                kept.append(own(value))
-        return chosen
+            is_selected = call(value)
+            results.append(is_selected)
+            if is_selected:
+                selected.append(copy(value))
+        return results
 
 
 class FlatMapOperator(FunctionOperator):
-    """One value in, any number out; a function that does not end is paused between its values."""
+    """Emits any number of values for a record, and pauses an endless function between its values."""
 
     _call: Callable[[Any], Iterable[Any] | None]
-    _values: Values
+    _chunk: Rows
     _rest: Iterator[Any]
     _times: Iterator[int] | None
     _results: Iterator[Any] | None
-    _timestamps: Timestamps
 
-    def process(self, values: Values, timestamps: Timestamps) -> bool:
-        self._values, self._timestamps = values, timestamps
-        self._rest = iter(values)
-        self._times = None if timestamps is None else iter(timestamps)
+    def process(self, chunk: Rows) -> bool:
+        self._chunk = chunk
+        self._rest = iter(chunk.values)
+        self._times = None if chunk.timestamps is None else iter(chunk.timestamps)
         self._results = None
         self._time = 0
         return self.resume()
@@ -159,23 +154,23 @@ class FlatMapOperator(FunctionOperator):
         output, budget = self.output, self.context.budget
         while True:
             gathered, times, more = self._gather(budget.chunk_records)
-            go_on = emit_tagged(output, gathered, times)
+            may_continue = emit_tagged(output, Rows(gathered, times))
             if not more:
-                return go_on
-            if not (go_on and budget.go_on()):
+                return may_continue
+            if not (may_continue and budget.may_continue()):
                 self.paused = True
                 return False
 
     def _gather(self, limit: int) -> tuple[Values, Timestamps, bool]:
-        """The next outputs, at most `limit`, and whether there may be more."""
+        """Return the next outputs, at most `limit`, and whether there may be more."""
         gathered: Values = []
         times: Timestamps = None if self._times is None else []
-        call, rest, append, own, atoms = self.function.call, self._rest, gathered.append, self.own, ATOMS
+        call, rest, append, copy, atoms = self.function.call, self._rest, gathered.append, self.copy_value, ATOMS
         generator = trusted_generator(call)
         try:
             if self._results is not None:
                 for result in self._results:
-                    append(result if type(result) in atoms else own(result))
+                    append(result if type(result) in atoms else copy(result))
                     if len(gathered) >= limit:
                         self._fill(times, gathered)
                         return gathered, times, True
@@ -188,15 +183,15 @@ class FlatMapOperator(FunctionOperator):
                 if results is None:
                     continue
                 if type(results) is list:
-                    # It is complete and finite: taking it over at once costs a fifth of the loop below.
-                    gathered.extend([result if type(result) in atoms else own(result) for result in results])
+                    # A list is complete and finite: extending by it costs a fifth of the loop below.
+                    gathered.extend([result if type(result) in atoms else copy(result) for result in results])
                     self._fill(times, gathered)
                     if len(gathered) >= limit:
                         return gathered, times, True
                     continue
                 results = iter(results if type(results) is generator else flattened(results))
                 for result in results:
-                    append(result if type(result) in atoms else own(result))
+                    append(result if type(result) in atoms else copy(result))
                     if len(gathered) >= limit:
                         self._results = results
                         self._fill(times, gathered)
@@ -204,10 +199,10 @@ class FlatMapOperator(FunctionOperator):
                 if times is not None:
                     self._fill(times, gathered)
         except RAISED as error:
-            raise self.failed(error, self.function.method, self._values, rest, self._timestamps) from error
+            raise self.failed(error, self.function.method, self._chunk, rest) from error
         return gathered, times, False
 
     def _fill(self, times: Timestamps, gathered: Values) -> None:
-        """What a value became has that value's timestamp."""
+        """Give all results of a value its timestamp."""
         if times is not None:
             times.extend([self._time] * (len(gathered) - len(times)))

@@ -1,6 +1,6 @@
-"""Functions of two connected streams: the loops of process functions (`process.py`), with a method for each input.
+"""Functions of two connected streams: they use the loops of process functions (`process.py`), one method per input.
 
-While one input's chunk is in work the operator is paused, so the loops hold the records of one input at a time.
+While a chunk of one input is not finished, the operator is paused, so the loops hold records of one input at a time.
 Source: Flink docs, "Operators", Connect; "Process Function", Low-level Joins.
 """
 
@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from penstock.engine.runtime.chunks import Rows
 from penstock.engine.runtime.operators.function import UserFunction
-from penstock.engine.runtime.operators.operator import FunctionPlace, Operator, Timestamps, Values
+from penstock.engine.runtime.operators.operator import FunctionPlace, Operator
 from penstock.engine.runtime.operators.process import KeyedProcessOperator, ProcessOperator
 from penstock.engine.runtime.time.watermarks import CombinedWatermark
 
@@ -19,18 +20,16 @@ if TYPE_CHECKING:
     from penstock.engine.runtime.task.context import OperatorContext
 
 
-# Inputs of operators that have several: connected streams, broadcast streams, feedback.
-#
-# An operator with one input is its own input: whatever feeds it calls its `process`, `watermark` and `status` directly.
-# An operator with several inputs makes an `OperatorInput` of each (`inputs_of`) and returns them from `inputs`. Their
-# chunks go straight to a bound method of the operator, one for each input. Watermarks and statuses are combined first:
-# the `watermark` and `status` of the operator get the result.
-
-Process = Callable[[Values, Timestamps], bool]
+Process = Callable[[Any], bool]
 
 
 class OperatorInput:
-    """One of several inputs of an operator. `process` is the bound method of the operator that takes its chunks."""
+    """An input of an operator with several: connected streams, broadcast streams, feedback.
+
+    An operator with one input is its own input. An operator with several creates an `OperatorInput` for each
+    (`inputs_of`), and returns them from `inputs`. `process` is the bound method of the operator for chunks of this
+    input. Watermarks and statuses are combined: the `watermark` and `status` of the operator get the result.
+    """
 
     __slots__ = ("_combined", "_operator", "index", "process")
 
@@ -41,13 +40,13 @@ class OperatorInput:
         self.process = process
 
     def watermark(self, timestamp: int) -> bool:
-        """This input reached `timestamp` (ms); the operator is called if its event time advances by it."""
+        """Process a watermark of this input (ms). Calls the operator if its event time advances."""
         if self._combined.watermark(self.index, timestamp):
             return self._operator.watermark(self._combined.current)
         return True
 
     def status(self, active: bool) -> bool:
-        """This input became idle or active. Event time may advance by it, since an idle input is not waited for."""
+        """Process the status of this input. Event time may advance, because it does not wait for an idle input."""
         combined = self._combined
         was_active = combined.active
         if combined.status(self.index, active):
@@ -55,12 +54,12 @@ class OperatorInput:
         return True if combined.active == was_active else self._operator.status(combined.active)
 
     def end_input(self) -> bool:
-        """No more records come on this input."""
+        """End this input."""
         return self._operator.end_input(self.index)
 
 
 def inputs_of(operator: Operator, *processes: Process) -> list[OperatorInput]:
-    """An input for each of `processes`, in order; they share one event time."""
+    """Return an input for each of `processes`, in order. They share one event time."""
     combined = CombinedWatermark(range(len(processes)))
     return [OperatorInput(operator, index, process, combined) for index, process in enumerate(processes)]
 
@@ -69,7 +68,7 @@ KeySelector = Callable[[Any], Any]
 
 
 class SecondInput(Operator):
-    """Mixin of operators that call `function` for their first input, and `second` for the other.
+    """Mixin of operators that call `function` for their first input, and `second` for the second.
 
     Both are methods of one object, which has one life cycle.
     """
@@ -86,8 +85,8 @@ class SecondInput(Operator):
     def inputs(self) -> Sequence[OperatorInput]:
         return self._inputs
 
-    def process_second(self, values: Values, timestamps: Timestamps) -> bool:
-        """Take a chunk of the second input."""
+    def process_second(self, chunk: Rows) -> bool:
+        """Process a chunk of the second input."""
         raise NotImplementedError
 
 
@@ -98,8 +97,8 @@ class CoProcessOperator(SecondInput, ProcessOperator):
         super().__init__(name, function)
         self.second = second
 
-    def process_second(self, values: Values, timestamps: Timestamps) -> bool:
-        return self.take(values, timestamps, self.second, self._ctx)
+    def process_second(self, chunk: Rows) -> bool:
+        return self.call_each(chunk, self.second, self._ctx)
 
 
 class KeyedCoProcessOperator(SecondInput, KeyedProcessOperator):
@@ -120,6 +119,6 @@ class KeyedCoProcessOperator(SecondInput, KeyedProcessOperator):
     def key_selectors(self) -> tuple[KeySelector, ...]:
         return self.key_selector, self.second_key_selector
 
-    def process_second(self, values: Values, timestamps: Timestamps) -> bool:
-        keys = self.keys_of(values, self.second_key_selector)
-        return self.take(values, timestamps, keys, self.second, self._ctx)
+    def process_second(self, chunk: Rows) -> bool:
+        keys = self.keys_of(chunk.values, self.second_key_selector)
+        return self.call_each(chunk, keys, function=self.second, ctx=self._ctx)

@@ -1,8 +1,8 @@
-"""The calls of a task's asynchronous functions: they run on an event loop of the host's, beside the task.
+"""The calls of a task's asynchronous functions: they run on an event loop of the host, concurrently with the task.
 
-An event loop is to calls what an outbox is to rows: Spark's host has one in a thread, the simulator steps one by its
-seed. A call's outcome arrives as an event, `events.CallsEnded`. Whether it is tried again, and when its time is
-over, is decided in the task (`operators/async_wait.py`), by processing time.
+Spark's host runs an event loop in a thread; the simulator steps one by its seed. The outcome of a call arrives as an
+event, `events.CallsEnded`. The task decides about retries and timeouts by processing time
+(`operators/async_wait.py`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import msgspec
 
 
 class CallOutcome(msgspec.Struct, frozen=True, gc=False):
-    """What a call returned, or raised."""
+    """The result of a call, or the error that it raised."""
 
     id: int
     result: Any = None
@@ -22,27 +22,27 @@ class CallOutcome(msgspec.Struct, frozen=True, gc=False):
 
 
 Calls = list[tuple[int, Coroutine[Any, Any, CallOutcome]]]
-"""Calls to be run, by their ids."""
+"""Calls to run, with their ids."""
 
 
 class EventLoop(Protocol):
-    """Runs calls of one task, all at once. Its outcomes come to the task as `CallsEnded`."""
+    """Runs the calls of one task concurrently. Outcomes reach the task as `CallsEnded`."""
 
     def start(self, calls: Calls) -> None:
-        """Run calls. Returns at once."""
+        """Run calls. Does not block."""
 
     def cancel(self, ids: Iterable[int]) -> None:
-        """Cancel calls that may be running. Returns at once."""
+        """Cancel calls that may be running. Does not block."""
 
     def close(self) -> None:
-        """Cancel all calls. After it has returned none continues, except one that blocks the loop."""
+        """Cancel all calls. When it returns, all have stopped, except a call that blocks the loop."""
 
 
 OpenEventLoop = Callable[[int], EventLoop]
-"""Opens the event loop of a task, of the vertex with that id."""
+"""Opens the event loop of the task of a vertex, by the vertex's id."""
 
-Completed = Callable[[Any, Exception | None], None]
-"""Takes what a call returned, or what it raised."""
+OnCompleted = Callable[[Any, Exception | None], None]
+"""Receives the result of a call, or its error."""
 
 
 class AsyncCalls:
@@ -51,11 +51,11 @@ class AsyncCalls:
     def __init__(self, open_loop: Callable[[], EventLoop]) -> None:
         self._open_loop = open_loop
         self._loop: EventLoop | None = None
-        self._waiting: dict[int, Completed] = {}
+        self._waiting: dict[int, OnCompleted] = {}
         self._last_id = 0
 
-    def start(self, invoke: Callable[[Any], Awaitable[Any]], calls: Iterable[tuple[Any, Completed]]) -> list[int]:
-        """Call `invoke` with each value. Returns the ids of the calls, which tell `Completed` how they ended."""
+    def start(self, invoke: Callable[[Any], Awaitable[Any]], calls: Iterable[tuple[Any, OnCompleted]]) -> list[int]:
+        """Call `invoke` with each value; `OnCompleted` receives the outcome. Returns the ids of the calls."""
         started: Calls = []
         for value, completed in calls:
             self._last_id += 1
@@ -67,15 +67,15 @@ class AsyncCalls:
         return [id for id, _ in started]
 
     def ended(self, outcomes: Iterable[CallOutcome]) -> None:
-        """Calls have ended. Raises what their operators make of it: UserFunctionError."""
+        """Pass outcomes to their operators. Raises UserFunctionError if an operator does."""
         for outcome in outcomes:
             completed = self._waiting.pop(outcome.id, None)
-            # One that was cancelled may have ended before it heard of that.
+            # A canceled call may have ended before the cancellation reached it.
             if completed is not None:
                 completed(outcome.result, outcome.error)
 
     def cancel(self, ids: list[int]) -> None:
-        """Cancel calls: nothing is heard of them any more."""
+        """Cancel calls, and drop their outcomes."""
         for id in ids:
             self._waiting.pop(id, None)
         if self._loop is not None:
@@ -90,7 +90,7 @@ class AsyncCalls:
 
 
 def no_event_loop() -> EventLoop:
-    """For hosts that have none."""
+    """Raise: this host has no event loop."""
     raise AssertionError("asynchronous functions can't be called here: this host has no event loop")
 
 
@@ -98,17 +98,17 @@ async def _outcome(id: int, invoke: Callable[[Any], Awaitable[Any]], value: Any)
     try:
         return CallOutcome(id, await invoke(value))
     except GeneratorExit:
-        # The event loop is closed, and nobody waits for an outcome; or the function has raised it: the host knows.
+        # Either the event loop is closed and no caller waits, or the function raised it and the host handles that.
         raise
     except BaseException as error:
         return ended_by(id, error)
 
 
 def ended_by(id: int, error: BaseException) -> CallOutcome:
-    """The outcome of a call that has ended by this error."""
+    """Return the outcome of a call that this error has ended."""
     if isinstance(error, Exception):
         return CallOutcome(id, error=error)
-    # It has ended itself, by sys.exit, or was cancelled by users' code: never to hear of it would stop the task.
-    what = RuntimeError(f"the asynchronous function ended by {type(error).__name__}: {error}")
-    what.__cause__ = error
-    return CallOutcome(id, error=what)
+    # The call exited by sys.exit, or users' code canceled it. Without an outcome the task would wait forever.
+    wrapped = RuntimeError(f"the asynchronous function ended by {type(error).__name__}: {error}")
+    wrapped.__cause__ = error
+    return CallOutcome(id, error=wrapped)

@@ -1,8 +1,8 @@
 """How much one step of a task may do before it returns to its host: a limit on time and one on bytes of output.
 
-The work that an event causes can be endless (a watermark that fires a million timers, a flat_map that explodes).
-Operators that loop call `go_on` after each chunk that they emit, keep a cursor when it is False, and are resumed by the
-next step; so barriers, flushes and cancellation are never more than one step away.
+One event can cause very much work (a watermark that fires a million timers, a flat_map with many results). Operators
+that loop call `may_continue` after each chunk that they emit. When it returns False they keep a cursor, and the next
+step resumes them. So barriers, flushes and cancellation wait for at most one step.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ CHUNK_RECORDS_FIRST = 1024
 
 
 class Budget:
-    """One per slot, shared by its tasks. `clock` gives nanoseconds that only go forward."""
+    """The budget of a slot, shared by its tasks. `clock` counts nanoseconds and never goes back."""
 
     __slots__ = ("_deadline_ns", "chunk_records", "clock", "output_bytes", "step_bytes", "step_ns")
 
@@ -27,53 +27,54 @@ class Budget:
         self.output_bytes = 0
         self._deadline_ns = 0
         self.chunk_records = CHUNK_RECORDS_FIRST
-        """How many records an operator should gather before it emits: as many as fit a buffer, once sizes are known."""
+        """How many records an operator should gather before it emits: what fits a buffer, once sizes are known."""
 
     def begin_step(self) -> int:
-        """A new step starts with a full budget. Returns the clock's reading."""
+        """Start a step with a full budget. Returns the clock's reading."""
         now = self.clock()
         self._deadline_ns = now + self.step_ns
         self.output_bytes = 0
         return now
 
     def end_step(self) -> None:
-        """The step is to end: there is no room for more of what it sends."""
+        """Use up the budget: the receivers have no room for more output of this step."""
         self.output_bytes = max(self.output_bytes, self.step_bytes)
 
-    def go_on(self) -> bool:
-        """False: the step has used up its time or its output. Costs a reading of the clock: ask once a chunk."""
+    def may_continue(self) -> bool:
+        """Return False if the step has used up its time or output. Reads the clock: call it once per chunk."""
         return self.output_bytes < self.step_bytes and self.clock() < self._deadline_ns
 
 
-# Pacing: how many records a task gives to an operator, or takes from a reader, in one call.
-#
-# A call can't be interrupted, and while it runs neither a flush nor a barrier nor a cancellation is acted on. So chunks
-# are cut to the size that takes about `TARGET_NS`: a fast function gets whole chunks, a slow one few records at a time.
+# A call of a function can't be interrupted, and delays flushes, barriers and cancellation. So chunks are cut to the
+# size that takes about `TARGET_NS`: a fast function gets whole chunks, a slow one few records at a time.
 
 TARGET_NS = 2_000_000
 FIRST_RECORDS = 1
-"""Nothing is known of the function yet: with one that takes seconds, the first result must not wait for others. Twelve
-calls later a fast one gets whole chunks."""
+"""The first call, before the function's speed is known: if a record takes seconds, its result must not wait for others.
+After twelve calls a fast function gets whole chunks."""
 
 
 class Pacing:
-    """Of one input, or of one source, whose chain has so many stretches (`chain.py`, deferred inputs)."""
+    """Adapts the number of records per call of one input or source.
+
+    `sections`: the sections of its chain (`chain.py`, DEPTH_MAX).
+    """
 
     __slots__ = ("_target_ns", "records_max")
 
-    def __init__(self, first_records: int = FIRST_RECORDS, stretches: int = 1) -> None:
-        # A chain of thousands takes milliseconds for a chunk of one record: it gets more time, or all chunks were that.
-        self._target_ns = TARGET_NS * stretches
+    def __init__(self, first_records: int = FIRST_RECORDS, sections: int = 1) -> None:
+        # A chain of thousands of operators takes milliseconds for one record. Without more time for it, all its chunks
+        # would have one record.
+        self._target_ns = TARGET_NS * sections
         self.records_max = first_records
         """How many records the next call may take; at least 1."""
 
     def adapt(self, records: int, took_ns: int) -> None:
-        """A call with `records` records took `took_ns` nanoseconds: adapt the size of the next call to it."""
+        """Adapt the size of the next call to one that processed `records` records in `took_ns` nanoseconds."""
         if took_ns > self._target_ns * 2:
-            # A reader that waited and gave nothing does not show what a record costs.
+            # A reader that waited and returned nothing does not show the cost of a record.
             if records:
                 self.records_max = max(1, records * self._target_ns // took_ns)
         elif took_ns < self._target_ns // 2 and records >= self.records_max:
-            # Doubled only when the call was given all that it may take: the time of a small chunk does not predict
-            # that of a large one.
+            # Double only after a full call: the time of a small chunk does not predict the time of a large one.
             self.records_max = min(self.records_max * 2, CHUNK_RECORDS_MAX)

@@ -1,4 +1,4 @@
-"""Chained operators: the chain of a vertex in one subtask, wired so that a chunk passes through it by plain calls.
+"""Chained operators: the chain of a vertex in one subtask. A chunk passes through it by plain calls.
 
 Edges of the vertex lead to the inputs of the chain's head. Below the head the chain is a tree: each operator is fed by
 one link, so a paused operator has one caller, which stops when the operator returns False (`operators/operator.py`,
@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 from penstock.api.output_tag import OutputTag
 from penstock.common.functions.user_calls import RAISED
 from penstock.common.time.earliest import earliest
-from penstock.common.values.copies import as_it_is, own_copies
+from penstock.common.values.copies import uncopied
+from penstock.engine.runtime.chunks import Chunk
 from penstock.engine.runtime.network.buffer import Watermark, WatermarkStatus
 from penstock.engine.runtime.network.output import OutputEdge
 from penstock.engine.runtime.operators.function import functions_behind
-from penstock.engine.runtime.operators.operator import Input, Operator, Timestamps, Values
+from penstock.engine.runtime.operators.operator import Input, Operator
 from penstock.engine.runtime.task.metrics import OperatorCounters
 from penstock.engine.runtime.task.vertex import ChainNode
 
@@ -28,18 +29,20 @@ if TYPE_CHECKING:
     from penstock.engine.runtime.task.context import OperatorContext
 
 
-# An input deep in a chain, which takes what it is given when the task resumes the chain.
-#
-# Operators call each other, so a chain of thousands would be as deep in Python's stack, which ends at 1,000 calls. Each
-# operator whose depth is a multiple of `DEPTH_MAX` has such an input, and what is before it sees an operator that
-# pauses on each chunk (`operators/operator.py`, Pausing).
-
 DEPTH_MAX = 50
-"""Operators that call each other. An operator takes five to eight calls: at most 400 of 1,000, the rest is users'."""
+"""The most operators that call each other directly.
+
+Python's stack ends at 1,000 calls, and an operator makes five to eight: 50 operators use at most 400, and the rest is
+left for users' functions.
+"""
 
 
 class DeferredInput:
-    """Stands before `input`. Chunks, watermarks and statuses reach it in the order in which they came."""
+    """Holds calls for `input`, an input deep in a chain, until the task resumes the chain. It keeps their order.
+
+    Each operator whose depth is a multiple of `DEPTH_MAX` has deferred inputs. To the operator before it, such an input
+    is an operator that pauses on each chunk (`operators/operator.py`, Pausing).
+    """
 
     waiting = False
 
@@ -47,10 +50,10 @@ class DeferredInput:
         self._input = input
         self._calls: deque[Callable[[], bool]] = deque()
         self.paused = False
-        """Whether it holds something."""
+        """Whether the input holds calls."""
 
-    def process(self, values: Values, timestamps: Timestamps) -> bool:
-        return self._defer(partial(self._input.process, values, timestamps))
+    def process(self, chunk: Chunk) -> bool:
+        return self._defer(partial(self._input.process, chunk))
 
     def watermark(self, timestamp: int) -> bool:
         return self._defer(partial(self._input.watermark, timestamp))
@@ -59,7 +62,7 @@ class DeferredInput:
         return self._defer(partial(self._input.status, active))
 
     def end_input(self) -> bool:
-        """The chain ends inputs when nothing is deferred: at once."""
+        """End the input directly: the chain ends inputs only when no call is deferred."""
         return self._input.end_input()
 
     def _defer(self, call: Callable[[], bool]) -> bool:
@@ -68,57 +71,59 @@ class DeferredInput:
         return False
 
     def resume(self) -> bool:
-        """Give what it holds to the input. False: still paused, or stop for now."""
-        go_on, calls = True, self._calls
-        while go_on and calls:
-            go_on = calls.popleft()()
+        """Make the deferred calls. False: still paused, or the caller should stop for now."""
+        may_continue, calls = True, self._calls
+        while may_continue and calls:
+            may_continue = calls.popleft()()
         self.paused = bool(calls)
-        return go_on
+        return may_continue
 
 
-Take = Callable[[Values, Timestamps], bool]
+ChunkReceiver = Callable[[Any], bool]
+"""Receives a chunk. False: the caller should stop for now."""
 
 
 class Branches:
-    """Where one output goes: operators of the chain, which may change what they are given, and edges, which don't."""
+    """The receivers of one output: operators of the chain, which may change its values, and edges, which don't."""
 
     def __init__(self) -> None:
-        self._inputs: list[Take] = []
-        self._edges: list[Take] = []
+        self._inputs: list[ChunkReceiver] = []
+        self._edges: list[ChunkReceiver] = []
         self.shares = False
-        """Whether operators of the chain are given the same values, as `pipeline.object-reuse` wants."""
-        self.take: Take = lambda values, timestamps: True
-        """Gives a chunk to all of them."""
+        """Whether all operators of the chain receive the same values: `pipeline.object-reuse`."""
+        self.receive: ChunkReceiver = lambda chunk: True
+        """Gives a chunk to all receivers."""
 
-    def add_input(self, take: Take) -> None:
-        """An operator of the chain takes this output."""
-        self._inputs.append(take)
+    def add_input(self, receive: ChunkReceiver) -> None:
+        """Add an operator of the chain."""
+        self._inputs.append(receive)
         self._wire()
 
-    def add_edge(self, take: Take) -> None:
-        """An edge takes this output, and holds its records until their buffer is full."""
-        self._edges.append(take)
+    def add_edge(self, receive: ChunkReceiver) -> None:
+        """Add an edge, which holds records until their buffer is full."""
+        self._edges.append(receive)
         self._wire()
 
     def _wire(self) -> None:
-        takes = [*self._edges, *self._inputs]
-        self.take = takes[0] if len(takes) == 1 else self._fork
+        receivers = [*self._edges, *self._inputs]
+        self.receive = receivers[0] if len(receivers) == 1 else self._fork
 
-    def _fork(self, values: Values, timestamps: Timestamps) -> bool:
+    def _fork(self, chunk: Chunk) -> bool:
         # Every branch gets the chunk, even if an earlier one has paused.
-        go_on = True
-        for take in self._edges:
-            go_on = take(values, timestamps) and go_on
-        # An edge retains its values, so they must not be shared, whatever the setting says.
+        may_continue = True
+        for receive in self._edges:
+            may_continue = receive(chunk) and may_continue
+        # An edge retains its values, so they must not be shared even with `pipeline.object-reuse`.
         shares = self.shares and not self._edges
         owner = None if self._edges else self._inputs[-1]
-        for take in self._inputs:
-            go_on = take(values if shares or take is owner else own_copies(values), timestamps) and go_on
-        return go_on
+        for receive in self._inputs:
+            branch = chunk if shares or receive is owner else chunk.independent()
+            may_continue = receive(branch) and may_continue
+        return may_continue
 
 
 class Outlet:
-    """What one operator emits into: inputs of operators after it in the chain, and edges of the vertex."""
+    """The output of one operator: inputs of operators after it in the chain, and edges of the vertex."""
 
     def __init__(self, counters: OperatorCounters) -> None:
         self._counters = counters
@@ -126,17 +131,17 @@ class Outlet:
         self._sides: dict[str, Branches] = {}
         self._inputs: list[Input] = []
         self.edges: list[OutputEdge] = []
-        self.boundary: Callable[[OutputTag[Any] | None, Take], Take] = lambda tag, take: take
-        """What stands before edges and sinks: it makes values ones of their declared type."""
+        self.boundary: Callable[[OutputTag[Any] | None, ChunkReceiver], ChunkReceiver] = lambda tag, receive: receive
+        """Wraps the receivers of edges and sinks: converts values to their declared type."""
 
     def to_input(
         self, tag: OutputTag[Any] | None, input: Input, counters: OperatorCounters, is_sink: bool = False
     ) -> None:
         """Send the main output, or side output `tag`, to `input` of an operator that counts with `counters`."""
-        take = _counted(input, counters)
-        self._branches(tag).add_input(self.boundary(tag, take) if is_sink else take)
+        receive = _counted(input, counters)
+        self._branches(tag).add_input(self.boundary(tag, receive) if is_sink else receive)
         if input not in self._inputs:
-            # An input may read the main output and side outputs. It gets each watermark once nevertheless.
+            # An input may read the main output and side outputs, but gets each watermark once.
             self._inputs.append(input)
 
     def to_edge(self, tag: OutputTag[Any] | None, edge: OutputEdge) -> None:
@@ -148,16 +153,17 @@ class Outlet:
     def _branches(self, tag: OutputTag[Any] | None) -> Branches:
         return self._main if tag is None else self._sides.setdefault(tag.tag_id, Branches())
 
-    def emit(self, values: Values, timestamps: Timestamps) -> bool:
-        if not values:
+    def emit(self, chunk: Chunk) -> bool:
+        count = len(chunk)
+        if not count:
             return True
-        self._counters.records_out += len(values)
-        return self._main.take(values, timestamps)
+        self._counters.records_out += count
+        return self._main.receive(chunk)
 
-    def emit_side(self, tag: OutputTag[Any], values: Values, timestamps: Timestamps) -> bool:
-        self._counters.records_out += len(values)
+    def emit_side(self, tag: OutputTag[Any], chunk: Chunk) -> bool:
+        self._counters.records_out += len(chunk)
         side = self._sides.get(tag.tag_id)
-        return side is None or side.take(values, timestamps)
+        return side is None or side.receive(chunk)
 
     def reuse_objects(self) -> None:
         """Share values among the operators of the chain."""
@@ -166,24 +172,24 @@ class Outlet:
 
     def watermark(self, timestamp: int) -> bool:
         self._counters.output_watermark = timestamp
-        go_on = True
+        may_continue = True
         for input in self._inputs:
-            go_on = input.watermark(timestamp) and go_on
+            may_continue = input.watermark(timestamp) and may_continue
         for edge in self.edges:
             edge.element(Watermark(timestamp))
-        return go_on
+        return may_continue
 
     def status(self, active: bool) -> bool:
-        go_on = True
+        may_continue = True
         for input in self._inputs:
-            go_on = input.status(active) and go_on
+            may_continue = input.status(active) and may_continue
         for edge in self.edges:
             edge.element(WatermarkStatus(active))
-        return go_on
+        return may_continue
 
 
 class Chain:
-    """The operators of a chain in topological order, as one."""
+    """The operators of a chain in topological order, driven as one."""
 
     def __init__(self, nodes: list[ChainNode]) -> None:
         self.nodes = nodes
@@ -192,17 +198,17 @@ class Chain:
         self.counters = [OperatorCounters(operator.name) for operator in self.operators]
         self.outlets = [Outlet(counters) for counters in self.counters]
         self._opened: list[Operator] = []
-        self._choosing: list[tuple[UserFunction, OperatorContext]] = []
+        self._selectors: list[tuple[UserFunction, OperatorContext]] = []
         """Key selectors and partitioners of the edges that leave the chain."""
         self._wakers = [o for o in self.operators if type(o).wake_at_ms is not Operator.wake_at_ms]
         self._deferred: dict[tuple[int, int], DeferredInput] = {}
-        """By operator and input."""
-        self.stretches = 1
-        """Of how many parts the longest path through the chain is, each of at most `DEPTH_MAX` operators."""
-        self._pausing = self._that_may_pause()
+        """Deferred inputs by the indexes of operator and input."""
+        self.sections = 1
+        """The number of sections of the longest path through the chain, each of at most `DEPTH_MAX` operators."""
+        self._pausing = self._find_pausing()
 
-    def _that_may_pause(self) -> list[Operator | DeferredInput]:
-        """Operators that may pause, in topological order, each behind its deferred inputs."""
+    def _find_pausing(self) -> list[Operator | DeferredInput]:
+        """Return the operators that may pause, in topological order, each behind its deferred inputs."""
         ordered: list[Operator | DeferredInput] = []
         for index, operator in enumerate(self.operators):
             ordered += [deferred for (target, _), deferred in self._deferred.items() if target == index]
@@ -225,49 +231,49 @@ class Chain:
                 else:
                     assert link.edge is not None
                     outlet.to_edge(link.tag, edges[link.edge])
-        self.stretches = max(depths) // DEPTH_MAX + 1
-        self._pausing = self._that_may_pause()
+        self.sections = max(depths) // DEPTH_MAX + 1
+        self._pausing = self._find_pausing()
 
-    def entry(self, process: Take) -> Take:
-        """The call that gives a chunk to the head by `process`, and what is deferred then to its inputs."""
+    def entry(self, process: ChunkReceiver) -> ChunkReceiver:
+        """Return a receiver that gives a chunk to the head by `process`, and then makes the deferred calls."""
         if not self._deferred:
             return process
 
-        def take(values: Values, timestamps: Timestamps) -> bool:
-            go_on = process(values, timestamps)
-            return self.deliver() and go_on
+        def receive(chunk: Chunk) -> bool:
+            may_continue = process(chunk)
+            return self.deliver() and may_continue
 
-        return take
+        return receive
 
     def deliver(self) -> bool:
-        """Give what is deferred to its inputs, until an operator pauses. False: still paused, or stop for now."""
+        """Make deferred calls until an operator pauses. False: still paused, or the caller should stop for now."""
         if not self._deferred:
             return True
         position = self._last_paused()
         while position >= 0 and isinstance(part := self._pausing[position], DeferredInput):
-            before, go_on = position, part.resume()
+            before, may_continue = position, part.resume()
             position = self._last_paused()
-            # One further down holds what this one was given, or else an edge says stop.
-            if not go_on and position <= before:
+            # Either a part further down holds the chunk now, or an edge has returned False.
+            if not may_continue and position <= before:
                 return False
         return position < 0
 
     def _last_paused(self) -> int:
-        """Its index; -1: none is paused."""
+        """Return the index of the last paused part, or -1."""
         return next((index for index in range(len(self._pausing) - 1, -1, -1) if self._pausing[index].paused), -1)
 
     def reuse_objects(self) -> None:
-        """Pass values on as they are within the chain. What leaves it, or is kept, is copied all the same."""
+        """Share values within the chain. Values that leave the chain or are kept are still copied."""
         for node, outlet in zip(self.nodes, self.outlets, strict=True):
             targets = [self.operators[link.operator] for link in node.links if link.operator is not None]
             if not outlet.edges and not any(target.keeps_values for target in targets):
-                node.operator.own = as_it_is
+                node.operator.copy_value = uncopied
             outlet.reuse_objects()
 
     @property
     def paused(self) -> bool:
         """Whether an operator has work left from an earlier step."""
-        # Asked several times a step: a loop costs half of `any` over a generator.
+        # Read several times a step: a loop costs half of `any` over a generator.
         for part in self._pausing:  # noqa: SIM110
             if part.paused:
                 return True
@@ -280,35 +286,35 @@ class Chain:
 
     @property
     def waiting(self) -> bool:
-        """Whether what is paused waits for something to come: to resume it now does nothing."""
-        # The last one that is paused is the first to be resumed: before it has gone on, none before it can.
+        """Whether the paused operator waits for an event: to resume it now has no effect."""
+        # The last paused part is resumed first. Until it continues, no part before it can.
         for part in reversed(self._pausing):
             if part.paused:
                 return part.waiting
         return False
 
     def abandon(self) -> None:
-        """The task is cancelled: what is paused is not resumed."""
+        """Drop the paused work: the task was canceled."""
         for part in self._pausing:
             part.paused = False
 
     def open(self) -> None:
-        """Open from the last to the first: an operator may emit from `open`, so those after it have to be open."""
+        """Open the operators from last to first: an operator may emit in `open`, so the next ones have to be open."""
         for operator, outlet in reversed(list(zip(self.operators, self.outlets, strict=True))):
-            # Before the call: what fails to open may have opened a part, and is closed, too.
+            # Before the call: an operator that fails in `open` may have opened resources, and is closed as well.
             self._opened.append(operator)
-            self._open_choosing(operator, outlet)
+            self._open_selectors(operator, outlet)
             operator.open()
 
-    def _open_choosing(self, operator: Operator, outlet: Outlet) -> None:
+    def _open_selectors(self, operator: Operator, outlet: Outlet) -> None:
         for function in functions_behind(call for edge in outlet.edges for call in edge.partitioner.calls()):
-            self._choosing.append((function, operator.context))
+            self._selectors.append((function, operator.context))
             function.open(operator.context)
 
     def endings(self) -> list[Callable[[], bool]]:
-        """The calls that end the chain, once all inputs of its head have ended. Each may pause the chain.
+        """Return the calls that end the chain, once all inputs of its head have ended. Each may pause the chain.
 
-        In this order, because an operator may finish only when those before it have sent everything.
+        The order matters: an operator may finish only after the operators before it have sent everything.
         """
         calls: list[Callable[[], bool]] = [self.head.finish]
         for operator in self.operators[1:]:
@@ -317,43 +323,43 @@ class Chain:
         return calls
 
     def close(self) -> None:
-        """Close all that was opened, from the first to the last; the first error is raised when all are closed."""
+        """Close all opened operators from first to last. Raises the first error after all are closed."""
         first_error: BaseException | None = None
         closes = [operator.close for operator in reversed(self._opened)]
-        closes += [partial(function.close, context) for function, context in self._choosing]
+        closes += [partial(function.close, context) for function, context in self._selectors]
         for close in closes:
             try:
                 close()
             except RAISED as error:
                 first_error = first_error or error
         self._opened.clear()
-        self._choosing.clear()
+        self._selectors.clear()
         for operator in self.operators:
-            # Also of operators that were not opened: what holds state exists since `setup`.
+            # Also operators that were not opened: their state backends exist since `setup`.
             operator.dispose()
         if first_error is not None:
             raise first_error
 
     def resume(self) -> bool:
-        """Resume what is paused, the last operator first. False: still paused, or stop for now."""
-        # The last first: an operator that resumes emits into those after it, which must have finished what they hold.
+        """Resume paused operators, the last one first. False: still paused, or the caller should stop for now."""
+        # A resumed operator emits into the operators after it, so these must have finished their held work before.
         return all(part.resume() for part in reversed(self._pausing) if part.paused)
 
     def wake_at_ms(self) -> int | None:
-        """The next processing time (ms) at which an operator wants to be called; while one waits, only that one."""
+        """Return the next processing time (ms) at which an operator is due; while one waits, only its own."""
         wakers = [o for o in self._wakers if o.paused and o.waiting] if self.waiting else self._wakers
         return earliest(*[operator.wake_at_ms() for operator in wakers])
 
     def due(self, now_ms: int) -> list[Operator]:
-        """The operators that want to be called at `now_ms`."""
+        """Return the operators that are due at `now_ms`."""
         return [o for o in self._wakers if (at := o.wake_at_ms()) is not None and at <= now_ms]
 
 
-def _counted(input: Input, counters: OperatorCounters) -> Take:
+def _counted(input: Input, counters: OperatorCounters) -> ChunkReceiver:
     process = input.process
 
-    def take(values: Values, timestamps: Timestamps) -> bool:
-        counters.records_in += len(values)
-        return process(values, timestamps)
+    def receive(chunk: Chunk) -> bool:
+        counters.records_in += len(chunk)
+        return process(chunk)
 
-    return take
+    return receive

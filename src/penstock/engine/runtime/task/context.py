@@ -1,4 +1,4 @@
-"""The subtask as its operators and the users' functions in them see it."""
+"""The context of a subtask, for its operators and for the users' functions in them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _NO_TIMESTAMP = (
 
 
 class SubtaskInfo(msgspec.Struct, frozen=True):
-    """Which subtask this is. `attempt` counts the runs of the job, from 0; `run` is unique for each start of a task."""
+    """Describes a subtask. `attempt` counts from 0; `run` is unique for each start of a task."""
 
     job_id: str
     vertex_id: int
@@ -59,24 +59,24 @@ class SubtaskInfo(msgspec.Struct, frozen=True):
 
 
 class CheckpointedFunction(Protocol):
-    """A user's function, for those that take snapshots of it. `operators/function.py` has the implementation."""
+    """A user's function as snapshots see it. `operators/function.py` has the implementation."""
 
     def snapshot_state(self, context: OperatorContext, checkpoint_id: int, timestamp_ms: int) -> None:
-        """A snapshot is about to be taken: update operator state."""
+        """Update operator state before a snapshot."""
 
-    def called(self, method: str) -> Callable[..., Any] | None:
-        """The callable that errors name so. None: it is of another function."""
+    def callable_named(self, method: str) -> Callable[..., Any] | None:
+        """Return the callable that errors name `method`; None if it belongs to another function."""
 
     def checkpoint_complete(self, context: OperatorContext, checkpoint_id: int) -> None:
-        """A checkpoint is complete."""
+        """Notify the function that a checkpoint is complete."""
 
     def checkpoint_aborted(self, context: OperatorContext, checkpoint_id: int) -> None:
-        """A checkpoint was aborted."""
+        """Notify the function that a checkpoint was aborted."""
 
 
 @dataclasses.dataclass
 class TaskContext:
-    """What a task gives to all of its operators: who and when they are, how much they may do, and whom they ask."""
+    """The services of a task for all of its operators."""
 
     info: SubtaskInfo
     now_ms: Callable[[], int]
@@ -85,27 +85,27 @@ class TaskContext:
     stores: Stores | VersionedStores | None = None
     """Key-value stores for keyed state; None: keyed state is on the heap."""
     unblocked_ms: Callable[[], int] | None = None
-    """A clock in milliseconds that stands still while the task can't emit; only differences have a meaning."""
+    """A clock in milliseconds that stops while the task can't emit; only differences have a meaning."""
     request_split: Callable[[], None] = lambda: None
     deliver_result: Callable[[int, list[Any]], None] | None = None
     report_watermark: Callable[[str, int], None] = lambda group, watermark: None
-    """Tells the job master how far a source of an alignment group is: (group, ms)."""
+    """Reports the watermark of a source in an alignment group to the JobMaster: (group, ms)."""
     notify_available: Callable[[], None] = lambda: None
-    """Says that a reader has something: any thread may call it."""
+    """Signals that a reader has records. Any thread may call it."""
     async_calls: AsyncCalls = dataclasses.field(default_factory=lambda: AsyncCalls(no_event_loop))
-    """Calls of asynchronous functions, which run beside the task."""
+    """Calls of asynchronous functions, which run concurrently with the task."""
 
 
 class OperatorContext:
-    """What an operator is given by `setup`: what its task gives to all, its name, its counters, its operator state.
+    """The argument of an operator's `setup`: the services of its task, its name, its counters, its operator state.
 
-    `state_id` names the operator in snapshots, whether it has a uid or not.
+    `state_id` names the operator in snapshots, with or without a uid.
     """
 
     def __init__(
-        self, task: TaskContext, operator_name: str, uid: str, counters: OperatorCounters, state_id: str = ""
+        self, task: TaskContext, operator_name: str, *, uid: str, counters: OperatorCounters, state_id: str = ""
     ) -> None:
-        # Each by its own name: operators look at them in each chunk.
+        # Attributes of their own: operators read them for each chunk.
         self.info = info = task.info
         self.now_ms = task.now_ms
         self.unblocked_ms = task.unblocked_ms or task.now_ms
@@ -123,7 +123,7 @@ class OperatorContext:
         self.state_id = state_id
         self.operator_states = HeapOperatorStates(info.subtask)
         self.functions: list[CheckpointedFunction] = []
-        """The user's functions that are open: they may keep operator state, and are notified of checkpoints."""
+        """The open functions of the user: they may keep operator state, and are notified of checkpoints."""
 
     def user_error(
         self,
@@ -133,18 +133,18 @@ class OperatorContext:
         key: Any = msgspec.UNSET,
         timestamp: int | None = None,
     ) -> UserFunctionError:
-        """`error`, raised by the user's `method`, as an error for the user: operator, subtask, value, key, traceback.
+        """Return an error for the user from `error`, which the user's `method` raised.
 
-        Frames of penstock above the user's own code are left out of the traceback. Raises again what is no error of
-        the function's: see PASSED_ON.
+        It names operator, subtask, value and key, and has the traceback without penstock's frames above the user's own
+        code. Raises `error` again if it is not the function's: see PASSED_ON.
         """
-        # It was explained where it was raised: the operators that it passes on its way up add nothing.
+        # The operator that raised it has explained it: the operators that it passes on its way up add nothing.
         if isinstance(error, UserFunctionError):
             return error
         subtask = f"subtask {self.info.subtask + 1} of {self.info.parallelism}"
         where = f"operator '{self.operator_name}'{self._uid()}, {subtask}, in {method}"
         if isinstance(error, PASSED_ON):
-            # If the host finds that it was the function's nevertheless, it is known where it was.
+            # The host may still find that the function raised it: the note says where.
             error.add_note(where)
             raise error
         lines = [where]
@@ -157,9 +157,9 @@ class OperatorContext:
             about.append(f"timestamp {timestamp}")
         if about:
             lines.append("  " + "   ".join(about))
-        called = next((found for one in self.functions if (found := one.called(method)) is not None), None)
+        called = next((call for one in self.functions if (call := one.callable_named(method)) is not None), None)
         if isinstance(error, PenstockError):
-            # Of a connector of ours, for example: it says what to do.
+            # A connector's error, for example: its message says what to do.
             without_our_frames(error)
         trace = user_traceback(error, called)
         lines.extend("  " + line for line in trace.splitlines())
@@ -170,12 +170,12 @@ class OperatorContext:
         return UserFunctionError("\n".join(lines), class_names(error))
 
     def pickling_error(self, error: BaseException, what: str, values: Iterable[Any]) -> UserFunctionError:
-        """`error`, raised when `values` were pickled, as an error for the user: it names the first that can't be."""
+        """Return an error for the user from `error`, raised by pickling `values`. It names the first bad value."""
         for value in values:
             try:
                 dumps(value)
-            except RAISED as of_value:
-                return self.user_error(without_our_frames(of_value), f"{what}: the value can't be pickled", value)
+            except RAISED as value_error:
+                return self.user_error(without_our_frames(value_error), f"{what}: the value can't be pickled", value)
         return self.user_error(error, what)
 
     def deliver(self, sink_id: int, what: str, values: list[Any]) -> None:
@@ -191,7 +191,7 @@ class OperatorContext:
 
 
 def shortened(value: Any, characters: int = _SHOWN_CHARACTERS) -> str:
-    """The repr of a value, cut in the middle. If the repr raises, the result says so."""
+    """Return the repr of a value, cut in the middle if it is long. If the repr raises, the result says so."""
     try:
         text = repr(value)
     except RAISED as error:

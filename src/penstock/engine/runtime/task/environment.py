@@ -1,4 +1,4 @@
-"""What a task works with: what the host of its slot gives to it, and what its own parts share."""
+"""The environment of a task, which its slot's host provides, and the objects that the task's parts share."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from penstock.engine.runtime.ids import SubtaskId
-from penstock.engine.runtime.network.output import USUAL_BUFFERS, BufferSize, Outbox, OutputEdge
+from penstock.engine.runtime.network.output import OutputEdge
+from penstock.engine.runtime.network.sender import USUAL_BUFFERS, BufferSize, Outbox
 from penstock.engine.runtime.network.set_aside import BufferQueue, SpillFile
 from penstock.engine.runtime.task.async_calls import OpenEventLoop
 from penstock.engine.runtime.task.budget import FIRST_RECORDS, Budget
@@ -23,20 +24,20 @@ from penstock.engine.state.key_groups import KeyGroups
 
 
 class Environment:
-    """One per slot, shared by its tasks.
+    """The environment of one slot, shared by its tasks.
 
-    `now_ms` is processing time (ms since 1970), `clock` counts nanoseconds that only go forward. `run` is unique for
-    each start of the slot, among attempts as well. Without `stores`, keyed state is kept on the heap; without
-    `open_spill`, all that alignment sets aside is kept in memory; without `open_event_loop`, asynchronous functions
-    can't be called. `buffers`: how large what leaves becomes. `notify`, which any thread may call, gives the task of a
-    vertex the event DataAvailable. `first_records`: how many records the first call with a function may take.
-    `core_wait_ns`: how long the slot's thread has waited for a core so far, though it had work.
+    `now_ms` is processing time (ms since 1970), `clock` counts nanoseconds and never goes back. `run` is unique for
+    each start of the slot, across attempts. Without `stores`, keyed state is on the heap; without `open_spill`, all
+    buffers that alignment sets aside stay in memory; without `open_event_loop`, asynchronous functions can't be called.
+    `buffers`: the size of outgoing buffers. `notify`, which any thread may call, gives the task of a vertex the event
+    DataAvailable. `first_records`: how many records the first call of a function may process. `core_wait_ns`: how long
+    the slot's thread has waited for a core so far while it had work.
     """
 
     # fmt: off
     __slots__ = (
-        "begun", "budget", "buffers", "clock", "core_wait_ns", "feedback", "first_records", "notify", "now_ms",
-        "open_event_loop", "open_spill", "outbox", "run", "stores",
+        "budget", "buffers", "clock", "core_wait_ns", "feedback", "first_records", "notify", "now_ms",
+        "on_buffer_started", "open_event_loop", "open_spill", "outbox", "run", "stores",
     )
     # fmt: on
 
@@ -61,7 +62,7 @@ class Environment:
         self.budget = budget if budget is not None else Budget(clock)
         self.outbox = Outbox(self.budget)
         self.feedback = Outbox(self.budget)
-        """What is fed back: it leaves by the channel between slots."""
+        """The outbox for feedback, which travels by the channel between slots."""
         self.stores = stores
         self.open_spill = open_spill
         self.open_event_loop = open_event_loop
@@ -69,15 +70,12 @@ class Environment:
         self.buffers = buffers
         self.first_records = first_records
         self.core_wait_ns = core_wait_ns
-        self.begun: Callable[[InputChannel, int], None] = lambda channel, content: None
-        """The slot's: a task has begun with a buffer that brings so many bytes."""
-
-
-# What the parts of a task share: who it is, its chain, what comes in and goes out, its queue, and whom it asks.
+        self.on_buffer_started: Callable[[InputChannel, int], None] = lambda channel, content: None
+        """Set by the slot; called when a task starts a buffer, with the buffer's content in bytes."""
 
 
 class TaskParts(NamedTuple):
-    """Of one task."""
+    """The objects that the parts of one task share."""
 
     id: SubtaskId
     info: SubtaskInfo
@@ -87,14 +85,14 @@ class TaskParts(NamedTuple):
     key_groups: KeyGroups
     chain: Chain
     edges: Sequence[OutputEdge]
-    """Those that leave it."""
+    """The edges that leave the task."""
     inputs: TaskInputs
     work: deque[Work]
-    """What is to be done, in order."""
+    """The queue of work items."""
     counters: TaskCounters
-    ask: Callable[[Effect], None]
-    """Takes what is requested of the host."""
+    request: Callable[[Effect], None]
+    """Accepts effects for the host."""
 
     def new_queue(self) -> BufferQueue:
-        """An empty queue for buffers that wait. What does not fit into its memory goes to disk."""
+        """Return an empty queue for waiting buffers. Buffers that do not fit into its memory go to disk."""
         return BufferQueue(self.level.alignment_limits.memory_bytes, self.environment.open_spill)

@@ -1,8 +1,8 @@
 """The whole contract of a task: the events that a host gives it, and the effects that it requests.
 
-Rows go into the slot's outbox; everything else that a task requests is an effect. The messages between a job master and
-its tasks are the same structs: `ControlEvent` travels to a task, `ControlEffect` to the job master
-(engine/rpc/messages.py puts the attempt and the slot around them). Arbitrary values in them are `Opaque`.
+Rows go into the slot's outbox; everything else that a task requests is an effect. The messages between a JobMaster and
+its tasks are the same structs: a `ControlEvent` travels to a task, a `ControlEffect` to the JobMaster
+(engine/rpc/messages.py adds the attempt and the slot). Arbitrary values in them are `Opaque`.
 """
 
 from __future__ import annotations
@@ -18,15 +18,14 @@ from penstock.engine.runtime.task.async_calls import CallOutcome
 from penstock.engine.runtime.task.snapshot import TaskSnapshot
 from penstock.engine.state.handles import SubtaskState
 
-# Arbitrary values inside a control message: pickled when the message is encoded, unpickled by their reader.
-#
-# The job master passes splits and results on without looking into them: what a user's class does when it is unpickled
-# should not run on the thread that decides about the job. Committables are an exception: a manifest names them by sink,
-# so the job master takes them apart.
-
 
 class Opaque:
-    """Holds a value, its pickled form, or both. Equal if the values are."""
+    """An arbitrary value in a control message: pickled when the message is encoded, unpickled by its reader.
+
+    Holds the value, its pickled form, or both. Two are equal if their values are. The JobMaster forwards splits and
+    results without unpickling them: a user's class could run code then, on the thread that controls the job.
+    Committables are an exception: a manifest lists them by sink, so the JobMaster takes them apart.
+    """
 
     __slots__ = ("_data", "_value")
     _data: bytes | None
@@ -38,28 +37,28 @@ class Opaque:
 
     @classmethod
     def pickled(cls, value: Any) -> Opaque:
-        """Hold a value and its pickled form as of now. Raises what the value's pickling raises."""
+        """Hold a value and its current pickled form. Raises the errors of pickling."""
         opaque = cls(value)
         opaque._data = opaque.to_bytes()
         return opaque
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Opaque:
-        """Hold the pickled form, as received."""
+        """Hold a received pickled form."""
         opaque = cls.__new__(cls)
         opaque._data = data
         return opaque
 
     @property
     def value(self) -> Any:
-        """The value; unpickled at the first access. Only for messages of the job's own exchanges."""
+        """The value, unpickled at the first access. Only for messages between the processes of one job."""
         if not hasattr(self, "_value"):
             assert self._data is not None
             self._value = pickle.loads(self._data)
         return self._value
 
     def to_bytes(self) -> bytes:
-        """The pickled value."""
+        """Return the pickled value."""
         return self._data if self._data is not None else dumps(self._value)
 
     def __eq__(self, other: object) -> bool:
@@ -82,15 +81,15 @@ class AssignSplits(Event, frozen=True, gc=False):
 
 
 class DataAvailable(Event, frozen=True, gc=False):
-    """The reader of a source has said, from a thread of its own, that it has something."""
+    """The reader of a source has signaled, from a thread of its own, that it has records."""
 
 
 class NoMoreSplits(Event, frozen=True, gc=False):
-    """The enumerator has nothing left for this subtask."""
+    """The enumerator has no more splits for this subtask."""
 
 
 class InputEnded(Event, frozen=True, gc=False):
-    """Batched mode: the sorted input of this subtask is at its end."""
+    """Batched mode: the sorted input of this subtask has ended."""
 
 
 class TriggerCheckpoint(Event, frozen=True, gc=False):
@@ -108,45 +107,45 @@ class AlignWatermarks(Event, frozen=True, gc=False):
 
 
 class Drain(Event, frozen=True, gc=False):
-    """To sources: read no more, as if the data had ended here. Event time goes to its end."""
+    """To sources: stop reading, as if the data had ended here. Event time advances to its end."""
 
 
 class Peers(Event, frozen=True, gc=False):
-    """To tasks that feed something back: where the slots are that it goes to, (level, index, address) each.
+    """To tasks that feed records back: the slots that receive them, (level, index, address) each.
 
-    They begin when they know. Hosts that need no address give an empty one.
+    The tasks start when they know the slots. Hosts without addresses pass empty ones.
     """
 
     slots: list[tuple[int, int, str]]
 
 
 class Senders(Event, frozen=True, gc=False):
-    """To one task of each slot: where the slots are that send to its slot, (level, index, address) each."""
+    """To one task of each slot: the slots that send to its slot, (level, index, address) each."""
 
     slots: list[tuple[int, int, str]]
 
 
 class ProbeLoop(Event, frozen=True, gc=False):
-    """To all tasks of a loop: answer with LoopQuiet as soon as nothing is left to be done."""
+    """To all tasks of a loop: answer with LoopQuiet as soon as no work is left."""
 
     round: int
 
 
 class EndLoop(Event, frozen=True, gc=False):
-    """To heads of iterations: nothing is in flight in the loop, and nothing comes from outside any more."""
+    """To heads of iterations: nothing is in flight in the loop, and all inputs from outside have ended."""
 
 
 class ListStates(Event, frozen=True, gc=False):
-    """Which keyed states are there? Answered at once by StatesListed. `read` is the number of the question."""
+    """Query the names of keyed states. The task answers immediately with StatesListed; `read` is the query's number."""
 
     read: int
 
 
 class ReadState(Event, frozen=True, gc=False):
-    """What does keyed state hold now? Answered at once by StateRead. `read` is the number of the question.
+    """Query the current rows of keyed state. The task answers immediately with StateRead; `read` is the query's number.
 
-    Of the operator with the state id `operator`, its table `state`. `keys`: a list, as they are kept; None: any, at
-    most `limit` rows.
+    `operator`: the state id of the operator; `state`: its table. `keys`: a list of keys as the state stores them; None:
+    any keys, at most `limit` rows.
     """
 
     read: int
@@ -157,10 +156,10 @@ class ReadState(Event, frozen=True, gc=False):
 
 
 class SampleStacks(Event, frozen=True, gc=False):
-    """Where is the thread of this task? For the slot's host: no task has to know, and it may be held up.
+    """Sample the stack of the task's thread. The slot's host does it: the task itself may be blocked.
 
-    Answered by StacksSampled, when `samples` have been taken, `delay_ms` apart. `depth`: frames of one at most.
-    `sample` is the number of the question. `all_threads`: of the task's process, not only the one that runs it.
+    The host answers with StacksSampled after `samples` samples, `delay_ms` apart. `depth`: the most frames of a sample.
+    `sample` is the number of the query. `all_threads`: sample all threads of the process, not only the task's.
     """
 
     sample: int
@@ -173,8 +172,8 @@ class SampleStacks(Event, frozen=True, gc=False):
 class PrepareUpdate(Event, frozen=True, gc=False):
     """Load and open new functions, a list of NewFunctions, and answer with UpdatePrepared.
 
-    `classes`: of the new program's script, pickled, that the job's script does not have. `allow_non_restored`: whether
-    state may be left over for which the new functions do not ask.
+    `classes`: pickled classes of the new program's script that the job's script does not have. `allow_non_restored`:
+    whether there may be state that the new functions do not declare.
     """
 
     update: int
@@ -184,7 +183,7 @@ class PrepareUpdate(Event, frozen=True, gc=False):
 
 
 class DropUpdate(Event, frozen=True, gc=False):
-    """The update is not made: close the functions that were opened for it."""
+    """Drop an update: close the functions that were opened for it."""
 
     update: int
 
@@ -196,7 +195,7 @@ class CheckpointComplete(Event, frozen=True, gc=False):
 
 
 class SnapshotWritten(Event, frozen=True, gc=False):
-    """The host has written what the task froze."""
+    """The host has written a snapshot of the task."""
 
     checkpoint_id: int
     state: SubtaskState
@@ -204,7 +203,7 @@ class SnapshotWritten(Event, frozen=True, gc=False):
 
 
 class SnapshotFailed(Event, frozen=True, gc=False):
-    """The host could not write what the task froze."""
+    """The host could not write a snapshot of the task."""
 
     checkpoint_id: int
     reason: str
@@ -250,7 +249,7 @@ ControlEvent = (
     | Close
     | Cancel
 )
-"""What a job master sends to a task."""
+"""Events that a JobMaster sends to a task."""
 
 
 class Effect(msgspec.Struct, frozen=True, gc=False, tag=True):
@@ -261,29 +260,29 @@ class Effect(msgspec.Struct, frozen=True, gc=False, tag=True):
 
 
 class RequestSplit(Effect, frozen=True, gc=False):
-    """The reader asks for a split."""
+    """Request a split for the reader."""
 
 
 class ReportWatermark(Effect, frozen=True, gc=False):
-    """A source of an alignment group has come this far (ms). One that is idle or has ended: to the end of time."""
+    """The watermark of a source in an alignment group (ms). If it is idle or has ended: the end of event time."""
 
     group: str
     watermark: int
 
 
 class Result(Effect, frozen=True, gc=False):
-    """Records, or committables, for the driver: a list."""
+    """A list of records or committables for the driver."""
 
     sink_id: int
     values: Opaque
     after_checkpoint: int = 0
-    """The last checkpoint of which the task had taken its part before."""
+    """The last checkpoint that the task had taken its part of before."""
 
 
 class LoopQuiet(Effect, frozen=True, gc=False):
-    """This subtask has sent and received so many chunks and elements within its loop, and has nothing left to do.
+    """The answer to ProbeLoop: this subtask has no work left, and its inputs from outside the loop have ended.
 
-    Its inputs from outside of the loop have ended. The answer to ProbeLoop.
+    `sent`, `received`: its chunks and elements within the loop.
     """
 
     round: int
@@ -292,7 +291,7 @@ class LoopQuiet(Effect, frozen=True, gc=False):
 
 
 class StateShape(msgspec.Struct, frozen=True, gc=False):
-    """A keyed state of an operator: what is known of it without reading it."""
+    """The metadata of an operator's keyed state."""
 
     operator: str
     """The state id of its operator."""
@@ -300,30 +299,30 @@ class StateShape(msgspec.Struct, frozen=True, gc=False):
     state: str
     """The name of its table."""
     type: str
-    """Kind and type, as the function declares them; "" if no function has named it."""
+    """Kind and type, as the function declares them; "" if no function has declared the state."""
     columns: list[str]
-    """Of its rows: key and value, and namespace between them where there are windows."""
+    """The columns of its rows: key and value; for windows also the namespace, between them."""
     queryable_names: list[str]
 
 
 class StatesListed(Effect, frozen=True, gc=False):
-    """The keyed states that this subtask has, as far as functions have asked for them. The answer to ListStates."""
+    """The answer to ListStates: the keyed states that functions of this subtask have declared."""
 
     read: int
     states: list[StateShape]
 
 
 class StateRead(Effect, frozen=True, gc=False):
-    """Rows of keyed state, as they were between two work items. The answer to ReadState.
+    """The answer to ReadState: rows of keyed state between two work items.
 
-    `entries`: for each key its rows, as a list; without keys one list of all. `error`: why they can't be given; "":
-    they are.
+    `entries`: a list of rows for each key; without keys one list of all rows. `error`: why there are no rows; "" if the
+    query succeeded.
     """
 
     read: int
     entries: list[Opaque]
     rows: int = 0
-    """How many there are."""
+    """The number of rows."""
     error: str = ""
 
 
@@ -332,15 +331,15 @@ class SampledStack(msgspec.Struct, frozen=True, gc=False):
 
     frames: list[str]
     on_cpu: bool
-    """Whether the thread was computing; else it waited."""
+    """Whether the thread was computing; otherwise it waited."""
     count: int
-    """How many samples have found it there."""
+    """How many samples have these frames."""
     thread: str = ""
-    """Its name, if all threads were asked for."""
+    """The name of the thread, if the query was for all threads."""
 
 
 class StacksSampled(Effect, frozen=True, gc=False):
-    """Where the thread of this task was found. The answer to SampleStacks, by its host."""
+    """The answer to SampleStacks, by the host of the task."""
 
     sample: int
     stacks: list[SampledStack]
@@ -351,7 +350,7 @@ class DataEnded(Effect, frozen=True, gc=False):
 
 
 class WriteSnapshot(Effect, frozen=True, gc=False):
-    """Write this, a step at a time, and answer with SnapshotWritten or SnapshotFailed."""
+    """Write a snapshot step by step, and answer with SnapshotWritten or SnapshotFailed."""
 
     snapshot: TaskSnapshot
 
@@ -373,14 +372,14 @@ class Decline(Effect, frozen=True, gc=False):
 
 
 class UpdatePrepared(Effect, frozen=True, gc=False):
-    """The functions of an update are open. `error`: why they are not, and nothing is left of them."""
+    """The functions of an update are open. `error`: why opening them failed; then all of them are closed."""
 
     update: int
     error: str = ""
 
 
 class Finished(Effect, frozen=True, gc=False):
-    """Functions are closed; nothing more will come from this subtask."""
+    """The functions are closed; this subtask sends nothing more."""
 
 
 ControlEffect = (
@@ -397,4 +396,4 @@ ControlEffect = (
     | UpdatePrepared
     | Finished
 )
-"""What a task sends to its job master."""
+"""Effects that a task sends to its JobMaster."""

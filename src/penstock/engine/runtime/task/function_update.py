@@ -1,13 +1,12 @@
-"""Other functions for the operators of a running task, which take their places at the barrier of a checkpoint.
+"""Updates the functions of a running task's operators at the barrier of a checkpoint.
 
-    PrepareUpdate    the new functions are unpickled and opened, beside those that are called; UpdatePrepared answers
-    the barrier      what the task froze belongs to the old functions. The new ones take their places, the old ones are
-                     closed
-    DropUpdate       the new functions are closed; nothing has changed
+    PrepareUpdate    unpickle and open the new functions, while the old ones process records; answer: UpdatePrepared
+    the barrier      the frozen state belongs to the old functions; put the new ones in their places, close the old
+    DropUpdate       close the new functions; nothing has changed
 
-So what fails in `open` is told before anything has changed, and the barrier costs as long as it takes to put one object
-in the place of another. A function with operator state is opened at the barrier: only then has the old one written what
-it reads. Each uses the keyed state of the operator; what it declares must be what is there.
+So an error in `open` is reported before anything changes, and the barrier only exchanges objects. A function with
+operator state is opened at the barrier, after the old one has written the state that it reads. New functions use the
+keyed state of the operator, and their declarations must match it.
 """
 
 from __future__ import annotations
@@ -29,14 +28,14 @@ from penstock.engine.runtime.task.context import OperatorContext
 from penstock.engine.runtime.task.events import DropUpdate, Effect, PrepareUpdate, UpdatePrepared
 from penstock.engine.state.backends.declared_states import DeclaredStates
 
-_ONLY_MODULES_OF_ITS_START = (
-    "It has the modules with which the job was started: what needs others begins with a savepoint of this job "
-    "(penstock stop, penstock run -s)"
+_MODULES_HINT = (
+    "A running job has only the modules that it was started with. To use others, stop the job with a savepoint and "
+    "start the program from it (penstock stop, penstock run -s)"
 )
 
 
 class NewFunctions(NamedTuple):
-    """Of one operator of a chain, by its index: a function for each of its places, pickled."""
+    """The new functions of the operator with this index in a chain, pickled: one for each of its places."""
 
     operator: int
     functions: bytes
@@ -46,37 +45,37 @@ class _Replacement(NamedTuple):
     operator: Operator
     places: list[tuple[FunctionPlace, UserFunction]]
     states: DeclaredStates | None
-    """What the new functions have declared; None: the operator has no keyed state."""
+    """The states that the new functions have declared; None: the operator has no keyed state."""
     allow_non_restored: bool
 
     @property
     def opened_at_barrier(self) -> list[tuple[FunctionPlace, UserFunction]]:
-        """Those that read what the old ones write there."""
+        """Functions that read operator state, which the old functions write at the barrier."""
         return [(place, new) for place, new in self.places if place.is_opened and new.keeps_operator_state]
 
     def check_states(self) -> None:
-        """Raises ProgramError if there is state for which the new functions, now open, have not asked."""
+        """Raise ProgramError if there is state that the new functions, now open, have not declared."""
         if self.states is not None and not self.allow_non_restored:
             self.states.check_all_are_used(self.operator.name)
 
 
 class FunctionUpdate:
-    """Of one task. `ask` takes effects."""
+    """Prepares and applies the updates of one task. `request` accepts effects."""
 
-    def __init__(self, subtask: SubtaskId, chain: Chain, ask: Callable[[Effect], None]) -> None:
+    def __init__(self, subtask: SubtaskId, chain: Chain, request: Callable[[Effect], None]) -> None:
         self._subtask = subtask
         self._chain = chain
-        self._ask = ask
+        self._request = request
         self._number = 0
-        """Of the update that is prepared; 0: none is."""
+        """The number of the prepared update; 0: no update is prepared."""
         self._latest = 0
-        """The newest that was to be prepared."""
+        """The number of the newest update that this task was to prepare."""
         self._replacements: list[_Replacement] = []
         self._opened: list[tuple[UserFunction, OperatorContext]] = []
-        """Functions that were opened and are in no place yet: nobody else closes them."""
+        """Functions that are open and not in a place yet: only this object closes them."""
 
     def prepare(self, event: PrepareUpdate) -> None:
-        """Load and open the new functions. May arrive twice."""
+        """Load and open the new functions. The event may arrive twice."""
         if event.update <= self._latest:
             return
         self.close()
@@ -91,11 +90,11 @@ class FunctionUpdate:
         except RAISED as raised:
             error = str(raised) if isinstance(raised, PenstockError) else f"{type(raised).__name__}: {raised}"
             self.close()
-        self._ask(UpdatePrepared(*self._subtask, event.update, error))
+        self._request(UpdatePrepared(*self._subtask, event.update, error))
 
     def _prepare(self, operator: Operator, pickled: bytes, allow_non_restored: bool) -> None:
         functions: list[UserFunction] = unpickled(
-            pickled, f"the new function of operator '{operator.name}'", _ONLY_MODULES_OF_ITS_START
+            pickled, f"the new function of operator '{operator.name}'", _MODULES_HINT
         )
         backend = operator.keyed_backend()
         states = None if backend is None else DeclaredStates(backend)
@@ -111,16 +110,16 @@ class FunctionUpdate:
 
     def _open(self, replacement: _Replacement, place: FunctionPlace, function: UserFunction) -> None:
         context = replacement.operator.context
-        # Before the call: what fails to open may have opened a part, and is closed, too.
+        # Before the call: a function that fails in `open` may have opened resources, and is closed as well.
         self._opened.append((function, context))
         try:
             function.open(context, replacement.states if place.has_keyed_state else None)
         finally:
-            # It is told of checkpoints, and writes operator state, from the barrier on.
+            # Only from the barrier on is it notified of checkpoints and writes operator state.
             context.functions.remove(function)
 
     def apply(self, number: int) -> None:
-        """The barrier of the update has come, and what it separates is frozen: the new functions take their places."""
+        """Put the new functions in their places: the update's barrier has arrived, and the old state is frozen."""
         if number != self._number:
             return
         for replacement in self._replacements:
@@ -130,36 +129,36 @@ class FunctionUpdate:
                 replacement.check_states()
         replacements, self._replacements, self._opened, self._number = self._replacements, [], [], 0
         with ExitStack() as to_close:
-            # All are closed, whatever one of them fails by.
+            # An ExitStack closes all functions even if one of them raises.
             for replacement in reversed(replacements):
                 for place, _ in reversed(replacement.places):
                     if place.is_opened:
                         to_close.callback(place.function.close, replacement.operator.context)
             for replacement in replacements:
-                _put(replacement)
+                _replace_functions(replacement)
 
     def drop(self, event: DropUpdate) -> None:
-        """The update is not made."""
+        """Close the functions of a dropped update."""
         if event.update == self._number:
             self.close()
 
     def close(self) -> None:
-        """Close the functions that were opened for an update which is not made."""
+        """Close the functions that were opened for an update and are not in use."""
         opened, self._opened = self._opened, []
         for function, context in opened:
-            # They never counted: what they fail by in `close` is no failure of the job.
-            _try(partial(function.close, context))
+            # They processed no record: an error in `close` is not a failure of the job.
+            _close_quietly(partial(function.close, context))
         replacements, self._replacements, self._number = self._replacements, [], 0
         for replacement in replacements:
             if replacement.states is not None:
                 replacement.states.forget()
 
 
-def _put(replacement: _Replacement) -> None:
+def _replace_functions(replacement: _Replacement) -> None:
     functions = replacement.operator.context.functions
     for place, new in replacement.places:
         old = place.function
-        place.put(new)
+        place.replace(new)
         if old in functions:
             functions[functions.index(old)] = new
     if replacement.states is not None:
@@ -168,17 +167,17 @@ def _put(replacement: _Replacement) -> None:
 
 
 def _add_to_script(pickled: bytes) -> None:
-    """Records may be of these classes from now on, and name them so."""
+    """Define classes of the new program's script in `__main__`: pickled records may name them from now on."""
     main = sys.modules["__main__"]
     classes = {}
     if pickled:
-        classes = unpickled(pickled, "the classes of the new program's script", _ONLY_MODULES_OF_ITS_START)
+        classes = unpickled(pickled, "the classes of the new program's script", _MODULES_HINT)
     for name, kind in classes.items():
-        # Also in place of one that came with an update which was not made: nothing is of that class.
+        # May replace a class of a dropped update: no record is of that class.
         setattr(main, name, kind)
 
 
-def _try(close: Callable[[], Any]) -> None:
+def _close_quietly(close: Callable[[], Any]) -> None:
     try:
         close()
     except PASSED_ON:

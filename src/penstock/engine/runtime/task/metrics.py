@@ -1,4 +1,4 @@
-"""What operators and subtasks count, and the metrics of users' functions, reported with these counters."""
+"""Counters of operators and subtasks, and the metrics of users' functions, which are reported with them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,9 @@ from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
 from penstock.common.functions.user_calls import RAISED
 from penstock.common.text.unicode_text import check_writable
 
-# What operators and subtasks count. Plain attributes: one addition a chunk, read by the reports of the host.
-
 
 class OperatorCounters:
-    """Of one operator in one subtask."""
+    """Counters of one operator in one subtask: plain attributes, which cost one addition per chunk."""
 
     # fmt: off
     __slots__ = (
@@ -32,13 +30,13 @@ class OperatorCounters:
         self.watermark = self.output_watermark = MIN_TIMESTAMP
         self.user: dict[str, int | float] = {}
         self.extremes: dict[str, Literal["min", "max"]] = {}
-        """Metrics of `user` that are the lowest or the highest value. All others are sums."""
+        """Metrics of `user` that are minima or maxima. All others are sums."""
 
 
 class TaskCounters:
-    """Of one subtask: bytes sent, received and restored, and its time busy, idle and back-pressured (nanoseconds).
+    """Counters of one subtask: bytes sent, received and restored; its time busy, idle and back-pressured (ns).
 
-    Of its latest checkpoint: how long after the trigger its part began, and how long barriers waited for each other.
+    For its latest checkpoint: the delay from the trigger to its start, and how long barriers waited for each other.
     """
 
     __slots__ = (
@@ -71,32 +69,32 @@ class TaskCounters:
         self.restored_files = self.files_to_restore = 0
         self.start_delay_ms = self.alignment_ns = 0
         self.aligning_since_ns: int | None = None
-        """None: no barrier waits."""
+        """When the current alignment began; None if no barrier waits."""
         self.operators: list[OperatorCounters] = []
 
     def aligned_ns(self, now_ns: int) -> int:
-        """How long the latest alignment took, or how long the present one lasts. Any thread may ask."""
+        """Return how long the latest alignment took, or the current one has lasted. Any thread may call this."""
         since_ns = self.aligning_since_ns
         return self.alignment_ns if since_ns is None else now_ns - since_ns
 
     def latency(self, ms: int) -> None:
-        """A latency marker arrived `ms` after it was sent."""
+        """Record a latency marker that arrived `ms` after it was sent."""
         self.latency_count += 1
         self.latency_sum_ms += ms
         self.latency_max_ms = max(self.latency_max_ms, ms)
 
 
-_LEAST, _MOST = -(1 << 63), (1 << 64) - 1
-"""What the driver can be told."""
+_REPORTED_MIN, _REPORTED_MAX = -(1 << 63), (1 << 64) - 1
+"""The integers that MessagePack can encode: reports to the driver hold no others."""
 
 
 class OperatorMetricGroup(MetricGroup):
-    """Joins names to a path and writes present values into the counters of the operator."""
+    """Joins names to a path, and writes current values into the counters of the operator."""
 
     def __init__(self, counters: OperatorCounters, scope: str = "") -> None:
         self._counters = counters
         self._scope = scope
-        self._read: dict[str, Callable[[], int | float | None]] = {}
+        self._readers: dict[str, Callable[[], int | float | None]] = {}
         self._metrics: dict[str, Counter | Meter | Distribution] = {}
         self._groups: list[OperatorMetricGroup] = []
 
@@ -113,19 +111,19 @@ class OperatorMetricGroup(MetricGroup):
         counter = self._metrics.setdefault(name, Counter())
         if not isinstance(counter, Counter):
             raise ValueError(f"the metric '{name}' is registered as a {type(counter).__name__} already")
-        self._read[name] = counter.get_count
+        self._readers[name] = counter.get_count
         return counter
 
     def gauge(self, name: str, obj: Callable[[], int | float | None]) -> None:
         _check_name(name)
-        self._read[name] = obj
+        self._readers[name] = obj
 
     def meter(self, name: str, time_span_in_seconds: int = 60) -> Meter:
         _check_name(name)
         meter = self._metrics.setdefault(name, Meter())
         if not isinstance(meter, Meter):
             raise ValueError(f"the metric '{name}' is registered as a {type(meter).__name__} already")
-        self._read[name] = meter.get_count
+        self._readers[name] = meter.get_count
         return meter
 
     def distribution(self, name: str) -> Distribution:
@@ -134,14 +132,14 @@ class OperatorMetricGroup(MetricGroup):
         if not isinstance(distribution, Distribution):
             raise ValueError(f"the metric '{name}' is registered as a {type(distribution).__name__} already")
         for figure in ("count", "sum", "min", "max"):
-            self._read[f"{name}.{figure}"] = lambda figure=figure: getattr(distribution, figure) or 0  # type: ignore[misc]
+            self._readers[f"{name}.{figure}"] = lambda figure=figure: getattr(distribution, figure) or 0  # type: ignore[misc]
         self._counters.extremes |= {f"{self._scope}{name}.min": "min", f"{self._scope}{name}.max": "max"}
         return distribution
 
     def collect(self) -> None:
-        """Write the present values where the subtask's counters are reported from."""
+        """Write the current values into the counters that the host reports."""
         # A copy: the heartbeat's thread collects while a function may register another metric.
-        for name, read in list(self._read.items()):
+        for name, read in list(self._readers.items()):
             try:
                 value = _plain(read())
             except RAISED:
@@ -155,7 +153,7 @@ class OperatorMetricGroup(MetricGroup):
 
 
 def watermark_lag_ms(counters: OperatorCounters, now_ms: int) -> int | None:
-    """How far behind the clock event time is that an operator has emitted; None: it has not begun, or has ended.
+    """Return how far the watermark that an operator emitted lags behind the clock; None before the first, at the end.
 
     Source: FLIP-33, watermarkLag.
     """
@@ -168,8 +166,8 @@ def _check_name(name: str) -> None:
 
 
 def _plain(value: Any) -> int | float | None:
-    """A number as one of Python's, numpy's included; None: it is none, or is too large to be reported."""
+    """Return a number, numpy's included, as one of Python's; None if it is not a number or too large to report."""
     if isinstance(value, numbers.Integral):
         number = int(value)
-        return number if _LEAST <= number <= _MOST else None
+        return number if _REPORTED_MIN <= number <= _REPORTED_MAX else None
     return float(value) if isinstance(value, numbers.Real) else None

@@ -1,7 +1,7 @@
-"""The state that an operator's subtask begins with, read from the files of a checkpoint or savepoint.
+"""Restores the state of an operator's subtask from the files of a checkpoint or savepoint.
 
-Which files they are has been decided on the driver (engine/checkpoint/restore.py). Keyed state is first what a store of
-its own begins with, then the files of its chain, oldest first; then come the lists.
+The driver selects the files (engine/checkpoint/restore.py). Files of a key-value store come first, then the files of
+the chain, oldest first, then operator state.
 """
 
 from __future__ import annotations
@@ -17,19 +17,18 @@ from penstock.engine.state.backends.versioned.backend import VersionedKeyedState
 from penstock.engine.state.backends.versioned.restored_versions import restore_versions
 from penstock.engine.state.handles import KeyedFile, Redistribution, RestoredOperator, store_files_of
 from penstock.engine.state.operator_state import NamedList
-from penstock.engine.state.schema import TableSchema, as_before
+from penstock.engine.state.schema import TableSchema, restored_schema
 from penstock.engine.state.snapshot.files import read_items, restore_keyed
 from penstock.engine.state.snapshot.moved_keys import MovedKeys
 from penstock.engine.state.snapshot.storage import ColumnWriter, SnapshotStorage, StateWriter
 from penstock.engine.state.tables import Entries, EntryKeys
 
-# The files that hold the keyed state of an operator's subtask, and when to begin with a full one again.
-
 _CHAIN_FILES_MAX = 40
+"""A restore reads the whole chain, so its length bounds the time of a restore and the number of files."""
 
 
 class KeyedChain:
-    """The files that make up an operator's keyed state in one subtask: a full one, then increments, oldest first."""
+    """The files of an operator's keyed state in one subtask: a full file, then increments, oldest first."""
 
     growth_max = 1.0
     """The next snapshot is full when the increments exceed this multiple of the full file's size."""
@@ -37,58 +36,58 @@ class KeyedChain:
     def __init__(self) -> None:
         self.files: list[KeyedFile] = []
         self.store_files: dict[str, KeyedFile] = {}
-        """The store's files that the last full snapshot copied; those that the store still has are not copied again."""
+        """The store's files in the last full snapshot. Files that the store still has are not copied again."""
         self.has_gap = False
-        """Whether changes since the last file are missing here: they went into a savepoint, or could not be written."""
+        """Whether changes since the last file are missing: a savepoint has them, or writing them failed."""
         self.failures = 0
-        """How many snapshots failed. An increment frozen before a failure builds on changes that are in no file."""
+        """How many snapshots failed. An increment frozen before a failure builds on changes that no file has."""
         self.store_snapshots_under_way = 0
-        """How many snapshots with the files of the store are frozen and not yet written."""
+        """How many snapshots with files of the store are frozen and not yet written."""
 
     @property
     def next_is_full(self) -> bool:
-        """Whether to write all state: the increments have become as large as the full file, or too many."""
-        own = [file for file in self.files if not file.store_file]
-        # A restore reads the whole chain, so its length bounds the time of a restore and the number of files.
-        if self.has_gap or not own or len(own) >= _CHAIN_FILES_MAX:
+        """Whether the next snapshot writes all state: the increments are as large as the full file, or too many."""
+        chain_files = [file for file in self.files if not file.store_file]
+        if self.has_gap or not chain_files or len(chain_files) >= _CHAIN_FILES_MAX:
             return True
-        full = own[0].bytes + sum(file.bytes for file in store_files_of(self.files))
-        return sum(file.bytes for file in own[1:]) > full * self.growth_max
+        full = chain_files[0].bytes + sum(file.bytes for file in store_files_of(self.files))
+        return sum(file.bytes for file in chain_files[1:]) > full * self.growth_max
 
 
 def restore_operator(
     operator: Operator,
     restored: RestoredOperator,
     chain: KeyedChain,
+    *,
     groups: range,
     max_parallelism: int,
     storage: SnapshotStorage,
     in_flight: list[LoggedBuffer],
 ) -> int:
-    """Restore state, before the operator is opened. Returns how many bytes were read; raises CheckpointError.
+    """Restore state, before the operator is opened. Returns the number of bytes read; raises CheckpointError.
 
-    What was in flight to its task is appended to `in_flight`.
+    Appends the logged buffers of its task to `in_flight`.
     """
     read = 0
-    # The last one counts: the files of a store do not say what kind of state they hold.
+    # The last file's schema counts: files of a store do not say what kind of state they hold.
     schemas = {table.name: table.schema for files in restored.chains for file in files for table in file.tables}
     tables = {
         name: table for name, schema in schemas.items() if (table := operator.restored_table(name, schema)) is not None
     }
     # Only a chain restored by the job and subtask that wrote it can be extended by increments: after rescaling, a file
-    # holds key groups of other subtasks, too.
-    extends = restored.goes_on and len(restored.chains) == 1
+    # also holds key groups of other subtasks.
+    extends = restored.extends_files and len(restored.chains) == 1
     chains = restored.chains
     backend = operator.keyed_backend()
     if isinstance(backend, RocksDBKeyedStateBackend):
-        stores = [of_store for files in chains if (of_store := store_files_of(files))]
+        stores = [store_files for files in chains if (store_files := store_files_of(files))]
         if isinstance(backend, VersionedKeyedStateBackend):
-            begun_with = restore_versions(backend, storage, stores, groups)
+            reusable = restore_versions(backend, storage, stores, groups)
         else:
-            begun_with = restore_stores(backend, storage, stores, groups)
+            reusable = restore_stores(backend, storage, stores, groups)
         read += sum(file.bytes for files in stores for file in files)
         if extends:
-            chain.store_files = {file.store_file: file for file in begun_with}
+            chain.store_files = {file.store_file: file for file in reusable}
         chains = [[file for file in files if not file.store_file] for files in chains]
     for files in chains:
         read += restore_keyed(storage, files, groups, tables, moved_keys=MovedKeys(max_parallelism, tables))
@@ -100,18 +99,18 @@ def restore_operator(
         if part.redistribution is Redistribution.IN_FLIGHT:
             in_flight += read_items(storage, path, part)
             continue
-        new = NamedList(part.name, part.redistribution, [], as_before(part.schema))
+        new = NamedList(part.name, part.redistribution, [], restored_schema(part.schema))
         lists.setdefault(part.name, new).items.extend(read_items(storage, path, part))
-    # Without any, too: the operator learns that it was restored.
+    # Called also without lists: it tells the operator that it was restored.
     operator.restore_lists(list(lists.values()))
     return read
 
 
-# A storage that counts what a task has of it while its state is restored, for reports of how far that is.
-
-
 class RestoredStorage(SnapshotStorage):
-    """`operators`: what the task restores. Of files that it reads in part all bytes are counted as to be restored."""
+    """A storage that counts the bytes that a task has restored, for reports of the progress.
+
+    `operators`: the state that the task restores. A file that it reads in part counts with all its bytes.
+    """
 
     def __init__(self, storage: SnapshotStorage, counters: TaskCounters, operators: Iterable[RestoredOperator]) -> None:
         self._storage = storage
@@ -136,13 +135,13 @@ class RestoredStorage(SnapshotStorage):
         self._count(path, len(data))
         return data
 
-    def was_here(self, file: KeyedFile) -> None:
+    def found_locally(self, file: KeyedFile) -> None:
         self._count(file.path, file.bytes)
 
     def create_columns(
         self, name: str, table: str, schema: TableSchema | None, keyed_by_first: bool, pickled: set[str]
     ) -> ColumnWriter:
-        return self._storage.create_columns(name, table, schema, keyed_by_first, pickled)
+        return self._storage.create_columns(name, table, schema, keyed_by_first=keyed_by_first, pickled=pickled)
 
     def read_columns(self, file: KeyedFile, groups: range) -> Iterator[tuple[EntryKeys, Entries, int]]:
         for entry_keys, values, size in self._storage.read_columns(file, groups):

@@ -1,8 +1,8 @@
 """A slot: subtask p of every vertex of a level, behind one input and one output.
 
-Slot p hosts the tasks with index p, relays what only passes through its level, and computes when it must be called
-next. Hosts (Spark's Python worker, the simulator) drive slots by slot_lifecycle.py and batch/slot_run.py, and hold no
-rule of their own.
+Slot p hosts the tasks with index p, relays buffers that only pass through its level, and computes when it must be
+called next. Hosts (Spark's Python worker, the simulator) drive slots by `SlotLifecycle` and batch/slot_run.py, and
+contain no rules themselves.
 """
 
 from __future__ import annotations
@@ -14,15 +14,17 @@ from typing import Any, Protocol
 
 from penstock.common.functions.user_calls import RAISED, Interrupted
 from penstock.common.time.earliest import earliest
+from penstock.engine.runtime.chunks import ChunkKind
 from penstock.engine.runtime.ids import SlotId
 from penstock.engine.runtime.network.buffer import (
     ATTEMPT_MASK,
     HEADER_BYTES,
+    NO_KEY_GROUP,
     OUTCOME_EDGE,
     Header,
     content_bytes,
     decode_header,
-    encode,
+    encode_message,
 )
 from penstock.engine.runtime.network.debloating import Debloating
 from penstock.engine.runtime.task.environment import Environment
@@ -46,9 +48,10 @@ from penstock.engine.runtime.task.vertex import LevelSpec
 from penstock.engine.state.snapshot.storage import SnapshotStorage
 
 _DEBLOATED_SLOTS_MAX = 256
-"""Beyond that many slots in a level, the sockets by which they advise each other would be too many for a process.
+"""With more slots in a level, the sockets by which they advise each other would be too many for one process.
 
-Then no slot of the job is advised: one whose receivers say nothing would crawl until it takes them for lost.
+Then debloating is off for all slots of the job: a slot without advice would send slowly until it takes its receivers
+for lost.
 """
 
 
@@ -62,7 +65,7 @@ class Slot:
         self.outbox = environment.outbox
         self._edges = level.edges
         self._heads = {edge.id: vertex.id for vertex in level.vertices for edge, _ in vertex.inputs if edge.feedback}
-        """Edges that lead back to heads of iterations on this level."""
+        """The vertices of heads of iterations on this level, by the edges that lead back to them."""
         self.feedback = environment.feedback
         self._fed_back = {
             edge.id: edge.target_level for vertex in level.vertices for edge, _ in vertex.outputs if edge.feedback
@@ -70,9 +73,13 @@ class Slot:
         self.debloating: Debloating | None = None
         if level.in_flight_ms and not level.batched and max(level.widths) <= _DEBLOATED_SLOTS_MAX:
             self.debloating = Debloating(
-                SlotId(level.level, index), level.attempt, level.in_flight_ms, self.outbox.sent, environment.now_ms
+                SlotId(level.level, index),
+                attempt=level.attempt,
+                target_ms=level.in_flight_ms,
+                sent=self.outbox.sent,
+                now_ms=environment.now_ms,
             )
-            environment.begun = self._begun
+            environment.on_buffer_started = self._on_buffer_started
             self.outbox.allows = self.debloating.in_flight.allows
         self.tasks = {
             vertex.id: Task(vertex, level, index, environment)
@@ -81,16 +88,16 @@ class Slot:
         }
         self._buffer_bytes: int | None = None
         self._arrived: deque[bytes] = deque()
-        """Rows that wait until the tasks have done what the ones before have brought."""
+        """Rows that wait until the tasks have processed the earlier ones."""
 
     def restore(self, storage: SnapshotStorage) -> int:
-        """Restore the state that the level brings for this slot's tasks. Returns how many bytes were read."""
+        """Restore the state of this slot's tasks. Returns the number of bytes read."""
         restored = self.level.restore
         tasks = [task for task in self.tasks.values() if task.id in restored]
-        # All before the first begins: what is reported says how much is to come.
-        counted = [RestoredStorage(storage, task.counters, restored[task.id].values()) for task in tasks]
-        for task, of_task in zip(tasks, counted, strict=True):
-            task.counters.restored_bytes = task.restore(restored[task.id], of_task)
+        # All are created before the first restores: the first report shows how many bytes are still to come.
+        storages = [RestoredStorage(storage, task.counters, restored[task.id].values()) for task in tasks]
+        for task, task_storage in zip(tasks, storages, strict=True):
+            task.counters.restored_bytes = task.restore(restored[task.id], task_storage)
         return sum(task.counters.restored_bytes for task in self.tasks.values())
 
     def open(self) -> None:
@@ -99,18 +106,18 @@ class Slot:
             task.open()
 
     def receive(self, buffer: bytes) -> None:
-        """A row arrived: hand it to its task, or relay it untouched. A push (an empty row) is ignored."""
+        """Give a row to its task, or relay it unchanged. A push (an empty row) is ignored."""
         if len(buffer) < HEADER_BYTES:
             return
         debloating = self.debloating
         if debloating is None:
-            self._take(decode_header(buffer), buffer)
+            self._dispatch(decode_header(buffer), buffer)
         else:
             self._arrived.append(buffer)
-            self._take_arrived(debloating)
+            self._dispatch_arrived(debloating)
 
-    def _take_arrived(self, debloating: Debloating) -> None:
-        """Rows that arrive together may take a second. Each is taken in its turn."""
+    def _dispatch_arrived(self, debloating: Debloating) -> None:
+        """Dispatch one row after the other, while the tasks are idle: rows that arrive together may take a second."""
         arrived = self._arrived
         while arrived and not self._occupied:
             buffer = arrived.popleft()
@@ -121,18 +128,18 @@ class Slot:
                 content = content_bytes(buffer)
                 debloating.intake.received(sender, content)
                 if edge.target_level != self.level.level:
-                    debloating.intake.took(sender, content)
-            self._take(header, buffer)
+                    debloating.intake.started(sender, content)
+            self._dispatch(header, buffer)
 
-    def _begun(self, channel: InputChannel, content: int) -> None:
-        """A task has begun with a buffer, which it may have set aside for a barrier before."""
+    def _on_buffer_started(self, channel: InputChannel, content: int) -> None:
+        """Note that a task has started a buffer, which it may have set aside for a barrier before."""
         assert self.debloating is not None
         edge, sender = channel.id
         hop = self._edges[edge].hop(self.level.level - 1, sender, self.index)
-        self.debloating.intake.took(hop, content)
+        self.debloating.intake.started(hop, content)
 
-    def _take(self, header: Header, buffer: bytes) -> None:
-        """Hand a buffer to its task, or relay it."""
+    def _dispatch(self, header: Header, buffer: bytes) -> None:
+        """Give a buffer to its task, or relay it."""
         level = self.level.level
         if header.edge == OUTCOME_EDGE:
             self.outbox.put(self._outcome_slot(), buffer)
@@ -144,16 +151,16 @@ class Slot:
             self.outbox.put(edge.hop(level + 1, header.sender, header.target), buffer)
 
     def receive_feedback(self, buffer: bytes) -> None:
-        """A buffer arrived by the channel between slots: hand it to the head that it is fed back to.
+        """Give a buffer from the channel between slots to the head that it is fed back to.
 
-        One that a slot of an earlier attempt has sent is dropped.
+        Buffers of an earlier attempt are dropped.
         """
         header = decode_header(buffer)
         if header.attempt == self.level.attempt & ATTEMPT_MASK:
             self.tasks[self._heads[header.edge]].receive_feedback(header, buffer)
 
     def take_feedback(self) -> list[tuple[SlotId, bytes]]:
-        """What is to be fed back, and to which slots: buffers since the last call."""
+        """Return the buffers to feed back since the last call, each with its slot."""
         return [
             (SlotId(self._fed_back[decode_header(buffer).edge], index), buffer)
             for index, buffer in self.feedback.take()
@@ -161,7 +168,7 @@ class Slot:
 
     @property
     def is_advised(self) -> bool:
-        """Whether other slots should tell it what they have taken of what it sends."""
+        """Whether other slots should advise it of what they have processed of its output."""
         if self.debloating is None:
             return False
         level = self.level.level
@@ -170,44 +177,44 @@ class Slot:
 
     @property
     def advises(self) -> bool:
-        """Whether it tells other slots what it has taken of what they send."""
+        """Whether it advises other slots of what it has processed of their output."""
         return self.debloating is not None and bool(self._edges)
 
     def receive_advice(self, message: bytes) -> None:
-        """A slot that this one sends to has taken something. It may send more from the next step on."""
+        """Accept advice of a slot that this one sends to. From the next step on, it may send more."""
         if self.debloating is not None:
-            self.debloating.heard(message)
+            self.debloating.receive(message)
 
-    def introduced(self) -> None:
-        """Where other slots are is known only now: what was said to them before was not sent."""
+    def peers_known(self) -> None:
+        """Repeat the advice: before the addresses of other slots were known, it was not sent."""
         if self.debloating is not None:
-            self.debloating.intake.say_again()
+            self.debloating.intake.resend()
 
     def outgoing_advice(self) -> list[tuple[SlotId, bytes]]:
-        """What is to be said, and to which of the slots that send to this one."""
+        """Return the advice to send now, each with the slot that it is for."""
         if self.debloating is None:
             return []
         if not self._occupied:
-            # Its time counts already: by it alone, a slot whose calls are long would be slower than it is.
+            # Time without work must not count: a slot with long calls would seem slower than it is.
             self.debloating.intake.finished()
         return list(self.debloating.outgoing_advice())
 
     @property
     def feeds_back(self) -> bool:
-        """Whether tasks of it send something back to the head of an iteration."""
+        """Whether tasks of this slot feed records back to the head of an iteration."""
         return bool(self._fed_back)
 
     @property
     def is_fed(self) -> bool:
-        """Whether something comes back to it."""
+        """Whether a task of this slot receives feedback."""
         return bool(self._heads)
 
     def handle(self, vertex: int, event: Event) -> None:
-        """A control event for one task."""
+        """Pass a control event to one task."""
         self.tasks[vertex].handle(event)
 
     def handle_all(self, event: Event) -> None:
-        """A control event for all tasks. All see it, even if one raises; the first error is raised at the end."""
+        """Pass a control event to all tasks, even if one raises. Raises the first error at the end."""
         assert isinstance(event, (InputEnded, Close, Cancel))
         first_error: BaseException | None = None
         for task in self.tasks.values():
@@ -219,30 +226,30 @@ class Slot:
             raise first_error
 
     def step(self) -> bool:
-        """One step of every task that has something to do. True: there is more to do now.
+        """Let every task do one step. Returns True if there is more to do now.
 
-        None is made while the slot `holds`.
+        While the slot `is_throttled`, no task does a step.
         """
         debloating = self.debloating
         if debloating is not None:
-            if debloating.look():
+            if debloating.update():
                 return False
             self._size_buffers(debloating.buffer_bytes)
         busy = False
         for task in self.tasks.values():
-            # A budget each: a task that uses all of its own must not starve its neighbours.
+            # A budget for each task: one that uses up its budget must not starve the others.
             self.budget.begin_step()
             task.step()
             busy = busy or task.busy
         if self._arrived and debloating is not None:
-            self._take_arrived(debloating)
+            self._dispatch_arrived(debloating)
             return self.busy
         return busy
 
     @property
     def busy(self) -> bool:
-        """Whether there is something that it can do now."""
-        if self.holds:
+        """Whether the slot can do work now."""
+        if self.is_throttled:
             return False
         return any(task.busy for task in self.tasks.values()) or (bool(self._arrived) and not self.waiting)
 
@@ -256,52 +263,63 @@ class Slot:
             for task in self.tasks.values():
                 for edge in task.edges:
                     if not edge.info.feedback:
-                        edge.limit_buffers(size)
+                        edge.sender.limit_buffers(size)
 
     @property
-    def holds(self) -> bool:
-        """Whether it has as much in flight as it should have, and waits: back pressure."""
-        return self.debloating is not None and self.debloating.holds
+    def is_throttled(self) -> bool:
+        """Whether the slot waits because enough of its output is in flight: back pressure."""
+        return self.debloating is not None and self.debloating.is_throttled
 
     @property
     def waiting(self) -> bool:
-        """Whether it holds, or a task is blocked until a call completes or times out: the host must not read more."""
-        if self.holds:
+        """Whether it is throttled, or a task waits for a call or a timeout: the host must not read more input."""
+        if self.is_throttled:
             return True
-        # Asked each turn: a loop costs half of `any` over a generator.
+        # Read each turn: a loop costs half of `any` over a generator.
         for task in self.tasks.values():  # noqa: SIM110
             if task.waiting:
                 return True
         return False
 
     def wake_at_ms(self) -> int | None:
-        """When to call `step` though nothing has arrived (ms); None: not before something arrives."""
-        times = [] if self.holds else [task.wake_at_ms() for task in self.tasks.values()]
+        """Return when to call `step` even if nothing arrives (ms); None: not before input or an event arrives."""
+        times = [] if self.is_throttled else [task.wake_at_ms() for task in self.tasks.values()]
         if self.debloating is not None:
             times.append(self.debloating.wake_at_ms())
         return earliest(*times)
 
     def back_pressured(self, ns: int) -> None:
-        """The host could not send rows for `ns` nanoseconds, and so made no step."""
+        """Count `ns` nanoseconds in which the host could not send rows, and so made no step."""
         for task in self.tasks.values():
             task.counters.back_pressured_ns += ns
 
     def was_idle(self, ns: int) -> None:
-        """The host waited for rows, or for the time to call `step`, for `ns` nanoseconds, while it did not hold."""
-        # Who waits for calls to end does not wait for input.
+        """Count `ns` nanoseconds in which the host waited for rows or for the time of the next step.
+
+        Time in which the slot is throttled does not count.
+        """
+        # A slot that waits for calls does not wait for input.
         if self.debloating is not None and not self.waiting:
             self.debloating.intake.idle(ns)
         for task in self.tasks.values():
             task.counters.idle_ns += ns
 
     def take_effects(self) -> list[Effect]:
-        """Effects of all tasks since the last call."""
+        """Return the effects of all tasks since the last call."""
         return [effect for task in self.tasks.values() for effect in task.take_effects()]
 
     def send_outcome(self, outcome: Any) -> None:
-        """Batched mode: send a row through the levels behind to the driver. It says which run of this slot counts."""
-        header = Header(-1, OUTCOME_EDGE, self.index, 0, self.level.level, self.level.attempt)
-        self.outbox.put(self._outcome_slot(), encode(header, [([outcome], None)]))
+        """Batched mode: send a row to the driver through the next levels. It says which attempt of this slot counts."""
+        header = Header(
+            NO_KEY_GROUP,
+            OUTCOME_EDGE,
+            self.index,
+            sequence=0,
+            target=self.level.level,
+            attempt=self.level.attempt,
+            kind=ChunkKind.MESSAGE,
+        )
+        self.outbox.put(self._outcome_slot(), encode_message(header, outcome))
 
     @property
     def data_ended(self) -> bool:
@@ -318,61 +336,61 @@ class Slot:
         return self.index % widths[level + 1] if level + 1 < len(widths) else 0
 
 
-# One attempt of a slot in pipelined mode, from the opening of its tasks to their end. All its hosts share it.
+# One attempt of a slot in pipelined mode, from the opening of its tasks to their end. All hosts use it.
 #
 #     state        event                          next         effects, in this order
 #     created      open                           open         created, opened
 #     created      open fails                     discarding   failed, Cancel to all tasks
 #     open         a control event for a task     open
-#     open         step                           open         feed_back, advise, what the tasks ask for
-#     open         Close, Cancel                  discarding   counters, closed, what the tasks ask for
+#     open         step                           open         feed_back, advise, the tasks' effects
+#     open         Close, Cancel                  discarding   counters, closed, the tasks' effects
 #     open         a failure                      discarding   failed, Cancel to all tasks
-#     discarding   Close, Cancel                  discarding   counters, closed, what the tasks ask for
+#     discarding   Close, Cancel                  discarding   counters, closed, the tasks' effects
 #     discarding   anything else                  discarding
 #
-# Control events of another attempt are ignored in every state. A slot that discards goes on taking input: its senders,
+# Control events of another attempt are ignored in every state. A discarding slot continues to read input: its senders,
 # which may be blocked writing to it, must get their Close or Cancel. Source: Flink's TaskExecutor and Task.
 
 
 class SlotEffects(Protocol):
-    """What a slot asks of its host. The host keeps the order."""
+    """The effects that a slot requests of its host. The host keeps their order."""
 
     def created(self) -> None:
-        """Report that the slot is there: to restore its state may take longer than a heartbeat's interval."""
+        """Report that the slot exists: restoring its state may take longer than the heartbeat interval."""
 
     def opened(self) -> None:
         """Report that the tasks are open and wait for input."""
 
     def failed(self, error: BaseException) -> None:
-        """Report what the slot has failed by."""
+        """Report the error that the slot has failed with."""
 
-    def not_cancelled(self, error: BaseException) -> None:
-        """After a failure a task could not be cancelled, either. The first failure is the one that is reported."""
+    def cancel_failed(self, error: BaseException) -> None:
+        """Note that a task could not be canceled after a failure. The first failure is the one to report."""
 
     def counters(self) -> None:
-        """Report the counters a last time: after the last report of the last slot the job is over."""
+        """Report the counters for the last time: the job ends with the last report of the last slot."""
 
     def closed(self) -> None:
-        """All tasks are closed, which is reported next: stop writing snapshots, or their files would stay forever."""
+        """Stop writing snapshots, or their files would remain forever. All tasks are closed; that is reported next."""
 
-    def introduced(self, peers: Peers | Senders) -> None:
-        """These slots are where this one feeds something back to, or gives advice to."""
+    def peers_known(self, peers: Peers | Senders) -> None:
+        """Connect to the slots that this one feeds records back to, or advises."""
 
     def advise(self, advice: list[tuple[SlotId, bytes]]) -> None:
-        """Send advice to these slots, or drop it: it is repeated."""
+        """Send advice to these slots. The host may drop it: the slot repeats it."""
 
     def feed_back(self, buffers: list[tuple[SlotId, bytes]]) -> None:
         """Send buffers back to these slots."""
 
     def write(self, effect: WriteSnapshot) -> None:
-        """Write a snapshot beside the slot."""
+        """Write a snapshot while the slot continues."""
 
     def report(self, effect: ControlEffect) -> None:
-        """Send this to the job master."""
+        """Send an effect to the JobMaster."""
 
 
 class SlotLifecycle:
-    """Of one attempt. `interruptible` surrounds the calls of users' functions while the tasks run."""
+    """An attempt of a slot. `interruptible` surrounds the calls of users' functions while the tasks run."""
 
     def __init__(
         self,
@@ -382,7 +400,7 @@ class SlotLifecycle:
     ) -> None:
         self.slot: Slot | None = None
         self.discarding = False
-        """Whether the tasks are closed or have failed: input and output are dropped."""
+        """Whether the tasks are closed or have failed. Input and output are dropped then."""
         self._attempt = attempt
         self._effects = effects
         self._interruptible = interruptible
@@ -399,14 +417,14 @@ class SlotLifecycle:
 
         self._guarded(opens)
 
-    def lets_in(self, attempt: int) -> bool:
-        """Whether a control event is for this attempt."""
+    def accepts(self, attempt: int) -> bool:
+        """Return whether a control event is for this attempt."""
         return attempt == self._attempt
 
     def control(self, attempt: int, vertex: int, event: ControlEvent) -> None:
-        """The job master sends an event to the task of a vertex; Close and Cancel are for all tasks."""
+        """Handle an event of the JobMaster for the task of a vertex. Close and Cancel are for all tasks."""
         slot = self.slot
-        if slot is None or not self.lets_in(attempt):
+        if slot is None or not self.accepts(attempt):
             return
         if isinstance(event, (Close, Cancel)):
             self._guarded(lambda: self._end(slot, event))
@@ -414,28 +432,28 @@ class SlotLifecycle:
             self._guarded(lambda: self._handle(slot, vertex, event))
 
     def receive(self, buffers: Iterable[bytes]) -> None:
-        """Input has arrived."""
+        """Process input that has arrived."""
         slot = self.slot
         if slot is not None and not self.discarding:
             self._guarded(lambda: _receive(slot, buffers))
 
     def receive_feedback(self, take: Callable[[], Iterable[bytes]]) -> bool:
-        """Take what was fed back. True: there was something."""
+        """Process feedback, which `take` returns. True: there was some."""
         slot = self.slot
         if slot is None or self.discarding:
             return False
         return self._guarded(lambda: _receive_feedback(slot, take()))
 
     def receive_advice(self, messages: Iterable[bytes]) -> None:
-        """Slots that this one sends to have advised it."""
+        """Accept advice of slots that this one sends to."""
         slot = self.slot
         if slot is not None and not self.discarding:
             self._guarded(lambda: _receive_advice(slot, messages))
 
     def step(self, outcomes: Callable[[], Iterable[tuple[int, Event]]]) -> bool:
-        """Let the tasks do one step. True: there is more to do now, before anything arrives.
+        """Let the tasks do one step. Returns True if there is more to do now, without new input.
 
-        `outcomes`: of what the host does beside the slot, by vertex; taken only if the tasks run.
+        `outcomes` returns the events of the host's own work, by vertex. It is called only if the tasks run.
         """
         slot = self.slot
         if slot is None or self.discarding:
@@ -443,17 +461,17 @@ class SlotLifecycle:
         return self._guarded(lambda: self._step(slot, outcomes))
 
     def fail(self, error: BaseException) -> None:
-        """The slot can't go on: report it, and close the tasks."""
+        """Report an error that ends the slot, and close the tasks."""
         self.discarding = True
         self._effects.failed(error)
         if self.slot is not None:
             try:
                 self.slot.handle_all(Cancel())
             except RAISED as further:
-                self._effects.not_cancelled(further)
+                self._effects.cancel_failed(further)
 
     def abandon(self) -> None:
-        """The host ends: close the functions that are open. Nothing but a failure is reported."""
+        """Close the open functions, since the host ends. Only a failure is reported."""
         slot = self.slot
         if slot is not None and not slot.finished:
             self._guarded(lambda: slot.handle_all(Cancel()))
@@ -472,10 +490,10 @@ class SlotLifecycle:
 
     def _handle(self, slot: Slot, vertex: int, event: ControlEvent) -> None:
         if isinstance(event, (Peers, Senders)):
-            self._effects.introduced(event)
-            slot.introduced()
+            self._effects.peers_known(event)
+            slot.peers_known()
         if isinstance(event, (Senders, SampleStacks)):
-            # No task has to know.
+            # These concern the slot, not a task.
             return
         slot.handle(vertex, event)
 
@@ -501,7 +519,7 @@ class SlotLifecycle:
         try:
             return bool(do())
         except Interrupted:
-            # By a Cancel, which has been received, or by the end of the host: the next turn finds it.
+            # A received Cancel, or the end of the host, has interrupted the call: the next turn handles it.
             return True
         except RAISED as error:
             self.fail(error)
@@ -514,11 +532,11 @@ def _receive(slot: Slot, buffers: Iterable[bytes]) -> None:
 
 
 def _receive_feedback(slot: Slot, buffers: Iterable[bytes]) -> bool:
-    taken = False
+    received = False
     for buffer in buffers:
         slot.receive_feedback(buffer)
-        taken = True
-    return taken
+        received = True
+    return received
 
 
 def _receive_advice(slot: Slot, messages: Iterable[bytes]) -> None:

@@ -1,8 +1,8 @@
-"""A task's part of a checkpoint: frozen at once, written step by step where the host chooses.
+"""A task's part of a checkpoint: frozen in one call, written step by step where the host chooses.
 
-The task freezes its operators between two work items. What it froze is a `TaskSnapshot`; its `write` is a generator
-that reads only frozen state and writes only to the storage it is given, so it may run in another thread. The task is
-notified of the outcome by an event, and only then releases the frozen layers for compaction.
+The task freezes its operators between two work items, into a `TaskSnapshot`. Its `write` is a generator that reads only
+frozen state and writes only to the given storage, so it may run in another thread. An event notifies the task of the
+outcome; only then does the task release the frozen layers for compaction.
 """
 
 from __future__ import annotations
@@ -43,17 +43,18 @@ if TYPE_CHECKING:
     from penstock.engine.runtime.task.context import SubtaskInfo
 
 _IN_FLIGHT = "(task) in flight"
-"""Name of the list with what a barrier has overtaken: of the first operator of the task."""
+"""Name of the list of overtaken records, in the state of the task's first operator."""
 
 
 class OperatorSnapshot:
-    """What one operator froze."""
+    """The frozen state of one operator."""
 
     def __init__(
         self,
         state_id: str,
         operator: Operator,
         chain: KeyedChain,
+        *,
         options: CheckpointOptions,
         in_flight: ChannelLog | None = None,
         checkpoint_id: int = 0,
@@ -64,19 +65,19 @@ class OperatorSnapshot:
         savepoint = bool(options.savepoint)
         wanted = options.full or savepoint
         self.full = wanted or chain.next_is_full or (backend is not None and backend.needs_full_snapshot())
-        # A full snapshot of a checkpoint ends a gap. One of a savepoint takes the changes out of the tables, but is not
-        # part of the chain: the next checkpoint must be full, too.
+        # A full snapshot of a checkpoint ends a gap. A savepoint takes the changes out of the tables, but is not part
+        # of the chain: the next checkpoint must be full as well.
         if self.full:
             chain.has_gap = savepoint
         self.store = (
             backend.freeze_store(checkpoint_id) if backend is not None and self.full and not savepoint else None
         )
         self._failures = chain.failures
-        # A snapshot under way replaces `store_files` when it completes, and the files known now may be deleted then. So
-        # while there is one, no file of an earlier snapshot is reused.
-        self.kept = {} if chain.store_snapshots_under_way else dict(chain.store_files)
+        # A snapshot under way replaces `store_files` when it completes, and the current files may be deleted then. So
+        # meanwhile no file of an earlier snapshot is reused.
+        self.reusable_files = {} if chain.store_snapshots_under_way else dict(chain.store_files)
         chain.store_snapshots_under_way += self.store is not None
-        # Tables in the store freeze only what is in memory: the rest is in the store's own files.
+        # Tables in the store freeze only entries in memory: the store's own files hold the rest.
         above = self.store.above if self.store is not None else {}
         self.tables: dict[str, FrozenTable] = {
             name: above[name] if name in above else table.freeze(self.full)
@@ -90,13 +91,15 @@ class OperatorSnapshot:
             self.lists = [*self.lists, NamedList(_IN_FLIGHT, Redistribution.IN_FLIGHT, items)]
 
     def write(self, name: str, storage: SnapshotStorage, key_groups: KeyGroups) -> Generator[None, None, OperatorState]:
-        """Write it for a checkpoint: changes, or all state, in one file, after the store's files if it has a store."""
+        """Write it for a checkpoint: the store's files, if there is a store, then a file with changes or all state."""
         keyed: list[KeyedFile] = []
         if self.store is not None:
-            keyed = yield from write_store_files(storage, name, self.store, self.kept)
+            keyed = yield from write_store_files(storage, name, self.store, self.reusable_files)
         if self.tables:
             schemas = {table: str(schema) for table, schema in self.schemas.items()}
-            keyed.append((yield from write_keyed(storage, f"{name}-keyed", self.tables, key_groups, schemas)))
+            file_name = f"{name}-keyed"
+            file = yield from write_keyed(storage, file_name, self.tables, key_groups=key_groups, schemas=schemas)
+            keyed.append(file)
         lists = yield from self._write_lists(name, storage, columns=False)
         return OperatorState(keyed, lists, self.queryable)
 
@@ -108,7 +111,11 @@ class OperatorSnapshot:
         for number, (table_name, table) in enumerate(self.tables.items()):
             schema = self.schemas.get(table_name)
             file = yield from write_columns(
-                storage, f"{name}-{number}.parquet", (table_name, table), key_groups, schema
+                storage,
+                f"{name}-{number}.parquet",
+                (table_name, table),
+                key_groups=key_groups,
+                schema=schema,
             )
             if file is not None:
                 keyed.append(file)
@@ -118,12 +125,12 @@ class OperatorSnapshot:
     def _write_lists(
         self, name: str, storage: SnapshotStorage, columns: bool
     ) -> Generator[None, None, ListsFile | None]:
-        # Of most tasks nothing is in flight; that is known only now.
+        # Most tasks have no records in flight, which is known only now.
         lists = [one for one in self.lists if one.redistribution is not Redistribution.IN_FLIGHT or len(one.items)]
         return (yield from write_lists(storage, f"{name}-lists", lists, columns)) if lists else None
 
     def release(self) -> None:
-        """Release what was frozen: it is no longer read."""
+        """Release the frozen state: it is no longer read."""
         for table in self.tables.values():
             table.release()
         if self.store is not None:
@@ -131,42 +138,48 @@ class OperatorSnapshot:
             self.chain.store_snapshots_under_way -= 1
 
     def written(self, keyed: list[KeyedFile]) -> list[KeyedFile] | None:
-        """Its files are stored. Returns all files of its state, or None if an earlier one is missing."""
+        """Add the stored files to the chain. Returns all files of the state, or None if an earlier one is missing."""
         chain = self.chain
         if not self.full and (not chain.files or chain.failures != self._failures):
-            # An increment is useless without all of its predecessors: the checkpoint is declined, the next one is full.
+            # An increment is useless without all of its predecessors: decline the checkpoint, the next one is full.
             return None
         chain.files = keyed if self.full else [*chain.files, *keyed]
         if self.store is not None:
             chain.store_files = {file.store_file: file for file in store_files_of(keyed)}
         return chain.files
 
-    def kept_bytes(self, keyed: list[KeyedFile]) -> int:
-        """How many bytes of these files an earlier snapshot has copied."""
-        kept = {file.path for file in self.kept.values()}
-        return sum(file.bytes for file in keyed if file.path in kept)
+    def reused_bytes(self, keyed: list[KeyedFile]) -> int:
+        """Return how many bytes of these files an earlier snapshot has copied."""
+        reused = {file.path for file in self.reusable_files.values()}
+        return sum(file.bytes for file in keyed if file.path in reused)
 
 
 class TaskSnapshot:
-    """What one task froze for one checkpoint."""
+    """The frozen state of one task for one checkpoint."""
 
     def __init__(
-        self, checkpoint_id: int, name: str, operators: list[OperatorSnapshot], key_groups: KeyGroups, savepoint: str
+        self,
+        checkpoint_id: int,
+        name: str,
+        operators: list[OperatorSnapshot],
+        *,
+        key_groups: KeyGroups,
+        savepoint: str,
     ) -> None:
         self.checkpoint_id = checkpoint_id
         self.savepoint = savepoint
-        """The directory of the savepoint that it belongs to; empty: it belongs to a checkpoint."""
+        """The directory of its savepoint; empty for a checkpoint."""
         self.figures = SnapshotFigures()
         self._name = name
         self._operators = operators
-        # Not the task's: that one is a cache, in use in the task's thread while this is read in another.
+        # A copy: the task's object has a cache, which the task's thread changes while another thread writes this.
         self._key_groups = KeyGroups(key_groups.max_parallelism)
 
     def write(self, storage: SnapshotStorage) -> Generator[None, None, SubtaskState]:
-        """Write it, a millisecond's work at a time. Returns the files written, without those of earlier snapshots."""
+        """Write it, about a millisecond per step. Returns the files written, without files of earlier snapshots."""
         for operator in self._operators:
             if operator.store is not None:
-                # All stores are linked before anything is written: until then they must not delete the frozen files.
+                # Link all stores before anything is written: until then they must not delete the frozen files.
                 operator.store.link()
                 yield
         states: dict[str, OperatorState] = {}
@@ -178,7 +191,7 @@ class TaskSnapshot:
         return SubtaskState(states)
 
     def written(self, files: SubtaskState) -> SubtaskState | None:
-        """In the task's thread: the files are stored. Returns the whole state; None if an earlier file is missing."""
+        """Return the whole state, or None if an earlier file is missing. Called in the task's thread."""
         states = dict(files.operators)
         broken = False
         written = 0
@@ -186,7 +199,7 @@ class TaskSnapshot:
             operator.release()
             if (new := states.get(operator.state_id)) is None:
                 continue
-            written += _bytes_of(new) - operator.kept_bytes(new.keyed)
+            written += _bytes_of(new) - operator.reused_bytes(new.keyed)
             if operator.tables and not self.savepoint:
                 chain = operator.written(new.keyed)
                 broken = broken or chain is None
@@ -197,9 +210,9 @@ class TaskSnapshot:
         return SubtaskState(states, msgspec.structs.replace(self.figures, written=written, total=total))
 
     def failed(self) -> None:
-        """In the task's thread: the snapshot failed. What was frozen is in no file, so the next one is full."""
+        """Release a snapshot that failed, and make the next one full. Called in the task's thread."""
         for operator in self._operators:
-            # `release` even now: layers stay frozen, and are not compacted, until it is called.
+            # Release even now: layers stay frozen, and are not compacted, until then.
             operator.release()
             operator.chain.has_gap = True
             operator.chain.failures += 1
@@ -210,13 +223,13 @@ def _bytes_of(state: OperatorState) -> int:
 
 
 def _with_store(operator: Operator) -> RocksDBKeyedStateBackend | None:
-    """The operator's backend, if it keeps state in a store that has files of its own."""
+    """Return the operator's backend if its state is in a store with files of its own."""
     backend = operator.keyed_backend()
     return backend if isinstance(backend, RocksDBKeyedStateBackend) else None
 
 
 class Snapshots:
-    """The snapshots of a task: those under way, and the files that make up the last one."""
+    """The snapshots of a task that are under way, and the files of the last one."""
 
     def __init__(self, chain: Chain, info: SubtaskInfo, key_groups: KeyGroups) -> None:
         self._chain = chain
@@ -224,12 +237,12 @@ class Snapshots:
         self.key_groups = key_groups
         self.files = [KeyedChain() for _ in chain.operators]
         self.in_flight: list[LoggedBuffer] = []
-        """What was in flight to all subtasks when the snapshot was taken that was restored."""
+        """The restored records in flight, of all subtasks."""
         self._under_way: dict[int, tuple[TaskSnapshot, Commits]] = {}
         self._prepared: Commits = []
 
     def restore(self, state: dict[str, RestoredOperator], storage: SnapshotStorage) -> int:
-        """Restore state, before the operators are opened. Returns how many bytes were read; raises CheckpointError."""
+        """Restore state, before the operators are opened. Returns the number of bytes read; raises CheckpointError."""
         info = self.info
         groups = key_group_range(info.subtask, info.max_parallelism, info.parallelism)
         read = 0
@@ -238,20 +251,26 @@ class Snapshots:
                 continue
             in_flight: list[LoggedBuffer] = []
             read += restore_operator(
-                node.operator, state[node.state_id], files, groups, info.max_parallelism, storage, in_flight
+                node.operator,
+                state[node.state_id],
+                files,
+                groups=groups,
+                max_parallelism=info.max_parallelism,
+                storage=storage,
+                in_flight=in_flight,
             )
             if in_flight and index:
                 raise CheckpointError(
                     f"operator '{node.operator.name}' was the first of its task when this unaligned checkpoint was "
-                    "taken, with records in flight to it. Now it is chained behind another one: disable chaining here, "
-                    "or change the program between a savepoint and the start from it"
+                    "taken, which holds records in flight to it. Now it is chained behind another operator. Disable "
+                    "chaining here, or stop the former program with a savepoint and start this one from it"
                 )
             self.in_flight += in_flight
         return read
 
     def prepare(self, checkpoint_id: int, savepoint: bool) -> None:
-        """The barrier is about to be sent: operators emit buffered records, sinks prepare to commit."""
-        # Appended to what was prepared for a snapshot that failed: it goes with this one.
+        """Let operators emit buffered records, and sinks prepare to commit. The barrier is sent next."""
+        # Appended: committables of a failed snapshot go with this one.
         for operator in self._chain.operators:
             committables = operator.prepare_snapshot(checkpoint_id, savepoint)
             if committables:
@@ -261,52 +280,59 @@ class Snapshots:
     def freeze(
         self, checkpoint_id: int, timestamp_ms: int, options: CheckpointOptions, in_flight: ChannelLog | None = None
     ) -> TaskSnapshot:
-        """Freeze all operators, now. `in_flight`: what belongs to the first one's state; it may still grow."""
-        # All of them first: what they write into operator state is frozen below.
+        """Freeze all operators. `in_flight`: a log that belongs to the first operator's state; it may still grow."""
+        # All functions first: they write operator state, which is frozen below.
         for operator in self._chain.operators:
             for function in operator.context.functions:
                 function.snapshot_state(operator.context, checkpoint_id, timestamp_ms)
         # All operators between the same two work items: their states belong to the same prefix of the input.
         frozen = [
-            OperatorSnapshot(node.state_id, node.operator, files, options, None if index else in_flight, checkpoint_id)
+            OperatorSnapshot(
+                node.state_id,
+                node.operator,
+                files,
+                options=options,
+                in_flight=None if index else in_flight,
+                checkpoint_id=checkpoint_id,
+            )
             for index, (node, files) in enumerate(zip(self._chain.nodes, self.files, strict=True))
         ]
         info = self.info
         name = f"{checkpoint_id}-{info.vertex_id}-{info.subtask}-{info.attempt}"
-        snapshot = TaskSnapshot(checkpoint_id, name, frozen, self.key_groups, options.savepoint)
+        snapshot = TaskSnapshot(checkpoint_id, name, frozen, key_groups=self.key_groups, savepoint=options.savepoint)
         self._under_way[checkpoint_id] = snapshot, self._prepared
         self._prepared = []
         return snapshot
 
     def written(self, checkpoint_id: int, files: SubtaskState, took_ms: float) -> tuple[SubtaskState, Commits] | None:
-        """Its files are stored. Returns the whole state and the commits, or None if an earlier part is missing."""
+        """Return the whole state and the commits of a stored snapshot, or None if an earlier part is missing."""
         snapshot, commits = self._under_way.pop(checkpoint_id)
         snapshot.figures = msgspec.structs.replace(snapshot.figures, async_ms=took_ms)
         state = snapshot.written(files)
         if state is None:
-            self._carry(checkpoint_id, commits)
+            self._carry_over(checkpoint_id, commits)
             return None
         return state, commits
 
     def failed(self, checkpoint_id: int) -> None:
-        """The snapshot could not be written."""
+        """Release a snapshot that could not be written."""
         snapshot, commits = self._under_way.pop(checkpoint_id)
         snapshot.failed()
-        self._carry(checkpoint_id, commits)
+        self._carry_over(checkpoint_id, commits)
 
-    def give_back(self) -> None:
-        """The task ends: sinks get what they have prepared for snapshots that no acknowledgement was sent for."""
+    def return_committables(self) -> None:
+        """Return unacknowledged committables to their sinks, because the task ends."""
         left = [*itertools.chain(*(commits for _, commits in self._under_way.values())), *self._prepared]
         self._under_way, self._prepared = {}, []
         sinks = {operator.sink_id: operator for operator in self._chain.operators if isinstance(operator, SinkOperator)}
         for sink_id, committables in reversed(left):
-            sinks[sink_id].take_back(committables)
+            sinks[sink_id].return_committables(committables)
 
-    def _carry(self, checkpoint_id: int, commits: Commits) -> None:
-        """Commits of a failed snapshot go with the next one, which may be frozen already and may be the last."""
+    def _carry_over(self, checkpoint_id: int, commits: Commits) -> None:
+        """Add the commits of a failed snapshot to the next one, which may be frozen already and may be the last."""
         later = min((number for number in self._under_way if number > checkpoint_id), default=None)
         if later is None:
             self._prepared = [*commits, *self._prepared]
         else:
-            snapshot, own = self._under_way[later]
-            self._under_way[later] = snapshot, [*commits, *own]
+            snapshot, later_commits = self._under_way[later]
+            self._under_way[later] = snapshot, [*commits, *later_commits]

@@ -1,14 +1,14 @@
-"""What is in flight at a checkpoint: logged by snapshots that wait for it, overtaken by barriers, replayed.
+"""Records in flight at a checkpoint: logged by the snapshots that wait for them, and replayed by a restore.
 
     begin n            log n begins; its missing channels are those that have not delivered barrier n
     a buffer           goes to each log that misses its channel
-    barrier n          log n misses that channel no more; with the last one, once frozen, the snapshot is written
-    a later barrier    on a channel that log n misses: n was given up by a task before this one, and can't be complete
+    barrier n          log n no longer misses that channel; with the last one, once frozen, the snapshot is written
+    a later barrier    on a channel that log n misses: a task before this one has given up n, so n can't complete
     abort n            the same
     log n too large    the same
 
-What a log holds is restored before all input. The way back to the head of an iteration (`feedback.py`) and channels on
-which a barrier has overtaken records (`network/alignment.py`) are logged alike. Source: Carbone et al., "State
+A restore processes logged records before all input. Feedback to the head of an iteration (`feedback.py`) and channels
+on which a barrier has overtaken records (`network/alignment.py`) are logged alike. Source: Carbone et al., "State
 Management in Apache Flink" (2017), Algorithm 2; Flink's ChannelStateWriter.
 """
 
@@ -21,14 +21,9 @@ from typing import Any
 
 from penstock.engine.runtime.checkpoint_options import DeclineReason
 from penstock.engine.runtime.ids import ChannelId
-from penstock.engine.runtime.network.buffer import NO_KEY_GROUP, EndOfInput, Header, encode
-from penstock.engine.runtime.network.channel_log import ChannelLog, LoggedBuffer, segments_for, share_of
-from penstock.engine.runtime.network.partitioners import (
-    BroadcastPartitioner,
-    ForwardPartitioner,
-    Partitioner,
-    RescalePartitioner,
-)
+from penstock.engine.runtime.network.buffer import NO_KEY_GROUP, Element, EndOfInput, Header, encode
+from penstock.engine.runtime.network.channel_log import ChannelLog, LoggedBuffer, chunks_for, share_of
+from penstock.engine.runtime.network.partitioners import Partitioner
 from penstock.engine.runtime.task.context import SubtaskInfo
 from penstock.engine.runtime.task.environment import TaskParts
 from penstock.engine.runtime.task.inputs import InputChannel, TaskInput, Work
@@ -38,7 +33,7 @@ from penstock.engine.state.key_groups import KeyGroups
 
 
 class _OpenLog:
-    """A log that is not complete, or whose snapshot is not frozen yet. `missing`: see above."""
+    """A log that is not complete, or whose snapshot is not frozen yet. `missing`: channels without barrier n."""
 
     def __init__(self, log: ChannelLog, missing: set[ChannelId]) -> None:
         self.log = log
@@ -46,14 +41,14 @@ class _OpenLog:
         self.snapshot: TaskSnapshot | None = None
         self.is_given_up = False
         self.reason: DeclineReason | None = None
-        """Why the task itself gave it up."""
+        """Why this task gave the log up; None if another task did."""
 
 
 class SnapshotLogs:
-    """Of one task. `complete` takes a snapshot whose log is complete, and the log.
+    """The logs of one task's snapshots. Calls `complete` with a snapshot whose log is complete, and the log.
 
-    `given_up` takes the number of one that is frozen and will not be written. If the task was the first to know, it
-    declines the checkpoint for the reason that comes with it.
+    Calls `given_up` with the number of a frozen snapshot that will not be written. If it passes a reason, this task
+    was the first to give the snapshot up and declines the checkpoint for that reason.
     """
 
     def __init__(
@@ -67,26 +62,26 @@ class SnapshotLogs:
         self._bytes_max = bytes_max
         self._open: dict[int, _OpenLog] = {}
         self._writing: dict[int, ChannelLog] = {}
-        """Logs of snapshots that are being written."""
+        """Logs of snapshots that the host is writing."""
 
     def __bool__(self) -> bool:
         return bool(self._open)
 
     def begin(self, checkpoint_id: int, log: ChannelLog, missing: Iterable[ChannelId]) -> None:
-        """The snapshot is about to be frozen; what comes from now on is not in it."""
+        """Start a log. The snapshot is about to be frozen, and does not contain what arrives from now on."""
         self._open[checkpoint_id] = _OpenLog(log, set(missing))
 
     def log_of(self, checkpoint_id: int) -> ChannelLog | None:
-        """The log of a snapshot that is about to be frozen."""
+        """Return the log of a snapshot that is about to be frozen."""
         open_log = self._open.get(checkpoint_id)
         return None if open_log is None else open_log.log
 
-    def misses(self, channel: ChannelId) -> bool:
-        """Whether what comes on this channel is logged."""
+    def covers(self, channel: ChannelId) -> bool:
+        """Return whether records of this channel are logged."""
         return any(channel in open_log.missing for open_log in self._open.values())
 
     def append(self, channel: ChannelId, buffer: bytes) -> None:
-        """A buffer of a channel, in order."""
+        """Log a buffer of a channel. Buffers of a channel come in order."""
         for number, open_log in list(self._open.items()):
             if channel in open_log.missing:
                 open_log.log.append(buffer)
@@ -94,7 +89,7 @@ class SnapshotLogs:
                     self._give_up(number, DeclineReason.ALIGNMENT_LIMIT)
 
     def barrier(self, channel: ChannelId, checkpoint_id: int) -> None:
-        """A barrier has come on a channel. Each channel brings them in order."""
+        """Note a barrier of a channel. Barriers of a channel come in order."""
         for number, open_log in sorted(self._open.items()):
             if channel not in open_log.missing:
                 continue
@@ -105,13 +100,13 @@ class SnapshotLogs:
                 self._write_if_complete(number)
 
     def channel_ended(self, channel: ChannelId) -> None:
-        """No barrier comes on a channel any more."""
+        """Stop waiting for barriers of a channel that has ended."""
         for number, open_log in sorted(self._open.items()):
             open_log.missing.discard(channel)
             self._write_if_complete(number)
 
     def frozen(self, snapshot: TaskSnapshot) -> None:
-        """The snapshot is frozen: it is written when its log is complete."""
+        """Accept a frozen snapshot. It is written when its log is complete."""
         number = snapshot.checkpoint_id
         open_log = self._open[number]
         if open_log.is_given_up:
@@ -122,18 +117,18 @@ class SnapshotLogs:
         self._write_if_complete(number)
 
     def abort(self, checkpoint_id: int) -> None:
-        """A checkpoint was aborted."""
+        """Give up the log of an aborted checkpoint."""
         if checkpoint_id in self._open:
             self._give_up(checkpoint_id, None)
 
     def snapshot_ended(self, checkpoint_id: int) -> None:
-        """The snapshot was written, or could not be: its log is not read any more."""
+        """Close the log of a snapshot that was written or has failed."""
         log = self._writing.pop(checkpoint_id, None)
         if log is not None:
             log.close()
 
     def close(self) -> None:
-        """Remove what is on disk."""
+        """Remove spilled buffers from disk."""
         for open_log in self._open.values():
             open_log.log.close()
         for log in self._writing.values():
@@ -152,63 +147,69 @@ class SnapshotLogs:
         open_log.log.close()
         open_log.missing.clear()
         if open_log.snapshot is None:
-            # It will be frozen: there is no way to take that back, and what sinks prepare then goes with the next one.
+            # The snapshot will still be frozen. What sinks prepare for it goes with the next one.
             open_log.is_given_up, open_log.reason = True, reason
             return
         del self._open[number]
         self._given_up(number, reason)
 
 
-# What was in flight when a snapshot was taken comes before all input of the task that is restored from it.
-
-
 def replay(
     logged: Iterable[LoggedBuffer],
     inputs: Sequence[TaskInput],
     partitioners: Sequence[Partitioner],
+    *,
     info: SubtaskInfo,
     key_groups: KeyGroups,
     work: deque[Work],
 ) -> None:
-    """Queue what of it is this subtask's. `inputs`, `partitioners`: of the edges that the log names, in its order."""
-    mine = deque(share_of(logged, partitioners, info.subtask, info.parallelism))
+    """Queue this subtask's share of the records in flight when a snapshot was taken, before all input.
 
-    def next_buffer() -> None:
-        one = mine.popleft()
-        if mine:
-            work.appendleft(next_buffer)
-        input = inputs[min(one[0], len(inputs) - 1)]
-        for segment in reversed(segments_for(one, partitioners, info.subtask, info.parallelism, key_groups)):
-            assert isinstance(segment, tuple)
-            input.replayed += len(segment[0])
-            work.appendleft(partial(input.records, segment, 0))
+    `inputs`, `partitioners`: of the edges that the log names, in its order.
+    """
+    share = deque(share_of(logged, partitioners, info.subtask, info.parallelism))
 
-    if mine:
-        work.append(next_buffer)
+    def replay_next() -> None:
+        logged_buffer = share.popleft()
+        if share:
+            work.appendleft(replay_next)
+        input = inputs[min(logged_buffer[0], len(inputs) - 1)]
+        chunks = chunks_for(
+            logged_buffer,
+            partitioners,
+            subtask=info.subtask,
+            parallelism=info.parallelism,
+            key_groups=key_groups,
+        )
+        for chunk in reversed(chunks):
+            input.replayed += len(chunk)
+            work.appendleft(partial(input.records, chunk, 0))
+
+    if share:
+        work.append(replay_next)
 
 
-# What barriers have overtaken: records that are processed behind a snapshot, and belong to it.
+# These tasks always take aligned checkpoints:
 #
-# Tasks that may take an unaligned checkpoint have this. Others stay aligned:
-#
-# * those of loops, their heads included: a barrier that overtook within a loop would be back at a head before that head
-#   has sent its own, and what follows it would be in two snapshots
-# * those with a broadcast input: each subtask has a copy of the broadcast records, and with another parallelism copies
-#   would come twice or not at all. Flink aligns broadcast edges for the same reason (FLINK-22815)
-# * those with a pointwise input (forward, rescale): nothing tells which subtask a record goes to with another
-#   parallelism, and those of one key would go to several. Flink aligns these, too (StreamGraphGenerator)
-
-_ALIGNED = (BroadcastPartitioner, ForwardPartitioner, RescalePartitioner)
+# * tasks of loops, heads included: a barrier that overtook records within a loop would return to a head before that
+#   head has sent its own barrier, and the records behind it would be in two snapshots
+# * tasks with a broadcast input: each subtask has a copy of the broadcast records, so with another parallelism a copy
+#   would be processed twice or not at all. Flink aligns broadcast edges for the same reason (FLINK-22815)
+# * tasks with a pointwise input (forward, rescale): with another parallelism the subtask of a record is unknown, and
+#   records of one key would go to several subtasks. Flink aligns these as well (StreamGraphGenerator)
 
 
 def may_overtake(vertex: VertexSpec, level: LevelSpec) -> bool:
-    """Whether barriers may overtake records of this task."""
-    stays = any(edge.in_loop or isinstance(partitioner, _ALIGNED) for edge, partitioner in vertex.inputs)
-    return level.unaligned_after_ms is not None and not stays
+    """Return whether barriers may overtake records of this task."""
+    always_aligned = any(edge.in_loop or not partitioner.may_be_overtaken for edge, partitioner in vertex.inputs)
+    return level.unaligned_after_ms is not None and not always_aligned
 
 
-class Overtaken:
-    """Of one task. `deliver` stands between the alignment and the inputs, and logs what belongs to a snapshot."""
+class OvertakenRecords:
+    """Logs the records that barriers have overtaken: they are processed after a snapshot, and belong to it.
+
+    Only tasks that may take unaligned checkpoints have this. `deliver` stands between the alignment and the inputs.
+    """
 
     def __init__(self, parts: TaskParts, logs: SnapshotLogs) -> None:
         self._edges = [edge.id for edge, _ in parts.vertex.inputs]
@@ -219,19 +220,26 @@ class Overtaken:
         self._new_queue = parts.new_queue
 
     def begin(self, checkpoint_id: int, channels: Iterable[InputChannel]) -> None:
-        """Barrier `checkpoint_id` has overtaken what comes on these channels before theirs."""
+        """Start a log: barrier `checkpoint_id` has overtaken the records before the barriers of these channels."""
         log = ChannelLog(self._edges, self._parallelism, self._new_queue())
         self._logs.begin(checkpoint_id, log, [channel.id for channel in channels])
 
     def barrier(self, channel: InputChannel, checkpoint_id: int) -> None:
-        """A barrier has come on a channel."""
+        """Note a barrier of a channel."""
         self._logs.barrier(channel.id, checkpoint_id)
 
     def deliver(self, channel: InputChannel, item: Any) -> None:
-        """A chunk or an element of a channel, in order. Elements are not logged: those who sent them do so again."""
-        # Now, as it came: it may be processed, and changed, before it is written.
-        if self._logs and isinstance(item, tuple) and self._logs.misses(channel.id):
-            header = Header(NO_KEY_GROUP, channel.id.edge, channel.id.sender, 0, self._subtask, 0)
+        """Deliver a chunk or an element of a channel, in order. Elements are not logged: senders repeat them."""
+        # Logged on arrival: the operators may change the values before the log is written.
+        if self._logs and not isinstance(item, Element) and self._logs.covers(channel.id):
+            header = Header(
+                NO_KEY_GROUP,
+                channel.id.edge,
+                channel.id.sender,
+                sequence=0,
+                target=self._subtask,
+                attempt=0,
+            )
             self._logs.append(channel.id, encode(header, [item]))
         elif isinstance(item, EndOfInput):
             self._logs.channel_ended(channel.id)

@@ -1,9 +1,8 @@
 """A task: one subtask of one vertex, as a state machine without I/O.
 
 Events and buffers come in; rows go to the slot's outbox, and everything else that the task requests is an effect.
-What is to be done waits in a queue of work items, in order. A step does items until the queue is empty or the budget is
-used up; an item that is too long puts its rest back at the head of the queue, and an operator that paused is resumed
-before the next item.
+Work items wait in a queue, in order. A step does items until the queue is empty or the budget is used up. An item that
+takes too long puts its rest back at the head of the queue, and a paused operator is resumed before the next item.
 
     state       event                                  next
     CREATED     open                                   RUNNING
@@ -11,9 +10,9 @@ before the next item.
     DATA_ENDED  Close                                  FINISHED
     any         Cancel, or an error                    FINISHED
 
-Its parts: the inputs (`inputs.py`) or, in a source, polling; the chain of operators (`chain.py`); its part in
-checkpoints (`checkpoints.py`); the buffer timeout; latency markers; in the head of an iteration what comes back
-(`feedback.py`), in all tasks of a loop their part in its end.
+Its parts: the inputs (`inputs.py`) or, in a source, polling; the chain of operators (`chain.py`); checkpoints
+(`checkpoints.py`); the buffer timeout; latency markers; in the head of an iteration the feedback (`feedback.py`); in
+all tasks of a loop the answer to probes.
 """
 
 from __future__ import annotations
@@ -67,18 +66,16 @@ from penstock.engine.runtime.task.inputs import InputChannel, TaskInputs, Work
 from penstock.engine.runtime.task.journal import Journal
 from penstock.engine.runtime.task.metrics import TaskCounters
 from penstock.engine.runtime.task.snapshot import Snapshots
-from penstock.engine.runtime.task.state_reader import QUESTIONS, StateReader
+from penstock.engine.runtime.task.state_reader import QUERIES, StateReader
 from penstock.engine.runtime.task.vertex import LevelSpec, VertexSpec
 from penstock.engine.runtime.task.wiring import output_edges, sorted_inputs, wired_chain
 from penstock.engine.state.handles import RestoredOperator
 from penstock.engine.state.key_groups import KeyGroups
 from penstock.engine.state.snapshot.storage import SnapshotStorage
 
-# Polling: how a source takes the place of an input.
-
 
 class Polling:
-    """Polls the source at the head of a chain, for as many records at a time as a call should take."""
+    """Polls the source at the head of a chain, for as many records at a time as a call should process."""
 
     __slots__ = ("_chain", "_clock", "_pacing", "source")
 
@@ -86,15 +83,15 @@ class Polling:
         self.source = source
         self._chain = chain
         self._clock = clock
-        self._pacing = Pacing(first_records, chain.stretches)
+        self._pacing = Pacing(first_records, chain.sections)
 
     def is_due(self, now_ms: int) -> bool:
-        """Whether the reader may have records now."""
+        """Return whether the reader may have records now."""
         source = self.source
         return not source.ended and source.poll_at_ms is not None and source.poll_at_ms <= now_ms
 
-    def poll(self, go_on: Callable[[], bool]) -> None:
-        """Poll until the reader has nothing for now, the chain is to stop, or `go_on` (the step's budget) is False."""
+    def poll(self, may_continue: Callable[[], bool]) -> None:
+        """Poll until the reader is empty for now, the chain pauses, or `may_continue` (of the budget) returns False."""
         source, pacing, clock = self.source, self._pacing, self._clock
         more = True
         while more:
@@ -102,21 +99,19 @@ class Polling:
             more = source.poll(pacing.records_max)
             more = self._chain.deliver() and more
             pacing.adapt(source.polled_records, clock() - started_ns)
-            more = more and go_on()
+            more = more and may_continue()
 
 
-# The buffer timeout: when buffers leave that are not full.
-
-_STRETCHED = 10
-"""So many timeouts a buffer waits at most, however long its task waits for a core meanwhile."""
+_TIMEOUTS_MAX = 10
+"""A buffer waits for at most this many timeouts, even if its task waits longer for a core."""
 
 
 class FlushTimer:
-    """Of one task. Without `timeout_ms` (negative) buffers leave only when they are full.
+    """Flushes buffers of one task that are not full, after the buffer timeout. A negative `timeout_ms` disables it.
 
-    The timeout does not count the time in which the slot's thread waited for a core, by `core_wait_ns`. Where more
-    slots have work than there are cores, each would find its timeout over after each step, and send buffers that are
-    nearly empty; these keep the cores busy, so that the next ones are emptier still.
+    The timeout does not count the time in which the slot's thread waited for a core (`core_wait_ns`). Where more slots
+    have work than there are cores, the timeout of each slot would otherwise have expired after each step. The slots
+    would send nearly empty buffers, which keep the cores busy and make the next buffers emptier still.
     docs/internals/decisions/0037-time-without-a-core.md has the figures.
     """
 
@@ -135,14 +130,14 @@ class FlushTimer:
         self._core_wait_ns = core_wait_ns
         self._flushed_ms = 0
         self._waited_ns = 0
-        """`core_wait_ns` as of the last flush."""
+        """The value of `core_wait_ns` at the last flush."""
         self._since_ms = 0
-        """Since when something is waiting, if anything is."""
+        """When the first record that waits now was found."""
         self.at_ms: int | None = None
-        """When the next flush is due (ms); None: nothing is waiting, or nothing times out."""
+        """When the next flush is due (ms); None: no record waits, or the timeout is disabled."""
 
     def flush_due(self) -> None:
-        """Start the timeout if something is waiting since this step, and flush if it is over."""
+        """Start the timeout if records wait since this step, and flush if it has expired."""
         if not any(edge.pending for edge in self._edges):
             self.at_ms = None
             return
@@ -150,9 +145,9 @@ class FlushTimer:
             return
         now_ms = self._now_ms()
         if self.at_ms is None or now_ms < self._since_ms:
-            # In the second case the clock was set back: what waits would do so for as long.
-            # Counted from the last flush: the first records after a quiet moment leave at once, and still there is at
-            # most one flush per timeout.
+            # In the second case the clock was set back: records would wait that much longer.
+            # The timeout counts from the last flush: the first records after a pause leave immediately, and there is
+            # still at most one flush per timeout.
             self._since_ms = now_ms
             self.at_ms = min(max(now_ms, self._flushed_ms + self._timeout_ms), now_ms + self._timeout_ms)
         if now_ms >= self.at_ms and not self._put_off(now_ms):
@@ -162,10 +157,10 @@ class FlushTimer:
             self._flushed_ms = now_ms
 
     def _put_off(self, now_ms: int) -> bool:
-        """Whether the flush is due later, since there was no core for a part of the time."""
+        """Postpone the flush by the time in which the thread had no core. Returns whether it is still to come."""
         waited_ns = self._core_wait_ns()
         later_ms = self._flushed_ms + self._timeout_ms + (waited_ns - self._waited_ns) // 1_000_000
-        later_ms = min(later_ms, self._since_ms + _STRETCHED * self._timeout_ms)
+        later_ms = min(later_ms, self._since_ms + _TIMEOUTS_MAX * self._timeout_ms)
         if now_ms < later_ms:
             self.at_ms = later_ms
             return True
@@ -173,13 +168,11 @@ class FlushTimer:
         return False
 
 
-# Latency markers: sent by sources at an interval, measured and passed on by every task.
-#
-# Source: Flink docs, "Metrics", Latency tracking.
-
-
 class LatencyMarkers:
-    """Of one task. `interval_ms` 0: a source sends none."""
+    """Sends latency markers from a source at an interval; measures and forwards them in every task.
+
+    With `interval_ms` 0 a source sends no markers. Source: Flink docs, "Metrics", Latency tracking.
+    """
 
     __slots__ = ("_counters", "_edges", "_interval_ms", "_next_ms", "_now_ms", "_sent", "_subtask")
 
@@ -200,32 +193,30 @@ class LatencyMarkers:
         self._sent = 0
 
     def begin(self) -> None:
-        """In a source: send a marker if one is due."""
+        """Send a marker if one is due. Sources call this."""
         if self._interval_ms and (now_ms := self._now_ms()) >= self._next_ms:
             self._next_ms = now_ms + self._interval_ms
             self._send(LatencyMarker(now_ms, *self._subtask))
 
     def arrived(self, marker: LatencyMarker) -> None:
-        """A marker came in: note how long it took, and pass it on."""
+        """Record the latency of a marker that arrived, and forward the marker."""
         self._counters.latency(self._now_ms() - marker.marked_ms)
         self._send(marker)
 
     def _send(self, marker: LatencyMarker) -> None:
-        # To one channel of each edge, in turn: a marker measures one path, and costs the others nothing.
+        # To one channel of each edge, in turn: a marker measures one path, and the other paths pay nothing.
         self._sent += 1
         for edge in self._edges:
             edge.element_to_one(marker, self._sent)
 
 
-# A task's part in finding out that a loop has come to rest: the job master asks, the task answers when it has.
-#
-# A task is at rest if its inputs from outside of the loop have ended, nothing of what it has received is left to be
-# done, and its output is sent. The job master decides, by what all tasks of the loop have counted
-# (`engine/jobmaster/loops.py`). A timer in processing time that has not fired is not waited for.
-
-
 class LoopProbe:
-    """Of one task. `round`: the one that is to be answered; None: none is."""
+    """Tells the JobMaster when a task of a loop is at rest. `round`: the probe that waits for an answer, or None.
+
+    A task is at rest if its inputs from outside the loop have ended, all received data is processed, and all output is
+    sent. The JobMaster decides by the counts of all tasks of the loop (`engine/jobmaster/loops.py`). Pending timers in
+    processing time do not keep a loop running.
+    """
 
     def __init__(self, inputs: TaskInputs, edges: Sequence[OutputEdge], operators: Sequence[Operator]) -> None:
         self.round: int | None = None
@@ -234,31 +225,31 @@ class LoopProbe:
         self._operators = operators
 
     def asked(self, event: ProbeLoop) -> None:
-        """The job master asks."""
+        """Accept a probe. The task answers it when it is at rest."""
         self.round = event.round
 
     @property
     def at_rest(self) -> bool:
-        """Whether nothing can come from it any more, unless something comes by the loop. The task has no work."""
+        """Whether the task can emit nothing more unless the loop brings records. The task has no work."""
         from_outside = self._inputs.from_outside
         return all(channel.input.has_ended(channel) for channel in from_outside) and not any(
             operator.in_flight for operator in self._operators
         )
 
     def counted(self) -> tuple[int, int]:
-        """How many chunks and elements it has sent and taken within the loop, after all that it has is sent.
+        """Flush, and return how many chunks and elements the task has sent and received within the loop.
 
-        Barriers are not counted: nothing comes of them, and a job whose checkpoints follow each other without a pause
-        always has one on its way round.
+        Barriers are not counted: they cause no records, and a job whose checkpoints follow each other without a pause
+        always has a barrier in the loop.
         """
         for edge in self._edges:
             edge.flush()
         received = sum(channel.items for channel in self._inputs.in_loop)
-        return sum(edge.items_sent for edge in self._edges), received
+        return sum(edge.sender.items_sent for edge in self._edges), received
 
 
 class TaskState(enum.Enum):
-    """Where a task is in its life."""
+    """The states of a task; see the module's docstring."""
 
     CREATED = "created"
     RUNNING = "running"
@@ -267,7 +258,7 @@ class TaskState(enum.Enum):
 
 
 class Task:
-    """One subtask. The host calls `open`, then `receive`, `handle` and `step`; `busy` and `wake_at_ms` say when."""
+    """A subtask. The host calls `open`, then `receive`, `handle` and `step`, as `busy` and `wake_at_ms` say."""
 
     def __init__(self, vertex: VertexSpec, level: LevelSpec, subtask: int, environment: Environment) -> None:
         self.vertex = vertex
@@ -282,7 +273,7 @@ class Task:
         self._budget = environment.budget
         self._work: deque[Work] = deque()
         key_groups = KeyGroups(vertex.max_parallelism)
-        self.edges = output_edges(vertex, self.info, self.counters, key_groups, environment)
+        self.edges = output_edges(vertex, self.info, self.counters, key_groups=key_groups, environment=environment)
         context = self._context(environment, key_groups)
         self._async_calls = context.async_calls
         self.chain = wired_chain(vertex, context, self.edges, level)
@@ -290,22 +281,40 @@ class Task:
         head = self.chain.head
         first = environment.first_records
         self._polling = Polling(head, self.chain, self._clock, first) if isinstance(head, SourceOperator) else None
-        self._latency = LatencyMarkers(self.id, self.edges, self.counters, level.latency_interval_ms, self._now_ms)
+        interval_ms = level.latency_interval_ms
+        self._latency = LatencyMarkers(self.id, self.edges, self.counters, interval_ms, now_ms=self._now_ms)
         self.inputs = TaskInputs(
-            vertex, subtask, self.chain, self._work, self._clock, first, self._latency.arrived, self._end_operators
+            vertex,
+            subtask,
+            chain=self.chain,
+            work=self._work,
+            clock=self._clock,
+            first_records=first,
+            on_marker=self._latency.arrived,
+            on_end=self._end_operators,
         )
         self._channels = self.inputs.by_id
-        self._sorted = sorted_inputs(vertex, level, self.chain, self._work, environment)
-        # `ask` is looked up at each call: the simulator's checks put themselves in its place.
+        self._sorted = sorted_inputs(vertex, level, self.chain, work=self._work, environment=environment)
         parts = TaskParts(
-            self.id, self.info, vertex, level, environment, key_groups, self.chain, self.edges, self.inputs, self._work,
-            self.counters, lambda effect: self.ask(effect),
-        )  # fmt: skip
+            id=self.id,
+            info=self.info,
+            vertex=vertex,
+            level=level,
+            environment=environment,
+            key_groups=key_groups,
+            chain=self.chain,
+            edges=self.edges,
+            inputs=self.inputs,
+            work=self._work,
+            counters=self.counters,
+            # A lambda, so that `request` is looked up at each call: the simulator's checks replace it.
+            request=lambda effect: self.request(effect),
+        )
         self._checkpoints = TaskCheckpoints(parts)
         self._feedback = self._with_feedback(parts)
         self._probe = LoopProbe(self.inputs, self.edges, self.chain.operators)
         self._awaits_peers = any(edge.info.feedback for edge in self.edges)
-        """Whether it must not begin: it does not know yet where what it feeds back goes to."""
+        """Whether the task must not start yet: it does not know the slots that it feeds records back to."""
         timeout_ms = -1 if level.batched else vertex.buffer_timeout_ms
         self._flush_timer = FlushTimer(self.edges, timeout_ms, self._now_ms, environment.core_wait_ns)
         self._handlers = self._handled_events()
@@ -313,25 +322,25 @@ class Task:
     def _context(self, environment: Environment, key_groups: KeyGroups) -> TaskContext:
         open_loop, vertex, counters = environment.open_event_loop, self.id.vertex, self.counters
         return TaskContext(
-            self.info,
-            environment.now_ms,
-            environment.budget,
-            key_groups,
-            environment.stores,
+            info=self.info,
+            now_ms=environment.now_ms,
+            budget=environment.budget,
+            key_groups=key_groups,
+            stores=environment.stores,
             # For idleness: a source that cannot emit because of back pressure is not idle.
             unblocked_ms=lambda: environment.now_ms() - counters.back_pressured_ns // 1_000_000,
-            request_split=lambda: self.ask(RequestSplit(*self.id)),
+            request_split=lambda: self.request(RequestSplit(*self.id)),
             # Pickled here, not where the message is encoded: the encoder cannot name the operator in an error.
-            deliver_result=lambda sink, values: self.ask(
+            deliver_result=lambda sink, values: self.request(
                 Result(*self.id, sink, Opaque.pickled(values), self._checkpoints.last)
             ),
-            report_watermark=lambda group, watermark: self.ask(ReportWatermark(*self.id, group, watermark)),
+            report_watermark=lambda group, watermark: self.request(ReportWatermark(*self.id, group, watermark)),
             notify_available=lambda: environment.notify(vertex),
             async_calls=AsyncCalls(partial(open_loop, vertex) if open_loop is not None else no_event_loop),
         )
 
     def _with_feedback(self, parts: TaskParts) -> Feedback | None:
-        """What comes back, if the task has the head of an iteration."""
+        """Create the feedback of the head of an iteration; None in all other tasks."""
         head = self.chain.head
         if not isinstance(head, IterationHead):
             return None
@@ -341,39 +350,39 @@ class Task:
     def _handled_events(self) -> dict[type[Event], Callable[[Any], None]]:
         checkpoints, work = self._checkpoints, self._work
         return {
-            # In order with triggers: a split that is assigned after a trigger is not in its snapshot.
+            # Queued, to keep the order with triggers: a split assigned after a trigger is not in its snapshot.
             AssignSplits: lambda event: work.append(partial(self._source.add_splits, event.splits.value)),
             NoMoreSplits: lambda event: work.append(self._source.no_more_splits),
             DataAvailable: lambda event: self._source.data_available(),
             AlignWatermarks: lambda event: self._source.align(event.max_watermark),
-            # At once: what the chain waits for must not wait behind the chain.
+            # Not queued: the chain may be waiting for this call.
             CallsEnded: lambda event: self._async_calls.ended(event.outcomes),
             InputEnded: self._input_ended,
             Drain: lambda event: work.append(self._end_early),
             Peers: self._peers_known,
             ProbeLoop: self._probe.asked,
             EndLoop: self._end_loop,
-            **StateReader(self.id, self.chain, lambda effect: self.ask(effect)).handlers,
+            **StateReader(self.id, self.chain, lambda effect: self.request(effect)).handlers,
             SnapshotWritten: lambda event: checkpoints.written(event, ended=self.state is TaskState.DATA_ENDED),
             **checkpoints.handlers,
             Close: self._close,
             Cancel: self._cancel,
         }
 
-    # What hosts call.
+    # Called by hosts.
 
     @property
     def channels(self) -> list[ChannelId]:
-        """The channels that it receives from."""
+        """The channels that the task receives from."""
         return [channel.id for channel in self.inputs.channels]
 
     @property
     def snapshots(self) -> Snapshots:
-        """Its snapshots, and the files that make up the last one."""
+        """The snapshots of the task, and the files of the last one."""
         return self._checkpoints.snapshots
 
     def restore(self, state: dict[str, RestoredOperator], storage: SnapshotStorage) -> int:
-        """Restore state, before `open`. Returns how many bytes were read; raises CheckpointError."""
+        """Restore state, before `open`. Returns the number of bytes read; raises CheckpointError."""
         return self.snapshots.restore(state, storage)
 
     def open(self) -> None:
@@ -386,7 +395,7 @@ class Task:
         self.state = TaskState.RUNNING
 
     def receive(self, header: Header, buffer: bytes) -> None:
-        """A buffer arrived on one of the task's channels."""
+        """Accept a buffer from one of the task's channels."""
         channel = self._received(header, buffer)
         if header.key_group != NO_KEY_GROUP and self._sorted is not None:
             self._sorted.receive(header.key_group, channel.input.index, buffer)
@@ -394,10 +403,10 @@ class Task:
         self._checkpoints.receive(channel, buffer)
 
     def receive_feedback(self, header: Header, buffer: bytes) -> None:
-        """A buffer was fed back to the head of an iteration."""
+        """Accept a buffer that was fed back to the head of an iteration."""
         assert self._feedback is not None
         channel = self._received(header, buffer)
-        # In transit when the task was closed.
+        # The buffer may have been in transit when the task was closed.
         if self.state is not TaskState.FINISHED:
             self._feedback.receive(channel, header, buffer)
 
@@ -413,21 +422,21 @@ class Task:
         return channel
 
     def handle(self, event: Event) -> None:
-        """A control event. Its work is done by the next steps, except for Close and Cancel, which act at once."""
-        if not isinstance(event, QUESTIONS):
+        """Accept a control event. The next steps do its work; Close and Cancel act immediately."""
+        if not isinstance(event, QUERIES):
             self.journal.note(self._now_ms(), event)
-        # It was in transit when the task was closed: a reader, for example, is closed, too.
+        # The event was in transit when the task was closed: a reader, for example, is closed as well.
         if self.state is TaskState.FINISHED:
             return
         self._handlers[type(event)](event)
 
     def step(self) -> None:
-        """Do what can be done within the budget, then flush what is due."""
+        """Do work within the budget, then flush if a flush is due."""
         started_ns = self._clock()
         if self.state is not TaskState.FINISHED and not self._awaits_peers:
             self._queue_due(self._now_ms())
             self._do_work()
-            # Not while something waits: what is read now would overtake it, a barrier included.
+            # Not while work waits: records that are read now would overtake it, barriers included.
             if self._polling is not None and not self._work and not self.chain.paused:
                 self._poll(self._polling)
             if self._checkpoints.compacting:
@@ -440,22 +449,22 @@ class Task:
 
     @property
     def busy(self) -> bool:
-        """Whether there is work that can be done now."""
+        """Whether the task can do work now."""
         if self.state is TaskState.FINISHED or self._awaits_peers:
             return False
         if self.chain.paused:
             return not self.chain.waiting
-        if self._work or self._checkpoints.alignment.behind:
+        if self._work or self._checkpoints.alignment.has_waiting:
             return True
         return self._polling is not None and self._is_live and self._polling.is_due(self._now_ms())
 
     @property
     def waiting(self) -> bool:
-        """Whether it is blocked until a call completes or a timeout expires: it takes no more input."""
+        """Whether the task is blocked until a call completes or a timeout expires: it processes no more input."""
         return self.state is not TaskState.FINISHED and (self._awaits_peers or self.chain.waiting)
 
     def wake_at_ms(self) -> int | None:
-        """When to call `step` though nothing has arrived: a timer, a flush, a source that asked to be polled again."""
+        """Return when to call `step` even if nothing arrives (ms): for a timer, a flush, or a poll of the source."""
         if self.state is TaskState.FINISHED or self._awaits_peers:
             return None
         if self._checkpoints.compacting:
@@ -469,17 +478,17 @@ class Task:
                 times.append(self._feedback.wake_at_ms())
         return earliest(*times)
 
-    def ask(self, effect: Effect) -> None:
-        """Add an effect to those that the host takes next."""
+    def request(self, effect: Effect) -> None:
+        """Add an effect for the host."""
         self.effects.append(effect)
 
     def take_effects(self) -> list[Effect]:
-        """The effects since the last call."""
+        """Return the effects since the last call."""
         effects, self.effects = self.effects, []
         return effects
 
     def check(self) -> None:
-        """Assert what must hold between any two events."""
+        """Assert the invariants between any two events."""
         assert self.state is not TaskState.FINISHED or not self._work
         assert not (self.state is TaskState.DATA_ENDED and self.chain.paused), "paused after the end of data"
         self.inputs.check()
@@ -497,7 +506,7 @@ class Task:
     def _close(self, event: Close) -> None:
         # A checkpoint may have been triggered just before. The job has ended, so its snapshot would be discarded.
         self._work.clear()
-        self.snapshots.give_back()
+        self.snapshots.return_committables()
         try:
             for operator in self.chain.operators:
                 operator.job_ended()
@@ -506,13 +515,13 @@ class Task:
 
     def _cancel(self, event: Cancel) -> None:
         self._work.clear()
-        self.snapshots.give_back()
+        self.snapshots.return_committables()
         self.chain.abandon()
         self._finish()
 
     def _finish(self) -> None:
-        # The state first: `close` may raise, and nothing is closed twice. Finished last: what a function fails to write
-        # in `close` must not be lost unnoticed.
+        # The state first: `close` may raise, and nothing is closed twice. The effect last: a function that fails to
+        # write in `close` must not go unnoticed.
         self.state = TaskState.FINISHED
         self._checkpoints.close()
         if self._feedback is not None:
@@ -520,7 +529,7 @@ class Task:
         if self._sorted is not None:
             self._sorted.close()
         self.chain.close()
-        self.ask(Finished(*self.id))
+        self.request(Finished(*self.id))
 
     # Loops.
 
@@ -528,12 +537,12 @@ class Task:
         self._awaits_peers = False
 
     def _answer_probe(self, round: int) -> None:
-        aligning = self._checkpoints.alignment.current is not None or self._checkpoints.alignment.behind
+        aligning = self._checkpoints.alignment.current is not None or self._checkpoints.alignment.has_waiting
         holds = self._feedback is not None and self._feedback.holds_records
         if self._work or self.chain.paused or aligning or holds or not self._probe.at_rest:
             return
         self._probe.round = None
-        self.ask(LoopQuiet(*self.id, round, *self._probe.counted()))
+        self.request(LoopQuiet(*self.id, round, *self._probe.counted()))
 
     def _end_loop(self, event: EndLoop) -> None:
         if self._feedback is not None:
@@ -551,38 +560,39 @@ class Task:
                 self._feedback.end_if_due(now_ms)
 
     def _do_work(self) -> None:
-        work, chain, go_on, alignment = self._work, self.chain, self._budget.go_on, self._checkpoints.alignment
+        work, chain, alignment = self._work, self.chain, self._checkpoints.alignment
+        may_continue = self._budget.may_continue
         while True:
-            # The chain still holds records of the previous item: the next item would overtake them. So it is looked at
-            # once more: what was resumed may have paused what is behind it.
+            # A paused chain still holds records of the previous item, which the next item would overtake. Check again
+            # after `resume`: the resumed operator may have paused an operator behind it.
             if chain.paused and (not chain.resume() or chain.paused):
                 return
-            if not work and alignment.behind:
-                self._checkpoints.go_on()
-            if not work or not go_on():
+            if not work and alignment.has_waiting:
+                self._checkpoints.deliver_next()
+            if not work or not may_continue():
                 return
             work.popleft()()
 
     def _end_time(self) -> None:
-        """Batched mode: event time goes to its end, then the operators finish."""
+        """Batched mode: advance event time to its end, then finish the operators."""
         self._end_operators()
         self.chain.head.watermark(MAX_TIMESTAMP)
 
     def _end_operators(self) -> None:
-        """All inputs have ended: operators finish, before what is queued, and then the data of the task has ended.
+        """Finish the operators before the queued work, since all inputs have ended. Then the task's data has ended.
 
-        What is queued may be the barrier of a savepoint with which the job stops. What came behind it would be
-        committed at the end, and be written again by the job that is restored from the savepoint.
+        The queue may hold the barrier of a savepoint that stops the job. Records behind that barrier would be committed
+        at the end, and the job that is restored from the savepoint would write them again.
         """
         endings = self.chain.endings()
         if self._sorted is not None:
-            # Behind the head's: what it emits at its end has to arrive before the operators behind it end.
+            # After the head's ending: what the head emits then has to arrive before the operators behind it end.
             endings.insert(1, self._sorted.flush)
         self._work.appendleft(partial(self._end_next, endings))
 
     def _end_next(self, endings: list[Callable[[], bool]]) -> None:
         if endings:
-            # Before the call: work that it puts at the head of the queue comes before the next ending.
+            # Queued before the call: work that the call puts at the head of the queue comes before the next ending.
             self._work.appendleft(partial(self._end_next, endings[1:]))
             endings[0]()
             return
@@ -590,18 +600,18 @@ class Task:
             edge.element(EndOfData())
             edge.flush()
         self.state = TaskState.DATA_ENDED
-        self.ask(DataEnded(*self.id))
+        self.request(DataEnded(*self.id))
 
     # A source.
 
     @property
     def _source(self) -> SourceOperator:
-        assert self._polling is not None, f"{self.info} is no source"
+        assert self._polling is not None, f"{self.info} is not a source"
         return self._polling.source
 
     @property
     def _is_live(self) -> bool:
-        """Whether records may still be read and timers may still fire."""
+        """Whether the task may still read records and fire timers."""
         return self.state is TaskState.RUNNING and self._checkpoints.stopped_by is None
 
     def _poll(self, polling: Polling) -> None:
@@ -609,7 +619,7 @@ class Task:
             return
         self._latency.begin()
         if polling.is_due(self._now_ms()):
-            polling.poll(self._budget.go_on)
+            polling.poll(self._budget.may_continue)
             if self._source.ended:
                 self._work.append(self._end_source)
                 self._do_work()

@@ -23,11 +23,11 @@ class ChainLink:
     """Where an operator's output goes: to an operator of its chain, or to an edge that leaves the vertex."""
 
     tag: OutputTag[Any] | None = None
-    """The side output that is meant; None: the main output."""
+    """The side output; None: the main output."""
     operator: int | None = None
     edge: int | None = None
     input_index: int = 0
-    """The input of `operator` that it leads to. For an edge, EdgeInfo has it."""
+    """The input of `operator` that the link leads to. For an edge, see `EdgeInfo.input_index`."""
 
 
 @dataclasses.dataclass
@@ -40,12 +40,12 @@ class ChainNode:
     state_id: str = ""
     """Names the operator's state in snapshots: the uid, or a name derived from its position in the program."""
     output_type: TypeInformation | None = None
-    """Of what it emits, if it is declared and changes values."""
+    """The declared type of the output, if converting to it changes values."""
 
 
 @dataclasses.dataclass
 class VertexSpec:
-    """A vertex: operators chained into one task. All inputs of the vertex are inputs of the first of them."""
+    """A vertex: operators chained into one task. All inputs of the vertex are inputs of the first operator."""
 
     id: int
     name: str
@@ -58,7 +58,7 @@ class VertexSpec:
 
 
 class RocksDBSettings(msgspec.Struct, frozen=True):
-    """Keyed state is in RocksDB on local disk, below `directory` (None: the system's temporary one).
+    """Keyed state is in RocksDB on local disk, below `directory` (None: the system's temporary directory).
 
     Each subtask of an operator may use `memory_bytes`; up to `cached_entries` of a state are kept as Python objects.
     """
@@ -67,7 +67,7 @@ class RocksDBSettings(msgspec.Struct, frozen=True):
     memory_bytes: int
     cached_entries: int
     holds_timers: bool = True
-    """Whether timers are in RocksDB, too; else they are on the heap."""
+    """Whether timers are in RocksDB as well; otherwise they are on the heap."""
 
 
 class PostgresSettings(msgspec.Struct, frozen=True, repr_omit_defaults=True):
@@ -88,7 +88,7 @@ class PostgresSettings(msgspec.Struct, frozen=True, repr_omit_defaults=True):
 
 
 class RedisSettings(msgspec.Struct, frozen=True, repr_omit_defaults=True):
-    """Keyed state is in a Redis server as of the last complete checkpoint, and in a log what has changed since.
+    """A Redis server holds keyed state as of the last complete checkpoint, and a log holds the changes since then.
 
     Up to `cached_entries` of a state that have changed are kept as Python objects, and as many bytes of a subtask's
     entries.
@@ -108,7 +108,7 @@ StoreSettings = RocksDBSettings | PostgresSettings | RedisSettings
 
 @dataclasses.dataclass
 class LevelSpec:
-    """All that one Spark stage hosts: the vertices of a level, and the edges that only pass through it."""
+    """What one Spark stage hosts: the vertices of a level, and the edges that only pass through the level."""
 
     job_id: str
     level: int
@@ -118,44 +118,44 @@ class LevelSpec:
     batched: bool
     attempt: int = 0
     epoch: int = 1
-    """Which run of the job this is: another one may have been taken for dead, and still live."""
+    """The number of this run of the job. A run that is presumed dead may still write: the epoch tells them apart."""
     exactly_once: bool = True
     unaligned_after_ms: int | None = None
-    """How long a barrier waits for those of other channels before it overtakes what is before them; None: always."""
+    """How long a barrier waits for the barriers of other channels before it overtakes records (ms); None: forever."""
     checkpointing: bool = False
     latency_interval_ms: int = 0
     in_flight_ms: int = 0
-    """For how long what is in flight to a slot should last: network/debloating.py. 0: as much as fits is in flight."""
+    """How long the data in flight to a slot should last (ms): network/debloating.py. 0: the data is not limited."""
     reuses_objects: bool = False
-    """Whether operators of a chain pass values on as they are: `pipeline.object-reuse`."""
+    """Whether operators of a chain pass values on without copies: `pipeline.object-reuse`."""
     store_settings: StoreSettings | None = None
-    """None: keyed state is on the heap."""
+    """Settings of the store for keyed state; None if keyed state is on the heap."""
     sorted_inputs_bytes: int = 128 << 20
     """Batched mode: memory in which the keyed inputs of a task are sorted."""
     record_bytes_max: int = 64 << 20
-    """How large a record may be when it is pickled to leave its task."""
+    """The largest record that may leave its task (bytes, pickled)."""
     alignment_limits: AlignmentLimits = dataclasses.field(default_factory=AlignmentLimits)
     job_parameters: dict[str, str] = dataclasses.field(default_factory=dict)
     splits: dict[int, list[list[object]]] = dataclasses.field(default_factory=dict)
     """Batched mode: for each source vertex the splits of each subtask."""
     restore: dict[SubtaskId, dict[str, RestoredOperator]] = dataclasses.field(default_factory=dict)
-    """What is restored: subtask -> state id -> state of that operator."""
+    """The state to restore: subtask -> state id -> state of that operator."""
     workers: tuple[int, ...] = ()
-    """Pipelined mode: how many worker processes host the slots of each level. Empty: each slot has its own."""
+    """Pipelined mode: the number of worker processes of each level. Empty: each slot has a process of its own."""
 
     def subtask_info(self, vertex: VertexSpec, subtask: int, run: str) -> SubtaskInfo:
-        """What the operators of a subtask may know of it. `run` is unique for each start of a task."""
+        """Describe a subtask to its operators. `run` is unique for each start of a task."""
         return SubtaskInfo(
-            self.job_id,
-            vertex.id,
-            vertex.name,
-            subtask,
-            vertex.parallelism,
-            vertex.max_parallelism,
-            self.attempt,
-            run,
-            self.batched,
-            self.job_parameters,
-            self.checkpointing,
-            self.epoch,
+            job_id=self.job_id,
+            vertex_id=vertex.id,
+            task_name=vertex.name,
+            subtask=subtask,
+            parallelism=vertex.parallelism,
+            max_parallelism=vertex.max_parallelism,
+            attempt=self.attempt,
+            run=run,
+            batched=self.batched,
+            job_parameters=self.job_parameters,
+            checkpointing=self.checkpointing,
+            epoch=self.epoch,
         )

@@ -1,4 +1,4 @@
-"""How the chain of a task and the edges that leave it are put together."""
+"""Builds the chain of a task, and the edges that leave the task."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from penstock.common.types.declared_rows import Converter, row_converter
 from penstock.common.types.declared_values import chunk_converter, value_converter
 from penstock.engine.runtime.batch.key_sorter import KeySorter
 from penstock.engine.runtime.batch.sorted_inputs import GatheringOutput, SortedInputs
+from penstock.engine.runtime.chunks import Rows, Values
 from penstock.engine.runtime.network.output import FeedbackEdge, OutputEdge
-from penstock.engine.runtime.network.partitioners import HashPartitioner
+from penstock.engine.runtime.network.sender import BufferSender
 from penstock.engine.runtime.operators.keyed import KeyedOperator
-from penstock.engine.runtime.operators.operator import Output, Timestamps, Values, positions_taken
-from penstock.engine.runtime.task.chain import Chain
+from penstock.engine.runtime.operators.operator import Output, last_position
+from penstock.engine.runtime.task.chain import Chain, ChunkReceiver
 from penstock.engine.runtime.task.context import OperatorContext, SubtaskInfo, TaskContext
 from penstock.engine.runtime.task.environment import Environment
 from penstock.engine.runtime.task.inputs import Work
@@ -25,36 +26,32 @@ from penstock.engine.runtime.task.metrics import TaskCounters
 from penstock.engine.runtime.task.vertex import LevelSpec, VertexSpec
 from penstock.engine.state.key_groups import KeyGroups
 
-# Where values leave a chain, for another task or a sink: they become ones of their declared type.
-
-Take = Callable[[Values, Timestamps], bool]
-
 
 class TypeBoundary:
-    """Of one operator, for its main output and its side outputs."""
+    """Converts values of one operator to their declared types where they leave the chain, to a task or a sink."""
 
     def __init__(self, context: OperatorContext, output_type: TypeInformation | None) -> None:
         self._context = context
         self._output_type = output_type
 
-    def before(self, tag: OutputTag[Any] | None, take: Take) -> Take:
-        """What converts a chunk and passes it to `take`; `take` itself if the type leaves values as they are."""
+    def converting(self, tag: OutputTag[Any] | None, receive: ChunkReceiver) -> ChunkReceiver:
+        """Return a receiver that converts a chunk for `receive`; `receive` itself if the type changes no values."""
         type_info = self._output_type if tag is None else tag.type_info
         convert = chunk_converter(type_info)
         if convert is None:
-            return take
+            return receive
 
-        def take_converted(values: Values, timestamps: Timestamps) -> bool:
+        def receive_unconverted(chunk: Rows) -> bool:
             try:
-                converted = convert(values)
+                converted = convert(chunk.values)
             except (TypeError, ValueError, ArithmeticError) as error:
-                raise self._error(error, type_info, values) from error
-            return take(converted, timestamps)
+                raise self._error(error, type_info, chunk.values) from error
+            return receive(Rows(converted, chunk.timestamps))
 
-        return take_converted
+        return receive_unconverted
 
     def _error(self, error: Exception, type_info: TypeInformation | None, values: Values) -> Exception:
-        """The chunk's converter keeps no position, for speed: the value is found by trying each."""
+        """Find the value by trying each: for speed, the chunk's converter keeps no position."""
         convert = value_converter(type_info)
         assert convert is not None
         for value in values:
@@ -65,20 +62,17 @@ class TypeBoundary:
         return self._context.user_error(error, "what it emits as its declared type")
 
 
-# An operator's output where its declared type has rows: what it emits becomes Rows of that type.
-
-
 def typed_output(
     output: Output, context: OperatorContext, output_type: TypeInformation | None, tags: Iterable[OutputTag[Any]]
 ) -> Output:
-    """`output` itself, if neither the operator's type nor that of a side output has rows."""
+    """Return an output that emits Rows of the declared types; `output` itself if no declared type has rows."""
     main = row_converter(output_type)
     sides = {tag.tag_id: row_converter(tag.type_info) for tag in tags}
     return TypedOutput(output, context, main, sides) if main is not None or any(sides.values()) else output
 
 
 class TypedOutput:
-    """Converts values before it passes them on."""
+    """Converts values to Rows of the declared types, and passes them on."""
 
     def __init__(
         self, output: Output, context: OperatorContext, main: Converter | None, sides: dict[str, Converter | None]
@@ -90,77 +84,86 @@ class TypedOutput:
         self.watermark = output.watermark
         self.status = output.status
 
-    def emit(self, values: Values, timestamps: Timestamps) -> bool:
-        return self._output.emit(self._converted(values, self._main), timestamps)
+    def emit(self, chunk: Rows) -> bool:
+        return self._output.emit(self._converted(chunk, self._main))
 
-    def emit_side(self, tag: OutputTag[Any], values: Values, timestamps: Timestamps) -> bool:
-        return self._output.emit_side(tag, self._converted(values, self._sides.get(tag.tag_id)), timestamps)
+    def emit_side(self, tag: OutputTag[Any], chunk: Rows) -> bool:
+        return self._output.emit_side(tag, self._converted(chunk, self._sides.get(tag.tag_id)))
 
-    def _converted(self, values: Values, convert: Converter | None) -> Values:
+    def _converted(self, chunk: Rows, convert: Converter | None) -> Rows:
         if convert is None:
-            return values
+            return chunk
+        values = chunk.values
         rest = iter(values)
         try:
-            return list(map(convert, rest))
+            return Rows(list(map(convert, rest)), chunk.timestamps)
         except (TypeError, ValueError) as error:
-            value = values[positions_taken(values, rest)]
+            value = values[last_position(values, rest)]
             raise self._context.user_error(error, "what it emits as its declared type", value) from error
 
 
 def output_edges(
     vertex: VertexSpec, info: SubtaskInfo, counters: TaskCounters, key_groups: KeyGroups, environment: Environment
 ) -> list[OutputEdge]:
-    """The edges that leave a subtask."""
-    return [
-        (FeedbackEdge if edge.feedback else OutputEdge)(
+    """Create the edges that leave a subtask."""
+    edges = []
+    for edge, partitioner in vertex.outputs:
+        sender = BufferSender(
             edge,
-            partitioner,
             info.subtask,
-            environment.feedback if edge.feedback else environment.outbox,
-            environment.budget,
-            counters,
-            info.attempt,
-            info.batched,
-            key_groups,
-            environment.buffers,
+            outbox=environment.feedback if edge.feedback else environment.outbox,
+            budget=environment.budget,
+            counters=counters,
+            attempt=info.attempt,
+            is_batched=info.batched,
+            channels=len(partitioner.targets(info.subtask, edge.source_parallelism, edge.target_parallelism)),
+            size=environment.buffers,
         )
-        for edge, partitioner in vertex.outputs
-    ]
+        edges.append((FeedbackEdge if edge.feedback else OutputEdge)(partitioner, sender, key_groups))
+    return edges
 
 
 def wired_chain(vertex: VertexSpec, task: TaskContext, edges: list[OutputEdge], level: LevelSpec) -> Chain:
-    """The operators of a subtask, set up and connected with each other and with `edges`; not opened."""
+    """Set up the operators of a subtask, and connect them with each other and with `edges`. They are not opened."""
     chain = Chain(vertex.nodes)
     contexts = []
     for node, outlet, counters in zip(chain.nodes, chain.outlets, chain.counters, strict=True):
-        context = OperatorContext(task, node.operator.name, node.uid, counters, node.state_id)
+        context = OperatorContext(task, node.operator.name, uid=node.uid, counters=counters, state_id=node.state_id)
         tags = [link.tag for link in node.links if link.tag is not None]
         node.operator.setup(context, typed_output(outlet, context, node.output_type, tags))
-        outlet.boundary = TypeBoundary(context, node.output_type).before
+        outlet.boundary = TypeBoundary(context, node.output_type).converting
         contexts.append(context)
     chain.connect({edge.info.id: edge for edge in edges})
     if level.reuses_objects:
         chain.reuse_objects()
     for context, outlet in zip(contexts, chain.outlets, strict=True):
         for edge in outlet.edges:
-            edge.operator = context
-            edge.record_bytes_max = level.record_bytes_max
+            edge.sender.operator = context
+            edge.sender.record_bytes_max = level.record_bytes_max
     return chain
 
 
 def sorted_inputs(
     vertex: VertexSpec, level: LevelSpec, chain: Chain, work: deque[Work], environment: Environment
 ) -> SortedInputs | None:
-    """What sorts the keyed inputs of a subtask, whose work items go into `work`; None: nothing is to be sorted."""
+    """Create the sorter of a subtask's keyed inputs, or return None if nothing is sorted. Its items go into `work`."""
     head = chain.head
     if not (level.batched and isinstance(head, KeyedOperator)):
         return None
     selectors: list[Callable[[Any], Any] | None] = [None] * len(head.inputs())
     for edge, partitioner in vertex.inputs:
-        if isinstance(partitioner, HashPartitioner):
-            # The operator's own, which are open here; those of the partitioner are open in the sender.
+        if partitioner.keyed:
+            # Not the partitioner's selector: that one is open in the sender, the operator's is open here.
             selectors[edge.input_index] = head.key_selectors()[edge.input_index]
     output = GatheringOutput(head.output, environment.budget, lambda: chain.paused_behind_head)
     head.output = output
     sorter = KeySorter(level.sorted_inputs_bytes, environment.open_spill)
-    return SortedInputs(head, selectors, output, sorter, work, environment.budget, chain.counters[0])
+    return SortedInputs(
+        head,
+        selectors,
+        output=output,
+        sorter=sorter,
+        work=work,
+        budget=environment.budget,
+        counters=chain.counters[0],
+    )

@@ -1,6 +1,6 @@
-"""Which worker process hosts which slots of a level, and which slot of a worker a row is for.
+"""Assigns the slots of a level to worker processes, and rows to the slots of a worker.
 
-A worker has one input and one output, which its slots share. Slots are dealt out in turn: the first ones, which have
+A worker has one input and one output, which its slots share. Slots are assigned in turn: the first slots, which have
 subtasks of all vertices of the level, are on different workers.
 """
 
@@ -18,36 +18,35 @@ from penstock.engine.runtime.network.buffer import (
 )
 from penstock.engine.runtime.task.vertex import LevelSpec
 
-# Bundles: several small buffers that travel as one, where slots share workers.
-#
-# A bundle has a header of its own, and each buffer in it its length before it.
+# A bundle holds several small buffers that travel as one row, where slots share workers. It has a header of its own,
+# and the length of each buffer stands before the buffer.
 
 BUNDLED_BYTES_MAX = 1 << 11
-"""Larger buffers travel alone: to copy them costs more than a row."""
-_BUNDLED_MOST = 32
-"""Buffers in one bundle: 64 KiB at most, which is what Spark's JVM takes from a worker at once."""
+"""Larger buffers travel alone: copying them costs more than a row."""
+_BUNDLED_BUFFERS_MAX = 32
+"""Buffers in one bundle: with their sizes 64 KiB at most, which Spark's JVM reads from a worker in one call."""
 _LENGTH_BYTES = 2
-_MARK = encode_header(Header(NO_KEY_GROUP, BUNDLE_EDGE, 0, 0, 0, 0))
+_BUNDLE_HEADER = encode_header(Header(NO_KEY_GROUP, BUNDLE_EDGE, sender=0, sequence=0, target=0, attempt=0))
 
 
 def bundles(buffers: Sequence[bytes]) -> Iterator[bytes]:
-    """Return these buffers, of at most BUNDLED_BYTES_MAX each, in as few as possible; a single one as it is."""
-    for start in range(0, len(buffers), _BUNDLED_MOST):
-        part = buffers[start : start + _BUNDLED_MOST]
+    """Yield bundles of buffers that have at most BUNDLED_BYTES_MAX each; a single buffer stays unchanged."""
+    for start in range(0, len(buffers), _BUNDLED_BUFFERS_MAX):
+        part = buffers[start : start + _BUNDLED_BUFFERS_MAX]
         if len(part) == 1:
             yield part[0]
         else:
             lengths = (len(buffer).to_bytes(_LENGTH_BYTES, "big") for buffer in part)
-            yield b"".join((_MARK, *(piece for pair in zip(lengths, part, strict=True) for piece in pair)))
+            yield b"".join((_BUNDLE_HEADER, *(piece for pair in zip(lengths, part, strict=True) for piece in pair)))
 
 
 def unbundled(data: bytes) -> Iterator[bytes]:
-    """Return the buffers of a bundle, in order, or the buffer that this is; nothing if it is a push."""
-    if not data.startswith(_MARK):
+    """Yield the buffers of a bundle, in order; a row that is one buffer; nothing for a push."""
+    if not data.startswith(_BUNDLE_HEADER):
         if len(data) >= HEADER_BYTES:
             yield data
         return
-    at = len(_MARK)
+    at = len(_BUNDLE_HEADER)
     while at < len(data):
         start = at + _LENGTH_BYTES
         at = start + int.from_bytes(data[at:start], "big")
@@ -55,15 +54,15 @@ def unbundled(data: bytes) -> Iterator[bytes]:
 
 
 def slots_of(worker: int, slots: int, workers: int) -> range:
-    """Return the slots of a worker, of a level with so many slots and workers."""
+    """Return the slots of a worker, in a level with `slots` slots and `workers` workers."""
     return range(worker, slots, workers)
 
 
 class WorkerRoutes:
-    """The routes of the rows of one level: from a slot to a worker of the next level, and to a slot of this one.
+    """Routes the rows of one level: from a slot to a worker of the next level, and to a slot of this level.
 
-    Where workers are shared, small buffers for one worker travel together, in one row: a barrier alone is a buffer for
-    each pair of slots.
+    Where slots share workers, small buffers for one worker travel together in one row: a barrier alone takes a buffer
+    for each pair of slots.
     """
 
     def __init__(self, level: LevelSpec) -> None:
@@ -71,11 +70,11 @@ class WorkerRoutes:
         self._edges = level.edges
         self.are_shared = bool(level.workers) and level.workers != level.widths
         """Whether slots of any level of the job share workers."""
-        behind = level.level + 1
-        self._workers = level.workers[behind] if self.are_shared and behind < len(level.workers) else 1
+        following = level.level + 1
+        self._workers = level.workers[following] if self.are_shared and following < len(level.workers) else 1
 
     def to_workers(self, rows: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
-        """Return rows for slots of the next level as rows for its workers; those for one worker keep their order."""
+        """Return rows for slots of the next level as rows for its workers. Rows of one worker keep their order."""
         if not self.are_shared:
             return rows
         ready: list[tuple[int, bytes]] = []
@@ -93,7 +92,7 @@ class WorkerRoutes:
         return ready
 
     def by_slot(self, rows: Iterable[bytes]) -> dict[int, list[bytes]]:
-        """Return the buffers in these rows by slot of this level, in order. Pushes are left out."""
+        """Return the buffers of these rows by slot of this level, in order. Pushes are left out."""
         buffers: dict[int, list[bytes]] = {}
         for row in rows:
             for buffer in unbundled(row):

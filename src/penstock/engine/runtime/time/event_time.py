@@ -1,10 +1,10 @@
-"""The origin of event time: timestamps assigned to records, watermarks generated, idleness detected. One per split.
+"""Event time of one split: it assigns timestamps to records, generates watermarks, and detects idleness.
 
-Source: Flink docs, "Generating Watermarks". An idle split is one without a record for the strategy's idle timeout; the
-next record makes it active again. One that its generator has marked idle is active again when the generator says so, or
-emits a watermark; it goes on to be asked at each interval (Flink, `WatermarkOutput.markIdle`). Time in which the task
-could not emit does not count (FLINK-35886), nor does the time that operators after it in the chain take for a chunk, or
-for which the task did not run: a source that is not polled is not quiet (`IdleTimer`).
+A split without a record for the strategy's idle timeout becomes idle; its next record makes it active again. A split
+that its generator has marked idle becomes active when the generator says so, or emits a watermark; the generator is
+still called at each interval (Flink, `WatermarkOutput.markIdle`). Time in which the task could not emit does not count
+(FLINK-35886), nor time in which later operators of the chain process a chunk, or in which the task does not run: a
+source that is not polled is not idle (`IdleTimer`). Source: Flink docs, "Generating Watermarks".
 """
 
 from __future__ import annotations
@@ -17,52 +17,49 @@ from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
 from penstock.common.functions.user_calls import RAISED, results_of
 from penstock.common.time.timestamps import as_timestamp
 from penstock.common.watermark_strategy import HasTimestamp, WatermarkOutput, WatermarkStrategy, timestamp_of
+from penstock.engine.runtime.chunks import Rows
 
-# How long a split has been quiet, as far as anybody has looked.
-#
-# Source: Flink docs, "Generating Watermarks", Dealing With Idle Sources. What Flink's idleness timer says of a split
-# that nobody could read, this one does not: while a machine sleeps, its clock is set or a function takes long, records
-# wait.
-
-_LATE = 2
-"""A look that comes after this many intervals is late."""
+_LATE_INTERVALS = 2
+"""A check is late if it comes after this many intervals."""
 
 
 class IdleTimer:
-    """Sums up the time between looks without a record.
+    """Sums up the time between checks without a record.
 
-    A late look may come before what arrived in the meantime is read: it does not make a split idle, and one that comes
-    later than the whole timeout begins anew. The second late look of a row counts like any: a task may be slow always.
+    A late check may come before records that arrived meanwhile are read. So it does not make a split idle, and the sum
+    starts again if the check is later than the whole timeout. A second late check in a row counts normally: a task may
+    always be slow. Flink's timer makes a split idle that could not be read: while a machine sleeps, its clock is set or
+    a function takes long, records wait. Source: Flink docs, "Generating Watermarks", Dealing With Idle Sources.
     """
 
-    __slots__ = ("_interval_ms", "_looked_ms", "_now_ms", "_quiet_ms", "_timeout_ms", "_was_late")
+    __slots__ = ("_checked_ms", "_interval_ms", "_now_ms", "_quiet_ms", "_timeout_ms", "_was_late")
 
     def __init__(self, timeout_ms: int, interval_ms: int, now_ms: Callable[[], int]) -> None:
         self._timeout_ms = timeout_ms
         self._interval_ms = interval_ms
         self._now_ms = now_ms
-        self._looked_ms = now_ms()
+        self._checked_ms = now_ms()
         self._quiet_ms = 0
         self._was_late = False
 
     def record(self) -> None:
-        """There was a record just now."""
+        """Restart the timeout, because of a record."""
         self._quiet_ms = 0
-        self._looked_ms = self._now_ms()
+        self._checked_ms = self._now_ms()
 
-    def look(self) -> bool:
-        """Whether the split has been quiet for the idle timeout."""
+    def has_expired(self) -> bool:
+        """Check whether the split has had no record for the idle timeout."""
         now_ms = self._now_ms()
-        # A clock may have been set back.
-        passed_ms = max(0, now_ms - self._looked_ms)
-        late = passed_ms > _LATE * self._interval_ms
-        first_late, self._was_late, self._looked_ms = late and not self._was_late, late, now_ms
+        # The clock may have been set back.
+        passed_ms = max(0, now_ms - self._checked_ms)
+        late = passed_ms > _LATE_INTERVALS * self._interval_ms
+        first_late, self._was_late, self._checked_ms = late and not self._was_late, late, now_ms
         self._quiet_ms = 0 if first_late and passed_ms >= self._timeout_ms else self._quiet_ms + passed_ms
         return self._quiet_ms >= self._timeout_ms and not first_late
 
 
 class TimestampError(ValueError):
-    """What the assigner returned, or the source gave, for the record at `position` of the chunk is no timestamp."""
+    """The assigner, or the source, gave an invalid timestamp for the record at `position` of the chunk."""
 
     def __init__(self, position: int, message: str) -> None:
         super().__init__(message)
@@ -71,7 +68,7 @@ class TimestampError(ValueError):
 
 def _checked(position: int, timestamp: Any) -> int:
     try:
-        # Numbers of numpy and the like become plain ints.
+        # Converts integers of numpy, for example, to plain ints.
         number = operator.index(timestamp)
     except TypeError:
         raise TimestampError(position, f"a timestamp is an int, in milliseconds, not {timestamp!r:.80}") from None
@@ -81,9 +78,9 @@ def _checked(position: int, timestamp: Any) -> int:
 
 
 def checked_timestamps(timestamps: list[int], count: int) -> list[int]:
-    """The timestamps of `count` records as ints. Raises TimestampError.
+    """Return the timestamps of `count` records as ints. Raises TimestampError.
 
-    A float or None would be accepted here and fail far away, and the end of time would vanish in a window.
+    Without this check a float or None would fail far away, and records at MAX_TIMESTAMP would vanish in a window.
     """
     if len(timestamps) != count:
         raise TimestampError(min(len(timestamps), count - 1), f"{len(timestamps)} timestamps for {count} records")
@@ -93,10 +90,10 @@ def checked_timestamps(timestamps: list[int], count: int) -> list[int]:
 
 
 class EventTime(WatermarkOutput):
-    """Applies a WatermarkStrategy to one sequence of records; what it generates is read by `take`.
+    """Applies a WatermarkStrategy to one sequence of records. `take_watermark` returns the generated watermarks.
 
-    `user_error` makes an error for the user of what the generator raises: `OperatorContext.user_error`. `periodic` is
-    called each `interval_ms`.
+    `user_error` (OperatorContext.user_error) converts errors of the generator. Its owner calls `periodic` each
+    `interval_ms`.
     """
 
     def __init__(
@@ -116,10 +113,10 @@ class EventTime(WatermarkOutput):
         timeout_ms = strategy.idle_timeout_ms
         self._idle = None if timeout_ms is None else IdleTimer(timeout_ms, interval_ms, unblocked_ms)
         self._watermark = MIN_TIMESTAMP
-        self._taken = MIN_TIMESTAMP
+        self._taken_watermark = MIN_TIMESTAMP
         self.active = True
         self._timed_out = False
-        """Whether the idle timeout has made it idle, not the generator."""
+        """Whether it is idle because of the timeout, not of the generator."""
 
     def emit_watermark(self, timestamp: int | HasTimestamp) -> None:
         self._watermark = max(self._watermark, as_timestamp(timestamp_of(timestamp), "a watermark"))
@@ -131,26 +128,27 @@ class EventTime(WatermarkOutput):
     def mark_active(self) -> None:
         self.active = True
 
-    def take(self) -> int | None:
-        """The watermark generated since the last call, if it went forward."""
-        if self._watermark <= self._taken:
+    def take_watermark(self) -> int | None:
+        """Return the watermark generated since the last call, if it has advanced."""
+        if self._watermark <= self._taken_watermark:
             return None
-        self._taken = self._watermark
+        self._taken_watermark = self._watermark
         return self._watermark
 
     def timestamps(self, values: Any, count: int, timestamps: list[int] | None) -> list[int] | None:
-        """The timestamps of `count` records, given as an iterator, which shows the caller the one that failed."""
+        """Return the timestamps of `count` records. `values` is an iterator, which shows the caller a failed one."""
         if self._assign is None:
             return timestamps
         known = timestamps if timestamps is not None else [MIN_TIMESTAMP] * count
         return checked_timestamps(results_of(self._assign, count, values, known), count)
 
-    def pieces(self, values: list[Any], timestamps: list[int] | None) -> Iterator[tuple[list[Any], list[int] | None]]:
-        """The chunk, cut where the generator emits a watermark or changes the status.
+    def pieces(self, chunk: Rows) -> Iterator[Rows]:
+        """Yield the chunk, cut where the generator emits a watermark or changes the status.
 
-        Each piece goes before `take` of that moment.
+        Emit each piece before you call `take_watermark` for it.
         """
         generator, idle = self._generator, self._idle
+        values, timestamps = chunk.values, chunk.timestamps
         if idle is not None:
             idle.record()
         if self._timed_out:
@@ -162,7 +160,7 @@ class EventTime(WatermarkOutput):
                 generator.on_chunk(values, known, self)
             except RAISED as error:
                 raise self._user_error(error, f"{self._name}.on_event") from error
-            yield values, timestamps
+            yield chunk
             if idle is not None:
                 idle.record()
             return
@@ -172,18 +170,18 @@ class EventTime(WatermarkOutput):
                 generator.on_event(value, timestamp, self)
             except RAISED as error:
                 raise self._user_error(error, f"{self._name}.on_event", value, timestamp=timestamp) from error
-            if self._watermark > self._taken or self.active is not active:
+            if self._watermark > self._taken_watermark or self.active is not active:
                 active = self.active
-                yield values[start : index + 1], None if timestamps is None else timestamps[start : index + 1]
+                yield chunk.part(start, index + 1)
                 start = index + 1
         if start < len(values):
-            yield values[start:], None if timestamps is None else timestamps[start:]
+            yield chunk.part(start)
         if idle is not None:
             idle.record()
 
     def periodic(self) -> None:
-        """The auto-watermark interval is over: call the generator, or mark the split idle."""
-        if self._idle is not None and self._idle.look():
+        """Call the generator, or mark the split idle. Called at each auto-watermark interval."""
+        if self._idle is not None and self._idle.has_expired():
             self._timed_out = self._timed_out or self.active
             self.active = False
         else:

@@ -1,9 +1,9 @@
-"""Timers of one operator: event time and processing time, fired in timestamp order, one of each (key, namespace, time).
+"""Timers of one operator, in event time and processing time: unique by (key, namespace, time), fired in order of time.
 
-Timers of one timestamp fire in the order in which they were registered (after a restart, or in RocksDB, in any), but
-for those registered while that timestamp is firing: they come next. A timer registered in the past fires with the next
-advance, in the order of time: while timers are firing, one registered by `on_timer` for an earlier moment comes next.
-Source: Flink docs, "Process Function", Timers.
+Timers of one timestamp fire in the order of registration (after a restart, or in RocksDB, in any order). A timer that
+is registered for the timestamp that is firing comes next. A timer for the past fires with the next advance, in order of
+time: while timers fire, a timer that `on_timer` registers for an earlier time comes next. Source: Flink docs, "Process
+Function", Timers.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from penstock.engine.state.backends.rocksdb.timer_table import FIRST, RocksDBTim
 from penstock.engine.state.layers import LayeredTable
 from penstock.engine.state.tables import FrozenTable, Layer, Table
 
-# Timers in memory in the order of time: a heap of timestamps, and for each the timers that wait for it, in order.
-#
-# A dict a timestamp rather than a heap of (timestamp, key): keys need no order, adding a timer twice costs one lookup,
-# and the many timers of one window end share one entry of the heap. Where they are many, it is an OrderedDict, which
-# takes its first entry in constant time; it needs 60 bytes more for each.
-
 Entry = tuple[Any, int, Any]
 """key, timestamp, namespace"""
 _EMPTIED_MIN = 64
 _MANY = 1_024
-"""So many timers of one timestamp are reordered at once when they begin to fire: some 50 microseconds' work."""
+"""With fewer timers of a timestamp, they are reordered in one call when they start to fire, in about 50 us."""
 
 
 class TimerHeap:
-    """Timers, one of each. Those of one timestamp come in the order in which they were added."""
+    """Unique timers in order of time; timers of one timestamp are in the order in which they were added.
+
+    A heap of timestamps, with a dict of the waiting timers for each. Compared with a heap of (timestamp, key), keys
+    need no order, adding a timer twice costs one lookup, and the many timers of one window end share one heap entry.
+    From _MANY timers of a timestamp on, the dict is an OrderedDict, which removes its first entry in constant time but
+    needs 60 bytes more per timer.
+    """
 
     __slots__ = ("_due", "_emptied", "_firing", "_heap")
 
@@ -46,7 +46,7 @@ class TimerHeap:
         """How many timestamps have lost their last timer by `discard` since the heap was rebuilt."""
 
     def add(self, entry: Entry) -> bool:
-        """Add a timer. False: it is there already, and stays as it is."""
+        """Add a timer. False: it exists already, and does not change."""
         timestamp = entry[1]
         waiting = self._due.get(timestamp)
         if waiting is None:
@@ -57,14 +57,14 @@ class TimerHeap:
         waiting[entry] = None
         if type(waiting) is OrderedDict:
             if timestamp in self._firing:
-                # It comes next.
+                # The timer comes next.
                 waiting.move_to_end(entry, last=False)
         elif len(waiting) == _MANY and timestamp not in self._firing:
             self._due[timestamp] = OrderedDict(waiting)
         return True
 
     def discard(self, entry: Entry) -> bool:
-        """Remove a timer. False: it is not there."""
+        """Remove a timer. False: it does not exist."""
         waiting = self._due.get(entry[1])
         if waiting is None or entry not in waiting:
             return False
@@ -76,7 +76,7 @@ class TimerHeap:
         return True
 
     def _rebuild(self) -> None:
-        """Leave out timestamps without timers: a timer that is moved with each record would leave one for each move."""
+        """Remove timestamps without timers: a timer that moves with each record would leave one for each move."""
         due, firing = self._due, self._firing
         self._heap[:] = [timestamp for timestamp in self._heap if due[timestamp] or timestamp in firing]
         self._due = {timestamp: due[timestamp] for timestamp in self._heap}
@@ -84,7 +84,7 @@ class TimerHeap:
         self._emptied = 0
 
     def next_timestamp(self) -> int | None:
-        """The earliest time for which a timer waits."""
+        """Return the time of the earliest timer."""
         heap, due = self._heap, self._due
         while heap and not due[heap[0]]:
             timestamp = heappop(heap)
@@ -93,35 +93,35 @@ class TimerHeap:
         return heap[0] if heap else None
 
     def pop(self, timestamp: int) -> Entry:
-        """Take a timer of the earliest time, which is `timestamp`."""
+        """Remove and return the next timer of the earliest time, which is `timestamp`."""
         waiting = self._due[timestamp]
         if type(waiting) is OrderedDict:
             self._firing.add(timestamp)
             entry: Entry = waiting.popitem(last=False)[0]
             return entry
         if timestamp not in self._firing:
-            # A dict removes its last entry in constant time, but finds its first only by skipping the slots of all that
-            # were removed. So the order is reversed once; timers that are added from now on come next.
+            # A dict removes its last entry in constant time, but finds its first only by skipping the slots of removed
+            # entries. So reverse the order once; timers that are added from now on come next.
             waiting = self._due[timestamp] = dict(reversed(waiting.items()))
             self._firing.add(timestamp)
         return waiting.popitem()[0]
 
-    def pop_some(self, timestamp: int, most: int) -> list[Entry]:
-        """Take timers of the earliest time, which is `timestamp`, in their order: all of them, or so many."""
+    def pop_some(self, timestamp: int, timers_max: int) -> list[Entry]:
+        """Remove and return up to `timers_max` timers of the earliest time, which is `timestamp`, in order."""
         waiting = self._due[timestamp]
-        if len(waiting) > most or timestamp in self._firing:
-            return [self.pop(timestamp) for _ in range(min(most, len(waiting)))]
+        if len(waiting) > timers_max or timestamp in self._firing:
+            return [self.pop(timestamp) for _ in range(min(timers_max, len(waiting)))]
         entries = list(waiting)
         waiting.clear()
         return entries
 
     def by_time(self) -> Iterator[tuple[int, list[Entry]]]:
-        """All timers, by time: timestamp, the timers of that time. Timers may be added and removed meanwhile."""
+        """Yield each timestamp with its timers, in order of time. Timers may be added and removed meanwhile."""
         for timestamp in sorted(self._due):
             yield timestamp, list(self._due.get(timestamp, ()))
 
     def __iter__(self) -> Iterator[tuple[int, Any, Any]]:
-        """All timers as (timestamp, key, namespace), by time."""
+        """Iterate over all timers as (timestamp, key, namespace), in order of time."""
         return ((timestamp, key, namespace) for _, timers in self.by_time() for key, timestamp, namespace in timers)
 
     def __len__(self) -> int:
@@ -132,7 +132,7 @@ class TimerHeap:
 
     @property
     def is_untouched(self) -> bool:
-        """Whether nothing was added since it was cleared."""
+        """Whether no timer was added since it was cleared."""
         return not self._heap
 
     def clear(self) -> None:
@@ -150,7 +150,7 @@ class TimerQueue(Table):
 
     @abstractmethod
     def register(self, timestamp: int, key: Any, namespace: Any = None) -> None:
-        """Add a timer; one that exists already stays as it is."""
+        """Add a timer. A timer that exists already does not change."""
 
     @abstractmethod
     def delete(self, timestamp: int, key: Any, namespace: Any = None) -> None:
@@ -158,46 +158,46 @@ class TimerQueue(Table):
 
     @abstractmethod
     def next_timestamp(self) -> int | None:
-        """The earliest time for which a timer waits."""
+        """Return the time of the earliest timer, or None."""
 
     @abstractmethod
     def pop_due(self, until: int) -> tuple[int, Any, Any] | None:
-        """Take the earliest timer at or before `until`: (timestamp, key, namespace), or None if there is none."""
+        """Remove and return the earliest timer at or before `until`, as (timestamp, key, namespace), or None."""
 
     def register_all(self, entries: Iterable[Entry]) -> None:
-        """Add timers: (key, timestamp, namespace) each."""
+        """Add timers, each as (key, timestamp, namespace)."""
         for key, timestamp, namespace in entries:
             self.register(timestamp, key, namespace)
 
-    def pop_all_due(self, until: int, most: int) -> list[Entry]:
-        """Take the earliest timers at or before `until`, at most so many, and fewer if there are some at a later time.
+    def pop_all_due(self, until: int, timers_max: int) -> list[Entry]:
+        """Remove and return the timers of the earliest time, if it is at most `until`, up to `timers_max`.
 
-        Empty: there is none. For timers that register no others when they fire.
+        Returns an empty list if no timer is due. Only for timers that do not register others when they fire.
         """
         due = self.pop_due(until)
         return [] if due is None else [(due[1], due[0], due[2])]
 
     @abstractmethod
     def __iter__(self) -> Iterator[tuple[int, Any, Any]]:
-        """All timers as (timestamp, key, namespace), by time."""
+        """Iterate over all timers as (timestamp, key, namespace), in order of time."""
 
     @abstractmethod
     def __len__(self) -> int:
-        """How many timers there are."""
+        """Return the number of timers."""
 
 
 class HeapTimerQueue(TimerQueue):
-    """On the heap. The timers are also in a layered table, so that freezing is cheap however many there are."""
+    """Timers on the heap. They are also in a layered table, so that freezing costs little even for many timers."""
 
-    __slots__ = ("_kept", "_layer", "_timers")
+    __slots__ = ("_layer", "_table", "_timers")
 
     def __init__(self) -> None:
         self._timers = TimerHeap()
-        self._kept = LayeredTable(namespaced=True)
-        self._kept.hold(self)
+        self._table = LayeredTable(namespaced=True)
+        self._table.register(self)
 
     def use_layer(self, layer: Layer) -> None:
-        """A snapshot has frozen the previous layer."""
+        """Write to `layer` from now on: a snapshot has frozen the previous one."""
         self._layer = layer
 
     def register(self, timestamp: int, key: Any, namespace: Any = None) -> None:
@@ -214,7 +214,7 @@ class HeapTimerQueue(TimerQueue):
     def delete(self, timestamp: int, key: Any, namespace: Any = None) -> None:
         entry = key, timestamp, namespace
         if self._timers.discard(entry):
-            self._kept.discard(entry)
+            self._table.discard(entry)
 
     def next_timestamp(self) -> int | None:
         return self._timers.next_timestamp()
@@ -224,15 +224,15 @@ class HeapTimerQueue(TimerQueue):
         if timestamp is None or timestamp > until:
             return None
         entry = self._timers.pop(timestamp)
-        self._kept.discard(entry)
+        self._table.discard(entry)
         return timestamp, entry[0], entry[2]
 
-    def pop_all_due(self, until: int, most: int) -> list[Entry]:
+    def pop_all_due(self, until: int, timers_max: int) -> list[Entry]:
         timestamp = self._timers.next_timestamp()
         if timestamp is None or timestamp > until:
             return []
-        entries = self._timers.pop_some(timestamp, most)
-        self._kept.discard_all(entries)
+        entries = self._timers.pop_some(timestamp, timers_max)
+        self._table.discard_all(entries)
         return entries
 
     def __iter__(self) -> Iterator[tuple[int, Any, Any]]:
@@ -245,31 +245,31 @@ class HeapTimerQueue(TimerQueue):
         return bool(self._timers)
 
     def freeze(self, full: bool) -> FrozenTable:
-        return self._kept.freeze(full)
+        return self._table.freeze(full)
 
     def restore(self, entry_keys: Iterable[Any], values: Iterable[Any]) -> None:
         for entry, value in zip(entry_keys, values, strict=True):
-            # Unlike `register`: what is restored is in the snapshot, so it must not count as changed.
-            self._kept.restore([entry], [value])
+            # Unlike `register`: restored timers are in the snapshot, so they must not count as changed.
+            self._table.restore([entry], [value])
             if value is None:
                 self._timers.discard(entry)
             else:
                 self._timers.add(entry)
 
     def compact(self, entries_max: int) -> int:
-        return self._kept.compact(entries_max)
+        return self._table.compact(entries_max)
 
     def clear(self) -> None:
         """Remove all timers."""
-        if self._timers.is_untouched and not self._kept.has_older:
-            # Batched mode asks after each key, and most have none.
+        if self._timers.is_untouched and not self._table.has_older:
+            # A fast path: batched mode clears after each key, and most keys have no timers.
             return
         self._timers.clear()
-        self._kept.clear()
+        self._table.clear()
 
 
 class Timers:
-    """Both queues of an operator, and the event time it has reached."""
+    """Both queues of an operator, and its event time."""
 
     __slots__ = ("event_time", "processing_time", "watermark")
 
@@ -279,22 +279,22 @@ class Timers:
         self.watermark = MIN_TIMESTAMP
 
 
-# Timers in RocksDB, of which only the next ones and the latest changes are in memory.
-#
-#     in memory ("near")   those before the *horizon*, and those that are not in the store yet
-#     in the store         all that have been written; those from the horizon on have not been read
-#
-# A timer fires if no timer of the store could come before it, so at the latest at the time of the horizon. When there
-# is none left, the next ones are read, some thousand at a time, and the horizon moves on: so the tombstones of timers
-# that have fired are never read again. When too many are near, the horizon moves back to the time before which there
-# are enough of them. Source: Flink docs, "State Backends", Timers (Heap vs. RocksDB); RocksDBCachingPriorityQueueSet.
-
 READ_AT_ONCE = 2_048
-"""How many timers are read from the store at a time, at most: some milliseconds' work, which a step cannot divide."""
+"""The most timers read from the store in one call: a few milliseconds' work, which a step cannot divide."""
 
 
 class StoredTimerQueue(TimerQueue):
-    """The timers of one time domain, in `table`. Those of one timestamp fire in any order."""
+    """The timers of one time domain in RocksDB, in `table`. Timers of one timestamp fire in any order.
+
+        in memory ("near")   timers before the *horizon*, and timers that are not in the store yet
+        in the store         all written timers; those from the horizon on have not been read
+
+    A timer fires if no timer of the store can come before it, so at the latest at the time of the horizon. When no near
+    timer is left, the queue reads the next ones, about two thousand at a time, and moves the horizon forward. So it
+    never reads tombstones of fired timers again. When too many timers are near, the horizon moves back, to the time
+    before which there are enough. Source: Flink docs, "State Backends", Timers (Heap vs. RocksDB);
+    RocksDBCachingPriorityQueueSet.
+    """
 
     __slots__ = ("_horizon", "_horizon_ms", "_left", "_near", "_read_at_once", "_table")
 
@@ -303,18 +303,18 @@ class StoredTimerQueue(TimerQueue):
         self._near = TimerHeap()
         self._read_at_once = read_at_once
         self._left = 0
-        self._begin()
-        table.left_memory = self._left_memory
+        self._reset_horizon()
+        table.on_spilled = self._left_memory
 
-    def _begin(self) -> None:
-        """Nothing of the store has been read."""
+    def _reset_horizon(self) -> None:
+        """Set the horizon to the first timer of the store."""
         self._horizon: bytes | None = FIRST
-        """The order of the first timer of the store that has not been read; None: all have been."""
+        """The order of the first timer of the store that has not been read; None if all are read."""
         self._horizon_ms = time_of(FIRST)
 
     def register(self, timestamp: int, key: Any, namespace: Any = None) -> None:
         entry = key, timestamp, namespace
-        # One that is in the store, and was not read, is written again: that is quicker than to look for it.
+        # A timer that is in the store but was not read is written again: that is faster than a lookup.
         if self._near.add(entry):
             self._table.current[entry] = True
 
@@ -335,7 +335,7 @@ class StoredTimerQueue(TimerQueue):
         assert self._horizon is not None
         rest = self._table.from_order(self._horizon)
         for _, entry in islice(rest, self._read_at_once):
-            # What is in memory is near already, or was removed.
+            # An entry in memory is near already, or was removed.
             if not self._table.is_in_memory(entry):
                 self._near.add(entry)
         self._move_horizon(next(rest, (None,))[0])
@@ -354,11 +354,11 @@ class StoredTimerQueue(TimerQueue):
         return timestamp, entry[0], entry[2]
 
     def _left_memory(self, entries: list[Any]) -> None:
-        """These are in the store now: those from the horizon on need not stay in memory."""
+        """Drop timers from the horizon on from memory: they are in the store now."""
         if self._horizon is not None:
             horizon_ms = self._horizon_ms
             for entry in entries:
-                # The order is computed only where the time does not decide: it costs as much as all else here.
+                # Compute the order only if the time does not decide: it costs as much as the rest of this loop.
                 if entry[1] > horizon_ms or (entry[1] == horizon_ms and self._table.order(entry) >= self._horizon):
                     self._near.discard(entry)
         self._left += len(entries)
@@ -366,18 +366,18 @@ class StoredTimerQueue(TimerQueue):
             self._limit()
 
     def _limit(self) -> None:
-        """Have the horizon move back, if more timers are near than are needed."""
+        """Move the horizon back if more timers are near than needed."""
         in_memory, near = self._table.memory_max(), len(self._near)
         self._left = 0
         if near <= 2 * (in_memory + self._read_at_once):
             return
-        kept = 0
+        retained = 0
         horizon_ms: int | None = None
         for timestamp, entries in self._near.by_time():
-            kept += len(entries)
-            if horizon_ms is None and kept > self._read_at_once:
+            retained += len(entries)
+            if horizon_ms is None and retained > self._read_at_once:
                 horizon_ms = timestamp
-                # Also if the horizon is at this time: those before it that were added since then would never leave.
+                # Also if the horizon is at this time: otherwise timers that were added before it would stay forever.
                 if self._horizon is None or timestamp <= self._horizon_ms:
                     self._move_horizon(order_of(timestamp))
                 else:
@@ -407,7 +407,7 @@ class StoredTimerQueue(TimerQueue):
 
     def restore(self, entry_keys: Iterable[Any], values: Iterable[Any]) -> None:
         self._table.restore(entry_keys, values)
-        self._begin()
+        self._reset_horizon()
 
     def compact(self, entries_max: int) -> int:
         return self._table.compact(entries_max)

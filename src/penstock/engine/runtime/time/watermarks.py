@@ -1,13 +1,13 @@
-"""Watermarks of several channels, inputs or splits: the least of them counts, and it only goes forward.
+"""Watermarks of several channels, inputs or splits: event time is their minimum, and never goes back.
 
-An idle channel is left out. When it becomes active again it counts only once its watermark has caught up with what was
-already passed on, or event time would have to move backwards. When the last active channel turns idle, the highest
-watermark of all is passed on, then the idleness. Source: Flink docs, "Generating Watermarks", Dealing With Idle
-Sources; the rules on re-activation are those of Flink's StatusWatermarkValve. Inputs of an operator and splits of a
-source are combined by other rules (`time/watermarks.py`).
+An idle channel is left out. When it becomes active again, it counts only after its watermark has caught up with the
+forwarded watermark, because event time can't go back. When the last active channel becomes idle, the valve forwards the
+highest watermark of all, then the idleness. Source: Flink docs, "Generating Watermarks", Dealing With Idle Sources;
+Flink's StatusWatermarkValve for channels that become active again. `CombinedWatermark` has other rules, for inputs of
+an operator and splits of a source.
 
-One rule is our own: the last watermark is passed on only when every channel has sent it, an idle one too. In Flink an
-idle channel beside one that has ended lets it through, and all that the idle one brings later is late.
+One rule differs from Flink: the last watermark is forwarded only when every channel has sent it, idle ones included. In
+Flink, the end of one channel lets it pass an idle channel, and later records of the idle channel are late.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
 from penstock.common.watermark_strategy import WatermarkAlignment
 
 _UNKNOWN = MAX_TIMESTAMP, 0
-"""The lowest watermark, and how many have it, where these have to be found first: none is above it."""
+"""The lowest watermark, and how many channels have it, before they are computed: no watermark is higher."""
 
 
 class _ChannelTime:
@@ -31,7 +31,7 @@ class _ChannelTime:
 
 
 class WatermarkValve:
-    """Watermarks and statuses of channels in, those of the input out, by the two callbacks."""
+    """Combines watermarks and statuses of channels, and forwards the result by the two callbacks."""
 
     def __init__(
         self,
@@ -44,11 +44,12 @@ class WatermarkValve:
         self._on_status = on_status
         self._active = True
         self._lowest, self._holders = _UNKNOWN
-        """The lowest watermark that counts, and how many channels have it: one of a thousand must not look at all."""
+        """The lowest watermark that counts, and how many channels have it: with these, a watermark of one channel needs
+        no loop over a thousand channels."""
         self.current = MIN_TIMESTAMP
 
     def watermark(self, channel: Hashable, timestamp: int) -> None:
-        """A watermark arrived. One on an idle channel, or behind an earlier one, changes nothing."""
+        """Process a watermark of a channel. It has no effect if the channel is idle, or has sent a higher one."""
         time = self._channels[channel]
         if not time.active or timestamp <= time.watermark:
             return
@@ -61,10 +62,10 @@ class WatermarkValve:
                 return
         elif timestamp >= self.current:
             time.caught_up = True
-        self._pass_on_minimum()
+        self._forward_minimum()
 
     def status(self, channel: Hashable, active: bool) -> None:
-        """The channel turned idle or active."""
+        """Process the status of a channel."""
         time = self._channels[channel]
         if time.active == active:
             return
@@ -75,31 +76,31 @@ class WatermarkValve:
             self._set_active(True)
         else:
             time.caught_up = False
-            self._left_out(time)
+            self._leave_out(time)
 
-    def _left_out(self, gone: _ChannelTime) -> None:
-        # As in Flink: the minimum is taken again only if it may have changed.
-        waited_for = gone.watermark == self.current
+    def _leave_out(self, idle: _ChannelTime) -> None:
+        # As in Flink, compute the minimum again only if it may have changed.
+        held_back = idle.watermark == self.current
         if any(time.active for time in self._channels.values()):
-            if waited_for:
-                self._pass_on_minimum()
+            if held_back:
+                self._forward_minimum()
             return
-        if waited_for:
-            self._pass_on(max((time.watermark for time in self._channels.values()), default=self.current))
+        if held_back:
+            self._forward(max((time.watermark for time in self._channels.values()), default=self.current))
         self._set_active(False)
 
-    def _pass_on_minimum(self) -> None:
+    def _forward_minimum(self) -> None:
         watermarks = [time.watermark for time in self._channels.values() if time.caught_up and time.active]
         if not watermarks:
             return
         lowest = self._lowest = min(watermarks)
         self._holders = watermarks.count(lowest)
         if lowest == MAX_TIMESTAMP and any(time.watermark < MAX_TIMESTAMP for time in self._channels.values()):
-            # Those that are active have ended, but an idle one may still wake up: event time is not over.
+            # All active channels have ended, but an idle one may become active: event time has not ended.
             return
-        self._pass_on(lowest)
+        self._forward(lowest)
 
-    def _pass_on(self, timestamp: int) -> None:
+    def _forward(self, timestamp: int) -> None:
         if timestamp > self.current:
             self.current = timestamp
             self._on_watermark(timestamp)
@@ -110,20 +111,20 @@ class WatermarkValve:
             self._on_status(active)
 
 
-# Event time over several streams: the minimum over those that are active, which only goes forward.
-#
-# The inputs of an operator, each with a valve of its own over its channels (`time/watermarks.py`), and the splits of a
-# source are combined so. Source: Flink's CombinedWatermarkStatus, as AbstractStreamOperator and
-# WatermarkOutputMultiplexer use it. A stream that is added, or that becomes active again, holds event time until it has
-# caught up. When all are idle, event time stays where it is. Two rules differ from Flink's:
-#
-# * A stream that becomes active again changes nothing until its next watermark. In Flink the operator may emit a
-#   watermark at that moment, before it reports that it is active, and receivers ignore watermarks of an idle channel.
-# * The last watermark is reached only when every stream has sent it, idle ones included, as in the valve.
-
-
 class CombinedWatermark:
-    """Watermarks and statuses of `streams`, by their names; `current` and `active` are those of all together."""
+    """Event time over several `streams`: the minimum over the active ones, which never goes back.
+
+    It combines the inputs of an operator, each of which has a valve over its channels, and the splits of a source.
+    Source: Flink's CombinedWatermarkStatus, as AbstractStreamOperator and WatermarkOutputMultiplexer use it. A stream
+    that is added, or becomes active again, holds back event time until it has caught up. When all streams are idle,
+    event time does not change. Two rules differ from Flink's:
+
+    * A stream that becomes active again has no effect until its next watermark. In Flink the operator may emit a
+      watermark then, before it reports that it is active, and receivers ignore watermarks of an idle channel.
+    * The last watermark is reached only when every stream has sent it, idle ones included, as in the valve.
+
+    `current` and `active` are the results for all streams together.
+    """
 
     __slots__ = ("_active", "_holders", "_lowest", "_watermarks", "active", "current")
 
@@ -131,32 +132,32 @@ class CombinedWatermark:
         self._watermarks = dict.fromkeys(streams, MIN_TIMESTAMP)
         self._active = set(self._watermarks)
         self._lowest = MIN_TIMESTAMP
-        """No active stream is behind this."""
+        """A lower bound of the watermarks of all active streams."""
         self._holders = 0
-        """How many active streams have this watermark; 0 where they have to be counted first."""
+        """How many active streams have this watermark; 0 before they are counted."""
         self.current = MIN_TIMESTAMP
         self.active = True
 
     def add(self, stream: Hashable) -> None:
-        """One more stream, which is active and has no watermark yet."""
+        """Add a stream, which is active and has no watermark yet."""
         self._watermarks[stream] = MIN_TIMESTAMP
         self._active.add(stream)
         self._lowest, self._holders = MIN_TIMESTAMP, 0
         self.active = True
 
     def remove(self, stream: Hashable) -> bool:
-        """A stream is over, and no longer waited for. True: `current` has advanced."""
+        """Remove a stream that has ended. True: `current` has advanced."""
         del self._watermarks[stream]
         self._active.discard(stream)
         self.active = bool(self._active)
         return self._advance()
 
     def watermark(self, stream: Hashable, timestamp: int) -> bool:
-        """A stream reached `timestamp` (ms). True: `current` has advanced."""
+        """Process a watermark of a stream (ms). True: `current` has advanced."""
         before = self._watermarks[stream]
         self._watermarks[stream] = max(before, timestamp)
         if self._lowest <= self.current and timestamp < MAX_TIMESTAMP:
-            # Another stream holds event time: a source must not look at its thousand splits for each chunk of one.
+            # Another stream holds back event time: a source must not check its thousand splits for each chunk of one.
             if before > self._lowest:
                 return False
             if timestamp > before and stream in self._active:
@@ -166,7 +167,7 @@ class CombinedWatermark:
         return self._advance()
 
     def status(self, stream: Hashable, active: bool) -> bool:
-        """A stream became idle or active. True: `current` has advanced; then `active` is the same as before."""
+        """Process the status of a stream. True: `current` has advanced; then `active` is the same as before."""
         if active == (stream in self._active):
             return False
         if active:
@@ -186,20 +187,19 @@ class CombinedWatermark:
         if not self._active or lowest <= self.current:
             return False
         if lowest == MAX_TIMESTAMP and min(watermarks.values()) < MAX_TIMESTAMP:
-            # Those that are active have ended, but an idle one may still wake up: event time is not over.
+            # All active streams have ended, but an idle one may become active: event time has not ended.
             return False
         self.current = lowest
         return True
 
 
-# Watermark alignment, the part of a source's subtask: it reports its watermark, and pauses above the limit.
-#
-# While it waits its idle timeout stands still: it has records, and may not emit them. Source: Flink docs, "Generating
-# Watermarks", Watermark alignment; FLIP-182, FLINK-35886.
-
-
 class AlignmentGate:
-    """Of one subtask. `report` sends (group, watermark in milliseconds) to the job master."""
+    """Watermark alignment in a source's subtask: it reports the watermark, and pauses the source above the limit.
+
+    While the source waits, its idle timeout stops, because it has records that it may not emit. `report` sends (group,
+    watermark in ms) to the JobMaster. Source: Flink docs, "Generating Watermarks", Watermark alignment; FLIP-182,
+    FLINK-35886.
+    """
 
     __slots__ = ("_alignment", "_closed_at_ms", "_limit", "_now_ms", "_report", "_waited_ms", "report_at_ms")
 
@@ -213,10 +213,10 @@ class AlignmentGate:
         self._closed_at_ms: int | None = None
         self._waited_ms = 0
         self.report_at_ms = now_ms() + alignment.update_interval_ms
-        """When the watermark is reported next."""
+        """When the next report is due (ms)."""
 
     def tick(self, watermark: int, active: bool) -> None:
-        """Report a watermark, if there is one yet. An idle subtask does not limit the group."""
+        """Report the watermark, if there is one. An idle subtask does not limit the group."""
         self.report_at_ms = self._now_ms() + self._alignment.update_interval_ms
         if not active:
             self._report(self._alignment.group, MAX_TIMESTAMP)
@@ -224,14 +224,14 @@ class AlignmentGate:
             self._report(self._alignment.group, watermark)
 
     def is_closed(self, watermark: int) -> bool:
-        """Whether a source with this watermark has to wait."""
+        """Return whether a source with this watermark has to wait."""
         closed = watermark > self._limit
         if closed and self._closed_at_ms is None:
             self._closed_at_ms = self._now_ms()
         return closed
 
     def move(self, limit: int) -> None:
-        """Sources of the group may emit up to this event time."""
+        """Set the event time up to which sources of the group may emit (ms)."""
         self._limit = limit
         if self._closed_at_ms is not None:
             self._waited_ms += self._now_ms() - self._closed_at_ms
@@ -239,6 +239,6 @@ class AlignmentGate:
 
     @property
     def waited_ms(self) -> int:
-        """How long the source has waited so far."""
+        """How long the source has waited so far (ms)."""
         since_ms = self._closed_at_ms
         return self._waited_ms + (self._now_ms() - since_ms if since_ms is not None else 0)

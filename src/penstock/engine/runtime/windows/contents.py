@@ -1,4 +1,4 @@
-"""What a window keeps of its records: all of them, their reduction, or an accumulator.
+"""The contents of a window: all of its records, their reduction, or an accumulator.
 
 `add_records` is the hot path of windows. Per record: one dict lookup, one call of the user's function, one assignment.
 """
@@ -24,90 +24,90 @@ if TYPE_CHECKING:
 
 
 class Contents(ABC):
-    """`first` makes contents of a record, `add` adds another. What they return is kept; it may be the same object.
+    """Creates and updates contents: `first` from a record, `add` by another record. Both may return the same object.
 
-    A record that goes into several windows is in the contents of each as an object of its own, since functions may keep
-    it there and change it; unless contents are lists of records, of which the window function has its own.
+    If a record belongs to several windows, the contents of each get a copy, because functions may keep and change it.
+    Lists of records need no copies: the window function gets copies later.
     """
 
     method: str
-    """How errors name the user's function that is called for a record."""
+    """The name in errors of the user's function that is called for records."""
     type_info: TypeInformation | None
-    """Declared type of what is kept: of a record, of the reduced value, of the accumulator."""
+    """The declared type of a record, of the reduced value, or of the accumulator."""
     keeps_records = False
-    """Whether contents are a list of all records: then a table of lists has them, which adds without reading."""
+    """Whether contents are a list of all records. A table of lists stores them, and appends without reading."""
 
     result_is_computed = False
-    """Whether `result` calls a function of the user's, which may change the contents."""
+    """Whether `result` calls a user's function, which may change the contents."""
 
     def open(self, context: OperatorContext) -> None:
-        """Calls the user's `open`."""
+        """Open the user's function."""
 
     def close(self, context: OperatorContext) -> None:
-        """Calls the user's `close`."""
+        """Close the user's function."""
 
     def function_places(self) -> Sequence[FunctionPlace]:
-        """As an operator's."""
+        """Return the places of functions; see Operator."""
         return ()
 
     def functions_replaced(self) -> None:
-        """As an operator's."""
+        """Recompute attributes after functions were replaced; see Operator."""
 
     @abstractmethod
     def first(self, value: Any) -> Any:
-        """The contents of a window with one record."""
+        """Return the contents of a window with one record."""
 
     @abstractmethod
     def add(self, value: Any, contents: Any) -> Any:
-        """The contents with a record added."""
+        """Return the contents with a record added."""
 
     @abstractmethod
     def merge(self, contents: Any, others: Any) -> Any:
-        """The contents of two windows that have merged. Either argument may be changed or returned."""
+        """Merge the contents of two windows. May change or return either argument."""
 
     @abstractmethod
     def result(self, contents: Any) -> Any:
-        """The result of a window without a window function."""
+        """Return the result of a window without a window function."""
 
-    # For loops, which would pay for a call in between with each slice or key.
+    # For loops, which would otherwise pay for one more call per slice or key.
 
     @property
     def merge_function(self) -> Callable[[Any, Any], Any]:
-        """What `merge` calls."""
+        """The function that `merge` calls."""
         return self.merge
 
     @property
     def result_function(self) -> Callable[[Any], Any]:
-        """What `result` calls."""
+        """The function that `result` calls."""
         return self.result
 
     @abstractmethod
-    def add_records(self, keys: list[Any], values: Iterator[Any], table: Slice, newcomers: list[Layer]) -> None:
-        """Add each value to the contents of its key in `table`; keys that are new there go into all `newcomers`."""
+    def add_records(self, keys: list[Any], values: Iterator[Any], table: Slice, new_keys: list[Layer]) -> None:
+        """Add each value to the contents of its key in `table`. Keys that are new there go into all `new_keys`."""
 
     may_be_shared = False
-    """Whether there are functions for which windows that overlap share these contents."""
+    """Whether overlapping windows can share such contents, for some functions."""
 
     @property
     def shares(self) -> bool:
-        """Whether windows that overlap are put together from the contents of the slices that they share."""
+        """Whether overlapping windows share the contents of slices, and merge them when they fire."""
         return False
 
     def can_merge(self) -> bool:
-        """Whether contents can be merged. Asked after `open`, if windows share what was restored."""
+        """Return whether contents can be merged. Called after `open`, if windows share restored contents."""
         return True
 
     def were_shared(self) -> bool:
-        """Whether windows that overlap shared these contents up to manifest version 3. Asked after `open`."""
+        """Return whether overlapping windows shared these contents up to manifest version 3. Called after `open`."""
         return True
 
     @abstractmethod
     def elements(self, contents: Any) -> list[Any]:
-        """The elements that the window function is called with."""
+        """Return the elements for the window function."""
 
     @abstractmethod
     def elements_of(self, values: list[Any]) -> list[Any]:
-        """The elements that the window function is called with if these records, its own, are all of the window."""
+        """Return the elements for the window function from all records of the window, which are copies."""
 
 
 class AllRecords(Contents):
@@ -132,15 +132,15 @@ class AllRecords(Contents):
     def result(self, contents: list[Any]) -> list[Any]:
         return contents[:]
 
-    def add_records(self, keys: list[Any], values: Iterator[Any], table: Slice, newcomers: list[Layer]) -> None:
-        get, own, put = table.current.get, table.own, table.put
+    def add_records(self, keys: list[Any], values: Iterator[Any], table: Slice, new_keys: list[Layer]) -> None:
+        get, own, put = table.current.get, table.get_mutable, table.put
         for key, value in zip(keys, values):  # noqa: B905
             before = get(key)
             if before is None:
                 before = own(key)
             if before is None:
                 put(key, [value])
-                for waiting in newcomers:
+                for waiting in new_keys:
                     waiting[key] = True
             else:
                 before.append(value)
@@ -154,7 +154,7 @@ class AllRecords(Contents):
 
 
 class Reduced(Contents):
-    """One value: the records reduced."""
+    """The reduced records: a single value."""
 
     may_be_shared = True
 
@@ -191,7 +191,7 @@ class Reduced(Contents):
     def result(self, contents: Any) -> Any:
         return contents
 
-    def add_records(self, keys: list[Any], values: Iterator[Any], table: Slice, newcomers: list[Layer]) -> None:
+    def add_records(self, keys: list[Any], values: Iterator[Any], table: Slice, new_keys: list[Layer]) -> None:
         layer, older, reduce = table.current, table.older, self.function.call
         get = layer.get
         for key, value in zip(keys, values):  # noqa: B905
@@ -200,15 +200,12 @@ class Reduced(Contents):
                 before = older(key)
             if before is None:
                 layer[key] = value
-                for waiting in newcomers:
+                for waiting in new_keys:
                     waiting[key] = True
             else:
                 layer[key] = reduce(before, value)
-        # Once a chunk: a function that returns a coroutine does so for each record.
+        # Checked once per chunk: a function that returns a coroutine does so for each record.
         awaited(layer[key])
-
-    # Windows that overlap do not share slices: the function sees the records of each in the order of their arrival, as
-    # in Flink, and need not be commutative or associative.
 
     def elements(self, contents: Any) -> list[Any]:
         return [contents]
@@ -218,7 +215,7 @@ class Reduced(Contents):
 
 
 class Aggregated(Contents):
-    """An accumulator, of which the window function is given the result."""
+    """An accumulator. The window function gets its result."""
 
     may_be_shared = True
     result_is_computed = True
@@ -229,7 +226,7 @@ class Aggregated(Contents):
         self.functions_replaced()
 
     def __getstate__(self) -> dict[str, Any]:
-        # It refers to the function by one way alone: another one would give a worker two of them.
+        # Pickle only one of the references to the function: with two, a worker would get two functions.
         return {name: value for name, value in vars(self).items() if name not in ("instance", "method")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -268,7 +265,7 @@ class Aggregated(Contents):
     def result_function(self) -> Callable[[Any], Any]:
         return self.instance.get_result  # type: ignore[no-any-return]
 
-    def add_records(self, keys: list[Any], values: Iterator[Any], table: Slice, newcomers: list[Layer]) -> None:
+    def add_records(self, keys: list[Any], values: Iterator[Any], table: Slice, new_keys: list[Layer]) -> None:
         layer, older = table.current, table.older
         get, add, create = layer.get, self.instance.add, self.instance.create_accumulator
         for key, value in zip(keys, values):  # noqa: B905
@@ -277,10 +274,10 @@ class Aggregated(Contents):
                 before = older(key)
             if before is None:
                 before = awaited(create())
-                for waiting in newcomers:
+                for waiting in new_keys:
                     waiting[key] = True
             layer[key] = add(value, before)
-        # Once a chunk, as above.
+        # Checked once per chunk, as above.
         awaited(layer[key])
 
     @property
@@ -288,11 +285,11 @@ class Aggregated(Contents):
         return bool(getattr(self.instance, "shares_slices", False))
 
     def can_merge(self) -> bool:
-        """Tries `merge` on two empty accumulators: many programs leave it unwritten."""
+        # Many programs do not implement `merge`: try it on two empty accumulators.
         return self._merged_empty() is not None
 
     def were_shared(self) -> bool:
-        """They were where `merge` was written, and what it is given could be copied at little cost."""
+        # They were shared if `merge` was implemented and its arguments could be copied at little cost.
         merged = self._merged_empty()
         return merged is not None and is_plain(merged) and is_plain(self.instance.create_accumulator())
 

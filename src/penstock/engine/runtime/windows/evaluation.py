@@ -1,4 +1,4 @@
-"""What a window does with its contents when it fires: emit them, or call the user's window function."""
+"""Evaluates a window that fires: emits its contents, or calls the user's window function."""
 
 from __future__ import annotations
 
@@ -23,36 +23,36 @@ class Evaluation:
     """Emits the contents: the result of reduce or aggregate without a window function."""
 
     method = "window"
-    passes_on = True
+    emits_contents = True
 
     def setup(self, context: OperatorContext, backend: KeyedStateBackend, timers: Timers, merging: bool) -> None:
-        """Called once, before `open`."""
+        """Set up the evaluation, once, before `open`."""
 
     def open(self, context: OperatorContext) -> None:
-        """Calls the user's `open`."""
+        """Open the user's function."""
 
     def close(self, context: OperatorContext) -> None:
-        """Calls the user's `close`."""
+        """Close the user's function."""
 
     def function_places(self) -> Sequence[FunctionPlace]:
-        """As an operator's."""
+        """Return the places of functions; see Operator."""
         return ()
 
     def functions_replaced(self) -> None:
-        """As an operator's."""
+        """Recompute attributes after functions were replaced; see Operator."""
 
     def evaluate(self, key: Any, window: Window, elements: list[Any]) -> Iterable[Any] | None:
-        """The results of a window. The key and namespace of the backend are set."""
+        """Return the results of a window. The key and namespace of the backend are set."""
         return elements
 
     def clear(self, key: Any, window: Window) -> None:
-        """The window of this key is over."""
+        """Clear the user's state of a window that has ended."""
 
 
 class UserEvaluation(Evaluation):
-    """Calls a user's function with the key's state. Subclasses give `evaluate`."""
+    """Calls a user's function with the key's state. Subclasses define `evaluate`."""
 
-    passes_on = False
+    emits_contents = False
 
     def __init__(self, function: UserFunction) -> None:
         self.function = function
@@ -89,7 +89,7 @@ class ApplyToAll(UserEvaluation):
 
 
 class Process(UserEvaluation):
-    """Calls `process(key, context, elements)`, and `clear(context)` when a window is over."""
+    """Calls `process(key, context, elements)`, and `clear(context)` when a window has ended."""
 
     def setup(self, context: OperatorContext, backend: KeyedStateBackend, timers: Timers, merging: bool) -> None:
         super().setup(context, backend, timers, merging)
@@ -101,7 +101,7 @@ class Process(UserEvaluation):
         self._clear = getattr(self.function.instance, "clear", None)
 
     def evaluate(self, key: Any, window: Window, elements: list[Any]) -> Iterable[Any] | None:
-        # One object for each firing: a generator may use its context after another window has started to fire.
+        # A context for each firing: a generator may use its context after another window has started to fire.
         return self._call(key, self._context.of(window), elements)
 
     def _call(self, key: Any, context: WindowContext, elements: list[Any]) -> Iterable[Any] | None:
@@ -113,7 +113,7 @@ class Process(UserEvaluation):
 
 
 class ProcessAll(Process):
-    """Calls `process(context, elements)`, and `clear(context)` when a window is over."""
+    """Calls `process(context, elements)`, and `clear(context)` when a window has ended."""
 
     def _call(self, key: Any, context: WindowContext, elements: list[Any]) -> Iterable[Any] | None:
         return self.function.call(context, elements)  # type: ignore[no-any-return]
@@ -139,30 +139,30 @@ class WindowContext:
         self._window = window
 
     def of(self, window: Window) -> WindowContext:
-        """The same for another window."""
-        return WindowContext(self._backend, self._timers, self._now_ms, self._merging, window)
+        """Return a context for `window`."""
+        return WindowContext(self._backend, self._timers, self._now_ms, merging=self._merging, window=window)
 
     def window(self) -> Any:
-        """The window."""
+        """Return the window."""
         return self._window
 
     def current_processing_time(self) -> int:
-        """The wall clock, in milliseconds since the epoch."""
+        """Return the wall clock, in milliseconds since the epoch."""
         return self._now_ms()
 
     def current_watermark(self) -> int:
-        """The event time of the subtask."""
+        """Return the event time of the subtask (ms)."""
         return self._timers.watermark
 
     def window_state(self) -> KeyedStateStore:
-        """States of this key in this window. Remove it in `clear`.
+        """Return the states of this key in this window. Remove them in `clear`.
 
-        Raises ProgramError for windows that merge, because it is undefined how such state merges.
+        Raises ProgramError for windows that merge, because merging such state is undefined.
         """
         if self._merging:
             raise ProgramError("windows that merge, such as sessions, have no state of their own: use global_state()")
         return self._backend.store(namespaced=True)
 
     def global_state(self) -> KeyedStateStore:
-        """States of this key in all windows."""
+        """Return the states of this key in all windows."""
         return self._backend.store()

@@ -1,7 +1,7 @@
-"""Windows of one key that merge: which exist, and under which window the contents of each are kept.
+"""Merging windows of one key: the windows in flight, and the window under which the contents of each are stored.
 
-When windows merge, the state of one of them stays where it is and becomes the state of the result; only that of the
-others is moved. So each window in flight is mapped to its *state window*.
+When windows merge, the state of one of them stays where it is and becomes the state of the result; only the state of
+the others moves. So each window in flight is mapped to its *state window*.
 
     records at 0, 6 with a gap of 10                       and 20, joined by 12
     [0, 10) -> [0, 10)                                     [0, 16)  -> [0, 10)
@@ -21,15 +21,13 @@ from typing import Any, Generic, TypeVar
 from penstock.api.windows.assigner import MergingWindowAssigner
 from penstock.api.windows.window import MergeCallback, TimeWindow, Window
 
-# The windows of one key in flight, sorted: for assigners that merge time windows that overlap or touch.
-#
-# Windows in flight do not touch each other, so those that a new one touches lie side by side and are found by
-# bisection. Asking the assigner would compare the new window with all of them. The index is derived from the windows in
-# flight.
-
 
 class SortedWindows:
-    """Windows in the order of time, and the order in which they were created."""
+    """An index of the windows of one key in flight, for assigners that merge time windows which overlap or touch.
+
+    Windows in flight do not touch each other, so the windows that a new one touches are neighbors, and bisection finds
+    them. The assigner would compare the new window with all windows. The index also knows their order of creation.
+    """
 
     __slots__ = ("_created", "_next", "_sorted")
 
@@ -40,7 +38,7 @@ class SortedWindows:
 
     @staticmethod
     def of(in_flight: Iterable[Any]) -> SortedWindows | None:
-        """The index of windows in flight. None: they touch each other, or are not time windows."""
+        """Create the index of windows in flight; None if they touch each other, or are not time windows."""
         index = SortedWindows(in_flight)
         windows = index._sorted
         if not all(map(is_time, windows)) or any(before.intersects(after) for before, after in pairwise(windows)):
@@ -48,10 +46,10 @@ class SortedWindows:
         return index
 
     def touched_by(self, window: TimeWindow) -> list[TimeWindow]:
-        """The windows that overlap or touch this one, in the order of their creation."""
+        """Return the windows that overlap or touch this one, in the order of their creation."""
         windows, (start, end) = self._sorted, window
         first = last = bisect_left(windows, window)
-        # Only the last of those that begin before: each of them ends before the next one begins.
+        # Of the windows that begin earlier only the last may touch it: each ends before the next one begins.
         if first and windows[first - 1][1] >= start:
             first -= 1
         while last < len(windows) and windows[last][0] <= end:
@@ -60,29 +58,29 @@ class SortedWindows:
         return touched if last - first < 2 else sorted(touched, key=self._created.__getitem__)
 
     def add(self, window: TimeWindow) -> None:
-        """One more, which touches no other."""
+        """Add a window, which touches no other."""
         self._created[window] = next(self._next)
         self._sorted.insert(bisect_left(self._sorted, window), window)
 
     def remove(self, window: TimeWindow) -> None:
-        """One less."""
+        """Remove a window."""
         del self._created[window]
         del self._sorted[bisect_left(self._sorted, window)]
 
 
 def is_time(window: Any) -> bool:
-    """Whether it is a time window, which does not end before it begins."""
+    """Return whether it is a time window that does not end before it begins."""
     return type(window) is TimeWindow and window[0] <= window[1]
 
 
 W = TypeVar("W", bound=Window)
 
 OnMerge = Callable[[W, list[W], W, list[W]], None]
-"""Called with the result, the windows merged into it, its state window, and the state windows to be moved there."""
+"""Called with the result, the windows merged into it, its state window, and the state windows to move there."""
 
 
 class MergingWindows(Generic[W]):
-    """The windows of one key. `state_windows` is kept by the caller and changed in place; `index`, if any, with it."""
+    """The windows of one key. It changes the caller's `state_windows` in place, together with `index`, if any."""
 
     __slots__ = ("_assigner", "_index", "_state_windows")
 
@@ -97,19 +95,19 @@ class MergingWindows(Generic[W]):
         self._index = index
 
     def state_window(self, window: W) -> W | None:
-        """Where the contents of `window` are kept; None if it is not in flight."""
+        """Return the window under which the contents of `window` are stored; None if it is not in flight."""
         return self._state_windows.get(window)
 
     def retire(self, window: W) -> None:
-        """`window` is over."""
+        """Remove `window`, which has ended."""
         del self._state_windows[window]
         if self._index is not None:
             self._index.remove(window)  # type: ignore[arg-type]
 
     def add(self, window: W, on_merge: OnMerge[W]) -> W:
-        """Add the window of a record, and return the one in flight that it is, or is part of, from now on.
+        """Add the window of a record, and return the window in flight that contains it from now on.
 
-        `on_merge` is called for each merge that makes a window that did not exist.
+        Calls `on_merge` for each merge that creates a new window.
         """
         in_flight = self._state_windows
         if window in in_flight:
@@ -123,15 +121,15 @@ class MergingWindows(Generic[W]):
         for cover, parts in merges.found:
             if window in parts:
                 result = cover
-            # In the order of their creation, whatever the order in which the assigner reports them: which state
-            # window is retained must not depend on the order of a set.
+            # In the order of their creation, not in the order of the assigner's report: the choice of the state window
+            # must not depend on the order of a set.
             self._merge([old for old in in_flight if old in parts], cover, on_merge)
         if not any(window in parts for _, parts in merges.found):
             in_flight[window] = window
         return result
 
     def _add_to_sorted(self, window: Any, index: SortedWindows, on_merge: OnMerge[W]) -> W:
-        """The same, for windows that merge if they overlap or touch."""
+        """Do the same as `add`, for windows that merge if they overlap or touch."""
         touched: list[Any] = index.touched_by(window)
         cover = window
         for old in touched:

@@ -1,4 +1,4 @@
-"""Sliced windows: how aligned windows cut time into slices, and what is shared between the windows of a slice."""
+"""Sliced windows: how aligned windows divide time into slices, and how windows share slices."""
 
 from __future__ import annotations
 
@@ -11,71 +11,70 @@ from typing import Any
 
 from penstock.common.constants import MIN_TIMESTAMP
 from penstock.common.functions.result_kinds import awaited
-from penstock.common.values.copies import ATOMS, own_copy
-from penstock.engine.runtime.operators.operator import Values
+from penstock.common.values.copies import ATOMS, independent_copy
+from penstock.engine.runtime.chunks import Values
 from penstock.engine.state.tables import Layer
-
-# Contents that several windows share: they must be as they were when one of the windows has been put together.
-#
-# A user's `merge` or `reduce` may change one of its two arguments and return it. What can't be changed needs no copy.
 
 _CONTAINERS = frozenset({tuple, list, dict, set, frozenset})
 
 
 def is_plain(value: Any) -> bool:
-    """Whether `value` is one that `own_copy` copies at little cost: a number, text, or a builtin container."""
+    """Return whether `independent_copy` copies `value` at little cost: a number, text, or a builtin container."""
     return type(value) in ATOMS or type(value) in _CONTAINERS
 
 
 def merged(parts: list[Any], merge: Callable[[Any, Any], Any]) -> Any:
-    """Merge `parts`, two or more, from the first to the last, and leave them as they are."""
+    """Merge `parts`, two or more, from the first to the last, without changing them: windows share them.
+
+    A user's `merge` or `reduce` may change one of its arguments and return it, so it gets copies of mutable parts.
+    """
     kinds = set(map(type, parts))
     if kinds == {tuple}:
         kinds = set(map(type, itertools.chain.from_iterable(parts)))
     if kinds <= ATOMS:
         return awaited(functools.reduce(merge, parts))
-    return awaited(functools.reduce(merge, map(own_copy, parts)))
+    return awaited(functools.reduce(merge, map(independent_copy, parts)))
 
 
-Sorted = dict[int, tuple[list[Any], list[Any]]]
-"""start of slice or window -> keys and values, in parallel"""
+RecordsByStart = dict[int, tuple[list[Any], list[Any]]]
+"""start of slice or window -> keys and values, as parallel lists"""
 
 
 class Slicing:
-    """Of windows of `size`, one each `slide`, from `offset` on (ms)."""
+    """Divides time into slices for windows of `size`, which start each `slide`, shifted by `offset` (ms)."""
 
     def __init__(self, size: int, slide: int, offset: int) -> None:
         self._size, self._slide, self._offset = size, slide, offset
         self.width = math.gcd(size, slide)
 
     def slice_of(self, timestamp: int) -> int:
-        """The start of the slice that contains a timestamp."""
+        """Return the start of the slice that contains a timestamp."""
         return timestamp - (timestamp - self._offset) % self.width
 
     def number_of(self, start: int) -> int:
-        """The number of the slice that starts at `start`."""
+        """Return the number of the slice that starts at `start`."""
         return (start - self._offset) // self.width
 
     def start_of(self, number: int) -> int:
-        """The reverse."""
+        """Return the start of the slice with this number."""
         return number * self.width + self._offset
 
     def windows_of(self, timestamp: int) -> range:
-        """Starts of the windows that contain a timestamp, the latest first."""
+        """Return the starts of the windows that contain a timestamp, the latest first."""
         latest = timestamp - (timestamp - self._offset) % self._slide
         return range(latest, timestamp - self._size, -self._slide)
 
     def horizon(self, watermark: int) -> int:
-        """The end of the last window that has ended: all windows of records from here on are still waiting."""
+        """Return the end of the last window that has ended. All windows of later records are still waiting."""
         now = watermark + 1
         return now - (now - self._offset - self._size) % self._slide
 
     def by_slice(
-        self, keys: list[Any], values: Values, timestamps: list[int], horizon: int, behind: list[Any]
-    ) -> Sorted:
-        """Keys and values by slice; those before the horizon go to `behind`."""
+        self, keys: list[Any], values: Values, timestamps: list[int], *, horizon: int, behind: list[Any]
+    ) -> RecordsByStart:
+        """Return keys and values by slice. Records before the horizon go to `behind`."""
         width, offset = self.width, self._offset
-        found: Sorted = {}
+        found: RecordsByStart = {}
         start = end = MIN_TIMESTAMP
         add_key = add_value = behind.append
         for key, timestamp, value in zip(keys, timestamps, values):  # noqa: B905
@@ -94,12 +93,12 @@ class Slicing:
         return found
 
     def by_window(
-        self, keys: list[Any], values: Values, timestamps: list[int], horizon: int, behind: list[Any]
-    ) -> Sorted:
-        """Keys and values by window that waits, with those before the horizon in `behind` too."""
+        self, keys: list[Any], values: Values, timestamps: list[int], *, horizon: int, behind: list[Any]
+    ) -> RecordsByStart:
+        """Return keys and values by waiting window. Records before the horizon are also added to `behind`."""
         width, offset = self.width, self._offset
         first_waiting = horizon - self._size + self._slide
-        found: Sorted = {}
+        found: RecordsByStart = {}
         start = end = MIN_TIMESTAMP
         waiting: list[tuple[list[Any], list[Any]]] = []
         for key, timestamp, value in zip(keys, timestamps, values):  # noqa: B905
@@ -116,25 +115,25 @@ class Slicing:
         return found
 
 
-# Contents of slices merged two by two, so that a window of thousands of slices is put together of some twenty blocks.
-#
-#     slices      0   1   2   3   4   5   6   7
-#     level 1     [0, 1]  [2, 3]  [4, 5]  [6, 7]
-#     level 2     [0 ...... 3]    [4 ...... 7]          a window of slices 1 to 6: 1, [2, 3], [4, 5], 6
-#
-# Blocks lie at multiples of their length. So how a result is put together depends on its window alone, not on what was
-# computed before: a job that is restored computes the same. Blocks are derived from the slices and in no snapshot. The
-# first window that consists of a block makes it, when it fires, for all keys of its slices. These may be more than the
-# window has: after a restart, a window that has fired fires again for what comes late. A record that comes later
-# changes the blocks of its slice.
-
 Read = Callable[[Any], Any]
-"""From key to contents, or None."""
-_PIECE_KEYS = 256
+"""Returns the contents of a key, or None."""
+_KEYS_PER_YIELD = 256
 
 
 class Blocks:
-    """Of one operator. `read` gives the reader of a slice by its number, `keys` its keys; `merge` merges contents."""
+    """Contents of slices merged in pairs, so that a window of thousands of slices consists of about twenty blocks.
+
+        slices      0   1   2   3   4   5   6   7
+        level 1     [0, 1]  [2, 3]  [4, 5]  [6, 7]
+        level 2     [0 ...... 3]    [4 ...... 7]          a window of slices 1 to 6: 1, [2, 3], [4, 5], 6
+
+    Blocks lie at multiples of their length. So the parts of a window depend only on the window, not on earlier
+    computations, and a restored job computes the same results. Blocks are derived from slices, and not part of
+    snapshots. When the first window with a block fires, it builds the block for all keys of its slices. These may be
+    more keys than the window has: after a restart, a window that has fired fires again for late records. A later record
+    changes the blocks of its slice. `read` returns the reader of a slice by its number, `keys` its keys; `merge` merges
+    contents.
+    """
 
     def __init__(
         self,
@@ -146,12 +145,12 @@ class Blocks:
         self._slice_keys = keys
         self._merge = merge
         self._levels: list[dict[int, dict[Any, Any]]] = [{}]
-        """By level, from 1 on: number of a block -> {key: contents}."""
+        """Blocks by level, from 1 on: number of the block -> {key: contents}."""
         self._end = 0
-        """No block has slices from here on."""
+        """The end of the last block: no block contains this slice or later ones."""
 
     def readers(self, first: int, end: int) -> list[Read]:
-        """What reads these slices: blocks as far as they are made, else the slices themselves."""
+        """Return the readers of these slices: existing blocks, or else the slices themselves."""
         found: list[Read] = []
         for level, number in parts_of(first, end):
             found += self._readers(level, number)
@@ -161,31 +160,31 @@ class Blocks:
         if level == 0:
             reader = self._read(number)
             return [] if reader is None else [reader]
-        made = self._made(level, number)
-        if made is not None:
-            return [made.get] if made else []
+        block = self._block(level, number)
+        if block is not None:
+            return [block.get] if block else []
         return [*self._readers(level - 1, 2 * number), *self._readers(level - 1, 2 * number + 1)]
 
-    def make(self, first: int, end: int) -> Iterator[None]:
-        """Make the blocks of a window that fires, in steps."""
+    def build(self, first: int, end: int) -> Iterator[None]:
+        """Build the blocks of a window that fires, in steps."""
         for level, number in parts_of(first, end):
             if level:
-                yield from self._make(level, number)
+                yield from self._build(level, number)
 
-    def _make(self, level: int, number: int) -> Iterator[None]:
-        if self._made(level, number) is not None:
+    def _build(self, level: int, number: int) -> Iterator[None]:
+        if self._block(level, number) is not None:
             return
         children = 2 * number, 2 * number + 1
         if level > 1:
             for child in children:
-                yield from self._make(level - 1, child)
+                yield from self._build(level - 1, child)
         left, right = (self._reader(level - 1, child) for child in children)
         keys = [self._keys(level - 1, child) for child in children]
         block: dict[Any, Any] = {}
         for count, key in enumerate(chain.from_iterable(keys), start=1):
             if key not in block and (contents := self._merged(left, right, key)) is not None:
                 block[key] = contents
-            if count % _PIECE_KEYS == 0:
+            if count % _KEYS_PER_YIELD == 0:
                 yield
         while len(self._levels) <= level:
             self._levels.append({})
@@ -198,7 +197,7 @@ class Blocks:
 
     def _reader(self, level: int, number: int) -> Read | None:
         readers = self._readers(level, number)
-        assert len(readers) < 2, "the parts of a block are made before it"
+        assert len(readers) < 2, "the parts of a block are built before it"
         return readers[0] if readers else None
 
     def _merged(self, left: Read | None, right: Read | None, key: Any) -> Any:
@@ -208,11 +207,11 @@ class Blocks:
             return other if one is None else one
         return self._merge([one, other], key)
 
-    def _made(self, level: int, number: int) -> dict[Any, Any] | None:
+    def _block(self, level: int, number: int) -> dict[Any, Any] | None:
         return self._levels[level].get(number) if level < len(self._levels) else None
 
     def changed(self, slice_number: int, keys: Collection[Any]) -> None:
-        """Records of these keys were added to a slice."""
+        """Update the blocks of a slice to which records of these keys were added."""
         if slice_number >= self._end:
             return
         for level in range(1, len(self._levels)):
@@ -230,20 +229,20 @@ class Blocks:
                     block[key] = parts[0] if len(parts) == 1 else self._merge(parts, key)
 
     def drop(self, slice_number: int) -> None:
-        """A slice is gone: no window consists of its blocks any more."""
+        """Drop the blocks of a slice that was removed."""
         for level in range(1, len(self._levels)):
             self._levels[level].pop(slice_number >> level, None)
 
     def clear(self) -> None:
-        """Forget all blocks."""
+        """Drop all blocks."""
         self._levels, self._end = [{}], 0
 
 
 @functools.lru_cache(maxsize=8)
 def parts_of(first: int, end: int) -> tuple[tuple[int, int], ...]:
-    """The largest blocks that these slices consist of, in order: level and number each. Level 0: a slice.
+    """Return the largest blocks that cover these slices, in order: (level, number) each. Level 0: a slice.
 
-    Cached, since a window that fires asks when it makes its blocks and when it reads them.
+    Cached, because a window that fires calls this when it builds its blocks and when it reads them.
     """
     left: list[tuple[int, int]] = []
     right: list[tuple[int, int]] = []
@@ -259,33 +258,34 @@ def parts_of(first: int, end: int) -> tuple[tuple[int, int], ...]:
     return (*left, *reversed(right))
 
 
-# Keys that wait for one window at a time: when it has fired, those with contents in the next window wait for that.
-#
-# A window of thousands of slices would else be noted for each key of each slice. Windows that had fired before a
-# restart fire again for what comes late, and for nothing else: a key does not wait for the window after one of these.
-
-_KEYS_UNTIMED = 256
+_KEYS_PER_CLOCK_READING = 256
 
 
 class Succession:
-    """Of the windows of one operator, by their starts. `unfired_from`: the first that had not fired at a restart."""
+    """Decides for which window a key waits, so that it waits for one window at a time.
+
+    When a window has fired, its keys with contents in the next window wait for that one. Otherwise each key of each
+    slice would be registered for all windows of the slice, which may be thousands. Windows that had fired before a
+    restart fire again only for late records: a key does not wait for the window after such a window. Windows are named
+    by their starts. `unfired_from`: the first window that had not fired at a restart.
+    """
 
     def __init__(self, unfired_from: int = MIN_TIMESTAMP) -> None:
         self._unfired_from = unfired_from
 
     @staticmethod
     def restored(waiting: Collection[int], ended: Collection[int], slide: int) -> Succession:
-        """That of a snapshot with these windows: keys with contents in one that had not fired waited for it."""
+        """Create the succession after a restore of these windows. Keys waited for each window that had not fired."""
         if waiting:
             return Succession(min(waiting))
         return Succession(max(ended) + slide) if ended else Succession()
 
-    def goes_on(self, window: int) -> bool:
-        """Whether keys of this window, which fires, wait for the next one."""
+    def continues_after(self, window: int) -> bool:
+        """Return whether keys of this window, which fires, wait for the next one."""
         return window >= self._unfired_from
 
     def first_of(self, windows: Sequence[int]) -> Sequence[int]:
-        """Of some windows, the latest first, those that a new key has to be noted for: it comes to the others later."""
+        """Return the windows that a new key waits for now, of `windows`, which start with the latest one."""
         if not windows or windows[-1] >= self._unfired_from:
             return windows[-1:]
         unfired = [window for window in windows if window >= self._unfired_from]
@@ -293,11 +293,11 @@ class Succession:
 
 
 def with_contents(
-    keys: Iterable[Any], readers: Sequence[Callable[[Any], Any]], found: Layer, go_on: Callable[[], bool]
+    keys: Iterable[Any], readers: Sequence[Callable[[Any], Any]], found: Layer, may_continue: Callable[[], bool]
 ) -> Iterator[None]:
-    """Add to `found` the keys for which a reader finds something, in steps."""
+    """Add to `found` the keys with contents in any reader, in steps."""
     rest = iter(keys)
-    while missing := list(islice(rest, _KEYS_UNTIMED)):
+    while missing := list(islice(rest, _KEYS_PER_CLOCK_READING)):
         for reader in readers:
             left = []
             for key in missing:
@@ -308,5 +308,5 @@ def with_contents(
             if not left:
                 break
             missing = left
-        if not go_on():
+        if not may_continue():
             yield

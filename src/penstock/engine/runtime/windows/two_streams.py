@@ -18,17 +18,17 @@ FIRST, SECOND = 0, 1
 
 
 def tag_first(value: Any) -> tuple[int, Any]:
-    """A record of the first stream, tagged."""
+    """Tag a record of the first stream."""
     return FIRST, value
 
 
 def tag_second(value: Any) -> tuple[int, Any]:
-    """A record of the second stream, tagged."""
+    """Tag a record of the second stream."""
     return SECOND, value
 
 
 class TaggedKey:
-    """The key of a tagged record, by the key selector of its stream."""
+    """Selects the key of a tagged record by the key selector of its stream."""
 
     def __init__(self, first: Callable[[Any], Any], second: Callable[[Any], Any]) -> None:
         self.selectors = first, second
@@ -45,7 +45,7 @@ class CoGroup(UserEvaluation):
 
 
 class FlatJoin(UserEvaluation):
-    """Calls `join(first, second)` for each pair, and emits what it returns one by one."""
+    """Calls `join(first, second)` for each pair, and emits its results one by one."""
 
     def evaluate(self, key: Any, window: Window, elements: list[Any]) -> Iterator[Any]:
         first, second = _apart(elements)

@@ -1,9 +1,9 @@
-"""The window operator that runs any assigner with any trigger: record by record, a timer for each key and window.
+"""The general window operator, for any assigner and trigger: record by record, with a timer for each key and window.
 
-For each record: its windows are assigned (and merged, if they merge); a window that is over is skipped; else the
-record is added to it, its trigger says whether it fires, and a timer is set for the moment at which the window is
-removed, which is its end plus the allowed lateness. A record all of whose windows were skipped is late.
-Source: Flink docs, "Windows"; DataFlow Model paper, 2.2.
+For each record it assigns windows (and merges them, if they merge), and skips expired windows. It adds the record to
+the others, asks the trigger whether to fire, and registers a timer for the removal of the window, at its end plus the
+allowed lateness. A record is late if all its windows were skipped. Source: Flink docs, "Windows"; DataFlow Model
+paper, 2.2.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from penstock.api.output_tag import OutputTag
 from penstock.api.runtime_context import RuntimeContext
 from penstock.api.state.descriptors import (
     WINDOW_PREFIX,
@@ -23,23 +22,21 @@ from penstock.api.state.descriptors import (
     StateDescriptor,
 )
 from penstock.api.timers import TimeDomain
-from penstock.api.windows.assigner import MergingWindowAssigner, WindowAssigner, WindowAssignerContext
-from penstock.api.windows.evictor import Evictor, TimestampedValue
-from penstock.api.windows.session_assigners import merge_if_they_touch
-from penstock.api.windows.trigger import OnMergeContext, Trigger, TriggerResult
+from penstock.api.windows.assigner import MergingWindowAssigner, WindowAssignerContext
+from penstock.api.windows.evictor import TimestampedValue
+from penstock.api.windows.session_assigners import merges_exactly_if_touching
+from penstock.api.windows.trigger import OnMergeContext, TriggerResult
 from penstock.api.windows.window import TimeWindow
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
 from penstock.common.errors import ProgramError
 from penstock.common.functions.user_calls import RAISED
 from penstock.common.time.timestamps import as_timestamp
-from penstock.common.values.copies import own_copies, own_copy
-from penstock.engine.runtime.operators.operator import Timestamps, Values
+from penstock.common.values.copies import independent_copies, independent_copy
+from penstock.engine.runtime.chunks import Rows
 from penstock.engine.runtime.task.context import StreamingRuntimeContext
 from penstock.engine.runtime.task.metrics import OperatorMetricGroup
-from penstock.engine.runtime.windows.contents import Contents
-from penstock.engine.runtime.windows.evaluation import Evaluation
 from penstock.engine.runtime.windows.merging import MergingWindows, SortedWindows, is_time
-from penstock.engine.runtime.windows.windowing import WindowingOperator, end_of
+from penstock.engine.runtime.windows.windowing import WindowingOperator, WindowSettings, end_of
 from penstock.engine.state.backends.ttl_states import TtlState
 
 if TYPE_CHECKING:
@@ -50,11 +47,8 @@ if TYPE_CHECKING:
     from penstock.engine.state.layers import LayeredTable
 
 
-# What triggers are given by the window operator: timers and state of the window at hand.
-
-
 class WindowTriggerContext(OnMergeContext):
-    """One an operator; `window` says whose timers are meant, key and namespace of the backend whose state."""
+    """The context of an operator's trigger: timers of `window`, and state of the backend's key and namespace."""
 
     def __init__(self, operator: WindowingOperator, metrics: MetricGroup) -> None:
         self._operator = operator
@@ -75,7 +69,7 @@ class WindowTriggerContext(OnMergeContext):
         return self._timers.watermark
 
     def register_processing_time_timer(self, time: int) -> None:
-        # When a key ends in batched mode, time is over: a trigger that always waits for the next would never end.
+        # Not when a key ends in batched mode: a trigger that always registers the next timer would never end.
         if not self._operator.ending_key:
             self._timers.processing_time.register(as_timestamp(time), self._backend.key, self.window)
 
@@ -90,10 +84,10 @@ class WindowTriggerContext(OnMergeContext):
         self._timers.event_time.delete(as_timestamp(time), self._backend.key, self.window)
 
     def get_partitioned_state(self, state_descriptor: StateDescriptor) -> Any:
-        return self._backend.state(self._own(state_descriptor), namespaced=True)
+        return self._backend.state(self._renamed(state_descriptor), namespaced=True)
 
     def merge_partitioned_state(self, state_descriptor: StateDescriptor) -> None:
-        descriptor = self._own(state_descriptor)
+        descriptor = self._renamed(state_descriptor)
         state = self._backend.state(descriptor, namespaced=True)
         table = self._backend.layered(f"{WINDOW_PREFIX}{descriptor.get_name()}", namespaced=True)
         key = self._backend.key
@@ -105,18 +99,18 @@ class WindowTriggerContext(OnMergeContext):
         elif parts:
             table.put((key, self.window), functools.reduce(merge, parts))
 
-    def _own(self, descriptor: StateDescriptor) -> StateDescriptor:
-        """The descriptor under a name that states of the user's window function can't have by chance."""
+    def _renamed(self, descriptor: StateDescriptor) -> StateDescriptor:
+        """Return the descriptor with a name that can't collide with states of the user's window function."""
         name = descriptor.get_name()
-        own = self._descriptors.get(name)
-        if own is None:
-            own = self._descriptors[name] = copy.copy(descriptor)
-            own.name = f"(trigger) {name}"
-        return own
+        renamed = self._descriptors.get(name)
+        if renamed is None:
+            renamed = self._descriptors[name] = copy.copy(descriptor)
+            renamed.name = f"(trigger) {name}"
+        return renamed
 
 
 def _merged(descriptor: StateDescriptor, value: Any, other: Any) -> Any:
-    """What two windows held (a value, an accumulator, a list), merged."""
+    """Merge the contents of two windows: values, accumulators or lists."""
     if isinstance(descriptor, ReducingStateDescriptor):
         return descriptor.get_reduce_function().reduce(value, other)
     if isinstance(descriptor, AggregatingStateDescriptor):
@@ -129,13 +123,13 @@ def _merged(descriptor: StateDescriptor, value: Any, other: Any) -> Any:
 
 
 CONTENTS_TABLE = "(windows) contents"
-"""(key, window) -> contents of the window. For windows that merge: (key, state window)."""
+"""(key, window) -> contents of the window. For merging windows: (key, state window)."""
 MERGING_TABLE = "(windows) merging"
 """key -> {window in flight: its state window}"""
 _SORTED_FROM = 16
-"""From so many windows of a key in flight on, an index of them is worth its price."""
+"""An index pays off for keys with at least this many windows in flight."""
 _INDEXES_MAX = 1_000
-"""Of keys, where state may be larger than memory."""
+"""The number of keys with an index, if state may be larger than memory."""
 
 
 class WindowOperator(WindowingOperator):
@@ -143,25 +137,15 @@ class WindowOperator(WindowingOperator):
 
     contents_table = CONTENTS_TABLE
 
-    def __init__(
-        self,
-        name: str,
-        key_selector: Callable[[Any], Any],
-        assigner: WindowAssigner[Any, Any],
-        trigger: Trigger[Any, Any],
-        contents: Contents,
-        evaluation: Evaluation,
-        allowed_lateness_ms: int = 0,
-        late_tag: OutputTag[Any] | None = None,
-    ) -> None:
-        super().__init__(name, key_selector, contents, evaluation, allowed_lateness_ms, late_tag)
-        self.assigner = assigner
-        self.trigger = trigger
+    def __init__(self, name: str, key_selector: Callable[[Any], Any], settings: WindowSettings) -> None:
+        super().__init__(name, key_selector, settings)
+        self.assigner = assigner = settings.assigner
+        self.trigger = settings.trigger
         self.event_time = assigner.is_event_time()
         self.merging = isinstance(assigner, MergingWindowAssigner)
-        self._touching = merge_if_they_touch(assigner)
+        self._touching = merges_exactly_if_touching(assigner)
         self._sorted: dict[Any, SortedWindows] = {}
-        """By key: an index of its windows in flight, if they are many."""
+        """The indexes of keys with many windows in flight."""
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
@@ -175,9 +159,8 @@ class WindowOperator(WindowingOperator):
         self._assigner_context = _AssignerContext(context, runtime_context)
         self.trigger_context = WindowTriggerContext(self, metrics)
 
-    # Records.
-
-    def take(self, values: Values, timestamps: Timestamps) -> Iterator[None]:
+    def add_to_windows(self, chunk: Rows) -> Iterator[None]:
+        values, timestamps = chunk.values, chunk.timestamps
         backend, assign, context = self.backend, self.assigner.assign_windows, self._assigner_context
         add = self._add_merging if self.merging else self._add
         times = timestamps if timestamps is not None else [MIN_TIMESTAMP] * len(values)
@@ -192,51 +175,55 @@ class WindowOperator(WindowingOperator):
                 raise ProgramError(f"operator '{self.name}': {error}") from error
             except RAISED as error:
                 method = f"{type(self.assigner).__name__}.assign_windows"
-                raise self.context.user_error(error, method, value, key, timestamp) from error
-            in_none = True
+                raise self.context.user_error(error, method, value, key=key, timestamp=timestamp) from error
+            is_skipped = True
             if len(windows) > 1 and not self.keeps_records:
-                each = [own_copy(value) for _ in windows]
+                each = [independent_copy(value) for _ in windows]
             else:
                 each = [value] * len(windows)
             for window, value in zip(windows, each, strict=True):
                 actual, state_window = add(key, window)
                 if actual is None:
                     continue
-                in_none = False
-                fires = self._put(key, actual, state_window, value, timestamp)
+                is_skipped = False
+                fires = self._add_record(key, actual, state_window, value=value, timestamp=timestamp)
                 if fires is not None:
                     yield from fires
-                    if not self.context.budget.go_on():
+                    if not self.context.budget.may_continue():
                         yield
-            if in_none and self._is_late(timestamp):
+            if is_skipped and self._is_late(timestamp):
                 self.late(value, timestamp)
 
     def _add(self, key: Any, window: Any) -> tuple[Any, Any]:
-        return (None, None) if self._is_over(window) else (window, window)
+        return (None, None) if self._has_expired(window) else (window, window)
 
     def _add_merging(self, key: Any, window: Any) -> tuple[Any, Any]:
-        """The window in flight of which `window` is part from now on, and its state window; None if it is over."""
+        """Return the window in flight that contains `window` from now on, and its state window; None if expired."""
         windows = self._windows_of(key, window)
         actual = windows.add(window, self._merged)
-        if self._is_over(actual):
+        if self._has_expired(actual):
             self._retire(key, actual)
             return None, None
         return actual, windows.state_window(actual)
 
-    def _put(self, key: Any, window: Any, state_window: Any, value: Any, timestamp: int) -> Iterator[None] | None:
-        """Add a record to a window; the firing of the window if its trigger says so."""
+    def _add_record(
+        self, key: Any, window: Any, state_window: Any, *, value: Any, timestamp: int
+    ) -> Iterator[None] | None:
+        """Add a record to a window. Returns the work of firing if the trigger fires."""
         where = (key, state_window)
         if self._lists is not None:
-            self._lists.part(where).append(self.as_kept(value, timestamp))
+            self._lists.part(where).append(self.list_item(value, timestamp))
         else:
             before = self.table.get(where)
             try:
                 add, first = self.contents.add, self.contents.first
                 self.table.put(where, first(value) if before is None else add(value, before))
             except RAISED as error:
-                raise self.context.user_error(error, self.contents.method, value, key, timestamp) from error
-        result: TriggerResult = self._ask_trigger("on_element", window, value, timestamp, window)
-        # Before it fires: the user's function may read timers and state of the window.
+                raise self.context.user_error(
+                    error, self.contents.method, value, key=key, timestamp=timestamp
+                ) from error
+        result: TriggerResult = self._call_trigger("on_element", window, (value, timestamp, window))
+        # Before the window fires: the user's function may read timers and state of the window.
         self._register_cleanup(key, window)
         return None if result is TriggerResult.CONTINUE else self.act_on(result, key, window, state_window)
 
@@ -245,38 +232,36 @@ class WindowOperator(WindowingOperator):
         """Whether the contents of a window are a list of its records."""
         return self.contents.keeps_records
 
-    def as_kept(self, value: Any, timestamp: int) -> Any:
-        """A record as it is kept in that list."""
+    def list_item(self, value: Any, timestamp: int) -> Any:
+        """Return the item of that list for a record."""
         return value
-
-    # Timers.
 
     def fire_until(self, domain: TimeDomain, until: int) -> Iterator[None]:
         event_time = domain is TimeDomain.EVENT_TIME
         timers = self.timers.event_time if event_time else self.timers.processing_time
         callback = "on_event_time" if event_time else "on_processing_time"
-        go_on = self.context.budget.go_on
+        may_continue = self.context.budget.may_continue
         while (due := timers.pop_due(until)) is not None:
             timestamp, key, window = due
-            # A trigger may have left a timer behind for a window that is part of another now: there is nothing to fire.
+            # A trigger may have left a timer of a window that has merged into another: there is nothing to fire.
             state_window = (self._merging_table.get(key) or {}).get(window) if self.merging else window
             if state_window is not None:
                 self.backend.key = key
-                result: TriggerResult = self._ask_trigger(callback, window, timestamp, window)
+                result: TriggerResult = self._call_trigger(callback, window, (timestamp, window))
                 if result is not TriggerResult.CONTINUE:
                     yield from self.act_on(result, key, window, state_window)
                 if event_time is self.event_time and timestamp == self.cleanup_time(window):
                     self._clear(key, window, state_window)
-            if not go_on():
+            if not may_continue():
                 yield
 
     def cleanup_time(self, window: Any) -> int:
-        """When `window` is removed (ms): its end, in event time plus the allowed lateness."""
+        """Return when `window` is removed (ms): at its end, in event time plus the allowed lateness."""
         end = end_of(window)
         return min(end + self.allowed_lateness_ms, MAX_TIMESTAMP) if self.event_time else end
 
     def delete_cleanup(self, key: Any, window: Any) -> None:
-        """The window was merged into another: delete the timer of its cleanup."""
+        """Delete the cleanup timer of a window that has merged into another."""
         at = self.cleanup_time(window)
         if at != MAX_TIMESTAMP:
             (self.timers.event_time if self.event_time else self.timers.processing_time).delete(at, key, window)
@@ -290,15 +275,13 @@ class WindowOperator(WindowingOperator):
         elif not self.ending_key:
             self.timers.processing_time.register(at, key, window)
 
-    def _is_over(self, window: Any) -> bool:
+    def _has_expired(self, window: Any) -> bool:
         return self.event_time and self.cleanup_time(window) <= self.timers.watermark
 
     def _is_late(self, timestamp: int) -> bool:
         return self.event_time and min(timestamp + self.allowed_lateness_ms, MAX_TIMESTAMP) <= self.timers.watermark
 
-    # Windows.
-
-    def _ask_trigger(self, callback: str, window: Any, *arguments: Any) -> Any:
+    def _call_trigger(self, callback: str, window: Any, arguments: tuple[Any, ...]) -> Any:
         self.backend.namespace = window
         self.trigger_context.window = window
         try:
@@ -308,7 +291,7 @@ class WindowOperator(WindowingOperator):
             raise self.context.user_error(error, method, key=self.backend.key) from error
 
     def act_on(self, result: TriggerResult, key: Any, window: Any, state_window: Any) -> Iterator[None]:
-        """Do what the trigger has said."""
+        """Fire and purge the window as the trigger's result says."""
         where = (key, state_window)
         contents = self.table.get(where)
         if contents is None:
@@ -319,18 +302,16 @@ class WindowOperator(WindowingOperator):
             self.table.discard(where)
 
     def _clear(self, key: Any, window: Any, state_window: Any) -> None:
-        """The window is over: remove its contents, trigger state and user state."""
+        """Remove contents, trigger state and user state of a window that has ended."""
         self.table.discard((key, state_window))
-        self._ask_trigger("clear", window, window)
+        self._call_trigger("clear", window, (window,))
         self.clear_evaluation(key, window)
         if self.merging:
             self._retire(key, window)
 
-    # Windows that merge.
-
     def _windows_of(self, key: Any, added: Any = None) -> MergingWindows[Any]:
-        """The windows of a key in flight; `added`: the one that is to be added."""
-        in_flight = self._merging_table.own(key)
+        """Return the windows of a key in flight. `added`: the window to add next."""
+        in_flight = self._merging_table.get_mutable(key)
         if in_flight is None:
             in_flight = {}
             self._merging_table.put(key, in_flight)
@@ -338,9 +319,9 @@ class WindowOperator(WindowingOperator):
         return MergingWindows(self.assigner, in_flight, self._index_of(key, in_flight, added))
 
     def _index_of(self, key: Any, in_flight: dict[Any, Any], added: Any) -> SortedWindows | None:
-        """The index of many windows. None: they are few, or the assigner has to be asked."""
+        """Return the index of many windows; None if they are few, or only the assigner can merge them."""
         if len(in_flight) < _SORTED_FROM or not self._touching or not (added is None or is_time(added)):
-            # Made again when they are many: what is done without it does not change it.
+            # Drop the index, because changes without it do not update it. It is created again for many windows.
             if self._sorted:
                 self._sorted.pop(key, None)
             return None
@@ -361,17 +342,17 @@ class WindowOperator(WindowingOperator):
         return super().forget_key()
 
     def _merged(self, result: Any, merged: list[Any], state_window: Any, moved: list[Any]) -> None:
-        """Windows of the current key have become `result`: timers, trigger state and contents follow."""
-        if self._is_over(result):
+        """Move timers, trigger state and contents of merged windows of the current key to `result`."""
+        if self._has_expired(result):
             raise ProgramError(
-                f"{self.assigner!r} merged windows into {result!r}, which is over at watermark "
+                f"{self.assigner!r} merged windows into {result!r}, which has expired at watermark "
                 f"{self.timers.watermark}: the end of a window must not move back when windows merge"
             )
         key, context = self.backend.key, self.trigger_context
         context.merged = merged
-        self._ask_trigger("on_merge", result, result)
+        self._call_trigger("on_merge", result, (result,))
         for window in merged:
-            self._ask_trigger("clear", window, window)
+            self._call_trigger("clear", window, (window,))
             self.delete_cleanup(key, window)
         table = self.table
         for old in moved:
@@ -381,9 +362,9 @@ class WindowOperator(WindowingOperator):
             if self._lists is not None:
                 self._lists.extend((key, state_window), contents)
                 continue
-            into = table.get((key, state_window))
+            current = table.get((key, state_window))
             try:
-                merged_contents = contents if into is None else self.contents.merge(into, contents)
+                merged_contents = contents if current is None else self.contents.merge(current, contents)
                 table.put((key, state_window), merged_contents)
             except RAISED as error:
                 raise self.context.user_error(error, f"merge of {self.contents.method}", key=key) from error
@@ -401,45 +382,34 @@ class _AssignerContext(WindowAssignerContext):
         return self._runtime_context
 
 
-# The window operator for evictors: it keeps every record with its timestamp, and evicts when a window fires.
-#
-# Reduce and aggregate are recomputed at each firing, from the records that are left. Source: Flink docs, "Windows",
-# Evictors.
-
 EVICTED_TABLE = "(windows) contents for an evictor"
 """(key, window) -> [(record, timestamp), ...], in the order of arrival."""
 
 
 class EvictingWindowOperator(WindowOperator):
-    """Runs any WindowAssigner with any Trigger and any Evictor."""
+    """Runs any WindowAssigner with any Trigger and any Evictor.
+
+    It stores every record with its timestamp, and evicts when a window fires. Each firing computes reduce and aggregate
+    again, from the remaining records. Source: Flink docs, "Windows", Evictors.
+    """
 
     contents_table = EVICTED_TABLE
 
-    def __init__(
-        self,
-        name: str,
-        key_selector: Callable[[Any], Any],
-        assigner: WindowAssigner[Any, Any],
-        trigger: Trigger[Any, Any],
-        contents: Contents,
-        evaluation: Evaluation,
-        evictor: Evictor[Any, Any],
-        allowed_lateness_ms: int = 0,
-        late_tag: OutputTag[Any] | None = None,
-    ) -> None:
-        super().__init__(name, key_selector, assigner, trigger, contents, evaluation, allowed_lateness_ms, late_tag)
-        self.evictor = evictor
+    def __init__(self, name: str, key_selector: Callable[[Any], Any], settings: WindowSettings) -> None:
+        super().__init__(name, key_selector, settings)
+        assert settings.evictor is not None
+        self.evictor = settings.evictor
 
     @property
     def keeps_records(self) -> bool:
         return True
 
-    def as_kept(self, value: Any, timestamp: int) -> Any:
+    def list_item(self, value: Any, timestamp: int) -> Any:
         return value, timestamp
 
     def elements(self, contents: Any) -> list[Any]:
-        # Reduce and aggregate may change and keep what they are called with, and the window keeps its records.
-        return self.contents.elements_of(own_copies([value for value, _ in contents]))
+        # Copies: reduce and aggregate may change and keep their arguments, and the window stores its records.
+        return self.contents.elements_of(independent_copies([value for value, _ in contents]))
 
     def act_on(self, result: TriggerResult, key: Any, window: Any, state_window: Any) -> Iterator[None]:
         where = (key, state_window)
@@ -448,7 +418,7 @@ class EvictingWindowOperator(WindowOperator):
             return
         if result.is_fire():
             contents = self._evicted("evict_before", key, window, contents)
-            yield from self.evaluate(key, window, contents, stays=False)
+            yield from self.evaluate(key, window, contents, is_shared=False)
             contents = self._evicted("evict_after", key, window, contents)
         if result.is_purge() or not contents:
             self.table.discard(where)
@@ -456,7 +426,7 @@ class EvictingWindowOperator(WindowOperator):
             self.table.put(where, contents)
 
     def _evicted(self, method: str, key: Any, window: Any, contents: list[tuple[Any, int]]) -> list[tuple[Any, int]]:
-        """What the evictor leaves."""
+        """Return the contents that the evictor leaves."""
         elements = [TimestampedValue(value, timestamp) for value, timestamp in contents]
         try:
             getattr(self.evictor, method)(elements, len(elements), window, self.trigger_context)

@@ -1,6 +1,6 @@
-"""What all window operators share: records in, windows that fire by timers, late records.
+"""The base of all window operators: records in, windows that fire by timers, late records.
 
-Results carry the last timestamp of their window, whatever made it fire. Source: Flink docs, "Windows".
+Results have the last timestamp of their window, even if the window fired earlier. Source: Flink docs, "Windows".
 """
 
 from __future__ import annotations
@@ -8,15 +8,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from penstock.api.output_tag import OutputTag
 from penstock.api.timers import TimeDomain
+from penstock.api.windows.assigner import WindowAssigner
+from penstock.api.windows.evictor import Evictor
+from penstock.api.windows.trigger import Trigger
 from penstock.common.functions.user_calls import RAISED
 from penstock.common.time.timestamps import as_timestamp
-from penstock.common.values.copies import own_copy
+from penstock.common.values.copies import independent_copy
+from penstock.engine.runtime.chunks import Rows, Values
 from penstock.engine.runtime.operators.emitted import emitted
 from penstock.engine.runtime.operators.gathering import GatheringOperator
 from penstock.engine.runtime.operators.keyed import FREED_ENTRIES
-from penstock.engine.runtime.operators.operator import FunctionPlace, Timestamps, Values
+from penstock.engine.runtime.operators.operator import FunctionPlace
 from penstock.engine.runtime.windows.contents import Contents
 from penstock.engine.runtime.windows.evaluation import Evaluation
 
@@ -26,27 +32,31 @@ if TYPE_CHECKING:
     from penstock.engine.runtime.task.context import OperatorContext
 
 
+class WindowSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings of the windows of an operator, the same for all window operators."""
+
+    assigner: WindowAssigner[Any, Any]
+    trigger: Trigger[Any, Any]
+    contents: Contents
+    evaluation: Evaluation
+    allowed_lateness_ms: int = 0
+    late_tag: OutputTag[Any] | None = None
+    evictor: Evictor[Any, Any] | None = None
+
+
 class WindowingOperator(GatheringOperator):
-    """Base of the window operators. Subclasses give `take` and `fire_until`."""
+    """Base of the window operators. Subclasses define `add_to_windows` and `fire_until`."""
 
     keeps_values = True
 
     merging = False
 
-    def __init__(
-        self,
-        name: str,
-        key_selector: Callable[[Any], Any],
-        contents: Contents,
-        evaluation: Evaluation,
-        allowed_lateness_ms: int = 0,
-        late_tag: OutputTag[Any] | None = None,
-    ) -> None:
+    def __init__(self, name: str, key_selector: Callable[[Any], Any], settings: WindowSettings) -> None:
         super().__init__(name, key_selector)
-        self.contents = contents
-        self.evaluation = evaluation
-        self.allowed_lateness_ms = allowed_lateness_ms
-        self.late_tag = late_tag
+        self.contents = settings.contents
+        self.evaluation = settings.evaluation
+        self.allowed_lateness_ms = settings.allowed_lateness_ms
+        self.late_tag = settings.late_tag
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
@@ -75,17 +85,15 @@ class WindowingOperator(GatheringOperator):
             finally:
                 super().close()
 
-    def take(self, values: Values, timestamps: Timestamps) -> Iterator[None]:
-        """Put the records of a chunk into their windows, and fire those that fire at once."""
+    def add_to_windows(self, chunk: Rows) -> Iterator[None]:
+        """Add the records of a chunk to their windows, and fire the windows that fire immediately."""
         raise NotImplementedError
 
-    # Calls of the task.
-
-    def process(self, values: Values, timestamps: Timestamps) -> bool:
-        return self.do(self.take(values, timestamps), self._hand_on_late)
+    def process(self, chunk: Rows) -> bool:
+        return self.do(self.add_to_windows(chunk), self.emit_late)
 
     def wake_at_ms(self) -> int | None:
-        # A millisecond after the last of the window: records that arrive in that millisecond still belong to it.
+        # A millisecond after the window's last one: records that arrive in its last millisecond still belong to it.
         at = self.timers.processing_time.next_timestamp()
         return self.or_maintenance(None if at is None else at + 1)
 
@@ -93,36 +101,40 @@ class WindowingOperator(GatheringOperator):
         self.backend.maintain(FREED_ENTRIES)
         return self.do(self.fire_until(TimeDomain.PROCESSING_TIME, now_ms - 1), None)
 
-    # For subclasses.
-
-    def evaluate(self, key: Any, window: Window, contents: Any, stays: bool = True) -> Iterator[None]:
+    def evaluate(self, key: Any, window: Window, contents: Any, is_shared: bool = True) -> Iterator[None]:
         """Gather the results of a window that fires.
 
-        `stays`: whether contents, or their records, are those of a later firing, too, or of another window. Then
-        functions have their own: what they change of them must not depend on what was restored in the meantime.
+        `is_shared`: whether a later firing, or another window, uses the same contents or records. Then functions get
+        copies: their changes must not leak into other firings.
+
+        An accumulator or a result that is None gives nothing. Flink: WindowOperator, `contents != null`.
         """
+        if contents is None:
+            return
         backend = self.backend
         backend.key, backend.namespace = key, window
         timestamp = end_of(window)
         try:
-            if stays and (self.contents.result_is_computed or not self.evaluation.passes_on):
-                contents = own_copy(contents)
+            if is_shared and (self.contents.result_is_computed or not self.evaluation.emits_contents):
+                contents = independent_copy(contents)
             elements = self.elements(contents)
+            if self.contents.result_is_computed and elements[0] is None:
+                return
             for result in emitted(self.evaluation.evaluate(key, window, elements)):
-                self.results.append(self.own(result))
+                self.results.append(self.copy_value(result))
                 self.result_times.append(timestamp)
                 if self.is_full():
                     yield
         except RAISED as error:
-            method = self.contents.method if self.evaluation.passes_on else self.evaluation.method
+            method = self.contents.method if self.evaluation.emits_contents else self.evaluation.method
             raise self.context.user_error(error, method, key=key, timestamp=timestamp) from error
 
     def elements(self, contents: Any) -> list[Any]:
-        """The elements that the window function is called with."""
+        """Return the elements for the window function."""
         return self.contents.elements(contents)
 
     def clear_evaluation(self, key: Any, window: Window) -> None:
-        """The window of `key` is over: let the user's function remove its state."""
+        """Let the user's function remove its state of a window of `key` that has ended."""
         self.backend.key, self.backend.namespace = key, window
         try:
             self.evaluation.clear(key, window)
@@ -130,22 +142,23 @@ class WindowingOperator(GatheringOperator):
             raise self.context.user_error(error, "clear", key=key, timestamp=window.max_timestamp()) from error
 
     def late(self, value: Any, timestamp: int) -> None:
-        """A record was late for all of its windows: it goes to the side output, or is dropped and counted."""
+        """Add a late record to the side output, or drop and count it."""
         if self.late_tag is None:
             self.context.counters.late_records_dropped += 1
         else:
             self._late.append(value)
             self._late_times.append(timestamp)
 
-    def _hand_on_late(self) -> bool:
+    def emit_late(self) -> bool:
+        """Emit late records to their side output."""
         if not self._late or self.late_tag is None:
             return True
         late, times = self._late, self._late_times
         self._late, self._late_times = [], []
-        return self.output.emit_side(self.late_tag, late, times)
+        return self.output.emit_side(self.late_tag, Rows(late, times))
 
 
 def end_of(window: Window) -> int:
-    """The last timestamp of a window (ms). Raises TypeError if the method of a user's class returns something else."""
+    """Return the last timestamp of a window (ms). Raises TypeError if a user's class returns another type."""
     end = window.max_timestamp()
     return end if type(end) is int else as_timestamp(end, f"what {type(window).__name__}.max_timestamp returns")

@@ -1,9 +1,9 @@
-"""What all backends of keyed state have in common: tables by name, states by descriptor, the current key.
+"""The base of all backends of keyed state: tables by name, states by descriptor, the current key.
 
-The table of a state is flat, key -> value; the key group is computed only where groups matter. State of a window is
-kept under (key, window). Tables have layers (`engine/state/layers.py`), so that a snapshot freezes them at once and
-writes only what has changed. A backend decides where the older layers of a table are: on the heap (`hashmap/`), or in
-RocksDB. Source: Flink docs, "State Backends".
+The table of a state is flat, key -> value; the key group is computed only where it matters. The entry key of window
+state is (key, window). Tables have layers (`engine/state/layers.py`), so a snapshot freezes them in one step and writes
+only changes. A backend decides where the older layers of a table are: on the heap (`hashmap/`), or in RocksDB. Source:
+Flink docs, "State Backends".
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from penstock.engine.state.backends.ttl_states import TTL_KINDS, TtlState
 from penstock.engine.state.collection_tables import ListTable, MapTable
 from penstock.engine.state.expiry import Expiry
 from penstock.engine.state.layers import LayeredTable
-from penstock.engine.state.schema import TableSchema, as_before, check_schema, collection_in, schema_of, untimed
+from penstock.engine.state.schema import TableSchema, check_schema, collection_in, restored_schema, schema_of, untimed
 from penstock.engine.state.sliced import Slices
 from penstock.engine.state.tables import Table
 
@@ -52,8 +52,8 @@ class KeyedStateBackend(ABC):
     __slots__ = (
         "_expiries",
         "_restored_schemas",
-        "_shown",
         "_states",
+        "_visible_values",
         "declared",
         "key",
         "namespace",
@@ -72,28 +72,26 @@ class KeyedStateBackend(ABC):
         self.schemas: dict[str, TableSchema] = {}
         """Kinds and types of the tables that users' functions have named."""
         self.queryable: dict[str, str] = {}
-        """By the names under which states are queried from outside: the table of each."""
+        """Queryable name of a state -> its table."""
         self._restored_schemas: dict[str, str] = {}
         self.declared: dict[str, StateDescriptor] = {}
-        """By the names of states, how functions have declared them."""
+        """Name of a state -> the descriptor with which functions declared it."""
         self._states: dict[tuple[str, bool], State] = {}
-        self._shown: dict[str, Callable[[Any], Any]] = {}
-        """By table, of states with a time to live."""
+        self._visible_values: dict[str, Callable[[Any], Any]] = {}
+        """Name of a table with a time to live -> the function for `visible_value_of`."""
 
     def state(self, descriptor: StateDescriptor, namespaced: bool = False) -> Any:
-        """The state that `descriptor` names, of the current key, and of the current namespace too if `namespaced`.
+        """Return the state of `descriptor` for the current key, and if `namespaced` for the current namespace.
 
-        Raises ProgramError if the name is in use for a state of another kind or type, CheckpointError if what was
-        restored is.
+        Raises ProgramError if the name is in use for a state of another kind or type, CheckpointError if the restored
+        state has another kind or type.
         """
         name = descriptor.get_name()
         known = self.declared.setdefault(name, descriptor)
         if known is not descriptor:
             first, other = str(schema_of(known)), str(schema_of(descriptor))
             if first != other:
-                raise ProgramError(
-                    f"the state '{name}' is declared as {first}, and as {other}: give them different names"
-                )
+                raise ProgramError(f"the state '{name}' is declared as {first} and as {other}: use different names")
         state = self._states.get((name, namespaced))
         if state is None:
             table_name = f"{WINDOW_PREFIX}{name}" if namespaced else name
@@ -104,7 +102,7 @@ class KeyedStateBackend(ABC):
             kinds = KINDS if descriptor.ttl_config is None else TTL_KINDS
             state = self._states[name, namespaced] = kinds[type(descriptor)](self, table, descriptor, namespaced)
             if isinstance(state, TtlState):
-                self._shown[table_name] = state.shown
+                self._visible_values[table_name] = state.visible_value
                 if state.expiry is not None:
                     self._expiries.append(state.expiry)
         return state
@@ -115,7 +113,7 @@ class KeyedStateBackend(ABC):
             raise ProgramError(f"two states are queryable as '{name}': '{self.queryable[name]}' and '{table_name}'")
 
     def redeclare(self, descriptor: StateDescriptor) -> None:
-        """A state that is there is declared by another function from now on, of the same kind and type."""
+        """Replace the declaration of an existing state by one of another function, with the same kind and type."""
         name = descriptor.get_name()
         self.declared[name] = descriptor
         self._note_queryable(descriptor, name)
@@ -125,7 +123,7 @@ class KeyedStateBackend(ABC):
                 state.redeclare(descriptor)  # type: ignore[union-attr]
 
     def undeclare(self, name: str) -> None:
-        """No function has that state after all. What was restored under its name stays."""
+        """Remove the declaration of a state. State that was restored under its name stays."""
         self.declared.pop(name, None)
         state = self._states.pop((name, False), None)
         if state is None:
@@ -137,16 +135,16 @@ class KeyedStateBackend(ABC):
             self._drop_table(name)
 
     def _drop_table(self, name: str) -> None:
-        """Forget a table in which nothing was ever written."""
+        """Forget a table that was never written to."""
         del self.tables[name]
 
     def keys(self, descriptor: StateDescriptor) -> list[Any]:
-        """The keys that have a state of that name, in no particular order. What of it has expired may be among them."""
+        """Return the keys that have this state, in any order. Keys of expired state may be among them."""
         self.state(descriptor)
         return list(self.layered(descriptor.get_name()).keys())
 
     def layered(self, name: str, namespaced: bool = False) -> LayeredTable:
-        """The table of that name, created if it does not exist. `namespaced`: it is kept by (key, namespace)."""
+        """Return the table with this name, created if missing. `namespaced`: entry keys are (key, namespace)."""
         table = self.tables.get(name)
         if table is None:
             table = self.tables[name] = self.make_layered(name, namespaced)
@@ -155,24 +153,24 @@ class KeyedStateBackend(ABC):
 
     @abstractmethod
     def make_layered(self, name: str, namespaced: bool = False) -> LayeredTable:
-        """A new table."""
+        """Create a table."""
 
     def lists(self, name: str, namespaced: bool = False) -> ListTable:
-        """The table of lists of that name, created if it does not exist."""
+        """Return the table of lists with this name, created if it does not exist."""
         table = self._table_of(name, "list", namespaced)
         assert isinstance(table, ListTable)
         return table
 
     @abstractmethod
     def make_maps(self, name: str, namespaced: bool = False) -> MapTable:
-        """A new table of maps."""
+        """Create a table of maps."""
 
     @abstractmethod
     def make_lists(self, name: str, namespaced: bool = False) -> ListTable:
-        """A new table of lists."""
+        """Create a table of lists."""
 
     def _table_of(self, name: str, collection: str, namespaced: bool) -> LayeredTable:
-        """The table for maps ("map"), lists ("list") or single values (""), created if it does not exist."""
+        """Return the table of maps ("map"), lists ("list") or single values (""), created if it does not exist."""
         if not collection:
             return self.layered(name, namespaced)
         kind, make = (MapTable, self.make_maps) if collection == "map" else (ListTable, self.make_lists)
@@ -180,7 +178,7 @@ class KeyedStateBackend(ABC):
         if not isinstance(table, kind):
             restored: list[tuple[Any, Any]] = []
             if isinstance(table, LayeredTable):
-                # A savepoint that was made by hand does not say what kind of state it holds.
+                # A savepoint that a program wrote does not name the kind of its states.
                 restored = list(table.items())
                 table.clear()
             table = self.tables[name] = make(name, namespaced)
@@ -190,27 +188,27 @@ class KeyedStateBackend(ABC):
 
     @abstractmethod
     def slices(self, name: str, lists: bool = False) -> Slices:
-        """Contents of windows, in the table of that name. `lists`: they are lists, to which records are added."""
+        """Return the contents of windows in the table with this name. `lists`: contents are lists of records."""
 
     def schemas_in_snapshot(self) -> dict[str, TableSchema]:
-        """Those of tables that users' functions have named; as restored where no one has asked for the state yet."""
-        restored = {name: schema for name, text in self._restored_schemas.items() if (schema := as_before(text))}
+        """Return the schemas of tables of users' states: the restored schema if no function requested the state yet."""
+        restored = {name: schema for name, text in self._restored_schemas.items() if (schema := restored_schema(text))}
         return {**restored, **self.schemas}
 
-    def shown(self, table_name: str) -> Callable[[Any], Any]:
-        """A function from what a table holds to what may be seen of it from outside: no times, nothing expired.
+    def visible_value_of(self, table_name: str) -> Callable[[Any], Any]:
+        """Return a function from a stored value to the value that queries see: without times and expired parts.
 
-        It returns None if nothing is left. To call it is no use of the state, and removes nothing.
+        It returns None if nothing is left. It does not count as use of the state, and removes nothing.
         """
-        shown = self._shown.get(table_name)
-        if shown is not None:
-            return shown
-        # As restored: how long it is to live is known when its function has asked for it.
+        visible_value = self._visible_values.get(table_name)
+        if visible_value is not None:
+            return visible_value
+        # Restored state: the time to live is known only after its function requested the state.
         schema = self._restored_schemas.get(table_name, "")
         return lambda stored: untimed(schema, stored)
 
     def restored_table(self, name: str, schema: str) -> Table:
-        """The table into which state of `schema` is restored: `state` refuses to read it as another."""
+        """Return the table into which state of `schema` is restored. `state` refuses another schema afterwards."""
         self._restored_schemas[name] = schema
         table = self.tables.get(name)
         return (
@@ -218,37 +216,37 @@ class KeyedStateBackend(ABC):
         )
 
     def table(self, name: str, make: Callable[[], T]) -> T:
-        """A table of another kind, created if it does not exist."""
+        """Return a table of another kind, created with `make` if it does not exist."""
         table = self.tables.get(name)
         if table is None:
             table = self.tables[name] = make()
         return cast("T", table)
 
     def store(self, namespaced: bool = False) -> KeyedStateStore:
-        """The states as users' functions ask for them."""
+        """Return the interface by which users' functions request states."""
         return BackendStateStore(self, namespaced)
 
     def maintenance_due_ms(self) -> int | None:
-        """When `maintain` has something to do (processing time in milliseconds), or None."""
+        """Return when `maintain` is due (processing time in milliseconds), or None."""
         if not self._expiries:
             return None
         return earliest(*[expiry.next_ms for expiry in self._expiries])
 
     def maintain(self, entries_max: int) -> None:
-        """Free state whose time to live is over. Examines at most `entries_max` entries of each state."""
+        """Remove expired state. Examines at most `entries_max` entries of each state."""
         now_ms = self.now_ms()
         for expiry in self._expiries:
             expiry.expire(now_ms, entries_max)
 
     def compact(self, entries_max: int) -> bool:
-        """Compact some entries of frozen layers into the layers below. False: nothing was left to compact."""
+        """Compact some entries of frozen layers into lower layers. Returns False if nothing was left."""
         return any(table.compact(entries_max) for table in self.tables.values())
 
     def checkpoint_complete(self, checkpoint_id: int) -> None:
-        """A checkpoint is complete. Only what a backend keeps outside of it for older ones is of interest."""
+        """Handle a completed checkpoint. Only backends that hold older versions outside of checkpoints do something."""
 
     def close(self) -> None:
-        """Release files and stores that are open."""
+        """Close open files and stores."""
 
     def clear(self) -> None:
         """Remove the state of all keys."""
@@ -288,4 +286,4 @@ def _checked(descriptor: Any, kind: type[D]) -> D:
     if isinstance(descriptor, kind):
         return descriptor
     what = type(descriptor).__name__ if isinstance(descriptor, StateDescriptor) else repr(descriptor)
-    raise TypeError(f"this state is declared by a {kind.__name__}(name, type), got {what}")
+    raise TypeError(f"expected a {kind.__name__}(name, type) for this state, got {what}")

@@ -1,4 +1,4 @@
-"""The keyed state of a running operator, as a function sees it that is about to take another one's place."""
+"""The keyed state of a running operator for a function that is about to replace the operator's function."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from penstock.engine.state.schema import check_schema, schema_of
 
 
 class DeclaredStates(BackendStateStore):
-    """Gives the states that are there, and checks that they are declared as they are.
+    """Gives access to the existing states, and checks that the new function declares them the same way.
 
-    The new functions of descriptors, as those of a ReducingStateDescriptor, are called from `take_effect` on.
+    New functions in descriptors, for example in a ReducingStateDescriptor, are called from `take_effect` on.
     """
 
     def __init__(self, backend: KeyedStateBackend) -> None:
         super().__init__(backend, namespaced=False)
         self._declared: dict[str, StateDescriptor] = {}
         self._added: list[str] = []
-        """Those of them that no function before has declared."""
+        """The declared states that no earlier function declared."""
 
     def _get(self, descriptor: StateDescriptor) -> Any:
-        """Raises ProgramError or CheckpointError for a state of that name that is of another kind or type."""
+        """Return the state. Raises ProgramError or CheckpointError if it exists with another kind or type."""
         name = descriptor.get_name()
         schema, known = self._backend.schemas.get(name), self._backend.declared.get(name)
         if schema is not None:
@@ -32,29 +32,29 @@ class DeclaredStates(BackendStateStore):
             except CheckpointError as error:
                 raise ProgramError(str(error)) from None
         if known is not None and _ttl(known) != _ttl(descriptor):
-            raise ProgramError(f"the time to live of the state '{name}' can't be changed while the job runs")
+            raise ProgramError(f"cannot change the time to live of the state '{name}' while the job runs")
         self._declared[name] = descriptor
         if known is None and name not in self._added:
             self._added.append(name)
         return super()._get(descriptor)
 
     def check_all_are_used(self, operator: str) -> None:
-        """Raises ProgramError if the function before has declared a state that the new one has not."""
+        """Raise ProgramError if the old function declared a state that the new one does not declare."""
         unused = sorted(self._backend.schemas.keys() & self._backend.declared.keys() - self._declared.keys())
         if unused:
             names = ", ".join(f"'{name}'" for name in unused)
             raise ProgramError(
-                f"operator '{operator}' has state that its new function does not ask for in open(): {names}. It would "
+                f"operator '{operator}' has state that its new function does not request in open(): {names}. It would "
                 "stay unused. To accept that: --allow-non-restored-state"
             )
 
     def take_effect(self) -> None:
-        """The new function has taken the other one's place."""
+        """Use the new declarations: the new function has replaced the old one."""
         for descriptor in self._declared.values():
             self._backend.redeclare(descriptor)
 
     def forget(self) -> None:
-        """The new function does not take the other one's place: another one may declare its new states otherwise."""
+        """Remove the states that only the new function declared, since it does not replace the old one."""
         for name in reversed(self._added):
             self._backend.undeclare(name)
 

@@ -1,7 +1,7 @@
-"""Keyed states over layered tables: of each the value, list, map or accumulator of the current key.
+"""Keyed states over layered tables: the value, list, map or accumulator of the current key.
 
-An access to a value is one dict lookup, an access to an entry of a map or the end of a list a few. Values are kept by
-reference; while a snapshot reads them, a function gets a copy of a value that could be changed in place.
+An access to a value is one dict lookup; an access to an entry of a map or the end of a list is a few. Values are stored
+by reference; while a snapshot reads them, functions receive copies of mutable values.
 """
 
 from __future__ import annotations
@@ -29,16 +29,14 @@ from penstock.common.errors import ProgramError
 from penstock.common.functions.result_kinds import awaited
 from penstock.engine.state.collection_tables import ListTable, MapTable
 from penstock.engine.state.collections import ABSENT
-from penstock.engine.state.container_keys import own_key
+from penstock.engine.state.container_keys import stored_map_key
 from penstock.engine.state.keys import check_key
 from penstock.engine.state.layers import LayeredTable
 from penstock.engine.state.tables import Layer
 
-# The current key: what states need of the backend that they belong to.
-
 
 class KeyContext(Protocol):
-    """The current key and namespace, and processing time in milliseconds."""
+    """The part of a backend that its states use: the current key and namespace, and processing time (ms)."""
 
     key: Any
     namespace: Any
@@ -46,11 +44,11 @@ class KeyContext(Protocol):
 
 
 class _NoKey:
-    """In place of a key while records are processed that have none: a lookup of state with it raises."""
+    """The current key while records without a key are processed. A lookup of state with it raises an error."""
 
     def __hash__(self) -> int:
         raise ProgramError(
-            "there is no current key: state and timers of a key can't be used while a broadcast record is processed. "
+            "there is no current key: keyed state and timers can't be used while a broadcast record is processed. "
             "Use ctx.apply_to_keyed_state(descriptor, function) for the state of all keys"
         )
 
@@ -77,7 +75,7 @@ class _KeyedState:
 
 
 class KeyedValueState(_KeyedState, ValueState[Any]):
-    """One value a key."""
+    """A state with one value per key."""
 
     __slots__ = ()
 
@@ -92,16 +90,16 @@ class KeyedValueState(_KeyedState, ValueState[Any]):
 
 
 class PlainKeyedValueState(KeyedValueState):
-    """Without a namespace: the state that hot loops read and write, so it caches the current layer."""
+    """A value state without a namespace. Hot loops read and write it, so it caches the current layer."""
 
     __slots__ = ("_layer",)
 
     def __init__(self, backend: KeyContext, table: LayeredTable, descriptor: StateDescriptor, namespaced: bool) -> None:
         super().__init__(backend, table, descriptor, namespaced)
-        table.hold(self)
+        table.register(self)
 
     def use_layer(self, layer: Layer) -> None:
-        """A snapshot has frozen the previous layer."""
+        """Use a new current layer: a snapshot has frozen the previous one."""
         self._layer = layer
 
     def value(self) -> Any:
@@ -116,7 +114,7 @@ class PlainKeyedValueState(KeyedValueState):
 
 
 class KeyedListState(_KeyedState, ListState[Any]):
-    """One list a key; `get` gives the elements as they are at the call."""
+    """A state with one list per key. `get` returns the elements at the time of the call."""
 
     __slots__ = ()
     _table: ListTable
@@ -141,7 +139,7 @@ class KeyedListState(_KeyedState, ListState[Any]):
 
 
 class KeyedMapState(_KeyedState, MapState[Any, Any]):
-    """One dict a key; iterations show the entries as they are at the call, so these may be changed meanwhile."""
+    """A state with one dict per key. Iterations show the entries at the time of the call, so these may be changed."""
 
     __slots__ = ()
     _table: MapTable
@@ -155,11 +153,11 @@ class KeyedMapState(_KeyedState, MapState[Any, Any]):
 
     def put(self, key: Any, value: Any) -> None:
         check_key(key)
-        self._table.part(self._place())[own_key(key)] = value
+        self._table.part(self._place())[stored_map_key(key)] = value
 
     def put_all(self, dict_value: Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> None:
-        # Pairs may come from an iterator, which is read once.
-        entries = {own_key(key): value for key, value in dict(dict_value).items()}
+        # Pairs may come from an iterator, which can be read only once.
+        entries = {stored_map_key(key): value for key, value in dict(dict_value).items()}
         for key in entries:
             check_key(key)
         if entries:
@@ -189,7 +187,7 @@ class KeyedMapState(_KeyedState, MapState[Any, Any]):
 
 
 class KeyedReducingState(_KeyedState, ReducingState[Any]):
-    """One value a key, reduced as values are added."""
+    """A state with one value per key, reduced as values are added."""
 
     __slots__ = ("_reduce",)
 
@@ -213,7 +211,7 @@ class KeyedReducingState(_KeyedState, ReducingState[Any]):
 
 
 class KeyedAggregatingState(_KeyedState, AggregatingState[Any, Any]):
-    """One accumulator a key."""
+    """A state with one accumulator per key."""
 
     __slots__ = ("_function",)
 

@@ -1,10 +1,10 @@
-"""Keyed states whose contents expire. What is stored carries the time of its last use, in milliseconds.
+"""Keyed states whose contents expire. Stored values carry the time of their last use in milliseconds.
 
     value, reducing, aggregating   (used, value)
     list                           [(used, element), ...]
     map                            {key: (used, value), ...}
 
-Each element of a list and each entry of a map has a time of its own. Source: Flink docs, "Working with State", TTL.
+Each element of a list and each entry of a map has its own time. Source: Flink docs, "Working with State", TTL.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from penstock.common.functions.result_kinds import awaited
 from penstock.engine.state.backends.states import KeyContext
 from penstock.engine.state.collection_tables import ListTable, MapTable
 from penstock.engine.state.collections import ABSENT
-from penstock.engine.state.container_keys import own_key
+from penstock.engine.state.container_keys import stored_map_key
 from penstock.engine.state.expiry import Expiry, ExpiryScan, ExpiryWheel
 from penstock.engine.state.keys import check_key
 from penstock.engine.state.layers import LayeredTable
 
 
 class TtlState(State):
-    """Base of all. `expiry` None: expired state is removed only when it is read."""
+    """Base of states with a time to live. `expiry` None: expired state is removed only when it is read."""
 
     def __init__(self, backend: KeyContext, table: LayeredTable, descriptor: StateDescriptor, namespaced: bool) -> None:
         config = descriptor.ttl_config
@@ -51,20 +51,20 @@ class TtlState(State):
         self._latest_ms = 0
         self.expiry: Expiry | None = None
         if config.get_cleanup_strategies().cleans_up:
-            # Restored entries are examined one time to live from now; the time of their last use is in the entry.
+            # Restored entries are examined after one time to live: only the entries know the time of their last use.
             self.expiry = self._expiry(backend.now_ms())
 
     def _expiry(self, now_ms: int) -> Expiry:
-        """What removes the expired entries of the table. Of what it holds already nothing is decoded here."""
+        """Return the expiry of the table's entries. Decodes no entries."""
         table, first_ms = self._table, now_ms + self._ttl_ms
         if table.is_larger_than_memory:
-            return ExpiryScan(self._ttl_ms, self._alive, table.entry_keys, first_ms)
-        wheel = ExpiryWheel(self._ttl_ms, self._alive, self._is_filed)
+            return ExpiryScan(self._ttl_ms, self._remove_expired, table.entry_keys, first_ms)
+        wheel = ExpiryWheel(self._ttl_ms, self._remove_expired, self._is_filed)
         wheel.restored(table.entry_keys(), first_ms)
         return wheel
 
     def _is_filed(self, entry_key: Any) -> bool:
-        """Whether the entry is there, and so on the wheel of the state."""
+        """Whether the entry exists, so that it is on the wheel of the state."""
         return self._table.holds(entry_key)
 
     def _place(self) -> Any:
@@ -72,34 +72,34 @@ class TtlState(State):
         return (backend.key, backend.namespace) if self._namespaced else backend.key
 
     def _now_ms(self) -> int:
-        """The time: one object as long as it is the same, since each entry has it, and an int has 32 bytes."""
+        """Return the time, as one object while it is the same: each entry refers to it, and an int takes 32 bytes."""
         now_ms = self._backend.now_ms()
         if now_ms != self._latest_ms:
             self._latest_ms = now_ms
         return self._latest_ms
 
-    def _is_over(self, used_ms: int, now_ms: int) -> bool:
+    def _is_expired(self, used_ms: int, now_ms: int) -> bool:
         return used_ms + self._ttl_ms <= now_ms
 
     def _touch(self, entry_key: Any, now_ms: int) -> None:
-        # Before it is written. What the current layer has is known already.
+        # Called before the write. The expiry knows the entries of the current layer already.
         if self.expiry is not None and not self._table.current.get(entry_key):
             self.expiry.touch(entry_key, now_ms + self._ttl_ms)
 
     @abstractmethod
-    def shown(self, stored: Any) -> Any:
-        """What has not expired of a stored content, without times; None: nothing. This is no use of the state."""
+    def visible_value(self, stored: Any) -> Any:
+        """Return the parts of a stored value that have not expired, without times, or None. Not a use of the state."""
 
     @abstractmethod
-    def _alive(self, entry_key: Any) -> int | None:
-        """Remove what has expired. Returns when the rest of the entry will expire (ms), or None if nothing is left."""
+    def _remove_expired(self, entry_key: Any) -> int | None:
+        """Remove expired parts of an entry. Returns when the rest will expire (ms), or None if nothing is left."""
 
     def put_merged(self, entry_key: Any, parts: list[Any], merge: Callable[[Any, Any], Any]) -> None:
-        """Store at `entry_key` what windows that are merged had stored. `merge` merges two values, or two lists."""
+        """Store at `entry_key` the merged contents of windows. `merge` merges two values, or two lists."""
         if not parts:
             return
         self._table.put(entry_key, functools.reduce(merge, parts))
-        expires_ms = self._alive(entry_key)
+        expires_ms = self._remove_expired(entry_key)
         if expires_ms is not None and self.expiry is not None:
             self.expiry.merged(entry_key, expires_ms)
 
@@ -108,7 +108,7 @@ class TtlState(State):
 
 
 class _TtlSingle(TtlState):
-    """One value a key."""
+    """Base of states with one stored value per key."""
 
     def _read(self) -> Any:
         entry_key = self._place()
@@ -117,8 +117,8 @@ class _TtlSingle(TtlState):
             return None
         used_ms, value = entry
         now_ms = self._backend.now_ms()
-        if self._is_over(used_ms, now_ms):
-            # Removed even if it is returned: expired state can be read once at most.
+        if self._is_expired(used_ms, now_ms):
+            # Removed even if it is returned: expired state can be read at most once.
             self._table.remove(entry_key)
             return value if self._shows_expired else None
         if self._reading_counts:
@@ -130,31 +130,31 @@ class _TtlSingle(TtlState):
         self._touch(entry_key, now_ms)
         self._table.put(entry_key, (now_ms, value))
 
-    def shown(self, stored: Any) -> Any:
+    def visible_value(self, stored: Any) -> Any:
         used_ms, value = stored
-        return None if self._is_over(used_ms, self._backend.now_ms()) else value
+        return None if self._is_expired(used_ms, self._backend.now_ms()) else value
 
     def put_merged(self, entry_key: Any, parts: list[Any], merge: Callable[[Any, Any], Any]) -> None:
         if len(parts) > 1:
-            # A merge counts as a write, and what has expired has no part in it. Source: Flink, TtlReduceFunction.
+            # A merge counts as a write, and ignores expired values. Source: Flink, TtlReduceFunction.
             now_ms = self._backend.now_ms()
-            alive = [value for used_ms, value in parts if self._shows_expired or not self._is_over(used_ms, now_ms)]
+            alive = [value for used_ms, value in parts if self._shows_expired or not self._is_expired(used_ms, now_ms)]
             parts = [(now_ms, functools.reduce(merge, alive))] if alive else []
         super().put_merged(entry_key, parts, merge)
 
-    def _alive(self, entry_key: Any) -> int | None:
+    def _remove_expired(self, entry_key: Any) -> int | None:
         entry = self._table.get(entry_key)
         if entry is None:
             return None
         used_ms: int = entry[0]
-        if self._is_over(used_ms, self._backend.now_ms()):
+        if self._is_expired(used_ms, self._backend.now_ms()):
             self._table.remove(entry_key)
             return None
         return used_ms + self._ttl_ms
 
 
 class TtlValueState(_TtlSingle, ValueState[Any]):
-    """A value."""
+    """A value state with a time to live."""
 
     def value(self) -> Any:
         return self._read()
@@ -167,7 +167,7 @@ class TtlValueState(_TtlSingle, ValueState[Any]):
 
 
 class TtlReducingState(_TtlSingle, ReducingState[Any]):
-    """Values reduced to one; the time is that of the last one added."""
+    """A reducing state with a time to live, which restarts with each added value."""
 
     def __init__(
         self, backend: KeyContext, table: LayeredTable, descriptor: ReducingStateDescriptor, namespaced: bool
@@ -188,7 +188,7 @@ class TtlReducingState(_TtlSingle, ReducingState[Any]):
 
 
 class TtlAggregatingState(_TtlSingle, AggregatingState[Any, Any]):
-    """An accumulator; the time is that of the last value added."""
+    """An aggregating state with a time to live, which restarts with each added value."""
 
     def __init__(
         self, backend: KeyContext, table: LayeredTable, descriptor: AggregatingStateDescriptor, namespaced: bool
@@ -212,11 +212,11 @@ class TtlAggregatingState(_TtlSingle, AggregatingState[Any, Any]):
 
 
 class _TtlCollection(TtlState):
-    """A list or a map."""
+    """Base of lists and maps."""
 
     def _is_filed(self, entry_key: Any) -> bool:
-        # Below the current layer changes may have to be looked through. So it is filed again with its first change
-        # after each checkpoint.
+        # A lookup below the current layer could have to search changes. So the entry is filed again with its first
+        # change after each checkpoint.
         return False
 
 
@@ -249,14 +249,14 @@ class TtlListState(_TtlCollection, ListState[Any]):
         now_ms = self._now_ms()
         self._store(self._place(), [(now_ms, value) for value in values], now_ms)
 
-    def shown(self, stored: Any) -> Any:
+    def visible_value(self, stored: Any) -> Any:
         now_ms = self._backend.now_ms()
-        return [value for used_ms, value in stored if not self._is_over(used_ms, now_ms)] or None
+        return [value for used_ms, value in stored if not self._is_expired(used_ms, now_ms)] or None
 
     def _items(self, entry_key: Any, now_ms: int) -> tuple[list[tuple[int, Any]], list[tuple[int, Any]]]:
-        """What is stored at `entry_key`, and the part of it that has not expired."""
+        """Return the stored items of `entry_key`, and those that have not expired."""
         stored: list[tuple[int, Any]] = list(self._table.elements(entry_key))
-        return stored, [item for item in stored if not self._is_over(item[0], now_ms)]
+        return stored, [item for item in stored if not self._is_expired(item[0], now_ms)]
 
     def _store(self, entry_key: Any, items: list[tuple[int, Any]], touched_ms: int | None) -> None:
         if not items:
@@ -266,7 +266,7 @@ class TtlListState(_TtlCollection, ListState[Any]):
             self._touch(entry_key, touched_ms)
         self._table.put(entry_key, items)
 
-    def _alive(self, entry_key: Any) -> int | None:
+    def _remove_expired(self, entry_key: Any) -> int | None:
         stored, alive = self._items(entry_key, self._now_ms())
         if len(alive) < len(stored) or not stored:
             self._store(entry_key, alive, None)
@@ -283,13 +283,13 @@ class TtlMapState(_TtlCollection, MapState[Any, Any]):
         return None if item is None else item[1]
 
     def _read(self, key: Any) -> tuple[int, Any] | None:
-        """The entry, if it may be seen. Its value may be None."""
+        """Return the entry if it is visible. Its value may be None."""
         entry_key, now_ms = self._place(), self._now_ms()
         item: Any = self._table.entry(entry_key, key)
         if item is ABSENT:
             check_key(key)
             return None
-        if self._is_over(item[0], now_ms):
+        if self._is_expired(item[0], now_ms):
             self._table.remove_entry(entry_key, key)
             return item if self._shows_expired else None
         if self._reading_counts:
@@ -301,11 +301,11 @@ class TtlMapState(_TtlCollection, MapState[Any, Any]):
         entry_key, now_ms = self._place(), self._now_ms()
         check_key(key)
         self._touch(entry_key, now_ms)
-        self._table.part(entry_key)[own_key(key)] = now_ms, value
+        self._table.part(entry_key)[stored_map_key(key)] = now_ms, value
 
     def put_all(self, dict_value: Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> None:
         entry_key, now_ms = self._place(), self._now_ms()
-        entries = {own_key(key): (now_ms, value) for key, value in dict(dict_value).items()}
+        entries = {stored_map_key(key): (now_ms, value) for key, value in dict(dict_value).items()}
         for key in entries:
             check_key(key)
         if entries:
@@ -321,25 +321,27 @@ class TtlMapState(_TtlCollection, MapState[Any, Any]):
 
     def items(self) -> Iterator[tuple[Any, Any]]:
         entry_key = self._place()
-        return self._one_by_one(entry_key, self._table.entries(entry_key))
+        return self._visible_entries(entry_key, self._table.entries(entry_key))
 
-    def _one_by_one(self, entry_key: Any, entries: Iterator[tuple[Any, tuple[int, Any]]]) -> Iterator[tuple[Any, Any]]:
-        """Those that may be seen. Each is read when its turn comes; the rest are not. Source: Flink, TtlMapState."""
+    def _visible_entries(
+        self, entry_key: Any, entries: Iterator[tuple[Any, tuple[int, Any]]]
+    ) -> Iterator[tuple[Any, Any]]:
+        """Yield the visible entries. Only entries that the caller reaches count as read. Source: Flink, TtlMapState."""
         for key, (used_ms, value) in entries:
             now_ms = self._now_ms()
-            is_over = self._is_over(used_ms, now_ms)
-            if is_over or self._reading_counts:
+            is_expired = self._is_expired(used_ms, now_ms)
+            if is_expired or self._reading_counts:
                 self._renew(entry_key, key, now_ms)
-            if not is_over or self._shows_expired:
+            if not is_expired or self._shows_expired:
                 yield key, value
 
     def _renew(self, entry_key: Any, key: Any, now_ms: int) -> None:
-        """An iteration has reached an entry: remove it if it has expired, else it has been used now."""
-        # As it is by now: the function may have put or removed it since the iteration began.
+        """Handle an entry that an iteration reaches: remove it if it has expired, otherwise renew its time."""
+        # Read again: the function may have put or removed it since the iteration began.
         item: Any = self._table.entry(entry_key, key)
         if item is ABSENT:
             return
-        if self._is_over(item[0], now_ms):
+        if self._is_expired(item[0], now_ms):
             self._table.remove_entry(entry_key, key)
         elif self._reading_counts:
             self._table.part(entry_key)[key] = now_ms, item[1]
@@ -352,27 +354,27 @@ class TtlMapState(_TtlCollection, MapState[Any, Any]):
         return (value for _, value in self.items())
 
     def is_empty(self) -> bool:
-        # This uses no entry, so none lives longer.
+        # This does not count as use of an entry.
         entry_key, now_ms = self._place(), self._now_ms()
         if self._shows_expired:
             return self._table.is_empty(entry_key)
         has_expired = False
-        for _, (used_ms, _) in self._table.look_through(entry_key):
-            if not self._is_over(used_ms, now_ms):
+        for _, (used_ms, _) in self._table.scan_entries(entry_key):
+            if not self._is_expired(used_ms, now_ms):
                 return False
             has_expired = True
         if has_expired:
             self._table.discard(entry_key)
         return True
 
-    def shown(self, stored: Any) -> Any:
+    def visible_value(self, stored: Any) -> Any:
         now_ms = self._backend.now_ms()
-        return {key: value for key, (used_ms, value) in stored.items() if not self._is_over(used_ms, now_ms)} or None
+        return {key: value for key, (used_ms, value) in stored.items() if not self._is_expired(used_ms, now_ms)} or None
 
     def _entries(self, entry_key: Any, now_ms: int) -> tuple[dict[Any, tuple[int, Any]], dict[Any, tuple[int, Any]]]:
-        """What is stored at `entry_key`, and the part of it that has not expired."""
+        """Return the stored entries of `entry_key`, and those that have not expired."""
         stored: dict[Any, tuple[int, Any]] = dict(self._table.entries(entry_key))
-        return stored, {key: item for key, item in stored.items() if not self._is_over(item[0], now_ms)}
+        return stored, {key: item for key, item in stored.items() if not self._is_expired(item[0], now_ms)}
 
     def _prune(self, entry_key: Any, stored: dict[Any, Any], alive: dict[Any, Any]) -> None:
         if not alive:
@@ -381,9 +383,9 @@ class TtlMapState(_TtlCollection, MapState[Any, Any]):
         for key in [key for key in stored if key not in alive]:
             self._table.remove_entry(entry_key, key)
 
-    def _alive(self, entry_key: Any) -> int | None:
+    def _remove_expired(self, entry_key: Any) -> int | None:
         stored, alive = self._entries(entry_key, self._now_ms())
-        # Without entries, too: what is left of a map whose entries were removed is not on the wheel any more.
+        # Even without entries: a map whose entries were removed is no longer on the wheel.
         if len(alive) < len(stored) or not stored:
             self._prune(entry_key, stored, alive)
         return min(used_ms for used_ms, _ in alive.values()) + self._ttl_ms if alive else None

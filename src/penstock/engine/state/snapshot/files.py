@@ -1,8 +1,8 @@
-"""Snapshot files: keyed state by key group, operator state item by item, written in small steps.
+"""Write and read snapshot files, in small steps: keyed state by key group, operator state by item.
 
-Writing is a generator that yields after about a millisecond of work. The thread that runs it releases the interpreter
-there, so that the task is not delayed. Within a file, the section of a key group is a sequence of pickles (number of
-the table, entry keys, values); the section of a list item is one pickle. Every section has a checksum in its handle.
+Writing is a generator that yields after about a millisecond of work. There the thread that runs it releases the
+interpreter, which prevents delays of the task. In a file, the section of a key group is a sequence of pickles (number
+of the table, entry keys, values); the section of a list item is one pickle. Every section has a checksum in its handle.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from typing import Any, TypeVar
 from penstock.common.errors import CheckpointError
 from penstock.engine.state.backends.rocksdb.store_files import StoreReader, read_store_files
 from penstock.engine.state.collections import COLLECTION_UNITS, pieces_by_size
-from penstock.engine.state.gained_fields import StateUnpickler
 from penstock.engine.state.handles import (
     UNITS,
     KeyedFile,
@@ -32,17 +31,19 @@ from penstock.engine.state.key_groups import KeyGroups
 from penstock.engine.state.operator_state import NamedList
 from penstock.engine.state.pickles import dumps
 from penstock.engine.state.schema import TableSchema, element_schema
-from penstock.engine.state.snapshot.footer import list_sections, sections_of
 from penstock.engine.state.snapshot.moved_keys import MovedKeys
 from penstock.engine.state.snapshot.storage import (
     ColumnWriter,
     NotTypedError,
     SnapshotStorage,
     StateWriter,
+    complete_or_abort,
+    list_sections,
     read_section,
-    whole_or_nothing,
+    sections_of,
 )
 from penstock.engine.state.tables import PIECE_ENTRIES, Entries, EntryKeys, FrozenTable, Pieces, Table
+from penstock.engine.state.unpickling import StateUnpickler
 
 _ROWS_AT_ONCE = 2_048
 _NO_STORE_READER = StoreReader()
@@ -57,12 +58,12 @@ def write_keyed(
     key_groups: KeyGroups,
     schemas: dict[str, str] | None = None,
 ) -> Generator[None, None, KeyedFile]:
-    """Write tables, sorted by key group. The handle is what the generator returns."""
+    """Write tables, sorted by key group. The generator returns the handle."""
     frozen = list(tables.values())
     groups = yield from _by_group([(table, table.pieces) for table in frozen], key_groups)
     sections: list[Section] = []
     position = whole = 0
-    with whole_or_nothing(storage.create(name, shared=True)) as writer:
+    with complete_or_abort(storage.create(name, shared=True)) as writer:
         for group in groups.numbers:
             start_of_group, crc = position, 0
             for number, entry_keys, values in groups.of_group(group):
@@ -75,11 +76,18 @@ def write_keyed(
                     yield
             if position > start_of_group:
                 sections.append(Section(group, start_of_group, position - start_of_group, crc))
-            # Releasing millions of entries at once would hold the interpreter for a long time.
+            # Releasing millions of entries in one step would block the interpreter for long.
             groups.forget(group)
         listed = list_sections(writer, sections, position, whole)
     named = [TableInFile(name, table.full, (schemas or {}).get(name, ""), table.unit) for name, table in tables.items()]
-    return KeyedFile(writer.path, listed.bytes, named, listed.sections, crc=listed.crc, footer=listed.footer)
+    return KeyedFile(
+        path=writer.path,
+        bytes=listed.bytes,
+        tables=named,
+        sections=listed.sections,
+        crc=listed.crc,
+        footer=listed.footer,
+    )
 
 
 def _of_bounded_size(table: FrozenTable, entry_keys: EntryKeys, values: Entries) -> Pieces:
@@ -97,9 +105,9 @@ def write_columns(
     key_groups: KeyGroups,
     schema: TableSchema | None,
 ) -> Generator[None, None, KeyedFile | None]:
-    """Write all of one table in the form of savepoints: a Parquet file, sorted by key group. None: it is empty."""
+    """Write one full table in the form of savepoints: a Parquet file, sorted by key group. None: it is empty."""
     table_name, frozen = table
-    groups = yield from _by_group([(frozen, frozen.wholes)], key_groups)
+    groups = yield from _by_group([(frozen, frozen.full_pieces)], key_groups)
 
     def write(pickled: set[str]) -> Generator[None, None, KeyedFile | None]:
         create = partial(storage.create_columns, name, table_name, schema, frozen.keyed_by_first, pickled)
@@ -109,7 +117,7 @@ def write_columns(
 
 
 def _as_far_as_typed(write: Callable[[set[str]], Generator[None, None, T]]) -> Generator[None, None, T]:
-    """Write columns. `write` is called with the columns to pickle: those whose values do not have one type."""
+    """Call `write` with the names of the columns to pickle: those whose values have several types."""
     pickled: set[str] = set()
     while True:
         try:
@@ -126,7 +134,7 @@ def _write_rows(create: Callable[[], ColumnWriter], groups: _ByGroup) -> Generat
     values: list[Any] = []
     try:
         for group in groups.numbers:
-            # A full table may hold several versions of an entry, in different layers: only the newest becomes a row.
+            # The layers of a full table may hold several versions of an entry: only the newest becomes a row.
             newest: dict[Any, Any] = {}
             for _, of_piece, entries in groups.of_group(group):
                 newest.update(zip(of_piece, entries, strict=True))
@@ -148,23 +156,23 @@ def _write_rows(create: Callable[[], ColumnWriter], groups: _ByGroup) -> Generat
 
 
 class _ByGroup:
-    """Entries of tables by key group: collected in memory, or read from a table that is too large for that."""
+    """Entries of tables by key group: collected in memory, or read from tables that are larger than memory."""
 
     def __init__(
-        self, gathered: dict[int, list[_Piece]], asked: list[tuple[int, FrozenTable]], groups_max: int
+        self, gathered: dict[int, list[_Piece]], large_tables: list[tuple[int, FrozenTable]], groups_max: int
     ) -> None:
-        self.numbers = list(range(groups_max)) if asked else sorted(gathered)
+        self.numbers = list(range(groups_max)) if large_tables else sorted(gathered)
         self._gathered = gathered
-        self._asked = asked
+        self._large_tables = large_tables
 
     def forget(self, group: int) -> None:
-        """Release the entries of this group: it has been written."""
+        """Release the entries of this group, which is written."""
         self._gathered.pop(group, None)
 
     def of_group(self, group: int) -> Iterator[_Piece]:
-        """Number of a table, entry keys, values."""
+        """Yield pieces of a key group: number of the table, entry keys, values."""
         yield from self._gathered.get(group, ())
-        for number, table in self._asked:
+        for number, table in self._large_tables:
             assert table.of_group is not None
             for entry_keys, values in table.of_group(group):
                 yield number, entry_keys, values
@@ -173,14 +181,14 @@ class _ByGroup:
 def _by_group(
     tables: list[tuple[FrozenTable, Callable[[], Pieces]]], key_groups: KeyGroups
 ) -> Generator[None, None, _ByGroup]:
-    """`tables`: with what gives the pieces of each, if it does not give them by group."""
+    """Group entries by key group. `tables`: each with a function that returns its pieces, if it is not grouped."""
     by_group: dict[int, list[_Piece]] = defaultdict(list)
-    asked = []
+    large_tables = []
     for number, (table, pieces_of_table) in enumerate(tables):
         first = table.keyed_by_first
         if table.of_group is not None:
             yield from table.prepare(lambda entry_key, first=first: key_groups[entry_key[0] if first else entry_key])  # type: ignore[misc]
-            asked.append((number, table))
+            large_tables.append((number, table))
             continue
         gathered: dict[int, tuple[list[Any], list[Any]]] = {}
         for entry_keys, values in pieces_of_table():
@@ -194,7 +202,7 @@ def _by_group(
             yield
         for group, (entry_keys, values) in gathered.items():
             by_group[group].append((number, entry_keys, values))
-    return _ByGroup(by_group, asked, key_groups.max_parallelism)
+    return _ByGroup(by_group, large_tables, key_groups.max_parallelism)
 
 
 def write_lists(
@@ -202,7 +210,7 @@ def write_lists(
 ) -> Generator[None, None, ListsFile]:
     """Write operator state, one section per item.
 
-    `columns`: in the form of savepoints, in which each list that a user's function has named is a Parquet file.
+    `columns`: use the form of savepoints, in which each list of a user's function is a Parquet file.
     """
     writer: StateWriter | None = None
     position = whole = 0
@@ -236,7 +244,7 @@ def write_lists(
 
 
 def _write_list_columns(storage: SnapshotStorage, name: str, one: NamedList) -> Generator[None, None, ListInFile]:
-    """Write a list as a table: broadcast state by its keys, other lists by the index of the item."""
+    """Write a list as a table: broadcast state by key, other lists by the index of the item."""
     assert one.schema is not None
     pairs = one.redistribution is Redistribution.BROADCAST
     entry_keys = [key for key, _ in one.items] if pairs else list(range(len(one.items)))
@@ -244,7 +252,7 @@ def _write_list_columns(storage: SnapshotStorage, name: str, one: NamedList) -> 
     schema = element_schema(one.schema)
 
     def write(pickled: set[str]) -> Generator[None, None, KeyedFile]:
-        writer = storage.create_columns(name, one.name, schema, False, pickled)
+        writer = storage.create_columns(name, one.name, schema, keyed_by_first=False, pickled=pickled)
         try:
             for start in range(0, len(entry_keys), _ROWS_AT_ONCE):
                 rows = slice(start, start + _ROWS_AT_ONCE)
@@ -257,7 +265,7 @@ def _write_list_columns(storage: SnapshotStorage, name: str, one: NamedList) -> 
 
     file = yield from _as_far_as_typed(write)
     sections = [Section(0, row, 1, 0) for row in range(len(entry_keys))]
-    return ListInFile(one.name, one.redistribution, sections, str(one.schema), file)
+    return ListInFile(one.name, one.redistribution, sections, schema=str(one.schema), columns=file)
 
 
 def restore_keyed(
@@ -268,13 +276,15 @@ def restore_keyed(
     store_reader: StoreReader = _NO_STORE_READER,
     moved_keys: MovedKeys | None = None,
 ) -> int:
-    """Fill `tables` from a chain of files, as far as key groups are among `groups`. Returns the number of bytes read.
+    """Restore the entries of `groups` in a chain of files into `tables`. Returns the number of bytes read.
 
-    Raises CheckpointError if a file is missing or damaged, or if `moved_keys` is given and finds keys of another group.
-    Tables that are not in `tables` are skipped.
+    Skips other tables. Raises CheckpointError if a file is missing or damaged, or if `moved_keys` is given and finds
+    keys of another group.
     """
     read = 0
-    for name, entry_keys, values, size in read_keyed(storage, chain, groups, tables, store_reader, moved_keys):
+    for name, entry_keys, values, size in read_keyed(
+        storage, chain, groups, tables, store_reader=store_reader, moved_keys=moved_keys
+    ):
         tables[name].restore(entry_keys, values)
         read += size
     return read
@@ -288,17 +298,17 @@ def read_keyed(
     store_reader: StoreReader = _NO_STORE_READER,
     moved_keys: MovedKeys | None = None,
 ) -> Iterator[tuple[str, EntryKeys, Entries, int]]:
-    """What a chain of files holds of these `tables`, oldest first: table, entry keys, values, size in bytes.
+    """Yield the entries of `tables` in a chain of files, oldest first: table, entry keys, values, size in bytes.
 
     A later value replaces an earlier one of the same entry key, or is a change of it (`engine/state/collections.py`);
-    None is a tombstone. `store_reader`: for chains that
-    start with the files of a store. Raises CheckpointError if a file is missing or damaged.
+    None is a tombstone. `store_reader`: for chains that start with the files of a store. Raises CheckpointError if a
+    file is missing or damaged.
     """
     for file in chain:
         _check_units(file)
     if of_store := store_files_of(chain):
-        yield from read_store_files(storage, of_store, groups, tables, store_reader)
-    # Entries of a table from before its last full file are not valid any more.
+        yield from read_store_files(storage, of_store, groups, tables, store_reader=store_reader)
+    # A full file replaces the entries of the table in earlier files.
     last_full = {table.name: index for index, file in enumerate(chain) for table in file.tables if table.full}
     for index, file in enumerate(chain):
         if file.store_file:
@@ -346,7 +356,7 @@ def _check_units(file: KeyedFile) -> None:
 
 
 def read_items(storage: SnapshotStorage, path: str, part: ListInFile) -> list[Any]:
-    """The items of a list. Raises CheckpointError if the file is missing or damaged."""
+    """Read the items of a list. Raises CheckpointError if the file is missing or damaged."""
     if part.columns is None:
         items = (read_section(storage.read, path, item) for item in part.items)
         return [StateUnpickler(io.BytesIO(item)).load_complete() for item in items]

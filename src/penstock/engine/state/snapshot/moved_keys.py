@@ -1,8 +1,8 @@
-"""Keys whose class has changed so that they belong elsewhere: their state would not be found, or not by its subtask.
+"""Detect keys that belong to another key group since their class changed: their state would not be found.
 
-A key's group follows from its canonical bytes (`engine/state/keys.py`): a field that a NamedTuple or frozen dataclass
-has gained or lost, or another value of an IntEnum's member, changes these. Source: Flink docs, "State Schema Evolution"
-(the schema of keys can't be changed).
+The canonical bytes of a key determine its group (`engine/state/keys.py`). They change if a NamedTuple or frozen
+dataclass gains or loses a field, or if a member of an IntEnum gets another value. Source: Flink docs, "State Schema
+Evolution" (the schema of keys cannot be changed).
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from penstock.engine.state.tables import EntryKeys, Table
 
 _is_plain = PLAIN.issuperset
 _PLAIN_KEYS = -1
-"""In place of a key group: keys that are where they were."""
+"""In place of a key group: the count of keys whose bytes do not depend on a class."""
 
 
 class MovedKeys:
-    """Finds such keys among entries that are restored, by the key groups in which they were stored."""
+    """Finds moved keys among restored entries, by the key groups in which they were stored."""
 
     def __init__(self, max_parallelism: int, tables: Mapping[str, Table]) -> None:
         self._key_groups = KeyGroups(max_parallelism)
@@ -32,20 +32,20 @@ class MovedKeys:
         self._suspect: list[Any] = []
 
     def check(self, table: str, entry_keys: EntryKeys, group: int) -> None:
-        """Raises CheckpointError unless the keys of all these entries belong to the group."""
+        """Raise CheckpointError unless the keys of all these entries belong to the group."""
         for key in self._with_classes(table, entry_keys):
             if self._key_groups[key] != group:
-                raise moved(table, key)
+                raise moved_key_error(table, key)
 
     def count(self, table: str, entry_keys: EntryKeys) -> None:
-        """Note keys whose groups are not known one by one."""
+        """Count keys by group where the stored group of each key is unknown."""
         found = self._with_classes(table, entry_keys)
         self._suspect += found[:1]
         self._counted.update(map(self._key_groups.__getitem__, found))
         self._counted[_PLAIN_KEYS] += len(entry_keys) - len(found)
 
     def check_counted(self, table: str, sections: Iterable[Section], groups: range) -> None:
-        """Raises CheckpointError if more of the keys that were noted are of a group than the sections have of it."""
+        """Raise CheckpointError if more counted keys belong to a group than the sections hold of that group."""
         left = Counter(dict.fromkeys(groups, 0))
         for section in sections:
             if section.group in groups:
@@ -54,10 +54,10 @@ class MovedKeys:
         counted, self._counted = self._counted, Counter()
         suspect, self._suspect = self._suspect, []
         if suspect and (counted - left or (not plain and counted != left)):
-            raise moved(table, suspect[0])
+            raise moved_key_error(table, suspect[0])
 
     def _with_classes(self, table: str, entry_keys: EntryKeys) -> list[Any]:
-        """The keys whose bytes depend on a class of the user's. Of most states there are none."""
+        """Return the keys whose bytes depend on a user's class. Most states have no such keys."""
         keys = [entry_key[0] for entry_key in entry_keys] if self._tables[table].is_namespaced else entry_keys
         if _is_plain(map(type, keys)):
             return []
@@ -66,10 +66,10 @@ class MovedKeys:
         ]
 
 
-def moved(table: str, key: Any) -> CheckpointError:
-    """Return the error for a key that belongs elsewhere by now."""
+def moved_key_error(table: str, key: Any) -> CheckpointError:
+    """Return the error for a key that now belongs to another key group."""
     return CheckpointError(
-        f"the state '{table}' has entries of {key!r:.200}, which would not be found any more: the class of keys, or of "
-        "windows, has other fields than when they were stored, or members of other values. Leave that class as it "
-        "was, or write the state with new keys first (penstock.state_processor)"
+        f"the state '{table}' has entries of {key!r:.200} that would no longer be found: since they were stored, the "
+        "class of keys or windows has gained or lost fields, or its members have changed values. Restore that class, "
+        "or write the state with new keys first (penstock.state_processor)"
     )

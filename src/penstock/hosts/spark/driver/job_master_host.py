@@ -1,8 +1,8 @@
-"""Hosts a job master on Spark's driver: its thread, its port, and the threads that carry out its effects.
+"""Hosts a JobMaster in Spark's driver: its thread, its port, and the threads that carry out its effects.
 
-The control server's thread hands events to the job master and sends its messages; it never waits for Spark, for a
-store or for a sink. Those have threads of their own (query_thread.py, storage_thread.py,
-engine/jobmaster/results/lanes.py), whose outcomes come back as events.
+The control server's thread passes events to the JobMaster and sends its messages. It never waits for Spark, a store or
+a sink: these have their own threads (pipelined_query.py, storage_thread.py, engine/jobmaster/results/lanes.py), whose
+outcomes come back as events.
 """
 
 from __future__ import annotations
@@ -20,9 +20,8 @@ from penstock.common.job_threads import start_thread
 from penstock.common.time.wall_clock import now_ms
 from penstock.engine.checkpoint.effects import StorageEffect
 from penstock.engine.checkpoint.report import CheckpointReport
-from penstock.engine.checkpoint.storage_operations import CheckpointStorage
-from penstock.engine.jobmaster.async_calls import make_call
-from penstock.engine.jobmaster.effect_handler import EffectHandler
+from penstock.engine.checkpoint.storage_requests import CheckpointStorage
+from penstock.engine.jobmaster.effect_handler import EffectHandler, make_call
 from penstock.engine.jobmaster.effects import (
     CallAsync,
     CloseResults,
@@ -59,7 +58,7 @@ from penstock.engine.jobmaster.state_query import LiveState, StateQuery
 from penstock.engine.plan import program_pickler
 from penstock.engine.plan.job_graph import JobGraph
 from penstock.engine.plan.new_program import unpack_program
-from penstock.engine.plan.rescaling import wanted
+from penstock.engine.plan.rescaling import requested_parallelism
 from penstock.engine.rpc.messages import Command, FromSlot, Heartbeat, ReadCommand, ToJobMaster, ToTask
 from penstock.engine.rpc.server import ControlServer
 from penstock.engine.runtime.checkpoint_options import CheckpointOptions
@@ -79,46 +78,52 @@ _RESULT_THREADS_MAX = 4
 _log = logging.getLogger(__name__)
 
 NewSavepoint = Callable[[str | None], str]
-"""A new directory for a savepoint, below the given one or the configured one. Raises PenstockError if there is none."""
+"""Returns a new directory for a savepoint, below the given directory, or below the configured one if that is None.
+
+Raises PenstockError if there is neither."""
 
 
 class JobMasterHost(EffectHandler):
-    """One job on Spark. `over` is set when it has ended and everything of it is released."""
+    """Host the JobMaster of a job on Spark. `ended` is set when the job has ended and has released all its resources.
+
+    `count_slots`: returns how many slots the job can have, including those that it holds. `on_worker_lines`: receives
+    log lines of workers on other machines, with the level and the index of the slot.
+    """
 
     def __init__(
         self,
         master: JobMaster,
         server: ControlServer,
+        *,
         sinks: Mapping[int, ResultSink],
         storage: CheckpointStorage,
         start_queries: Start,
         new_savepoint: NewSavepoint,
-        slots: Callable[[], int],
+        count_slots: Callable[[], int],
         show_spark_stack: bool = False,
         log: logging.Logger = _log,
         traces: TraceReporter | None = None,
-        worker_logged: Callable[[int, int, str], None] = lambda level, index, lines: None,
+        on_worker_lines: Callable[[int, int, str], None] = lambda level, index, lines: None,
     ) -> None:
         self.metrics = JobMetrics(master.graph)
-        self.over = threading.Event()
+        self.ended = threading.Event()
         self.on_end: Callable[[], None] = lambda: None
         """Called by the control thread when the job has ended."""
         self.on_plan: Callable[[JobGraph], object] = lambda graph: None
-        """Called by the storage's thread when the job has other functions: they are to be kept for the next run."""
+        """Called by the storage thread after an update of the job's functions, to record them for the next run."""
         self.after_storage: Callable[[], None] = lambda: None
-        """Called by the storage's thread when it has done everything: the last step of the job."""
+        """Called by the storage thread after all operations: the last step of the job."""
         self.on_deleted: Callable[[], None] = lambda: None
-        """Called by the storage's thread when no checkpoint of the job is left. It may raise."""
+        """Called by the storage thread after all checkpoints of the job are deleted. May raise."""
         self._master = master
         self._recorder = ExecutionRecorder(master)
         self._server = server
         self._new_savepoint = new_savepoint
-        self._slots = slots
-        """How many there are for the job, those that it holds included."""
+        self._available_slots = count_slots
         self._storage = StorageThread(storage, self.post, self._thread_failed, lambda: self.on_deleted())
         self._queries = QueryThread(start_queries, self.post, self._thread_failed, show_spark_stack)
         pool = ThreadPoolExecutor(_RESULT_THREADS_MAX, thread_name_prefix="penstock-results")
-        self._lanes = ResultLanes(sinks, self.post, pool)
+        self.lanes = ResultLanes(sinks, self.post, pool)
         self._identities: dict[tuple[int, SlotId], bytes] = {}
         self._unsent: dict[tuple[int, SlotId], list[ToTask]] = {}
         """Messages for slots that have not registered yet."""
@@ -127,78 +132,78 @@ class JobMasterHost(EffectHandler):
         self._samplings = OpenSamplings(self.post)
         self._fault: BaseException | None = None
         self._traces = traces
-        self._worker_logged = worker_logged
+        self._on_worker_lines = on_worker_lines
         self._spans: JobSpans | None = None
         if traces is not None:
             self._spans = JobSpans(master.job_id, master.graph.name, traces.report, now_ms())
-        self._events = JobLogLines(log, master.name, master.coordinator.history, self._spans)
+        self._log_lines = JobLogLines(log, master.name, master.coordinator.history, self._spans)
 
     # Any thread.
 
     def record(self) -> None:
-        """Record how the job goes, for readers of `execution_graph`. Called before `start`, by who serves the job."""
+        """Record the progress of the job for readers of `execution_graph`. Call it before `start`."""
         self._recorder.is_served = True
 
     def start(self) -> None:
-        """Begin the job. Raises SourceError or CheckpointError if it can't begin; `over` is set at its end."""
+        """Start the job. Raises SourceError or CheckpointError if that fails, and sets `ended`."""
         try:
             effects = self._master.start()
         except BaseException:
-            self._events.followed(self._master.abandon())
-            self._finish(Finish(JobStatus.FAILED, None))
+            self._log_lines.log_effects(self._master.abandon())
+            self.finish(Finish(JobStatus.FAILED, None))
             raise
-        self._recorder.followed(Tick(), effects, now_ms())
+        self._recorder.record(Tick(), effects, now_ms())
         self._server.start(self._on_message, lambda: self._handle(Tick()), self._end_here)
-        # On the server's thread, the only one that may send.
+        # Only the server's thread may send.
         self._server.call_soon(lambda: self._carry_out(effects))
 
     def post(self, event: JobEvent) -> bool:
-        """Hand an event to the job master. False: the job has ended."""
+        """Post an event to the JobMaster. Returns False after the job has ended."""
         return self._server.call_soon(lambda: self._handle(event))
 
     @property
     def status(self) -> JobStatus:
-        """Where the job is. Terminal when everything of it is released."""
+        """Return the status of the job. It is terminal only when all resources of the job are released."""
         status = self._master.status if self._fault is None else JobStatus.FAILED
-        return status if not status.is_terminal_state() or self.over.is_set() else JobStatus.RUNNING
+        return status if not status.is_terminal_state() or self.ended.is_set() else JobStatus.RUNNING
 
     @property
     def error(self) -> BaseException | None:
-        """Why the job ended, if it did not succeed."""
+        """Return the error with which the job has ended, or None."""
         return self._fault or self._master.error
 
     @property
     def restarts(self) -> int:
-        """How often the job was started again."""
+        """Return the number of restarts."""
         return self._master.restarts
 
     @property
     def execution_graph(self) -> ExecutionGraph:
-        """The job as it was a moment ago. `record` has been called."""
+        """Return a recent state of the job. `record` must have been called."""
         return self._recorder.published
 
     @property
     def failures(self) -> Sequence[JobFailure]:
-        """The newest, oldest first."""
+        """Return the newest failures, oldest first."""
         return self._recorder.failures.newest
 
     @property
     def autoscaled(self) -> Autoscaled | None:
-        """The newest decision of the autoscaler."""
+        """Return the newest decision of the autoscaler."""
         return self._master.autoscaled
 
     def checkpoint_reports(self) -> list[CheckpointReport]:
-        """The newest checkpoints that completed or failed, oldest first."""
+        """Return the newest completed or failed checkpoints, oldest first."""
         return list(self._master.coordinator.history)
 
     def cancel(self) -> None:
-        """Ask all tasks to stop; those that do not in time are killed with their workers."""
+        """Cancel the job. Workers with tasks that do not stop in time are killed."""
         self.post(CancelRequested())
 
     def savepoint(self, directory: str | None, stop: bool = False, drain: bool = False) -> Future[str]:
-        """Take a savepoint below a directory, or below the configured one. The future is given its path.
+        """Take a savepoint below `directory`, or below the configured directory. The future gets its path.
 
-        `stop`: the job stops with it; `drain`: event time goes to its end first.
+        `stop`: stop the job with the savepoint; `drain`: advance event time to its end first.
         """
 
         def event(number: int) -> JobEvent:
@@ -208,73 +213,77 @@ class JobMasterHost(EffectHandler):
         return self._requests.request(event)
 
     def checkpoint(self, full: bool = False) -> Future[str]:
-        """Take a checkpoint now, beside those of the interval; `full`: of all state. The future is given its number."""
+        """Take a checkpoint now, in addition to periodic ones. `full`: of all state. The future gets its number."""
         return self._requests.request(lambda number: SavepointRequested(number, CheckpointOptions(full=full)))
 
     def rescale(self, parallelism: Mapping[int, int]) -> Future[str]:
-        """Run on with other numbers of subtasks, by vertex. The future completes when all of them run."""
+        """Change the parallelism of vertices. The future completes when all subtasks run."""
 
         def event(number: int) -> JobEvent:
-            free = max(0, self._slots() - self._master.graph.slots)
+            free = max(0, self._available_slots() - self._master.graph.slots)
             return RescaleRequested(number, dict(parallelism), free)
 
         return self._requests.request(event)
 
     def scale(self, parallelism: int | None, operators: Mapping[str, int]) -> Future[str]:
-        """The same of the whole job, as if it had been submitted with it, and of operators by name or uid."""
+        """Change the parallelism of the whole job, as if it were submitted with it, and of operators by name or uid."""
         try:
-            return self.rescale(wanted(self._master.graph, parallelism, operators))
+            return self.rescale(requested_parallelism(self._master.graph, parallelism, operators))
         except JobError as error:
             answer: Future[str] = Future()
             complete(answer, error=error)
             return answer
 
     def read_state(self, query: StateQuery) -> Future[LiveState]:
-        """Ask the tasks for keyed state as they have it now."""
-        return self._reads.ask(query, self.post)
+        """Read the current keyed state of the tasks."""
+        return self._reads.query(query, self.post)
 
     def sample_stacks(self, vertex: int, samples: int, delay_ms: int, depth: int) -> Future[list[StacksSampled]]:
-        """Ask the slots where the threads of a vertex's tasks are."""
-        return self._samplings.ask(vertex, samples, delay_ms, depth)
+        """Sample the stacks of the threads that run the tasks of a vertex."""
+        return self._samplings.request(vertex, samples=samples, delay_ms=delay_ms, depth=depth)
 
     def dump_threads(self, vertex: int, subtask: int, depth: int) -> Future[list[StacksSampled]]:
-        """Ask the slot of a task where all threads of its process are."""
-        return self._samplings.ask(vertex, 1, 0, depth, subtask)
+        """Take one sample of the stacks of all threads in the process of a subtask."""
+        return self._samplings.request(vertex, samples=1, delay_ms=0, depth=depth, threads_of=subtask)
 
     def update(self, program: bytes, allow_non_restored: bool = False) -> Future[str]:
-        """Go on with the functions of a packed program, even of one that leaves state over if that is allowed."""
+        """Give the job the functions of a packed program. The future completes when they are recorded.
+
+        `allow_non_restored`: accept a program that does not use some of the state.
+        """
         script = vars(sys.modules["__main__"])
         added: dict[str, type] = {}
-        kept: Future[str] = Future()
+        recorded: Future[str] = Future()
 
         def event(number: int) -> JobEvent:
             new = unpack_program(program, this_python())
-            # Also for tasks that are deployed later: they are sent the classes of the script.
+            # Tasks that are deployed later also get the classes of the script.
             added.update(new.classes)
             script.update(added)
             return UpdateRequested(number, new.graph, program_pickler.dumps(new.classes), allow_non_restored)
 
-        def keep(done: Future[str]) -> None:
+        def updated(done: Future[str]) -> None:
             if (error := done.exception()) is not None:
-                # The mended program may have others of these names: nothing is of these.
+                # No object uses these classes, and the corrected program may have others with these names.
                 for name in added:
                     del script[name]
-                complete(kept, error=error)
+                complete(recorded, error=error)
                 return
 
-            def keep() -> None:
+            def record() -> None:
                 try:
                     self.on_plan(self._master.graph)
                 except RAISED as failed:
-                    complete(kept, error=JobError(f"{done.result()}. But it would restart with those before: {failed}"))
+                    text = f"{done.result()}. But the functions cannot be recorded: a new run of the job would use the "
+                    complete(recorded, error=JobError(f"{text}previous ones: {failed}"))
                 else:
-                    complete(kept, done.result())
+                    complete(recorded, done.result())
 
-            if not self._storage.call(keep):
-                complete(kept, done.result())
+            if not self._storage.call(record):
+                complete(recorded, done.result())
 
-        self._requests.request(event).add_done_callback(keep)
-        return kept
+        self._requests.request(event).add_done_callback(updated)
+        return recorded
 
     # The control server's thread.
 
@@ -289,14 +298,14 @@ class JobMasterHost(EffectHandler):
             self._on_report(identity, message)
 
     def _on_report(self, identity: bytes, message: FromSlot) -> None:
-        # Also that of an attempt that is over: why it is, may be there.
+        # Also from an attempt that has ended: its lines may show the reason.
         if isinstance(message.report, Heartbeat) and message.report.log:
-            self._worker_logged(message.level, message.index, message.report.log)
+            self._on_worker_lines(message.level, message.index, message.report.log)
         key = (message.attempt, SlotId(message.level, message.index))
         if self._master.is_present(message.level, message.attempt):
             if isinstance(message.report, Heartbeat):
                 self.metrics.update(message.report.reports, message.attempt)
-            # A slot is known by its first message. After a reconnect it has another identity: see connections.py.
+            # A slot's first message makes its identity known. After a reconnect it has another one: see connections.py.
             if self._identities.get(key) != identity:
                 self._identities[key] = identity
                 for waiting in self._unsent.pop(key, []):
@@ -304,7 +313,7 @@ class JobMasterHost(EffectHandler):
         self._handle(Reported(message, identity))
 
     def _handle(self, event: JobEvent) -> None:
-        self._events.happened(event)
+        self._log_lines.log_event(event)
         try:
             self._carry_out(self._handled(event))
         except RAISED as error:
@@ -313,7 +322,7 @@ class JobMasterHost(EffectHandler):
     def _handled(self, event: JobEvent) -> list[JobEffect]:
         at_ms = now_ms()
         effects = self._master.handle(event, at_ms)
-        self._recorder.followed(event, effects, at_ms)
+        self._recorder.record(event, effects, at_ms)
         if self._spans is not None:
             master = self._master
             restored_id = max(region.attempt.restored_id for region in master.regions)
@@ -321,77 +330,77 @@ class JobMasterHost(EffectHandler):
         return effects
 
     def _fail(self, error: BaseException) -> None:
-        """A fault of our own fails all regions. If the job master can't handle that either, the job ends here."""
+        """Fail all regions after an internal error. If the JobMaster cannot handle that either, end the job."""
         fault = _with_journal(error, self._master)
         try:
             effects = self._handled(HostFailed(fault))
         except RAISED:
-            _log.exception("the job master can't go on")
+            _log.exception("the JobMaster cannot continue")
             self._end_here(fault)
         else:
             self._carry_out(effects)
 
     def _end_here(self, error: BaseException) -> None:
-        """End the job without its master."""
+        """End the job without its JobMaster."""
         self._fault = as_exception(error)
-        self._recorder.broke(self._fault, now_ms())
+        self._recorder.master_failed(self._fault, now_ms())
         stops = [StopAttempt(region.attempt.id) for region in self._master.regions]
         self._carry_out([*stops, CloseResults(self._fault), Finish(JobStatus.FAILED, self._fault)])
 
     def _thread_failed(self, error: BaseException) -> None:
-        """Another thread's: it could not do what the job master waits for."""
+        """Fail the job because another thread has no outcome, for which the JobMaster waits."""
         self._server.call_soon(lambda: self._fail(error))
 
     def _carry_out(self, effects: list[JobEffect]) -> None:
-        self._events.followed(effects)
+        self._log_lines.log_effects(effects)
         first_error: BaseException | None = None
         for effect in effects:
             try:
-                self.carry_out_one(effect)
+                self.carry_out(effect)
             except RAISED as error:
-                # The others are executed nevertheless: the job master waits for the answers to them.
+                # Carry out the other effects too: the JobMaster waits for their outcomes.
                 first_error = first_error or error
         if first_error is not None:
             raise first_error
 
-    def _store(self, effect: StorageEffect) -> None:
+    def store(self, effect: StorageEffect) -> None:
         self._storage.carry_out(effect)
 
-    def _note(self, notice: JobNotice) -> None:
-        """Notices go to the log and to listeners, with all that happens."""
+    def note(self, notice: JobNotice) -> None:
+        """Do nothing: the log and the listeners get notices with all other effects."""
 
-    def _stop_attempt(self, effect: StopAttempt) -> None:
+    def stop_attempt(self, effect: StopAttempt) -> None:
         self._queries.put(effect)
 
-    def _reply(self, reply: Reply) -> None:
-        self._requests.answer(reply)
+    def reply(self, effect: Reply) -> None:
+        self._requests.answer(effect)
 
-    def _reply_state(self, effect: StateReply) -> None:
+    def reply_state(self, effect: StateReply) -> None:
         self._reads.answer(effect)
 
-    def _reply_stacks(self, effect: StacksReply) -> None:
+    def reply_stacks(self, effect: StacksReply) -> None:
         self._samplings.answer(effect)
 
-    def _deploy(self, effect: Deploy) -> None:
+    def deploy(self, effect: Deploy) -> None:
         self.metrics.deployed(effect.graph)
         self._queries.put(effect)
 
-    def _call(self, effect: CallAsync) -> None:
-        # A daemon thread for each: a listing that hangs forever holds up neither another one nor the program's end.
+    def call_async(self, effect: CallAsync) -> None:
+        # A daemon thread for each call: one that hangs forever delays neither another call nor the program's end.
         start_thread("penstock-enumerator", lambda: self.post(make_call(effect)), self._thread_failed)
 
-    def _count_slots(self, effect: CountSlots) -> None:
-        """On the storage's thread, as for a request: Spark's JVM may take its time."""
+    def count_slots(self, effect: CountSlots) -> None:
+        """Count slots on the storage thread, as for a request: Spark's JVM may be slow."""
 
         def count() -> None:
             try:
-                self.post(SlotsCounted(self._slots()))
+                self.post(SlotsCounted(self._available_slots()))
             except RAISED as error:
-                self.post(SlotsCounted(error=f"Spark does not say how many slots it has: {error}"))
+                self.post(SlotsCounted(error=f"cannot count the slots of Spark: {error}"))
 
         self._storage.call(count)
 
-    def _send(self, effect: SendToSlot) -> None:
+    def send_to_slot(self, effect: SendToSlot) -> None:
         key = (effect.message.attempt, effect.slot)
         identity = self._identities.get(key)
         if identity is None:
@@ -399,24 +408,24 @@ class JobMasterHost(EffectHandler):
         else:
             self._server.send(identity, effect.message)
 
-    def _restart_results(self, effect: RestartResults) -> None:
-        # No slot of the attempt before will read what waits for it. Those of other regions still do.
+    def restart_results(self, effect: RestartResults) -> None:
+        # Slots of previous attempts no longer read their messages. Slots of other regions do.
         for waiting in (self._identities, self._unsent):
             for key in [key for key in waiting if not self._master.is_present(key[1].level, key[0])]:
                 del waiting[key]
-        super()._restart_results(effect)
+        super().restart_results(effect)
 
-    def _finish(self, effect: Finish) -> None:
+    def finish(self, effect: Finish) -> None:
         self.on_end()
         if self._spans is not None:
             self._spans.ended(effect.error, now_ms())
-        # From here on a request is refused by the thread that makes it: see `post`.
+        # From here on `post` returns False, and the thread that makes a request fails it.
         self._server.stop()
         self._queries.end()
 
         def released() -> None:
             try:
-                # Requests are made on this thread, and no further one comes.
+                # This is the last call on this thread, which makes the requests.
                 self._requests.end()
                 self._reads.end()
                 self._samplings.end()
@@ -424,8 +433,8 @@ class JobMasterHost(EffectHandler):
                 if self._traces is not None:
                     self._traces.close()
             finally:
-                # How the job has ended is decided, and its program waits for it.
-                self.over.set()
+                # Also after an error: the outcome is decided, and the program waits for it.
+                self.ended.set()
 
         self._storage.end(released)
 
@@ -433,6 +442,6 @@ class JobMasterHost(EffectHandler):
 def _with_journal(error: BaseException, master: JobMaster) -> Exception:
     if isinstance(error, PenstockError):
         return error
-    failure = JobError(f"{type(error).__name__}: {error}\nThe job master's last events:\n{master.journal}")
+    failure = JobError(f"{type(error).__name__}: {error}\nThe JobMaster's last events:\n{master.journal}")
     failure.__cause__ = error
     return failure

@@ -1,8 +1,8 @@
-"""The Spark session of one job through all of its attempts.
+"""The Spark session of one job, for all of its attempts.
 
-A session of the user's that is gone is gone: nothing here knows what its user had set up in it. One that penstock has
-started is started again for each attempt that finds none, and a start that fails is a failure of that attempt: whether
-another one follows is the restart strategy's to decide.
+If a session that the user has started is lost, the job fails: penstock does not know what the user had set up in it. A
+session that penstock has started is replaced by the next attempt. If the replacement does not start, that attempt
+fails, and the restart strategy decides about the next one.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from penstock.common.configuration import Configuration
 from penstock.common.errors import MasterUnreachableError, NotEnoughSlotsError, SparkLostError
 from penstock.hosts.logs.settings import LogSettings
 from penstock.hosts.spark.driver import session as sessions
-from penstock.hosts.spark.driver.held_slots import HELD
+from penstock.hosts.spark.driver.held_slots import HELD_SLOTS
 from penstock.hosts.spark.failures import cause_in
 from penstock.hosts.spark.internals.jvm import is_alive, jvm_has_ended, was_stopped_by_spark
 from penstock.hosts.spark.job_files import JobFiles
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-# Sends a job's bundle to the executors: by Spark, which gives it to each that runs a task, also to later ones.
+def send_bundle(session: SparkSession, bundle: Path | None) -> None:
+    """Have Spark send a job's bundle to each executor of this session that runs a task, including later executors.
 
-
-def ship(session: SparkSession, bundle: Path | None) -> None:
-    """Let executors of this session have the file from now on; None: there is none. May be called again."""
+    `bundle`: None if the job has no bundle. May be called again.
+    """
     if bundle is None:
         return
     context = session.sparkContext
-    # By its name, which stands for its content: Spark refuses a second file of one name.
+    # Equal names mean equal content, and Spark rejects a second file with the same name.
     if not any(uri.rsplit("/", 1)[-1] == bundle.name for uri in context.listFiles):
         context.addFile(str(bundle))
 
@@ -42,22 +42,25 @@ _log = logging.getLogger(__name__)
 
 
 class JobSession:
-    """Of one job, which needs so many `slots` at least.
+    """Provide the Spark session of a job, which needs at least `slots` slots.
 
-    `files`: what travels with the job; `bundle`: the file with it, if there is one; `logs`: of the job.
+    `files`: the files that workers set up; `bundle`: the file that contains them; `logs`: the settings of the job's
+    logs.
     """
 
     def __init__(
         self,
         session: SparkSession,
         configuration: Configuration,
+        *,
         files: JobFiles = _NO_FILES,
         bundle: Path | None = None,
         logs: LogSettings | None = None,
         slots: int = 0,
     ) -> None:
         self.files = files
-        self._is_own = session is sessions.own_session
+        self._is_replaceable = session is sessions.started_session
+        """Whether penstock has started the session."""
         self._settings = sessions.spark_settings(configuration)
         self._start_timeout_s = sessions.start_timeout_s(configuration)
         self._bundle = bundle
@@ -65,65 +68,65 @@ class JobSession:
         self._slots = slots
         self._use(session)
 
-    def now(self) -> SparkSession:
-        """The session. Takes seconds if a new one is started.
+    def current(self) -> SparkSession:
+        """Return a session that runs. Takes seconds if it starts a new one.
 
-        Raises SessionLostError if it is the user's own and was stopped, or has lost its JVM, and if the program has
-        stopped one of penstock's own; SparkLostError, MasterUnreachableError or NotEnoughSlotsError if a new one could
-        not be started: the next call tries it again.
+        Raises SessionLostError if the user's session was stopped or has lost its JVM, or if the program has stopped
+        penstock's session; SparkLostError, MasterUnreachableError or NotEnoughSlotsError if a new session did not
+        start. The next call tries again then.
         """
-        with HELD.lock:
-            if self._is_own:
-                self._follow()
+        with HELD_SLOTS.lock:
+            if self._is_replaceable:
+                self._replace_if_lost()
             else:
                 _check(self._session)
             return self._session
 
     def running(self) -> SparkSession:
-        """The session as it is, from any thread: a lost one is started by the next attempt alone, which waits for it.
+        """Return the session without replacing a lost one, which only the next attempt does. For any thread.
 
-        Raises SparkLostError if there is none.
+        Raises SparkLostError if the session is lost.
         """
-        session = sessions.own_session if self._is_own else self._session
+        session = sessions.started_session if self._is_replaceable else self._session
         if session is None or jvm_has_ended() or not is_alive(session):
             raise SparkLostError("the Spark session of the job is lost; its next attempt starts one")
         return session
 
-    def _follow(self) -> None:
-        """Use penstock's own session as it is now: another job of this process may have replaced it already."""
-        own = sessions.own_session
-        if own is not None and jvm_has_ended():
-            _log.warning("Spark's JVM has ended (killed, or out of memory): a new session is started")
-            sessions.forget_own_session()
-            own = None
-        elif own is not None and was_stopped_by_spark(own):
-            _log.warning("Spark has stopped the session, as when its master is lost: a new one is started")
-            own = None
-        if own is not None and not is_alive(own):
-            raise sessions.lost("was stopped")
-        if own is self._session:
+    def _replace_if_lost(self) -> None:
+        """Use the session that penstock has started, or start a new one. Another job may have replaced a lost one."""
+        started = sessions.started_session
+        if started is not None and jvm_has_ended():
+            _log.warning("Spark's JVM has ended (killed, or out of memory): starting a new session")
+            sessions.forget_started_session()
+            started = None
+        elif started is not None and was_stopped_by_spark(started):
+            _log.warning("Spark has stopped the session, as when its master is lost: starting a new one")
+            started = None
+        if started is not None and not is_alive(started):
+            raise sessions.session_lost("was stopped")
+        if started is self._session:
             return
         try:
-            slots = max(HELD.total, self._slots)
+            slots = max(HELD_SLOTS.total, self._slots)
             timeout_s = self._start_timeout_s
-            self._use(own or sessions.start_session(slots, self._settings, self._logs, timeout_s=timeout_s))
+            self._use(started or sessions.start_session(slots, self._settings, logs=self._logs, timeout_s=timeout_s))
         except (MasterUnreachableError, NotEnoughSlotsError):
             raise
         except Exception as error:
-            # Whatever it is: the session before was started with the same settings.
+            # Not a configuration error: the previous session was started with the same settings.
             text = f"a new Spark session could not be started: {cause_in(str(error))}"
             raise SparkLostError(text) from error
 
     def _use(self, session: SparkSession) -> None:
-        ship(session, self._bundle)
+        send_bundle(session, self._bundle)
         self._session = session
 
 
 def _check(session: SparkSession) -> None:
-    """Raise SessionLostError if a session of the user's is gone."""
+    """Raise SessionLostError if a session of the user's is lost."""
     if was_stopped_by_spark(session):
-        raise sessions.lost("was stopped by Spark, as when its master is lost")
+        raise sessions.session_lost("was stopped by Spark, as when its master is lost")
     if not is_alive(session):
-        raise sessions.lost("was stopped")
+        raise sessions.session_lost("was stopped")
     if jvm_has_ended():
-        raise sessions.lost(sessions.ENDED)
+        raise sessions.session_lost(sessions.JVM_LOST)

@@ -1,9 +1,9 @@
 """The process that keeps one JVM: `python -m penstock.hosts.spark.driver.jvm_keeper DIRECTORY DESCRIPTOR`.
 
-The program that starts it is the first to have the JVM, by the socket DESCRIPTOR; those after it connect to a socket in
-DIRECTORY (`kept_jvm.py`). Between two programs the keeper stops what the first has left of its session. It ends, with
-its JVM, when nobody has wanted it for ten minutes, when enough others are free, or when a program ended without giving
-the JVM back: it was killed, and its job still runs there.
+The program that starts the keeper is the first one to have the JVM, by the socket DESCRIPTOR; later programs connect to
+a socket in DIRECTORY (`jvm_lease.py`). Between two programs the keeper stops the session of the first one. The keeper
+ends, with its JVM, if no program connects for ten minutes, if enough other JVMs are free, or if a program ends without
+returning the JVM: it was killed, and its job still runs there.
 """
 
 from __future__ import annotations
@@ -22,31 +22,32 @@ from typing import Any, Protocol
 import msgspec
 
 from penstock.common.values.decoding import from_json
-from penstock.hosts.spark.driver.kept_jvm import RETURNED, JvmProcess, Lease, Wanted, free_in
+from penstock.hosts.spark.driver.jvm_lease import RETURNED, JvmProcess, JvmRequest, Lease, free_sockets
 from penstock.hosts.spark.internals.jvm_start import StartedJvm
 
 IDLE_S = 600.0
 FREE_MAX = 2
-_STOP_S = 10.0
+_STOP_TIMEOUT_S = 10.0
 _INHERITED = ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "TMPDIR", "USER", "XDG_CACHE_HOME")
 _LOG_BYTES = 1 << 20
-_LOGS_S = 7 * 24 * 3600.0
+_LOG_RETENTION_S = 7 * 24 * 3600.0
 
 
 def main() -> None:
-    """Start the JVM that the first program wants, then serve."""
+    """Start the JVM that the first program requests, then serve."""
     directory, first = Path(sys.argv[1]), socket.socket(fileno=int(sys.argv[2]))
-    wanted = from_json(first.makefile("rb").readline(), Wanted)
-    # Its own, as Spark writes to the working directory. Programs link to the log there, so it stays for a while.
+    request = from_json(first.makefile("rb").readline(), JvmRequest)
+    # A working directory for this keeper only, since Spark writes there. It stays for a while after the keeper's end:
+    # programs link to the log in it.
     _remove_old(directory)
-    own = directory / str(os.getpid())
-    own.mkdir(mode=0o700, exist_ok=True)
-    os.chdir(own)
-    log = own / "jvm.log"
-    _forget_environment()
-    os.environ.update(JAVA_HOME=wanted.java_home, PENSTOCK_JVM_LOG=str(log), PENSTOCK_JVM_LOG_BYTES=str(_LOG_BYTES))
+    working_directory = directory / str(os.getpid())
+    working_directory.mkdir(mode=0o700, exist_ok=True)
+    os.chdir(working_directory)
+    log = working_directory / "jvm.log"
+    _clear_environment()
+    os.environ.update(JAVA_HOME=request.java_home, PENSTOCK_JVM_LOG=str(log), PENSTOCK_JVM_LOG_BYTES=str(_LOG_BYTES))
     os.environ["PENSTOCK_JVM_LOG_MAX"] = "2"
-    jvm = StartedJvm(wanted.settings)
+    jvm = StartedJvm(request.settings_at_start)
     try:
         Keeper(directory, jvm, log).serve(first)
     finally:
@@ -54,32 +55,32 @@ def main() -> None:
 
 
 def _remove_old(directory: Path) -> None:
-    for own in directory.glob("[0-9]*/"):
+    for keeper in directory.glob("[0-9]*/"):
         with contextlib.suppress(OSError):
-            if time.time() - max(path.stat().st_mtime for path in (own, *own.iterdir())) > _LOGS_S:
-                shutil.rmtree(own)
+            if time.time() - max(path.stat().st_mtime for path in (keeper, *keeper.iterdir())) > _LOG_RETENTION_S:
+                shutil.rmtree(keeper)
 
 
-def _forget_environment() -> None:
-    """Workers get the environment of their program: what is left here would be seen by those of others."""
+def _clear_environment() -> None:
+    """Remove the first program's variables: workers of later programs would see them in addition to their own."""
     for name in list(os.environ):
         if name not in _INHERITED and not name.startswith("SPARK_"):
             del os.environ[name]
 
 
 class KeptProcess(Protocol):
-    """What a keeper needs of its JVM: hosts/spark/internals/jvm_start.py."""
+    """The interface of a JVM that its keeper uses: see hosts/spark/internals/jvm_start.py."""
 
     pid: int
     port: int
     secret: str
 
     def stop_context(self) -> None:
-        """Stop what a program has left."""
+        """Stop the Spark context of the last program."""
 
 
 class Keeper:
-    """Of one JVM. Programs have it one after the other; the first is given to `serve`."""
+    """Lend one JVM to programs, one after the other; `serve` gets the connection of the first one."""
 
     def __init__(self, directory: Path, jvm: KeptProcess, log: Path) -> None:
         self._directory = directory
@@ -88,13 +89,11 @@ class Keeper:
         self._lease = msgspec.json.encode(Lease(jvm.port, jvm.secret, jvm.pid, str(log))) + b"\n"
 
     def serve(self, program: socket.socket | None) -> None:
-        """Give the JVM to one program after the other."""
+        """Lend the JVM to one program after the other."""
         while program is not None:
             with program:
                 if not self._is_returned_by(program):
                     return
-            if not self._is_clean():
-                return
             program = self._next()
 
     def _is_returned_by(self, program: socket.socket) -> bool:
@@ -107,8 +106,8 @@ class Keeper:
                 received += data
         return False
 
-    def _is_clean(self) -> bool:
-        """Stop what is left. False: that failed, or takes too long."""
+    def _stop_session(self) -> bool:
+        """Stop the session of the last program. Returns False if that failed, or took too long."""
         stopped = threading.Event()
 
         def stop() -> None:
@@ -116,10 +115,15 @@ class Keeper:
             stopped.set()
 
         threading.Thread(target=stop, name="stop", daemon=True).start()
-        return stopped.wait(_STOP_S)
+        return stopped.wait(_STOP_TIMEOUT_S)
 
     def _next(self) -> socket.socket | None:
-        if len(list(free_in(self._directory))) >= FREE_MAX:
+        """Stop the session of the last program, and return the connection of the next one.
+
+        Returns None if the JVM ends, or if it is not needed. The socket is there from the beginning: a program that
+        comes while the session stops, such as the next one of a script, waits for the JVM instead of starting its own.
+        """
+        if len(list(free_sockets(self._directory))) >= FREE_MAX:
             return None
         path = self._directory / f"{os.getpid()}.sock"
         bound = path.with_suffix(".new")
@@ -128,16 +132,19 @@ class Keeper:
                 bound.unlink(missing_ok=True)
                 listener.bind(str(bound))
                 listener.listen()
-                # Seen before it listens, it would be taken for one whose keeper was killed, and removed.
+                # Rename it only now: a program that found a socket without a listener would take it for one of a killed
+                # keeper, and remove it.
                 bound.rename(path)
+                if not self._stop_session():
+                    return None
                 return listener.accept()[0] if _ready(listener, self._process, IDLE_S) == [listener] else None
             finally:
                 path.unlink(missing_ok=True)
 
 
-def _ready(connection: socket.socket, process: JvmProcess, within_s: float | None = None) -> list[Any]:
+def _ready(connection: socket.socket, process: JvmProcess, timeout_s: float | None = None) -> list[Any]:
     both: list[Any] = [connection, process]
-    return select.select(both, [], [], within_s)[0]
+    return select.select(both, [], [], timeout_s)[0]
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Requests that the job master has not answered yet: of users, live queries, samples of stacks."""
+"""Requests that the JobMaster has not answered yet: users' requests, live queries, samples of stacks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ from penstock.engine.state.keys import KeyTypeError
 
 
 class OpenRequests:
-    """Of one job. `call` makes a call on the storage's thread; False: the job has ended. `post` hands an event on."""
+    """Track the users' requests to a job. `call` makes a call on the storage thread, `post` posts an event.
+
+    Both return False after the job has ended.
+    """
 
     def __init__(self, call: Callable[[Callable[[], None]], bool], post: Callable[[JobEvent], bool]) -> None:
         self._call = call
@@ -27,7 +30,7 @@ class OpenRequests:
         self._numbers = itertools.count()
 
     def request(self, event: Callable[[int], JobEvent]) -> Future[str]:
-        """Hand a request of the user to the job master. The future is given the text of the reply."""
+        """Post a request of the user to the JobMaster. The future gets the text of the reply."""
         answer: Future[str] = Future()
 
         def request() -> None:
@@ -35,32 +38,33 @@ class OpenRequests:
             try:
                 requested = event(number)
             except RAISED as error:
-                # Also what a file system's own library raises: the user waits for an answer.
+                # Also for errors of a file system's library: the user waits for an answer.
                 complete(answer, error=as_exception(error))
                 return
             self._open[number] = answer
             if not self._post(requested):
                 self.answer(Reply(number, error=_ended()))
 
-        # A place that nothing opens is reported before any task writes; to look may take as long as the store does.
+        # Make the event on the storage thread: it checks the savepoint's directory before a task writes there, and the
+        # store may be slow.
         if not self._call(request):
             complete(answer, error=_ended())
         return answer
 
     def answer(self, reply: Reply) -> None:
-        """The job master has answered."""
+        """Complete the request with the JobMaster's reply."""
         answer = self._open.pop(reply.request, None)
         if answer is not None:
             complete(answer, reply.text, reply.error)
 
     def end(self) -> None:
-        """It never will: the job has ended. Called on the storage's thread, which makes no further calls."""
+        """Fail all open requests: the job has ended. Called as the storage thread's last call."""
         for number in list(self._open):
             self.answer(Reply(number, error=_ended()))
 
 
 def complete(future: Future[str], text: str = "", error: BaseException | None = None) -> None:
-    """Complete a future, unless its user has cancelled it and waits no more."""
+    """Complete a future, unless the user has canceled it."""
     if not future.set_running_or_notify_cancel():
         return
     if error is None:
@@ -73,27 +77,28 @@ def _ended() -> JobError:
     return JobError("the job has ended")
 
 
-# Live queries that a job master has not answered yet, and who waits: REST, or a client at the control port.
-
 Done = Callable[[StateReply], None]
 
 
 class OpenReads:
-    """Of one job. Replies are handed on by the control thread; queries may be made by any."""
+    """Track live queries of a job's state, from REST or from a client at the control port.
+
+    The control thread calls `answer`; any thread may start a query.
+    """
 
     def __init__(self) -> None:
         self._open: dict[int, Done] = {}
         self._numbers = itertools.count()
 
     def begin(self, query: StateQuery, done: Done, post: Callable[[StateReadRequested], bool]) -> None:
-        """Ask. `done` is called once. `post` hands the event to the job master; False: the job has ended."""
+        """Start a query. `done` is called once. `post` posts the event, or returns False after the job has ended."""
         number = next(self._numbers)
         self._open[number] = done
         if not post(StateReadRequested(number, query)):
             self.answer(StateReply(number, error=_no_state()))
 
-    def ask(self, query: StateQuery, post: Callable[[StateReadRequested], bool]) -> Future[LiveState]:
-        """The same. The future is given what the tasks have, or the error of the reply."""
+    def query(self, query: StateQuery, post: Callable[[StateReadRequested], bool]) -> Future[LiveState]:
+        """Start a query, like `begin`. The future gets the state, or the error of the reply."""
         answer: Future[LiveState] = Future()
         self.begin(query, lambda reply: _complete(answer, reply), post)
         return answer
@@ -101,7 +106,7 @@ class OpenReads:
     def command(
         self, command: ReadCommand, send: Callable[[ReadAnswer], None], handle: Callable[[StateReadRequested], None]
     ) -> None:
-        """The same for a client at the control port, by the control thread. `send` may be called by any."""
+        """Start a query for a client at the control port, on the control thread. `send` may be called by any thread."""
 
         def done(reply: StateReply) -> None:
             send(_answer_of(command.number, reply))
@@ -116,30 +121,30 @@ class OpenReads:
             done(StateReply(0, error=error))
 
     def answer(self, reply: StateReply) -> None:
-        """The job master has answered."""
+        """Complete the query with the JobMaster's reply."""
         done = self._open.pop(reply.request, None)
         if done is not None:
             done(reply)
 
     def end(self) -> None:
-        """It never will: the job has ended."""
+        """Fail all open queries: the job has ended."""
         for number in list(self._open):
             self.answer(StateReply(number, error=_no_state()))
 
 
 def _query_of(command: ReadCommand) -> StateQuery:
-    """What a client at the control port asks for. Raises KeyTypeError if a key is no literal."""
+    """Return the query of a client at the control port. Raises KeyTypeError if a key is not a Python literal."""
     keys = None
     if command.keys is not None:
         try:
             keys = tuple(map(ast.literal_eval, command.keys))
         except (ValueError, SyntaxError, MemoryError, RecursionError) as error:
-            raise KeyTypeError(f"a key is a Python literal: {error}") from None
-    return StateQuery(command.name, command.operator, command.state, keys, command.limit)
+            raise KeyTypeError(f"expected a Python literal as a key: {error}") from None
+    return StateQuery(name=command.name, operator=command.operator, state=command.state, keys=keys, limit=command.limit)
 
 
 def _answer_of(number: int, reply: StateReply) -> ReadAnswer:
-    """What it is told. Rows stay as the task has pickled them."""
+    """Return the answer to a client at the control port. Rows stay as the task has pickled them."""
     state, error = reply.state, reply.error
     if state is None:
         return ReadAnswer(number, type(error).__name__, str(error))
@@ -159,7 +164,7 @@ def _no_state() -> StateUnavailableError:
 
 
 def _complete(future: Future[LiveState], reply: StateReply) -> None:
-    # Unless its user has cancelled it, and waits no more.
+    # False if the user has canceled it.
     if not future.set_running_or_notify_cancel():
         return
     if reply.state is not None:
@@ -168,29 +173,30 @@ def _complete(future: Future[LiveState], reply: StateReply) -> None:
         future.set_exception(reply.error or _no_state())
 
 
-# Requests for flame graphs and thread dumps that a job master has not answered yet, and who waits.
-
-
 class OpenSamplings:
-    """Of one job. `post` hands an event to its job master; False: the job has ended."""
+    """Track requests for flame graphs and thread dumps of a job.
+
+    `post` posts an event to the JobMaster, or returns False after the job has ended.
+    """
 
     def __init__(self, post: Callable[[StacksRequested], bool]) -> None:
         self._post = post
         self._open: dict[int, Future[list[StacksSampled]]] = {}
         self._numbers = itertools.count()
 
-    def ask(
-        self, vertex: int, samples: int, delay_ms: int, depth: int, threads_of: int | None = None
+    def request(
+        self, vertex: int, *, samples: int, delay_ms: int, depth: int, threads_of: int | None = None
     ) -> Future[list[StacksSampled]]:
-        """Ask. The future is given what the tasks have sent, or the error of the reply. Any thread may ask."""
+        """Request samples. The future gets the tasks' samples, or the error of the reply. For any thread."""
         number, answer = next(self._numbers), Future[list[StacksSampled]]()
         self._open[number] = answer
-        if not self._post(StacksRequested(number, vertex, samples, delay_ms, depth, threads_of)):
+        event = StacksRequested(number, vertex, samples=samples, delay_ms=delay_ms, depth=depth, threads_of=threads_of)
+        if not self._post(event):
             self.answer(StacksReply(number, error=_ended()))
         return answer
 
     def answer(self, reply: StacksReply) -> None:
-        """The job master has answered."""
+        """Complete the request with the JobMaster's reply."""
         answer = self._open.pop(reply.request, None)
         if answer is None or not answer.set_running_or_notify_cancel():
             return
@@ -200,6 +206,6 @@ class OpenSamplings:
             answer.set_exception(reply.error)
 
     def end(self) -> None:
-        """It never will: the job has ended."""
+        """Fail all open requests: the job has ended."""
         for number in list(self._open):
             self.answer(StacksReply(number, error=_ended()))

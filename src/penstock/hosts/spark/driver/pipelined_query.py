@@ -1,9 +1,9 @@
-"""A pipelined job as Spark sees it: one real-time query, a stage per level, started by a thread of its own.
+"""The plan of a pipelined job: a real-time query for each region, with a stage for each level.
 
     empty stream + level 0 ─ exchange ─ level 1 ─ exchange ─ … ─ level n ─ (no output)
 
-Sources of the job read in Python, inside level 0. The Spark source under it never gets data: it keeps the tasks of
-level 0 running.
+Sources of the job read in Python, inside level 0. The Spark source below it never has data: it keeps the tasks of level
+0 running. A thread starts, watches and stops the queries.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from penstock.common.configuration.choices import SparkTransport
 from penstock.common.errors import JobError
 from penstock.common.files.held_directory import HeldDirectory, remove_abandoned
 from penstock.common.functions.user_calls import RAISED
-from penstock.common.job_threads import Failed, serve
-from penstock.engine.jobmaster.attempt_id import AttemptId
+from penstock.common.job_threads import OnError, start_loop
 from penstock.engine.jobmaster.effects import Deploy, StopAttempt
 from penstock.engine.jobmaster.events import AttemptStopped, JobEvent, QueryFailed
+from penstock.engine.runtime.ids import AttemptId
 from penstock.hosts.spark.failures import from_spark, lost_spark
 from penstock.hosts.spark.internals.memory_stream import empty_stream
 from penstock.hosts.spark.internals.python_daemons import renew_after
 from penstock.hosts.spark.internals.real_time import start_real_time
 from penstock.hosts.spark.internals.settings import PER_QUERY
-from penstock.hosts.spark.internals.worker_streams import misfit
+from penstock.hosts.spark.internals.worker_streams import incompatibility
 from penstock.hosts.spark.payload import Payload
 from penstock.hosts.spark.rows import ROW_TYPE
 from penstock.hosts.spark.worker.pipelined_stage import pipelined_stage
@@ -40,17 +40,15 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 
-# Which transport the slots of a job use: the one that is configured, if this PySpark has what it needs.
-
 _log = logging.getLogger(__name__)
 
 
 def usable_transport(configured: SparkTransport) -> SparkTransport:
-    """`configured`, or ITERATORS if the pipes of workers can't be taken: with a warning, the first time in a process.
+    """Return `configured`, or ITERATORS if this PySpark does not allow PIPES, with a warning, once per process.
 
-    Looks at the driver's PySpark. A worker whose PySpark differs decides for itself.
+    Checks the driver's PySpark. A worker checks its own.
     """
-    reason = misfit() if configured is SparkTransport.PIPES else None
+    reason = incompatibility() if configured is SparkTransport.PIPES else None
     if reason is None:
         return configured
     _warn(reason)
@@ -60,14 +58,14 @@ def usable_transport(configured: SparkTransport) -> SparkTransport:
 @cache
 def _warn(reason: str) -> None:
     _log.warning(
-        "jobs run with penstock.spark.transport: iterators, which is slower, as this PySpark differs from the one that "
-        "penstock was tested with: %s",
+        "jobs use penstock.spark.transport: iterators, which is slower, because this PySpark differs from the tested "
+        "one: %s",
         reason,
     )
 
 
 class PipelinedQuery:
-    """One deployment of a job, until it is stopped or fails."""
+    """The query of an attempt of a region, until it is stopped or fails."""
 
     def __init__(self, query: StreamingQuery, directory: HeldDirectory) -> None:
         self._query = query
@@ -75,30 +73,29 @@ class PipelinedQuery:
 
     @property
     def is_active(self) -> bool:
-        """Whether Spark runs it."""
+        """Return whether Spark runs the query."""
         return bool(self._query.isActive)
 
     def failure(self) -> BaseException | None:
-        """The exception with which Spark has ended it; None while it runs, or if it was stopped."""
+        """Return the exception with which Spark has ended the query, or None if it runs or was stopped."""
         error: BaseException | None = self._query.exception()
         if error is not None:
             renew_after(error)
         return error
 
     def stop(self) -> None:
-        """Stop it. Spark closes the pipes of its workers, which exit; never raises, and may be called again."""
-        # The JVM may be gone: an error of Py4J must not take the place of the one that ended the job.
+        """Stop the query. Spark closes the pipes of its workers, which exit. Raises nothing; may be called again."""
+        # If the JVM has ended, an error of Py4J must not replace the error that ended the job.
         with contextlib.suppress(Exception):
             self._query.stop()
         self._directory.remove()
 
 
 def deploy(spark: SparkSession, workers: tuple[int, ...], payloads: list[Payload]) -> PipelinedQuery:
-    """Start the query of one region of a job, with so many `workers` for each of its levels.
+    """Start the query of one region of a job. `workers`: the number of workers of each of its levels.
 
-    Returns when Spark has accepted it, before its slots have registered.
-
-    Raises what Spark raises if it refuses the plan.
+    Returns when Spark has accepted the query, before its slots have registered. Raises what Spark raises if it rejects
+    the plan.
     """
     stages = []
     for payload in payloads:
@@ -108,7 +105,7 @@ def deploy(spark: SparkSession, workers: tuple[int, ...], payloads: list[Payload
 
 
 def start_query(spark: SparkSession, widths: tuple[int, ...], stages: list[Any]) -> PipelinedQuery:
-    """Start a query that runs `stages`, of `widths` workers each, all at once."""
+    """Start a query that runs all `stages` concurrently. `widths`: the number of workers of each stage."""
     from pyspark.sql.functions import col
 
     for key, value in PER_QUERY.items():
@@ -125,40 +122,40 @@ def start_query(spark: SparkSession, widths: tuple[int, ...], stages: list[Any])
         raise
 
 
-# The thread that starts, watches and stops the queries of a job: no call into Spark's JVM holds up its control.
-#
-# Each region of a job is a query of its own, which fails and is stopped without the others.
-
-_CHECK_S = 0.5
+_CHECK_INTERVAL_S = 0.5
 
 Start = Callable[[Deploy], PipelinedQuery]
 """Starts the query of an attempt."""
 
 
 class QueryThread:
-    """Of one job. `post` takes the outcomes, `failed` what keeps it from giving one; they are called by this thread."""
+    """Start, watch and stop the queries of a job, so that calls into Spark's JVM do not delay the JobMaster.
+
+    The query of each region fails and is stopped separately. This thread calls `post` with each outcome, and `failed`
+    with an error for which there is no outcome.
+    """
 
     def __init__(
-        self, start: Start, post: Callable[[JobEvent], object], failed: Failed, show_spark_stack: bool
+        self, start: Start, post: Callable[[JobEvent], object], failed: OnError, show_spark_stack: bool
     ) -> None:
         self._start = start
         self._post = post
         self._show_spark_stack = show_spark_stack
         self._running: dict[AttemptId, PipelinedQuery] = {}
         self._waiting: queue.SimpleQueue[Deploy | StopAttempt | None] = queue.SimpleQueue()
-        serve("penstock-queries", self._carry_out_next, failed)
+        start_loop("penstock-queries", self._carry_out_next, failed)
 
     def put(self, effect: Deploy | StopAttempt) -> None:
-        """Carry this out after what came before it: an attempt is stopped after it was started."""
+        """Carry out an effect after the earlier ones, so that an attempt is stopped after it was started."""
         self._waiting.put(effect)
 
     def end(self) -> None:
-        """Nothing more comes."""
+        """End the thread after the effects so far."""
         self._waiting.put(None)
 
     def _carry_out_next(self) -> bool:
         try:
-            effect = self._waiting.get(timeout=_CHECK_S)
+            effect = self._waiting.get(timeout=_CHECK_INTERVAL_S)
         except queue.Empty:
             self._check()
             return True
@@ -168,7 +165,7 @@ class QueryThread:
             try:
                 self._stop(effect.attempt)
             finally:
-                # Also for a query that can't be stopped, or the job would wait forever.
+                # Also after a failure to stop the query: otherwise the job would wait forever.
                 self._post(AttemptStopped(effect.attempt))
         return effect is not None
 
@@ -184,7 +181,7 @@ class QueryThread:
             query.stop()
 
     def _check(self) -> None:
-        """Whether Spark still runs all queries."""
+        """Post a failure for each query that Spark no longer runs."""
         for attempt, query in list(self._running.items()):
             try:
                 if query.is_active:
@@ -194,7 +191,7 @@ class QueryThread:
                 self._failed(attempt, lost_spark())
                 continue
             if failure is None:
-                self._failed(attempt, JobError("Spark's query was stopped from outside"))
+                self._failed(attempt, JobError("Spark's query was stopped from outside the job"))
             else:
                 self._failed(attempt, from_spark(failure, self._show_spark_stack))
 

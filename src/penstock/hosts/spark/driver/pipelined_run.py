@@ -1,4 +1,4 @@
-"""A pipelined job as its client sees it: a job master on the driver, and a query of Spark's for each attempt."""
+"""A pipelined job for its client: a JobMaster in the driver, and a Spark query for each attempt of a region."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from penstock.common.configuration.choices import CheckpointingMode
 from penstock.common.configuration.options import checkpoint_interval_ms
 from penstock.common.functions.user_calls import RAISED
 from penstock.common.job_status import JobStatus
-from penstock.engine.checkpoint.storage_operations import CheckpointStorage
+from penstock.engine.checkpoint.storage_requests import CheckpointStorage
 from penstock.engine.jobmaster.backends import store_settings
 from penstock.engine.jobmaster.effects import Deploy
 from penstock.engine.jobmaster.job_master import JobMaster
@@ -23,55 +23,56 @@ from penstock.engine.rpc.server import ControlServer
 from penstock.engine.runtime.network.set_aside import AlignmentLimits
 from penstock.engine.runtime.task.vertex import PostgresSettings, RedisSettings
 from penstock.hosts.logs.job_log import JobLog
-from penstock.hosts.spark.driver.held_slots import HELD
+from penstock.hosts.spark.driver.held_slots import HELD_SLOTS
 from penstock.hosts.spark.driver.job_master_host import JobMasterHost, NewSavepoint
 from penstock.hosts.spark.driver.job_session import JobSession
 from penstock.hosts.spark.driver.pipelined_query import PipelinedQuery, deploy
 from penstock.hosts.spark.driver.session import control_host
-from penstock.hosts.spark.driver.slots import check_registered, slots_for
+from penstock.hosts.spark.driver.slots import available_slots, check_registered
 from penstock.hosts.spark.driver.worker_counts import worker_counts
 from penstock.hosts.spark.job_files import job_tag
 from penstock.hosts.spark.payload import pack
 from penstock.hosts.traces.reporter import trace_reporter
 
-# The plan with which whoever starts a job again begins, and the slots that the job holds for it.
-
 _log = logging.getLogger(__name__)
 
 
-class KeptPlan:
-    """Of a job that began with `graph`. `keep` keeps another plan, and may raise; `hold` holds so many slots.
+class RecordedPlan:
+    """Record the job graph of an attempt for the next run of the job, and hold the slots of both graphs.
 
-    With a plan that needs more slots than it may hold a job can't be started again: so fewer are held when the plan is
-    kept, and a plan with more is kept when these are held. Source: Flink, `Dispatcher.updateJobResourceRequirements`,
-    which stores them first.
+    `graph`: the recorded graph at the start. `record` records another graph, and may raise; `hold` holds that many
+    slots. A job must hold the slots that its recorded graph needs, or it could not be started again. So a larger graph
+    is recorded after its slots are held, and slots are released after a smaller graph is recorded. Source: Flink,
+    `Dispatcher.updateJobResourceRequirements`, which stores the requirements first.
     """
 
-    def __init__(self, graph: JobGraph, keep: Callable[[JobGraph], object], hold: Callable[[int], object]) -> None:
+    def __init__(self, graph: JobGraph, record: Callable[[JobGraph], object], hold: Callable[[int], object]) -> None:
         self._parallelism = _parallelism_of(graph)
         self._slots = graph.slots
-        self._keep = keep
+        self._record = record
         self._hold = hold
 
-    def begins(self, graph: JobGraph) -> None:
-        """An attempt with this plan is about to begin. Raises what `hold` raises."""
+    def before_attempt(self, graph: JobGraph) -> None:
+        """Record the graph of an attempt that is about to start. Raises what `hold` raises."""
         if _parallelism_of(graph) == self._parallelism:
             self._hold(self._slots)
             return
         if graph.slots > self._slots:
             self._hold(graph.slots)
-        if not self._kept(graph):
-            # Those of the plan that is kept, too.
+        if not self._try_to_record(graph):
+            # Hold the slots of the recorded graph, too.
             self._hold(max(self._slots, graph.slots))
             return
         self._parallelism, self._slots = _parallelism_of(graph), graph.slots
         self._hold(graph.slots)
 
-    def _kept(self, graph: JobGraph) -> bool:
+    def _try_to_record(self, graph: JobGraph) -> bool:
         try:
-            self._keep(graph)
+            self._record(graph)
         except RAISED as error:
-            _log.error("if it is started again, the job has the parallelism of before, as no other is kept: %s", error)
+            _log.error(
+                "cannot record the new parallelism: if the job is started again, it has the previous one: %s", error
+            )
             return False
         return True
 
@@ -80,11 +81,11 @@ def _parallelism_of(graph: JobGraph) -> dict[int, int]:
     return {vertex.id: vertex.parallelism for vertex in graph.vertices}
 
 
-_HEARTBEAT_MOST_MS = 500
+_HEARTBEAT_MAX_MS = 500
 
 
 class PipelinedRun:
-    """`status`, `metrics` and the calls of a JobClient. The job begins with `host.start()`."""
+    """Provide `status`, `metrics` and the calls of a JobClient. `host.start()` starts the job."""
 
     def __init__(
         self,
@@ -98,38 +99,38 @@ class PipelinedRun:
         level_settings: dict[str, Any],
         log: JobLog,
     ) -> None:
-        """`checkpoints`: their directory. `level_settings`: what levels are made with, whatever the attempt."""
+        """`checkpoints`: the directory of checkpoints. `level_settings`: arguments of levels, equal in all attempts."""
         self._log = log
         self._session = session
         self._checkpoints = checkpoints
         self._configuration = configuration
         self._job_id = master.job_id
         self._level_settings = level_settings | _checkpoint_settings(configuration)
-        server = ControlServer(control_host(session.now()))
+        server = ControlServer(control_host(session.current()))
         self.address = server.address
-        """Where its control port is."""
+        """The address of the control port."""
         show_stack = configuration.get(options.SHOW_SPARK_STACK)
         self.host = JobMasterHost(
             master,
             server,
-            result_sinks,
-            storage,
-            self._deploy,
-            new_savepoint,
-            lambda: slots_for(session.running(), self._job_id),
-            show_stack,
-            log.events,
-            trace_reporter(configuration),
-            log.of_worker,
+            sinks=result_sinks,
+            storage=storage,
+            start_queries=self._deploy,
+            new_savepoint=new_savepoint,
+            count_slots=lambda: available_slots(session.running(), self._job_id),
+            show_spark_stack=show_stack,
+            log=log.events,
+            traces=trace_reporter(configuration),
+            on_worker_lines=log.append_worker_lines,
         )
         settings = self._level_settings["store_settings"]
         if isinstance(settings, PostgresSettings | RedisSettings):
             self.host.on_deleted = partial(_forget, settings, self._job_id)
         self.metrics = self.host.metrics
-        self._plan = KeptPlan(
+        self._plan = RecordedPlan(
             master.graph,
             lambda graph: self.host.on_plan(graph),
-            lambda slots: HELD.hold(self._job_id, master.graph.name, slots),
+            lambda slots: HELD_SLOTS.hold(self._job_id, master.graph.name, slots),
         )
 
     def _deploy(self, effect: Deploy) -> PipelinedQuery:
@@ -137,7 +138,7 @@ class PipelinedRun:
         get = self._configuration.get
         of_region = slice(effect.levels.start, effect.levels.stop)
         in_flight_ms = _in_flight_ms(self._configuration, exchanges=len(effect.levels) - 1)
-        spark = self._session.now()
+        spark = self._session.current()
         workers = worker_counts(effect.graph, self._configuration, str(spark.sparkContext.master))
         levels = effect.graph.levels(
             self._job_id,
@@ -149,17 +150,17 @@ class PipelinedRun:
         )[of_region]
         payloads = pack(
             levels,
-            self.address,
-            min(get(options.HEARTBEAT_INTERVAL), _HEARTBEAT_MOST_MS),
-            self._checkpoints,
-            get(options.SPARK_TRANSPORT),
-            self._session.files,
-            self._log.settings,
+            control=self.address,
+            heartbeat_ms=min(get(options.HEARTBEAT_INTERVAL), _HEARTBEAT_MAX_MS),
+            checkpoints=self._checkpoints,
+            transport=get(options.SPARK_TRANSPORT),
+            files=self._session.files,
+            logs=self._log.settings,
         )
-        # Another plan than that of the attempts before may need more slots, or fewer.
-        self._plan.begins(effect.graph)
+        # A graph that differs from the previous attempt's may need more or fewer slots.
+        self._plan.before_attempt(effect.graph)
         check_registered(spark, self._job_id, effect.graph.slots)
-        # The query has it from this thread.
+        # The query inherits the tag from this thread.
         spark.sparkContext.addJobTag(job_tag(self._job_id))
         return deploy(spark, workers[of_region], payloads)
 
@@ -188,12 +189,12 @@ class PipelinedRun:
         return self.host.savepoint(directory, stop=True, drain=drain)
 
     def wait(self) -> BaseException | None:
-        self.host.over.wait()
+        self.host.ended.wait()
         return self._log.with_log_location(self.host.error)
 
 
 def _forget(settings: PostgresSettings | RedisSettings, job_id: str) -> None:
-    # Imported where they are needed: neither package need be installed.
+    # Import only the module in use: its client library may be the only one installed.
     if isinstance(settings, RedisSettings):
         from penstock.engine.stores import redis
 
@@ -216,7 +217,7 @@ def _checkpoint_settings(configuration: Configuration) -> dict[str, Any]:
 
 
 def _in_flight_ms(configuration: Configuration, exchanges: int) -> int:
-    """For how long what is in flight in each exchange of a region should last; 0: that is not bounded."""
+    """Return the target time for the data in flight in each exchange of a region; 0: no target."""
     if not exchanges or not configuration.get(options.DEBLOAT_ENABLED):
         return 0
     return max(1, configuration.get(options.DEBLOAT_TARGET) // exchanges)

@@ -1,7 +1,7 @@
-"""Spark sessions: one that penstock starts with the right settings, or one that the user has started, checked.
+"""Spark sessions: start one with the settings that jobs need, or check one that the user has started.
 
-Several settings are fixed when the JVM starts (`internals/settings.py`). A session of the user's must have them
-already; if it lacks any, it is refused with a list of them, since with Spark's defaults a record takes seconds.
+Several settings are fixed when the JVM starts (`internals/settings.py`), and the user's session must have them: with
+Spark's defaults a record takes seconds. If it lacks any, the error lists them.
 """
 
 from __future__ import annotations
@@ -21,13 +21,20 @@ from typing import TYPE_CHECKING
 
 from penstock.common.configuration import Configuration, options
 from penstock.common.errors import ConfigurationError, MasterUnreachableError, SessionLostError, SparkLostError
+from penstock.common.text.quantities import as_size
 from penstock.common.text.secrets import is_secret_name
 from penstock.hosts.logs.settings import LogSettings
 from penstock.hosts.spark.driver.class_archive import ClassArchive
-from penstock.hosts.spark.driver.held_slots import HELD
+from penstock.hosts.spark.driver.held_slots import HELD_SLOTS
 from penstock.hosts.spark.driver.java import find_java, quiet_home
+from penstock.hosts.spark.driver.jvm_lease import (
+    DEFAULT_JAVA_OPTIONS,
+    JvmRequest,
+    LeasedJvm,
+    environment_of_workers,
+    lease_jvm,
+)
 from penstock.hosts.spark.driver.jvm_log import OPTIONS_OF_LOG_FILE, JvmLog
-from penstock.hosts.spark.driver.kept_jvm import KeptJvm, Wanted, environment_of_workers, lease
 from penstock.hosts.spark.driver.slots import check_slots, fits
 from penstock.hosts.spark.driver.standalone_master import PREFIX, reach
 from penstock.hosts.spark.internals.jvm import (
@@ -37,77 +44,74 @@ from penstock.hosts.spark.internals.jvm import (
     jvm_has_ended,
     jvm_runs,
     kill_jvm,
-    quiet_py4j,
+    quiet_pyspark,
     stop_and_end_jvm,
     stop_and_kill_jvm,
     was_stopped_by_spark,
 )
-from penstock.hosts.spark.internals.jvm_start import START_S, JvmStart, launch_jvm
-from penstock.hosts.spark.internals.settings import FIXED_AT_START, GIVES_MEMORY_BACK, PER_QUERY, missing_settings
+from penstock.hosts.spark.internals.jvm_start import START_TIMEOUT_S, JvmStart, launch_jvm
+from penstock.hosts.spark.internals.settings import FIXED_AT_START, MEMORY_RELEASE_OPTIONS, PER_QUERY, missing_settings
 from penstock.hosts.spark.internals.version import SUPPORTED, check_version
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-# Ctrl-C while Spark starts: it waits until the JVM is known.
-
-
 @contextlib.contextmanager
-def interrupts_wait() -> Iterator[Callable[[], object]]:
-    """Hold KeyboardInterrupt back until the block ends: a JVM that PySpark does not know yet would stay for ever.
+def deferred_interrupts() -> Iterator[Callable[[], object]]:
+    """Raise KeyboardInterrupt only at the end of the block: a JVM that PySpark does not know yet would run forever.
 
-    A SparkContext sets a handler of its own as it is made, which cancels Spark's jobs, amid whatever the program asks
-    the JVM then. To call what is given here ends that one's rule; after the block the handler is the one from before.
+    A new SparkContext replaces the handler by one that cancels Spark's jobs, in the middle of any call into the JVM.
+    Call the object that this yields to undo that. The block's end restores the original handler.
     """
-    before = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(before):
+    original = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(original):
         yield lambda: None
         return
     interrupted = False
 
-    def wait(number: int, frame: FrameType | None) -> None:
+    def defer(number: int, frame: FrameType | None) -> None:
         nonlocal interrupted
         try:
-            before(number, frame)
+            original(number, frame)
         except KeyboardInterrupt:
             interrupted = True
 
-    signal.signal(signal.SIGINT, wait)
+    signal.signal(signal.SIGINT, defer)
     try:
-        yield lambda: signal.signal(signal.SIGINT, wait)
+        yield lambda: signal.signal(signal.SIGINT, defer)
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, original)
     if interrupted:
         raise KeyboardInterrupt
 
 
 _LOOPBACK = "127.0.0.1"
-_OWN = {
-    # Workers are forked from a process that has imported the modules they need.
+_DEFAULTS = {
+    # Spark forks workers from a process that has imported the modules they need.
     "spark.python.daemon.module": "penstock.hosts.spark.worker.daemon",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.memory": "4g",
-    "spark.executor.defaultJavaOptions": GIVES_MEMORY_BACK,
+    "spark.executor.defaultJavaOptions": MEMORY_RELEASE_OPTIONS,
     "spark.speculation": "false",
     "spark.dynamicAllocation.enabled": "false",
-    # On a local master nothing but this machine needs to reach the driver.
+    # On a local master only this machine needs to reach the driver.
     "spark.driver.host": _LOOPBACK,
     "spark.driver.bindAddress": _LOOPBACK,
 }
-# Slots of a local master are threads that mostly wait: with this many, the next larger job finds the session suitable.
-_LOCAL_SLOTS_LEAST = 64
-_TASK_TRIES = 4
-_FOR_PLANNING = ("pandas", "pyspark.sql.pandas.functions", "pyspark.sql.functions")
+# Slots of a local master are threads that mostly wait. With this many, the session is large enough for the next job.
+_LOCAL_SLOTS_MIN = 64
+_TASK_ATTEMPTS_MAX = 4
+_PLANNING_MODULES = ("pandas", "pyspark.sql.pandas.functions", "pyspark.sql.functions")
 KEEP_SWITCH = "PENSTOCK_KEEP_SESSION"
-"""The environment variable that does for all programs what penstock.spark.keep-session does for one."""
-_DEFAULT_JAVA_OPTIONS = "spark.driver.defaultJavaOptions"
-_OF_THE_JVM = ("spark.driver.", "spark.jars", "spark.submit.")
+"""The environment variable that sets penstock.spark.keep-session for all programs."""
+_JVM_SETTINGS = ("spark.driver.", "spark.jars", "spark.submit.")
+"""Prefixes of settings that make a JVM unsuitable for other programs."""
 _FETCHED = ("spark.jars", "spark.files", "spark.archives", "spark.submit.pyFiles", "spark.jars.repositories")
 _PACKAGES = "spark.jars.packages"
-_ENDS_SECONDS = 10.0
-own_session: SparkSession | None = None
+_END_TIMEOUT_S = 10.0
+started_session: SparkSession | None = None
 """The session that penstock has started, if any."""
 _interrupted = False
 
@@ -119,50 +123,65 @@ def session_for(
     given: SparkSession | None,
     logs: LogSettings | None = None,
 ) -> SparkSession:
-    """A session with at least `slots` slots: `given`, else the active one, else one that is started here.
+    """Return a session with at least `slots` slots: `given`, otherwise the active one, otherwise a new one.
 
-    A session that was started here is stopped and replaced if it is too small, or if `configuration` has settings of
-    Spark (`spark.*`) that it was not started with, unless another job uses it. One of the user's is never stopped or
-    changed. Call it with the lock of `HELD`, and hold the job's slots before it is released. The JVM of one that is
-    started writes its log where `logs` says.
+    Replaces a session that penstock has started if it is too small, or if `configuration` has settings of Spark
+    (`spark.*`) with which it was not started, unless another job uses it. Never stops or changes a session of the
+    user's. Call this with the lock of `HELD_SLOTS`, and hold the job's slots before you release it. `logs`: where the
+    JVM of a new session writes its log.
 
-    Raises ConfigurationError if PySpark has an unsupported version, if a `pipelined` job needs settings that the
-    user's session lacks, or if another job uses a session without the settings that this one needs;
-    NotEnoughSlotsError if too few slots are free, or on a cluster could ever be; MasterUnreachableError;
+    Raises ConfigurationError if PySpark has an unsupported version, if the user's session lacks settings that a
+    `pipelined` job needs, or if another job uses penstock's session, which lacks settings of this job;
+    NotEnoughSlotsError if too few slots are free, on a cluster if the job can never fit; MasterUnreachableError;
     SessionLostError if the JVM of the user's session has ended.
     """
     check_version()
-    quiet_py4j()
+    quiet_pyspark()
     if not _jvm_answers():
-        if own_session is None or (given is not None and given is not own_session):
-            raise lost(ENDED)
-        forget_own_session()
+        if started_session is None or (given is not None and given is not started_session):
+            raise session_lost(JVM_LOST)
+        forget_started_session()
         given = None
     from pyspark.sql import SparkSession
 
     settings = spark_settings(configuration)
     running = given or SparkSession.getActiveSession()
-    if running is not None and running is own_session and is_alive(running):
-        suits = _has(running, settings)
-        if suits and fits(running, slots):
+    if running is not None and running is started_session and is_alive(running):
+        is_suitable = _has_settings(running, settings)
+        if is_suitable and fits(running, slots):
             return running
-        if HELD.is_used:
-            if not suits:
+        if HELD_SLOTS.is_used:
+            if not is_suitable:
                 raise _used_with_other_settings(running, settings)
             check_slots(running, slots)
         running.stop()
         running = None
     if running is None or not is_alive(running):
-        keep = configuration.get(options.KEEP_SESSION) or os.environ.get(KEEP_SWITCH) == "true"
-        running = start_session(slots + HELD.total, settings, logs, keep, start_timeout_s(configuration))
+        keep = keeps_session(configuration, os.environ)
+        timeout_s = start_timeout_s(configuration)
+        running = start_session(slots + HELD_SLOTS.total, settings, logs=logs, keep=keep, timeout_s=timeout_s)
     elif pipelined:
         _check_settings(running)
     check_slots(running, slots)
     return running
 
 
+def keeps_session(configuration: Configuration, environ: Mapping[str, str]) -> bool:
+    """Return whether the JVM is kept for other programs: as configured, else where a person waits for the next start.
+
+    A person is at a terminal, or in a notebook. JVMs are kept on Linux only.
+    """
+    chosen = configuration.get(options.KEEP_SESSION)
+    if chosen is None and environ.get(KEEP_SWITCH) in ("true", "false"):
+        chosen = environ[KEEP_SWITCH] == "true"
+    if chosen is not None:
+        return chosen
+    is_terminal = all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
+    return hasattr(os, "pidfd_open") and (is_terminal or "ipykernel" in sys.modules)
+
+
 def _jvm_answers() -> bool:
-    """False: there was a JVM, and it has ended. Raises what PySpark raises if it runs and does not answer."""
+    """Return False if this process had a JVM, and it has ended. Raises what PySpark raises if it does not answer."""
     from pyspark.sql import SparkSession
 
     if jvm_has_ended():
@@ -170,155 +189,158 @@ def _jvm_answers() -> bool:
     try:
         SparkSession.getActiveSession()
     except Exception:
-        if jvm_has_ended(_ENDS_SECONDS):
+        if jvm_has_ended(_END_TIMEOUT_S):
             return False
         raise
     return True
 
 
-ENDED = "has lost its JVM, which was killed or ran out of memory"
+JVM_LOST = "has lost its JVM, which was killed or ran out of memory"
 
 
-def lost(how: str) -> SessionLostError:
-    """The error of a job whose session is the user's own, and is gone."""
+def session_lost(how: str) -> SessionLostError:
+    """Return the error of a job whose session the user has started, and which is lost. `how`: a verb phrase."""
     return SessionLostError(
-        f"the SparkSession of this job {how}, and penstock starts none in its place. Start one, and the job again from "
-        "its latest checkpoint: -s latest"
+        f"the SparkSession of this job {how}, and penstock does not replace a session that it has not started. Start "
+        "a session, and start the job again from its latest checkpoint: -s latest"
     )
 
 
 def spark_settings(configuration: Configuration) -> dict[str, str]:
-    """The settings of Spark in a configuration."""
+    """Return Spark's settings in a configuration."""
     return {key: value for key, value in configuration.to_dict().items() if key.startswith("spark.")}
 
 
 def start_timeout_s(configuration: Configuration) -> float:
-    """How long the start of a JVM, and of a context in it, may take."""
+    """Return the timeout for the start of a JVM, and for the start of a context in it (seconds)."""
     return configuration.get(options.SPARK_START_TIMEOUT) / 1000
 
 
-def stop_own_session() -> None:
+def stop_started_session() -> None:
     """Stop the session that `session_for` has started, if any."""
-    global own_session
-    if own_session is not None:
-        own_session.stop()
-        own_session = None
+    global started_session
+    if started_session is not None:
+        started_session.stop()
+        started_session = None
 
 
-def forget_own_session() -> None:
-    """Let the next session have a new JVM: that of penstock's own one has ended."""
-    global own_session
+def forget_started_session() -> None:
+    """Make the next session start a new JVM, after the JVM of the started session has ended."""
+    global started_session
     forget_jvm()
-    own_session = None
+    started_session = None
 
 
 def start_session(
     slots: int,
     settings: dict[str, str],
+    *,
     logs: LogSettings | None = None,
     keep: bool = False,
-    timeout_s: float = START_S,
+    timeout_s: float = START_TIMEOUT_S,
 ) -> SparkSession:
-    """Start a session with at least `slots` slots, and remember it as penstock's own.
+    """Start a session with at least `slots` slots, and set `started_session`.
 
-    On a cluster it asks for so many; they come later, see `wait_for_slots`. Its JVM writes its log where `logs` says.
-    `keep`: the JVM may be one that other programs have used, and is kept for others, unless it has settings of its own.
-    A start that fails leaves neither a session nor a JVM of its own, so the next one begins from nothing.
-    Raises MasterUnreachableError if the master of a standalone cluster does not answer, SparkLostError if the JVM ends
-    or takes too long, and what PySpark raises.
+    On a cluster it requests the slots, which register later: see `wait_for_slots`. `logs`: where the JVM writes its
+    log. `keep`: lease a JVM that other programs use, too, unless `settings` make it unsuitable for them. After a
+    failure neither a session nor a JVM of this start remains. Raises MasterUnreachableError if the master of a
+    standalone cluster does not answer, SparkLostError if the JVM ends or does not start in time, and what PySpark
+    raises.
     """
-    global own_session
+    global started_session
     master = settings.get("spark.master", "local")
     settings = {**cluster_settings(master, slots, settings), **settings}
-    if own_session is not None and was_stopped_by_spark(own_session):
-        # PySpark would take it for one that runs.
-        own_session.stop()
-    # From here until it has started there is none.
-    own_session = None
-    found = find_java(os.environ)
-    java = quiet_home(found, os.environ)
-    _name_python(settings)
-    one_more = jvm_runs()
+    if started_session is not None and was_stopped_by_spark(started_session):
+        # Otherwise PySpark would return the stopped session again.
+        started_session.stop()
+    started_session = None
+    found_java = find_java(os.environ)
+    java_home = quiet_home(found_java, os.environ)
+    _set_python(settings)
+    reuses_jvm = jvm_runs()
     # With classes or options of the user's, neither the archive nor the JVM would fit another program.
-    usual = not one_more and not any(key.startswith(_OF_THE_JVM) for key in settings)
-    keep = keep and usual and master.startswith("local")
-    archive = ClassArchive(found, os.environ, may_make=usual and not keep)
-    kept = _kept_jvm(java, archive) if keep else None
-    log = JvmLog(logs, one_more, kept.log if kept else None)
-    # Of those that penstock has by default: a program's spark.driver.extraJavaOptions come after them, and win.
-    java_options = {_DEFAULT_JAVA_OPTIONS: f"{log.java_options} {archive.options} {GIVES_MEMORY_BACK}"}
+    is_shareable = not reuses_jvm and not any(key.startswith(_JVM_SETTINGS) for key in settings)
+    keep = keep and is_shareable and master.startswith("local")
+    archive = ClassArchive(found_java, os.environ, may_create=is_shareable)
+    leased = _lease(java_home, archive) if keep else None
+    log = JvmLog(logs, reuses_jvm, leased.log if leased else None)
+    # Set the default options: a program's spark.driver.extraJavaOptions come after them, and override them.
+    java_options = {DEFAULT_JAVA_OPTIONS: f"{log.java_options} {archive.options} {MEMORY_RELEASE_OPTIONS}"}
     merged = _merged(master, slots, {**log.settings, **java_options, **settings})
-    # Planning needs these next. While the JVM starts this process only waits, and they take a third of a second.
-    threading.Thread(target=_import, args=(_FOR_PLANNING,), name="penstock-imports", daemon=True).start()
-    of_jvm = kept.environment if kept else log.environment
-    start = JvmStart(kept.drop if kept else None)
-    with _environment({"JAVA_HOME": str(java), **of_jvm}), interrupts_wait() as hold_interrupts:
+    # Planning needs these modules next. Import them, which takes a third of a second, while the JVM starts.
+    threading.Thread(target=_import, args=(_PLANNING_MODULES,), name="penstock-imports", daemon=True).start()
+    environment = leased.environment if leased else log.environment
+    start = JvmStart(leased.discard if leased else None)
+    with _environment({"JAVA_HOME": str(java_home), **environment}), deferred_interrupts() as defer_interrupts:
         try:
-            started = _started(merged, kept, start, hold_interrupts, timeout_s)
+            started = _start_context(merged, leased, start, defer_interrupts=defer_interrupts, timeout_s=timeout_s)
         except Exception as error:
             has_ended = isinstance(error, SparkLostError)
             start.kill()
             archive.abandon(kill_jvm)
-            _clear(kept, one_more and not has_ended)
+            _clean_up(leased, reuses_jvm and not has_ended)
             if not master.startswith(PREFIX) or has_ended:
                 raise
-            raise _not_taken(master, error) from None
-        own_session = started
-        # Here: what is held back is raised as the block ends.
-        if kept is not None:
-            _use(kept, own_session)
-        if archive.is_made:
-            atexit.register(_end_with_archive, archive, own_session)
-    return own_session
+            raise _rejected(master, error) from None
+        started_session = started
+        # Do this inside of the block, whose end may raise KeyboardInterrupt.
+        if leased is not None:
+            _use(leased, started_session)
+        if archive.is_being_created:
+            atexit.register(_end_with_archive, archive, started_session)
+    if archive.is_missing:
+        archive.create_in_background()
+    return started_session
 
 
-def _started(
+def _start_context(
     merged: dict[str, str],
-    kept: KeptJvm | None,
+    leased: LeasedJvm | None,
     start: JvmStart,
-    hold_interrupts: Callable[[], object],
+    *,
+    defer_interrupts: Callable[[], object],
     timeout_s: float,
 ) -> SparkSession:
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
     with start.within(None if _fetches(merged) else timeout_s):
-        # PySpark gives the JVM what it starts with by its command line, which every user of the machine can see.
-        launch_jvm(_seen_by_all(merged), start)
-        if kept is not None:
-            # At once: only its process shows that it has ended.
-            adopt(kept.process)
-    # Other managers of clusters let an application wait until there is room for it.
+        # PySpark passes the settings on the JVM's command line, which all users of the machine can see.
+        launch_jvm(_without_secrets(merged), start)
+        if leased is not None:
+            # Before any call into the JVM, whose failure is explained by the state of this process.
+            adopt(leased.process)
+    # Other cluster managers let an application wait for resources without a limit.
     with start.within(timeout_s if merged["spark.master"].startswith(("local", PREFIX)) else None):
         SparkContext.getOrCreate(SparkConf().setAll(list(merged.items())))
-        hold_interrupts()
+        defer_interrupts()
         return SparkSession.builder.config(map=dict(merged)).getOrCreate()
 
 
-def _name_python(settings: Mapping[str, str]) -> None:
-    # Else workers run the first python3 on the PATH. PySpark looks for it in the environment alone.
+def _set_python(settings: Mapping[str, str]) -> None:
+    # Otherwise workers run the first python3 on the PATH. PySpark reads this only from the environment.
     python = os.environ.get("PYSPARK_PYTHON", sys.executable)
     os.environ["PYSPARK_PYTHON"] = settings.get("spark.pyspark.python", python)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
 
 
-def _clear(kept: KeptJvm | None, stays: bool) -> None:
-    """Remove what a failed start has left. `stays`: the JVM runs, and was there before."""
-    if not stays:
+def _clean_up(leased: LeasedJvm | None, keep_jvm: bool) -> None:
+    """End the JVM of a failed start. `keep_jvm`: it has been running before the start."""
+    if not keep_jvm:
         kill_jvm()
         forget_jvm()
-    if kept is not None:
-        kept.drop()
+    if leased is not None:
+        leased.discard()
 
 
 def program_interrupted() -> None:
-    """Ctrl-C ends this program: it does not stay for the class archive."""
+    """Note that Ctrl-C ends this program, so that it does not wait for the class archive."""
     global _interrupted
     _interrupted = True
 
 
 def _end_with_archive(archive: ClassArchive, session: SparkSession) -> None:
-    # What Python itself has ended the program with; the command `penstock` catches it, and says so.
+    # `last_type` is set if the interpreter has printed the error; the command `penstock` calls `program_interrupted`.
     if _interrupted or getattr(sys, "last_type", None) is KeyboardInterrupt:
         archive.abandon(partial(stop_and_kill_jvm, session))
     else:
@@ -326,23 +348,24 @@ def _end_with_archive(archive: ClassArchive, session: SparkSession) -> None:
 
 
 def _fetches(settings: Mapping[str, str]) -> bool:
-    """Whether the JVM fetches files as it starts, which may take long."""
+    """Return whether the JVM fetches files at its start, which may take long."""
     urls = any("://" in settings.get(key, "") for key in _FETCHED)
     return urls or _PACKAGES in settings or "PYSPARK_SUBMIT_ARGS" in os.environ
 
 
-def _seen_by_all(settings: Mapping[str, str]) -> dict[str, str]:
-    """Those that the JVM starts with: without secrets, unless it fetches files with them before it has a context."""
+def _without_secrets(settings: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings without secrets, unless the JVM needs them to fetch files before it has a context."""
     if any("://" in settings.get(key, "") for key in _FETCHED):
         return dict(settings)
     return {key: value for key, value in settings.items() if not is_secret_name(key)}
 
 
 def _merged(master: str, slots: int, settings: Mapping[str, str]) -> dict[str, str]:
-    """All settings of a session; `settings` are those of the user and of this start."""
-    # The second number is how often a task is tried: as on a cluster, Spark reruns a lost task in batched mode.
-    local = f"local[{max(slots, _LOCAL_SLOTS_LEAST)},{_TASK_TRIES}]"
-    merged = {"spark.master": local, "spark.app.name": "penstock", **_OWN, **FIXED_AT_START, **PER_QUERY, **settings}
+    """Return all settings of a session. `settings`: the user's settings, and those of this start."""
+    # The second number is the maximum number of attempts of a task: in batched mode, Spark then runs a lost task again.
+    local = f"local[{max(slots, _LOCAL_SLOTS_MIN)},{_TASK_ATTEMPTS_MAX}]"
+    defaults = {"spark.master": local, "spark.app.name": "penstock", **_DEFAULTS}
+    merged = {**defaults, **FIXED_AT_START, **PER_QUERY, **settings}
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", _LOOPBACK)
     else:
@@ -352,48 +375,57 @@ def _merged(master: str, slots: int, settings: Mapping[str, str]) -> dict[str, s
     return merged
 
 
-def _kept_jvm(java: Path, archive: ClassArchive) -> KeptJvm | None:
-    options_of_java = {_DEFAULT_JAVA_OPTIONS: f"{OPTIONS_OF_LOG_FILE} {archive.options} {GIVES_MEMORY_BACK}"}
-    with interrupts_wait():
-        memory = {"spark.driver.memory": _OWN["spark.driver.memory"]}
-        return lease(Wanted({**memory, **FIXED_AT_START, **options_of_java}, str(java)), os.environ)
+def _lease(java_home: Path, archive: ClassArchive) -> LeasedJvm | None:
+    java_options = {DEFAULT_JAVA_OPTIONS: f"{OPTIONS_OF_LOG_FILE} {MEMORY_RELEASE_OPTIONS}"}
+    with deferred_interrupts():
+        memory = {"spark.driver.memory": _DEFAULTS["spark.driver.memory"]}
+        request = JvmRequest({**memory, **FIXED_AT_START, **java_options}, str(java_home), archive.options)
+        return lease_jvm(request, os.environ)
 
 
-def _not_taken(master: str, error: Exception) -> MasterUnreachableError:
+def _rejected(master: str, error: Exception) -> MasterUnreachableError:
     return MasterUnreachableError(
-        f"the master at {master} accepts connections, but has not taken this application. Is it Spark {SUPPORTED}, as "
-        f"PySpark is here? Spark says: {_of_java(error)}"
+        f"the master at {master} accepts connections, but has not accepted this application. Check that it is Spark "
+        f"{SUPPORTED}, like PySpark here. Spark says: {_java_message(error)}"
     )
 
 
-def _use(kept: KeptJvm, session: SparkSession) -> None:
+def _use(leased: LeasedJvm, session: SparkSession) -> None:
     session.sparkContext.environment.update(environment_of_workers(os.environ))
-    atexit.register(_give_back, kept)
+    atexit.register(_release, leased)
 
 
-def _give_back(kept: KeptJvm) -> None:
-    # A job that still runs would disturb those of the next program.
-    if not HELD.is_used:
-        kept.give_back()
+def _release(leased: LeasedJvm) -> None:
+    # A job that still runs would disturb the next program. The keeper ends a JVM that is not returned.
+    if not HELD_SLOTS.is_used:
+        leased.release()
+        if leased.is_new and sys.stderr is not None and sys.stderr.isatty():
+            size = f", {as_size(leased.process.resident_bytes())}" if leased.process.resident_bytes() else ""
+            print(
+                f"penstock: Spark is kept for ten minutes{size}, so that the next program starts in two seconds. "
+                f"penstock end-sessions ends it, {KEEP_SWITCH}=false keeps none",
+                file=sys.stderr,
+            )
 
 
 def _import(names: Iterable[str]) -> None:
-    # What fails is told where it is needed.
+    # A failed import raises again where the module is needed.
     with contextlib.suppress(Exception):
         for name in names:
             importlib.import_module(name)
 
 
-def _of_java(error: Exception) -> str:
-    """What the JVM says, without what Py4J says about it."""
+def _java_message(error: Exception) -> str:
+    """Return the message of the JVM's exception, without Py4J's text."""
     lines = str(error).strip().splitlines() or [""]
     return next((line.removeprefix(": ") for line in lines if line.startswith(": ")), lines[0])
 
 
 def cluster_settings(master: str, slots: int, settings: dict[str, str]) -> dict[str, str]:
-    """What a session on a cluster asks for, and where it is reached; `settings` of the user's come before it.
+    """Return the number of slots that a session requests from a cluster, and the driver's address, as Spark's settings.
 
-    Nothing for a local master. Raises MasterUnreachableError if no master of a standalone cluster answers.
+    `settings`: the user's, which have priority. Empty for a local master. Raises MasterUnreachableError if no master of
+    a standalone cluster answers.
     """
     if master.startswith("local"):
         return {}
@@ -408,19 +440,19 @@ def cluster_settings(master: str, slots: int, settings: dict[str, str]) -> dict[
 
 @contextlib.contextmanager
 def _environment(values: Mapping[str, str]) -> Iterator[None]:
-    before = {name: os.environ.get(name) for name in values}
+    previous = {name: os.environ.get(name) for name in values}
     os.environ.update(values)
     try:
         yield
     finally:
-        for name, value in before.items():
+        for name, value in previous.items():
             if value is None:
                 del os.environ[name]
             else:
                 os.environ[name] = value
 
 
-def _has(session: SparkSession, settings: dict[str, str]) -> bool:
+def _has_settings(session: SparkSession, settings: dict[str, str]) -> bool:
     conf = session.sparkContext.getConf()
     return all(conf.get(key) == value for key, value in settings.items())
 
@@ -431,8 +463,9 @@ def _check_settings(session: SparkSession) -> None:
     if missing:
         lines = "\n".join(f"  {key}={value}" for key, value in missing.items())
         raise ConfigurationError(
-            "the running SparkSession lacks settings that are fixed when it starts; a pipelined job would take seconds "
-            f"per record. Start it with these, or let penstock start one, or run the job in BATCH mode:\n{lines}"
+            "the running SparkSession lacks settings that cannot change after its start; a pipelined job would take "
+            "seconds per record. Start it with these, or let penstock start one, or run the job in BATCH mode:\n"
+            f"{lines}"
         )
 
 
@@ -440,18 +473,18 @@ def _used_with_other_settings(session: SparkSession, settings: dict[str, str]) -
     conf = session.sparkContext.getConf()
     lines = "\n".join(f"  {key}={value}" for key, value in settings.items() if conf.get(key) != value)
     return ConfigurationError(
-        f"other jobs of this process use a SparkSession that was started without these settings: {HELD}. Give them to "
-        f"the first job, wait for those jobs, or run this one in a process of its own:\n{lines}"
+        f"other jobs of this process use a SparkSession that was started without these settings: {HELD_SLOTS}. Set "
+        f"them for the first job, wait for the end of those jobs, or run this job in another process:\n{lines}"
     )
 
 
 def session_is_local(session: SparkSession) -> bool:
-    """Whether all executors are on this machine."""
+    """Return whether all executors are on this machine."""
     return str(session.sparkContext.master).startswith("local")
 
 
 def control_host(session: SparkSession) -> str:
-    """The address for the control port: loopback on a local master, else the driver's address that executors know."""
+    """Return the address of the control port: the driver's address for executors, or loopback on a local master."""
     if session_is_local(session):
         return "127.0.0.1"
     return str(session.sparkContext.getConf().get("spark.driver.host", "127.0.0.1"))

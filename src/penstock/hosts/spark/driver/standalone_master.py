@@ -1,6 +1,6 @@
-"""The master of a standalone cluster: whether it can be reached, from which address, and who holds its slots.
+"""The master of a standalone cluster: check that it is reachable, and list the applications that hold its slots.
 
-Spark tries for minutes to reach a master that is not there, and says so on hundreds of lines. Here it is asked first.
+Spark tries for minutes to reach a master that does not exist, and logs hundreds of lines. So penstock connects first.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ _log = logging.getLogger(__name__)
 PREFIX = "spark://"
 _DEFAULT_PORT = 7077
 _CONNECT_SECONDS = 2.0
-"""A host that drops what is sent to it would be silent for longer."""
+"""Limits the wait for a host that drops packets."""
 _REFUSED_SECONDS = 5.0
-"""A cluster that is just being started refuses connections until its master listens."""
+"""A cluster that is starting refuses connections until its master listens."""
 _PAGE_SECONDS = 5.0
 
 
-def reach(master: str, patience_s: float = _REFUSED_SECONDS) -> str:
-    """Connect to a master, spark://HOST:PORT, or the first of several that answers, spark://HOST:PORT,HOST:PORT.
+def reach(master: str, timeout_s: float = _REFUSED_SECONDS) -> str:
+    """Connect to a master, spark://HOST:PORT, or to the first of several that answers, spark://HOST:PORT,HOST:PORT.
 
-    Returns the address of this machine that the connection had: the one at which the cluster reaches the driver. Raises
-    MasterUnreachableError if none answers within `patience_s`.
+    Returns the connection's address on this machine, at which the cluster reaches the driver. Raises
+    MasterUnreachableError if no master answers within `timeout_s`.
     """
-    deadline = time.monotonic() + patience_s
-    waits = False
+    deadline = time.monotonic() + timeout_s
+    has_warned = False
     while True:
         reasons = []
         for address in master.removeprefix(PREFIX).split(","):
@@ -45,31 +45,31 @@ def reach(master: str, patience_s: float = _REFUSED_SECONDS) -> str:
         if time.monotonic() > deadline:
             raise MasterUnreachableError(
                 f"no Spark master answers at {master} ({'; '.join(reasons)}): nothing was started. Start the cluster, "
-                f"or correct spark.master, which is {PREFIX}HOST:PORT, with port {_DEFAULT_PORT} unless set otherwise"
+                f"or correct spark.master: {PREFIX}HOST:PORT, with port {_DEFAULT_PORT} by default"
             )
-        if not waits:
-            waits = True
+        if not has_warned:
+            has_warned = True
             _log.warning("waiting for the Spark master: %s", "; ".join(reasons))
         time.sleep(0.2)
 
 
-def answers(master: str) -> bool:
-    """Whether a master takes connections now."""
+def is_reachable(master: str) -> bool:
+    """Return whether a master accepts connections now."""
     try:
-        reach(master, patience_s=0)
+        reach(master, timeout_s=0)
     except MasterUnreachableError:
         return False
     return True
 
 
-def holders(master: str, page_port: str) -> str:
-    """Who holds the slots of a cluster, in one sentence, from the master's page; empty if it can't be asked.
+def slot_holders(master: str, page_port: str) -> str:
+    """Return a sentence with the applications that hold the slots of a cluster, or "" if the master does not answer.
 
-    `page_port`: the setting `spark.master.ui.port`.
+    `page_port`: the port of the master's web UI, the setting `spark.master.ui.port`.
     """
     for address in master.removeprefix(PREFIX).split(","):
         host, _, _ = address.rpartition(":")
-        # No proxy: a cluster is not behind it.
+        # Ignore proxies of the environment: a cluster is in the local network.
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         try:
             with opener.open(f"http://{host}:{page_port}/json/", timeout=_PAGE_SECONDS) as answer:
@@ -86,10 +86,10 @@ def _sentence(state: dict[str, Any]) -> str:
     total, used = sum(w["cores"] for w in workers), sum(w["coresused"] for w in workers)
     free = ", ".join(f"{w['coresfree']} with {w['memoryfree']} MB" for w in workers) or "none"
     apps = [app for app in state["activeapps"] if app["cores"]]
-    held = (
+    holders = (
         ", ".join(f"'{app['name']}' of {app['user']} ({app['cores']}, {app['id']})" for app in apps) or "no application"
     )
     return (
         f"The cluster has {total} slots on {len(workers)} worker{'s'[: len(workers) != 1]}, {total - used} free "
-        f"(by worker: {free}), held by {held}"
+        f"(by worker: {free}), held by {holders}"
     )

@@ -1,7 +1,7 @@
-"""The thread that carries out a job's storage operations, one after the other: a slow store delays nothing else.
+"""The thread that carries out a job's storage operations, one after the other, so that a slow store delays only them.
 
-To delete the files of a checkpoint that had many may take minutes. That is done some files at a time, between what
-comes after it, and one such part for all deletions that wait: the next checkpoint does not wait for them.
+Deleting a checkpoint with many files may take minutes. The thread deletes some files at a time and alternates with
+other operations, so the next checkpoint does not wait for deletions.
 """
 
 from __future__ import annotations
@@ -16,33 +16,34 @@ import msgspec
 
 from penstock.common.errors import FencedError
 from penstock.common.functions.user_calls import RAISED
-from penstock.common.job_threads import Failed, serve
+from penstock.common.job_threads import OnError, start_loop
 from penstock.engine.checkpoint.effects import DeleteFiles, DeleteJob, StorageEffect
-from penstock.engine.checkpoint.storage_operations import CheckpointStorage, carry_out
+from penstock.engine.checkpoint.storage_requests import CheckpointStorage, carry_out
 from penstock.engine.jobmaster.events import StorageEnded
 
-_FILES = 64
-"""How many files are deleted before it is another operation's turn."""
+_DELETED_AT_ONCE = 64
+"""The number of files that are deleted between two other operations."""
 
 
 @dataclass(slots=True)
 class _Deletion:
     effect: DeleteFiles
-    done: int = 0
-    """So many of its files are deleted."""
+    deleted: int = 0
+    """The number of its files that are deleted."""
 
 
 class StorageThread:
-    """`post` takes the outcomes, `failed` what keeps it from giving one; they are called by this thread.
+    """Carry out the storage operations of a job.
 
-    `deleted` is called when nothing of the job is left in the storage.
+    This thread calls `post` with each outcome, `failed` with an error for which there is no outcome, and `deleted`
+    after it has deleted everything of the job.
     """
 
     def __init__(
         self,
         storage: CheckpointStorage,
         post: Callable[[StorageEnded], object],
-        failed: Failed,
+        failed: OnError,
         deleted: Callable[[], None] = lambda: None,
     ) -> None:
         self._storage = storage
@@ -50,23 +51,24 @@ class StorageThread:
         self._post = post
         self._changed = threading.Condition()
         self._waiting: deque[StorageEffect | Callable[[], None]] = deque()
-        """Deletions, too, until all before them is done, which needs their files."""
+        """Operations and calls in order. A deletion stays here until earlier operations, which may read its files, are
+        done."""
         self._deletions: deque[_Deletion] = deque()
         self._deletion_of_job: DeleteJob | None = None
         self._is_turn_of_deletions = False
         self._last: Callable[[], None] | None = None
-        """What is called when all else is done; then the thread ends."""
+        """The call after all operations, with which the thread ends."""
         self._ends = False
-        serve("penstock-storage", self._take_turn, failed)
+        start_loop("penstock-storage", self._take_turn, failed)
 
     def carry_out(self, effect: StorageEffect) -> None:
-        """Carry an operation out after those before it, but perhaps before their files are deleted."""
+        """Carry out an operation after the earlier ones, but possibly before their deletions of files are complete."""
         with self._changed:
             self._waiting.append(effect)
             self._changed.notify()
 
     def call(self, call: Callable[[], None]) -> bool:
-        """Make a call that may take as long as the store does. It must not raise. False: after `end`, not made."""
+        """Make a call, which must not raise, on this thread. Returns False, without calling, after `end`."""
         with self._changed:
             if not self._ends:
                 self._waiting.append(call)
@@ -74,9 +76,9 @@ class StorageThread:
             return not self._ends
 
     def end(self, last: Callable[[], None]) -> None:
-        """Make one more call; nothing comes after it."""
+        """Make a last call after all operations, and end the thread."""
         with self._changed:
-            # From here on `call` refuses: behind the last call nothing would ever be made.
+            # `call` returns False from now on, since no call is made after the last one.
             self._ends, self._last = True, last
             self._changed.notify()
 
@@ -91,7 +93,7 @@ class StorageThread:
         return call is not None
 
     def _next(self) -> Callable[[], None] | None:
-        """Calls and deletions by turns, so that neither waits for all of the other's; None: there is nothing to do."""
+        """Return the next step, or None if there is none. Alternate between operations and parts of deletions."""
         self._begin_deletions()
         if self._waiting and not (self._deletions and self._is_turn_of_deletions):
             self._is_turn_of_deletions = True
@@ -102,7 +104,7 @@ class StorageThread:
             return partial(self._delete_some, self._deletions.popleft())
         if self._deletion_of_job is None:
             return None
-        # The last of all: behind it nothing may look into the job's directory.
+        # This comes last: no later operation may read the job's directory.
         effect, self._deletion_of_job = self._deletion_of_job, None
         return partial(self._delete_job, effect)
 
@@ -116,12 +118,12 @@ class StorageThread:
 
     def _delete_some(self, deletion: _Deletion) -> None:
         effect = deletion.effect
-        end = deletion.done + _FILES
-        part = msgspec.structs.replace(effect, paths=effect.paths[deletion.done : end])
+        end = deletion.deleted + _DELETED_AT_ONCE
+        part = msgspec.structs.replace(effect, paths=effect.paths[deletion.deleted : end])
         if end >= len(effect.paths):
             self._carry_out(part)
         elif self._succeeds(part):
-            deletion.done = end
+            deletion.deleted = end
             self._deletions.appendleft(deletion)
 
     def _delete_job(self, effect: DeleteJob) -> None:
@@ -134,11 +136,11 @@ class StorageThread:
             self._post(StorageEnded(effect.operation))
 
     def _succeeds(self, effect: StorageEffect) -> bool:
-        """False: it has not, and that is posted."""
+        """Carry out an operation. Returns False after a failure, which it posts."""
         try:
             carry_out(effect, self._storage)
         except RAISED as error:
-            # Not only OSError: whatever a file system's own library raises must not end this thread.
+            # Not only OSError: an error of a file system's library must not end this thread.
             fenced = isinstance(error, FencedError)
             self._post(StorageEnded(effect.operation, str(error) or type(error).__name__, fenced))
             return False

@@ -1,8 +1,8 @@
-"""How many worker processes host the slots of each level of a job, and how many files they make Spark's JVM open.
+"""The number of worker processes for each level of a job, and the number of files that Spark's JVM opens for them.
 
-Spark connects each worker of a level with each worker of the next one, and serves each connection by an event loop of
-its own. On a local master both ends of all connections are in one JVM, so descriptors and threads grow with the square
-of the workers. Beyond a number of workers their slots share them.
+Spark connects each worker of a level with each worker of the next one, and has an event loop for each connection. On a
+local master both ends of all connections are in one JVM, so descriptors and threads grow with the square of the number
+of workers. So the number of workers is limited, and slots share them beyond that.
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ from penstock.common.configuration.options import TASK_SLOTS
 from penstock.common.errors import NotEnoughSlotsError
 from penstock.engine.plan.job_graph import JobGraph
 
-_WORKERS_MOST = 16
-"""Of a level, unless the machine has more cores: 16 connect by 256 connections and 1,280 descriptors."""
-_OF_JVM = 400
-_OF_WORKER = 10
-_OF_CONNECTION = 5
-"""Descriptors, as counted in the JVM of Spark 4.3: two ends of a socket, and three of the event loop."""
+_WORKERS_MAX = 16
+"""Maximum number of workers of a level, unless the machine has more cores. Two levels of 16 workers have 256
+connections and 1,280 descriptors."""
+_DESCRIPTORS_OF_JVM = 400
+_DESCRIPTORS_PER_WORKER = 10
+_DESCRIPTORS_PER_CONNECTION = 5
+"""As counted in the JVM of Spark 4.3: two for the ends of a socket, and three for the event loop."""
 _RESERVED = 0.2
-"""The part of the descriptors that is left to connectors and to other jobs of the JVM."""
+"""The part of the descriptors that is reserved for connectors and for other jobs of the JVM."""
 
 
 def worker_counts(
@@ -31,32 +32,33 @@ def worker_counts(
 ) -> tuple[int, ...]:
     """Return the number of workers of each level.
 
-    `master`: Spark's, on which the job is to run. `limit`: how many files a JVM may open; None: as the system says.
-    Raises NotEnoughSlotsError if a local master's JVM may not open as many files as the job needs.
+    `master`: the Spark master that runs the job. `limit`: the maximum number of files that a JVM may open; None: the
+    system's limit. Raises NotEnoughSlotsError if the JVM of a local master would have to open more files.
     """
     widths = graph.widths
-    each = configuration.get(TASK_SLOTS)
+    slots_per_worker = configuration.get(TASK_SLOTS)
     if not master.startswith("local["):
-        return _shared(widths, each or 1)
+        return _shared(widths, slots_per_worker or 1)
     limit = descriptor_limit() if limit is None else limit
-    if each is not None:
-        counts = _shared(widths, each)
+    if slots_per_worker is not None:
+        counts = _shared(widths, slots_per_worker)
     else:
-        most = max(_WORKERS_MOST, os.cpu_count() or 1)
-        counts = _at_most(widths, most)
-        while most > 1 and descriptors(counts, graph.regions) > limit * (1 - _RESERVED):
-            most -= 1
-            counts = _at_most(widths, most)
-    needed = descriptors(counts, graph.regions)
+        workers_max = max(_WORKERS_MAX, os.cpu_count() or 1)
+        counts = _limited(widths, workers_max)
+        while workers_max > 1 and needed_descriptors(counts, graph.regions) > limit * (1 - _RESERVED):
+            workers_max -= 1
+            counts = _limited(widths, workers_max)
+    needed = needed_descriptors(counts, graph.regions)
     if needed > limit:
-        raise NotEnoughSlotsError(_too_many(graph, counts, needed, limit))
+        raise NotEnoughSlotsError(_too_many_text(graph, counts, needed, limit))
     return counts
 
 
-def descriptors(workers: Sequence[int], regions: Sequence[range]) -> int:
-    """Return how many descriptors the JVM of a local master needs for so many workers, by level. An estimate."""
+def needed_descriptors(workers: Sequence[int], regions: Sequence[range]) -> int:
+    """Estimate how many descriptors the JVM of a local master needs. `workers`: their number by level."""
     connections = sum(workers[level] * workers[level + 1] for region in regions for level in region[:-1])
-    return _OF_JVM + _OF_WORKER * sum(workers) + _OF_CONNECTION * connections
+    per_worker = _DESCRIPTORS_PER_WORKER * sum(workers)
+    return _DESCRIPTORS_OF_JVM + per_worker + _DESCRIPTORS_PER_CONNECTION * connections
 
 
 def descriptor_limit() -> int:
@@ -65,15 +67,15 @@ def descriptor_limit() -> int:
     return hard if hard != resource.RLIM_INFINITY else 1 << 20
 
 
-def _shared(widths: Sequence[int], each: int) -> tuple[int, ...]:
-    return tuple(-(-width // each) for width in widths)
+def _shared(widths: Sequence[int], slots_per_worker: int) -> tuple[int, ...]:
+    return tuple(-(-width // slots_per_worker) for width in widths)
 
 
-def _at_most(widths: Sequence[int], most: int) -> tuple[int, ...]:
-    return tuple(min(width, most) for width in widths)
+def _limited(widths: Sequence[int], workers_max: int) -> tuple[int, ...]:
+    return tuple(min(width, workers_max) for width in widths)
 
 
-def _too_many(graph: JobGraph, counts: Sequence[int], needed: int, limit: int) -> str:
+def _too_many_text(graph: JobGraph, counts: Sequence[int], needed: int, limit: int) -> str:
     processes = " + ".join(map(str, counts))
     return (
         f"the job '{graph.name}' needs about {needed:,} file descriptors in Spark's JVM ({processes} worker processes, "

@@ -17,14 +17,14 @@ from penstock.connectors.base.split_reader import Chunk, ChunkedSplitReader
 from penstock.connectors.files.formats.format import FileFormat
 from penstock.connectors.files.split import FileSplit
 from penstock.hosts.spark.frames.frame_copy import missing_of
-from penstock.hosts.spark.frames.frame_query import deleted
+from penstock.hosts.spark.frames.frame_query import missing_text
 
 _log = logging.getLogger(__name__)
 
 
 @stored_as("frame-batch-file")
 class BatchFile(msgspec.Struct, frozen=True, gc=False):
-    """A file of batch number `batch`. `skip`: how many rows of it were read; `is_read`: all, and it may be deleted."""
+    """A file of batch number `batch`, of which `skip` rows were read. `is_read`: all were, so it can be deleted."""
 
     path: str
     batch: int
@@ -33,25 +33,25 @@ class BatchFile(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def split_id(self) -> str:
-        """The path: a file is one split."""
+        """Return the path: each file is one split."""
         return self.path
 
 
 class BatchFileReader(ChunkedSplitReader[Row]):
-    """Reads one file after the other, and deletes those that a completed checkpoint has as read.
+    """Read files one after the other, and delete a file after a completed checkpoint contains it as read.
 
-    What is to be deleted is in snapshots until it is deleted: a job that is restored from one goes on with it.
-    `keeps`: nothing is deleted.
+    Snapshots contain the files to delete until they are deleted, so that a restored job deletes them.
+    `keep_files`: never delete a file.
     """
 
-    def __init__(self, context: ReaderContext, file_format: FileFormat, keeps: bool) -> None:
+    def __init__(self, context: ReaderContext, file_format: FileFormat, keep_files: bool) -> None:
         super().__init__(context)
         self._format = file_format
-        self._deletes = context.checkpointing and not keeps
+        self._deletes = context.checkpointing and not keep_files
         self._read: dict[str, BatchFile] = {}
-        """Files that were read to their end and are not deleted. A thread that deletes them removes them."""
+        """Files read to their end. The thread that deletes a file removes it here."""
         self._read_at: dict[int, list[str]] = {}
-        """Those that were read when a checkpoint was taken."""
+        """The paths in `_read` at the time of each pending checkpoint."""
 
     def poll(self, max_records: int) -> Records | Nothing | EndOfInput:
         """Read from the current file."""
@@ -62,14 +62,15 @@ class BatchFileReader(ChunkedSplitReader[Row]):
         return step
 
     def open(self, split: BatchFile) -> Iterator[Chunk]:
-        """Yield chunks of rows. Raises SourceError if the file is gone."""
+        """Yield chunks of rows. Raises SourceError if the file is missing."""
+        whole_file = FileSplit(path=split.path, start=0, end=None, offset=0, skip=split.skip)
         try:
-            for chunk in self._format.read(FileSplit(split.path, 0, None, 0, split.skip), lambda records: None):
-                assert chunk.position is not None, "a Parquet file is positioned after each batch of rows"
+            for chunk in self._format.read(whole_file, lambda records: None):
+                assert chunk.position is not None, "a reader of a Parquet file has a position after each chunk"
                 yield Chunk(chunk.values, self.skip(split, chunk.position.skip - split.skip))
         except SourceError:
             if missing_of([split.path]):
-                raise SourceError(deleted(split.path)) from None
+                raise SourceError(missing_text(split.path)) from None
             raise
 
     def skip(self, split: BatchFile, count: int) -> BatchFile:
@@ -77,7 +78,7 @@ class BatchFileReader(ChunkedSplitReader[Row]):
         return msgspec.structs.replace(split, skip=split.skip + count)
 
     def add_splits(self, splits: Sequence[BatchFile]) -> None:
-        """Append files to the queue. Those that a restored checkpoint has as read are deleted."""
+        """Append files to the queue, and delete files that the restored checkpoint contains as read."""
         read = [split for split in splits if split.is_read]
         super().add_splits([split for split in splits if not split.is_read])
         if self._deletes:
@@ -85,7 +86,7 @@ class BatchFileReader(ChunkedSplitReader[Row]):
             self._delete([split.path for split in read])
 
     def prepare_snapshot(self, checkpoint_id: int) -> None:
-        """Note which files this checkpoint has as read."""
+        """Note which files this checkpoint contains as read."""
         self._read_at[checkpoint_id] = list(self._read)
 
     def snapshot_state(self) -> list[BatchFile]:
@@ -93,17 +94,17 @@ class BatchFileReader(ChunkedSplitReader[Row]):
         return [*super().snapshot_state(), *list(self._read.values())]
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """Delete the files that it has as read. What fails is tried again with the next one."""
+        """Delete the files that the checkpoint contains as read. Try failed deletions again after the next one."""
         paths = self._read_at.get(checkpoint_id, [])
         self._read_at = {number: read for number, read in self._read_at.items() if number > checkpoint_id}
         self._delete([path for path in paths if path in self._read])
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
-        """Forget it: the next one has these files, too."""
+        """Forget the checkpoint: the next one contains its files, too."""
         self._read_at.pop(checkpoint_id, None)
 
     def _delete(self, paths: list[str]) -> None:
-        # A file system may take its time, and a poll must not wait for it.
+        # A poll must not wait for a slow file system.
         if paths:
             threading.Thread(target=self._delete_now, args=(paths,), name="penstock-read-files", daemon=True).start()
 
@@ -115,6 +116,6 @@ class BatchFileReader(ChunkedSplitReader[Row]):
             except FileNotFoundError:
                 pass
             except OSError as error:
-                _log.warning("%s was read and can't be deleted now: %s", path, error)
+                _log.warning("cannot delete %s, which was read: %s", path, error)
                 continue
             self._read.pop(path, None)

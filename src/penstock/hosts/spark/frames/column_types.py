@@ -1,4 +1,4 @@
-"""The types of a DataFrame's columns as types of a stream's rows, and the values of its files as values of these types.
+"""Convert the types of a DataFrame's columns to types of a stream's rows, and the values of its files accordingly.
 
 Source: Flink docs, "Data Types" of the Table API: a time with a zone (Spark's TIMESTAMP) is an Instant, one without
 (TIMESTAMP_NTZ) is a LocalDateTime, in Python a datetime without a zone.
@@ -44,7 +44,7 @@ Converter = Callable[[Any], Any]
 
 
 def row_type_of(schema: StructType) -> RowTypeInfo:
-    """The type of a DataFrame's rows. Raises ProgramError that names a column which a row can't have."""
+    """Return the type of a DataFrame's rows. Raises ProgramError, which names the column, for an unsupported column."""
     return _row_type(schema, "")
 
 
@@ -52,19 +52,19 @@ def _row_type(struct: StructType, above: str, top: str | None = None) -> RowType
     names = [field.name for field in struct.fields]
     if not names:
         raise ProgramError(f"{_named(above)} has no columns, and a row needs one" if above else "it has no columns")
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise ProgramError(f"it has two columns {above}{twice[0]}: rename one of them, as with frame.toDF(...)")
+    duplicates = sorted({name for name in names if names.count(name) > 1})
+    if duplicates:
+        raise ProgramError(f"it has two columns {above}{duplicates[0]}: rename one of them, as with frame.toDF(...)")
     types = [_type_of(field.dataType, f"{above}{field.name}", top or field.name) for field in struct.fields]
     return Types.ROW_NAMED(names, types)
 
 
 def _type_of(kind: DataType, column: str, top: str) -> TypeInformation:
-    """`top`: the column of the frame that `column` is, or is a part of."""
+    """Return the type of a column, or of a part of one. `top`: the column of the frame that contains `column`."""
     name = type(kind).__name__
     if name in _PLAIN:
         return _PLAIN[name]()
-    # By name, since workers that unpickle a source must not load all of Spark SQL for it.
+    # Compare names: workers that unpickle a source must not import Spark SQL for this.
     parts: Any = kind
     if name == "StructType":
         return _row_type(parts, f"{column}.", top)
@@ -74,8 +74,8 @@ def _type_of(kind: DataType, column: str, top: str) -> TypeInformation:
         key_type = _type_of(parts.keyType, f"{column} (key)", top)
         if _has_list(key_type):
             raise ProgramError(
-                f"its column {column} has keys of the type {parts.keyType.simpleString()}, and no key of a dict has a "
-                f"list in it: make a list of it, as with frame.withColumn({top!r}, map_entries(...))"
+                f"its column {column} has keys of the type {parts.keyType.simpleString()}, and a key of a dict cannot "
+                f"contain a list: convert the column to a list, as with frame.withColumn({top!r}, map_entries(...))"
             )
         return Types.MAP(key_type, _type_of(parts.valueType, f"{column} (value)", top))
     raise ProgramError(
@@ -95,24 +95,24 @@ def _named(above: str) -> str:
 
 
 def converter_of(type_info: TypeInformation) -> Converter | None:
-    """What makes a value that Arrow gives for a column one of the column's type; None: it is one.
+    """Return a function that converts a value of Arrow, other than None, to this type.
 
-    It is for values that are not None.
+    Returns None if Arrow's values have this type already.
     """
     if isinstance(type_info, InstantTypeInfo):
         return _instant
     if isinstance(type_info, RowTypeInfo):
-        return _of_struct(type_info)
+        return _struct_converter(type_info)
     if isinstance(type_info, ListTypeInfo):
         element = converter_of(type_info.elem_type)
         return None if element is None else lambda values: list(map(_unless_none(element), values))
     if isinstance(type_info, MapTypeInfo):
-        return _of_map(type_info)
+        return _map_converter(type_info)
     return None
 
 
 def row_maker(type_info: RowTypeInfo) -> Callable[[Any], Row]:
-    """What makes a Row of the values that Arrow gives for its columns, in their order."""
+    """Return a function that makes a Row from the values of Arrow for its columns, in their order."""
     factory = Row(*type_info.get_field_names())
     converters = [converter_of(kind) for kind in type_info.get_field_types()]
     if not any(converters):
@@ -126,14 +126,15 @@ def row_maker(type_info: RowTypeInfo) -> Callable[[Any], Row]:
     return make
 
 
-def _of_struct(type_info: RowTypeInfo) -> Converter:
+def _struct_converter(type_info: RowTypeInfo) -> Converter:
     make = row_maker(type_info)
     return lambda fields: make(fields.values())
 
 
-def _of_map(type_info: MapTypeInfo) -> Converter:
+def _map_converter(type_info: MapTypeInfo) -> Converter:
     to_key, to_value = (
-        _unless_none(converter_of(kind) or _as_is) for kind in (type_info._key_type_info, type_info._value_type_info)
+        _unless_none(converter_of(kind) or _unchanged)
+        for kind in (type_info._key_type_info, type_info._value_type_info)
     )
     return lambda pairs: {to_key(key): to_value(value) for key, value in pairs}
 
@@ -142,11 +143,11 @@ def _unless_none(convert: Converter) -> Converter:
     return lambda value: None if value is None else convert(value)
 
 
-def _as_is(value: Any) -> Any:
+def _unchanged(value: Any) -> Any:
     return value
 
 
 def _instant(value: datetime.datetime) -> Instant:
-    # In UTC, marked as such or not: files of Spark have both.
+    # The value is in UTC, with a zone or without: files of Spark have both.
     since = value - (_EPOCH if value.tzinfo is None else _EPOCH_IN_UTC)
     return Instant(since.days * 86_400 + since.seconds, since.microseconds * 1000)

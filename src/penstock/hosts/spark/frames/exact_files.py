@@ -1,4 +1,4 @@
-"""Settings of a session under which files have the values of a frame as they are, whatever else it is set to."""
+"""Settings with which a session writes the exact values of a frame to files, whatever its other settings are."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _EXACT = {
-    # In milliseconds it would cut what is below them.
+    # TIMESTAMP_MILLIS would cut microseconds off.
     "spark.sql.parquet.outputTimestampType": "INT96",
-    # LEGACY writes days before 1582 in another calendar, which only Spark knows of when it reads the file.
+    # LEGACY writes dates before 1582 in another calendar, which only Spark takes into account when it reads the file.
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
     "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED",
-    # Columns that differ by case only are two for a row.
+    # A row can have two columns that differ only by case.
     "spark.sql.caseSensitive": "true",
-    # Off by default, though frames with such columns can be made.
+    # False by default, though a frame can have columns of this type.
     "spark.sql.timeType.enabled": "true",
 }
 _lock = threading.Lock()
-_inside = 0
-"""How many threads need the settings now."""
-_before: list[tuple[SparkSession, dict[str, str | None]]] = []
-"""What was set when each of them came, in their order. Two objects may be one session."""
+_users = 0
+"""The number of threads that need the settings now."""
+_previous: list[tuple[SparkSession, dict[str, str | None]]] = []
+"""The settings that each of these threads found, in the order in which they came. Two objects may be one session."""
 
 
 def make_exact(session: SparkSession) -> None:
-    """Have the session write files exactly from now on: for one that nobody else uses, as that of a query."""
+    """Make the session write exact values from now on. For a session with one user, such as a query's session."""
     for key, value in _EXACT.items():
         session.conf.set(key, value)
 
 
 @contextlib.contextmanager
 def exact_files(session: SparkSession) -> Iterator[None]:
-    """Have the session write and read files exactly, as long as this lasts; several threads may, at the same time."""
+    """Make the session write and read exact values in the block. Several threads may do so at the same time."""
     _enter(session)
     try:
         yield
@@ -45,24 +45,24 @@ def exact_files(session: SparkSession) -> Iterator[None]:
 
 
 def _enter(session: SparkSession) -> None:
-    global _inside
+    global _users
     with _lock:
-        known = {key: session.conf.get(key, None) for key in _EXACT}
-        _inside += 1
-        _before.append((session, known))
+        found = {key: session.conf.get(key, None) for key in _EXACT}
+        _users += 1
+        _previous.append((session, found))
         make_exact(session)
 
 
 def _leave() -> None:
-    global _inside
+    global _users
     with _lock:
-        _inside -= 1
-        # The last one restores what the first one has found: others have found the settings of here.
-        while not _inside and _before:
-            session, known = _before.pop()
-            # It may have ended meanwhile, which is said elsewhere.
+        _users -= 1
+        # The last thread restores, at the end, the settings that the first one found: the others found exact ones.
+        while not _users and _previous:
+            session, found = _previous.pop()
+            # If the session has ended in between, the block raises an error for that.
             with contextlib.suppress(Exception):
-                for key, value in known.items():
+                for key, value in found.items():
                     if value is None:
                         session.conf.unset(key)
                     else:

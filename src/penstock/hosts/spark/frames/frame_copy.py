@@ -1,7 +1,8 @@
-"""The rows of a DataFrame in files, which is what a stream reads of it.
+"""The copy of a DataFrame in files, which a stream reads.
 
-Spark may compute the partitions of a frame anew, in another order, with other rows in them: no position in them would
-mean the same after a failure. Written once, they mean the same for good. Executors write, the driver sees names only.
+If Spark computes a frame again, its partitions may have other rows, or another order of rows, so a position in them
+would be wrong after a failure. A position in a file stays right. Executors write the files; the driver handles only
+their names.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ _log = logging.getLogger(__name__)
 
 
 class FrameCopy:
-    """A copy of a DataFrame as Parquet files: made by the first call of `make`, and the same for all later ones.
+    """Copy a DataFrame to Parquet files, once, at the first call of `make`.
 
-    `directory`: where it gets a folder of its own, which stays. None: a temporary folder, which goes when nothing
-    refers to this object any more, at the latest with the process. Raises ProgramError if that is on no disk that the
-    executors share. Pickled, it is known by its path alone.
+    `directory`: the files go to a new folder below it, and stay. None: to a temporary folder, which is removed with
+    this object, or when the process ends. Raises ProgramError if executors on other machines would not see that folder.
+    A pickled copy has only the path.
     """
 
     def __init__(self, frame: DataFrame, name: str, directory: str | None) -> None:
@@ -41,17 +42,17 @@ class FrameCopy:
         self._tag = f"penstock-frame-{uuid.uuid4().hex}"
         self._is_made = False
         self._writer: object | None = None
-        """For whom it is computed at the moment; None: it is not."""
+        """The caller for which Spark computes the frame now; None if Spark does not."""
         self.path = new_folder(self, frame.sparkSession, name, directory)
 
-    def make(self, whom: object) -> str:
-        """The folder with the files; the first call computes the frame. Raises SourceError if that fails.
+    def make(self, caller: object) -> str:
+        """Compute the frame at the first call, and return the folder with the files. Concurrent calls wait.
 
-        `whom`: the caller, who alone may cancel it. Other calls wait.
+        `caller`: only this object can cancel the computation. Raises SourceError if the computation fails.
         """
         with self._lock:
             if not self._is_made:
-                self._writer = whom
+                self._writer = caller
                 try:
                     self._write()
                 finally:
@@ -59,10 +60,10 @@ class FrameCopy:
                 self._is_made = True
         return self.path
 
-    def cancel(self, whom: object) -> None:
-        """End the computation, if it is under way for this caller. Another job may need it, too."""
+    def cancel(self, caller: object) -> None:
+        """Cancel the computation that this caller has started. A computation of another job's continues."""
         frame = self._frame
-        if frame is not None and self._writer is whom:
+        if frame is not None and self._writer is caller:
             with contextlib.suppress(Exception):
                 frame.sparkSession.sparkContext.cancelJobsWithTag(self._tag)
 
@@ -70,17 +71,17 @@ class FrameCopy:
         frame = usable(self._frame, self._name)
         session = frame.sparkSession
         context = session.sparkContext
-        _log.info("the DataFrame '%s' is written to %s", self._name, self.path)
-        # Else a task that waits goes on waiting in its slot when its job is cancelled.
+        _log.info("Spark writes the DataFrame '%s' to %s", self._name, self.path)
+        # Otherwise a waiting task would keep its slot after the cancellation.
         interrupts = context.getLocalProperty(_INTERRUPTS) == "true"
         try:
             context.setInterruptOnCancel(True)
             context.addJobTag(self._tag)
-            # What a computation that failed has left there is overwritten.
+            # Overwrite files that a failed computation has left.
             with exact_files(session):
                 frame.write.mode("overwrite").parquet(for_spark(self.path))
         except Exception as error:
-            raise SourceError(f"the DataFrame '{self._name}' can't be computed: {cause_in(str(error))}") from error
+            raise SourceError(f"Spark cannot compute the DataFrame '{self._name}': {cause_in(str(error))}") from error
         finally:
             with contextlib.suppress(Exception):
                 context.removeJobTag(self._tag)
@@ -94,20 +95,23 @@ class FrameCopy:
 
 
 def usable(frame: DataFrame | None, name: str) -> DataFrame:
-    """The frame, if Spark can still compute it. Raises SourceError if not; None: it is not of this process."""
+    """Return the frame if Spark can still compute it, and raise SourceError otherwise.
+
+    `frame`: None if another process has made the frame.
+    """
     if frame is None:
-        raise SourceError(f"the DataFrame '{name}' is known in the process only that has made it")
+        raise SourceError(f"only the process that has made the DataFrame '{name}' can compute it")
     if not is_alive(frame.sparkSession):
         raise SourceError(
             f"the SparkSession of the DataFrame '{name}' was stopped before the frame was read. penstock "
-            "replaces a session of its own when a job needs more slots or other settings of Spark than it has: run "
-            "such a job before the frame is made, or bring a session of your own"
+            "replaces a session that it has started when a job needs more slots or other settings of Spark: run such "
+            "a job before you make the frame, or pass a session of your own to the environment"
         )
     return frame
 
 
 def missing_of(paths: list[str]) -> list[str]:
-    """Those of some files that are not there. Raises OSError if their file system can't be reached."""
+    """Return those of the paths that are not files. Raises OSError if the file system cannot be reached."""
     from pyarrow import fs
 
     missing = []

@@ -1,4 +1,4 @@
-"""Where the rows of DataFrames are kept that jobs read."""
+"""The folders for rows of DataFrames that jobs read."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 _BELOW_CHECKPOINTS = "data-frames"
 
 
-def kept_below(configuration: Configuration) -> str | None:
-    """The directory for what a job reads of DataFrames; None: it need not outlast the process.
+def durable_directory(configuration: Configuration) -> str | None:
+    """Return the directory for the rows that a job reads, or None if a temporary folder is enough.
 
-    Checkpoints in a directory of the user's may be gone on with by another process, which then needs the copies.
+    With a checkpoint directory, another process may continue the job from a checkpoint, and then needs the rows.
     """
     base = configuration.get(options.CHECKPOINT_DIRECTORY)
     if base is None or configuration.get(options.RUNTIME_MODE) is RuntimeExecutionMode.BATCH:
@@ -32,27 +32,27 @@ def kept_below(configuration: Configuration) -> str | None:
 
 
 def new_folder(owner: object, session: SparkSession, name: str, directory: str | None) -> str:
-    """The path of a folder that no other DataFrame has, below `directory`, where it stays.
+    """Return the path of a folder for one DataFrame, below `directory`.
 
-    None: a temporary one, which goes when nothing refers to `owner` any more, at the latest with the process. Raises
-    ProgramError if that is on no disk that the executors share.
+    `directory` None: a temporary folder, which is removed with `owner`, or when the process ends. Raises ProgramError
+    if executors on other machines would not see that folder.
     """
     if directory is not None:
         slug = re.sub(r"\W+", "-", name).strip("-").lower()
         return f"{absolute(directory).rstrip('/')}/{slug}-{uuid.uuid4().hex[:12]}"
     if not session_is_local(session):
         raise ProgramError(
-            "a stream reads a copy of a DataFrame, which the executors write and read: give it a directory that all of "
+            "a stream reads a copy of a DataFrame, which the executors write and read: name a directory that all of "
             "them see, as in from_data_frame(frame, directory='s3://bucket/frames')"
         )
     remove_abandoned()
-    held = HeldDirectory("frame")
-    weakref.finalize(owner, held.remove)
-    return f"{held.path}/rows"
+    folder = HeldDirectory("frame")
+    weakref.finalize(owner, folder.remove)
+    return f"{folder.path}/rows"
 
 
 def for_spark(path: str) -> str:
-    """A path of ours as Spark takes it: it would look for a path without a scheme in its default file system."""
+    """Return the path in Spark's form. Without a scheme, Spark would use its default file system."""
     if not is_url(path):
         return f"file:{path}"
     return f"s3a:{path[3:]}" if path.startswith("s3:") else path

@@ -24,11 +24,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-# Splits of the files to which a DataFrame was written.
-
-
 class DataFrameEnumerator(FileEnumerator):
-    """Has the frame computed when it starts. One that is restored goes on with the files of then, whatever they are."""
+    """Copy the frame to files at the start, and assign splits of them. A restored enumerator uses the files it had."""
 
     def __init__(
         self,
@@ -37,51 +34,60 @@ class DataFrameEnumerator(FileEnumerator):
         file_format: FileFormat,
         state: FileEnumeratorState | None = None,
     ) -> None:
-        super().__init__(context, (), file_format, DEFAULT_SPLIT_BYTES, None, state)
+        super().__init__(
+            context,
+            paths=(),
+            file_format=file_format,
+            split_bytes=DEFAULT_SPLIT_BYTES,
+            discovery_interval_ms=None,
+            state=state,
+        )
         self._copy = copy
         self._is_restored = state is not None
 
     def start(self) -> None:
-        """Compute the frame, on another thread; or look whether its files are there still."""
+        """Compute the frame, or after a restore check that its files exist. Does so on another thread."""
         if self._is_restored:
             files = sorted(self.found)
-            self._context.call_async(lambda: missing_of(files), self._looked)
+            self._context.call_async(lambda: missing_of(files), self._check_missing)
         else:
             super().start()
 
     def find(self) -> list[FoundFile]:
-        """The files of the copy."""
+        """Return the files of the copy."""
         return list_files([self._copy.make(self)])
 
     def snapshot_state(self) -> FileEnumeratorState:
-        """Return the splits not yet assigned, and all files: a job that is restored needs those of its readers, too."""
+        """Return the splits not yet assigned, and all files: a restored job also needs those of its readers."""
         return msgspec.structs.replace(super().snapshot_state(), seen=frozenset(self.found))
 
     def close(self) -> None:
-        """End the computation, if it is under way."""
+        """Cancel the computation of the frame."""
         self._copy.cancel(self)
 
-    def _looked(self, missing: list[str] | None, error: Exception | None) -> None:
+    def _check_missing(self, missing: list[str] | None, error: Exception | None) -> None:
         if error is not None:
             raise error
         if missing:
             raise SourceError(
-                f"{missing[0]} is missing: a file of the copy of the DataFrame with which the job began. It was "
-                "deleted, or it was temporary and is gone with its process. A copy stays where from_data_frame(frame, "
-                "directory=...) says; to begin anew, start the job without the savepoint or checkpoint"
+                f"{missing[0]} is missing: a file of the copy of the DataFrame that the job reads. It was deleted, or "
+                "it was in a temporary folder of a process that has ended. from_data_frame(frame, directory=...) keeps "
+                "copies in that directory; to start from the beginning, start the job without the savepoint or "
+                "checkpoint"
             )
 
 
 class DataFrameSource(Source[Row]):
-    """Reads the rows of a batch DataFrame, each once, as Rows with the names and types of its columns.
+    """Read the rows of a batch DataFrame, each once, as Rows with the names and types of its columns.
 
-    The frame is computed when the first job that reads it starts: executors write it to Parquet files, below
-    `directory` or in a temporary folder, and the job reads these in parallel, after a failure from its positions on.
-    Files below `directory` stay; a job that is to start from a savepoint, or in another process from a checkpoint,
-    needs them. `name` is that of their folder.
+    Spark computes the frame when the first job that reads it starts: executors write it to Parquet files, below
+    `directory` or in a temporary folder. The job reads the files in parallel, and continues from its positions after a
+    failure. Files below `directory` stay: a job that starts from a savepoint, or in another process from a checkpoint,
+    needs them. `name` is part of the name of their folder.
 
-    Raises TypeError for anything but a DataFrame, ProgramError for a streaming one, for a column whose type a stream
-    does not have, and on a cluster without a `directory`. Not in Flink, whose tables are another API.
+    Raises TypeError for an object that is not a DataFrame, and ProgramError for a streaming DataFrame, for a column
+    whose type a stream does not have, and on a cluster without a `directory`. Not in Flink, whose tables are another
+    API.
     """
 
     def __init__(self, frame: DataFrame, directory: str | None = None, name: str = "frame") -> None:
@@ -98,11 +104,11 @@ class DataFrameSource(Source[Row]):
         return Boundedness.BOUNDED
 
     def create_enumerator(self, context: EnumeratorContext) -> DataFrameEnumerator:
-        """Create an enumerator, which has the frame computed when it starts, unless it was."""
+        """Create an enumerator, whose start computes the frame if that has not been done."""
         return DataFrameEnumerator(context, self._copy, self._format)
 
     def restore_enumerator(self, context: EnumeratorContext, state: FileEnumeratorState) -> DataFrameEnumerator:
-        """Create one that goes on with the files that were written then."""
+        """Create an enumerator that continues with the files of the restored checkpoint."""
         return DataFrameEnumerator(context, self._copy, self._format, state)
 
     def create_reader(self, context: ReaderContext) -> FileSourceReader[Row]:
@@ -110,12 +116,12 @@ class DataFrameSource(Source[Row]):
         return FileSourceReader(context, self._format)
 
     def get_produced_type(self) -> RowTypeInfo:
-        """The type of the rows."""
+        """Return the type of the rows."""
         return self._format.row_type
 
 
 class RowFormat(ParquetFormat):
-    """Files that Spark has written, read as Rows of a type."""
+    """Read files that Spark has written as Rows of a type."""
 
     def __init__(self, row_type: RowTypeInfo) -> None:
         super().__init__(as_row=True)
@@ -126,7 +132,7 @@ class RowFormat(ParquetFormat):
 
 
 def check_frame(frame: Any, *, streaming: bool) -> None:
-    """Raise TypeError or ProgramError for anything but a frame of the driver, batch or streaming as is said."""
+    """Raise TypeError or ProgramError unless `frame` is a DataFrame of a session in this process, of the right kind."""
     from pyspark.sql import DataFrame
     from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
@@ -134,18 +140,20 @@ def check_frame(frame: Any, *, streaming: bool) -> None:
         raise TypeError(f"expected a DataFrame of Spark, got {frame!r:.200}")
     if not isinstance(frame, ClassicDataFrame):
         raise ProgramError(
-            "the DataFrame is one of Spark Connect: penstock's jobs run in Spark's own driver, and need a DataFrame of "
-            "a session that is there, made without .remote(...)"
+            "the DataFrame belongs to Spark Connect: penstock's jobs run in Spark's driver, and need a DataFrame of a "
+            "session in that process, made without .remote(...)"
         )
     if frame.isStreaming and not streaming:
-        raise ProgramError("the DataFrame is a streaming one: StreamingDataFrameSource, or from_data_frame, reads it")
+        raise ProgramError(
+            "expected a batch DataFrame, got a streaming one: use StreamingDataFrameSource or from_data_frame"
+        )
     if streaming and not frame.isStreaming:
-        raise ProgramError("the DataFrame is a batch one: DataFrameSource, or from_data_frame, reads it")
+        raise ProgramError("expected a streaming DataFrame, got a batch one: use DataFrameSource or from_data_frame")
 
 
 def row_format_of(frame: DataFrame) -> RowFormat:
-    """The files of a frame. Raises ProgramError for a column whose type a stream does not have."""
+    """Return the format of a frame's files. Raises ProgramError for a column whose type a stream does not have."""
     try:
         return RowFormat(row_type_of(frame.schema))
     except ProgramError as error:
-        raise ProgramError(f"the DataFrame can't become a stream: {error}") from None
+        raise ProgramError(f"the DataFrame cannot be read as a stream: {error}") from None

@@ -22,20 +22,20 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-# Splits of the micro-batches in which Spark computes a streaming DataFrame.
-
-
 @stored_as("frame-batches")
 class FrameBatchesState(msgspec.Struct, frozen=True):
-    """The folder of the batches, the first batch that no split is of, and the splits not yet assigned."""
+    """The state of the enumerator in a checkpoint."""
 
     folder: str
+    """The folder of the micro-batches."""
     next_batch: int
+    """The first batch that is not yet split into files."""
     pending: list[BatchFile]
+    """Files not yet assigned."""
 
 
 class StreamingFrameEnumerator(SharedSplitEnumerator):
-    """Starts the query, and assigns the files of its batches in their order."""
+    """Start the query that computes a streaming DataFrame, and assign the files of its batches in order."""
 
     def __init__(self, context: EnumeratorContext, query: FrameQuery, state: FrameBatchesState | None = None) -> None:
         super().__init__(context, more_to_come=True, restored=state is not None)
@@ -44,25 +44,25 @@ class StreamingFrameEnumerator(SharedSplitEnumerator):
         if state is not None:
             self._next_batch = state.next_batch
             self.add_splits(state.pending)
-            query.read_until(self._first_unread)
+            query.set_first_unread(self._first_unread)
 
     def start(self) -> None:
-        """Start the query, on another thread. Raises SourceError from there if the frame can't be computed."""
+        """Start the query, on another thread. Raises SourceError from there if Spark cannot compute the frame."""
         next_batch, unread = self._next_batch, [file.path for file in self.pending()]
         self._context.call_async(lambda: self._query.start(next_batch, unread), self._started)
 
     def handle_split_request(self, subtask: int) -> None:
-        """Assign the next file, and let the query go on if it waits for that."""
+        """Assign the next file. The query continues if it has waited for that."""
         super().handle_split_request(subtask)
-        self._query.read_until(self._first_unread)
+        self._query.set_first_unread(self._first_unread)
 
     def add_splits_back(self, splits: Sequence[BatchFile], subtask: int) -> None:
-        """Put files first in the queue."""
+        """Insert files at the front of the queue."""
         super().add_splits_back(splits, subtask)
-        self._query.read_until(self._first_unread)
+        self._query.set_first_unread(self._first_unread)
 
     def snapshot_state(self) -> FrameBatchesState:
-        """Return what is needed to go on with the batches that readers do not have yet."""
+        """Return the state with which a restored enumerator continues after the assigned files."""
         return FrameBatchesState(self._query.folder, self._next_batch, self.pending())
 
     def close(self) -> None:
@@ -80,7 +80,7 @@ class StreamingFrameEnumerator(SharedSplitEnumerator):
 
     def _wait_for_next(self) -> None:
         batch = self._next_batch
-        self._context.call_async(lambda: self._query.files_of(batch), self._arrived)
+        self._context.call_async(lambda: self._query.wait_for_files(batch), self._arrived)
 
     def _arrived(self, files: list[str] | None, error: Exception | None) -> None:
         if error is not None:
@@ -89,7 +89,7 @@ class StreamingFrameEnumerator(SharedSplitEnumerator):
             return
         self._next_batch += 1
         self.add_splits(BatchFile(path, self._next_batch - 1) for path in files)
-        self._query.read_until(self._first_unread)
+        self._query.set_first_unread(self._first_unread)
         self._wait_for_next()
 
 
@@ -97,21 +97,21 @@ _OUTPUT_MODES = ("append", "update")
 
 
 class StreamingDataFrameSource(Source[Row]):
-    """Reads the rows of a streaming DataFrame, each once, as Rows with the names and types of its columns.
+    """Read the rows of a streaming DataFrame, each once, as Rows with the names and types of its columns.
 
-    A query of Spark's computes the frame while the job runs, in its session, and writes its micro-batches as Parquet
-    files, below `directory` or in a temporary folder; the subtasks read these. Checkpoints have the position in the
-    files. The query's own checkpoints lie beside them: a job that is restored goes on with both. A file is deleted when
-    a completed checkpoint has it as read. `name` is that of the folder.
+    A Spark query computes the frame while the job runs, in the frame's session, and writes micro-batches as Parquet
+    files, below `directory` or in a temporary folder; the subtasks read these files. Checkpoints contain the positions
+    in the files, and the query has its own checkpoints in the same folder: a restored job continues with both. A file
+    is deleted after a completed checkpoint contains it as read. `name` is part of the folder's name.
 
     `max_unread_batches`: the query waits while so many batches have files that no subtask has begun. `trigger_ms`:
-    least time between the starts of two batches in milliseconds; None: a batch begins when the one before is written.
-    `output_mode`: "append", or "update" for an aggregation that gives each changed row. `keep_files`: nothing is
-    deleted, so that each older savepoint can be started from.
+    minimum time between the starts of two batches, in milliseconds; None: a batch begins when the previous one is
+    written. `output_mode`: "append", or "update" for an aggregation, which emits each changed row. `keep_files`: never
+    delete a file, so that a job can start from any older savepoint.
 
-    The query needs as many slots as the source has subtasks, beside those of the job. Raises TypeError for anything
-    but a DataFrame, ProgramError for a batch one, for a column whose type a stream does not have, and on a cluster
-    without a `directory`; ValueError for limits below 1 or an unknown mode. Not in Flink.
+    The query needs as many slots as the source has subtasks, in addition to the job's slots. Raises TypeError for an
+    object that is not a DataFrame; ProgramError for a batch DataFrame, for a column whose type a stream does not have,
+    and on a cluster without a `directory`; ValueError for limits below 1 or an unknown mode. Not in Flink.
     """
 
     def __init__(
@@ -147,12 +147,12 @@ class StreamingDataFrameSource(Source[Row]):
         return Boundedness.CONTINUOUS_UNBOUNDED
 
     def create_enumerator(self, context: EnumeratorContext) -> StreamingFrameEnumerator:
-        """Create an enumerator with a new query, which begins where the frame says."""
-        # Of its own: a job that begins anew has nothing to do with what another one has read.
+        """Create an enumerator with a new query, which starts where the frame defines."""
+        # A folder of its own: files that another job has read do not concern this one.
         return StreamingFrameEnumerator(context, self._query(f"{self._folder}/{uuid.uuid4().hex[:12]}", context))
 
     def restore_enumerator(self, context: EnumeratorContext, state: FrameBatchesState) -> StreamingFrameEnumerator:
-        """Create one that goes on with the batches and the query of then."""
+        """Create an enumerator that continues with the batches and the query of the restored checkpoint."""
         return StreamingFrameEnumerator(context, self._query(state.folder, context), state)
 
     def create_reader(self, context: ReaderContext) -> BatchFileReader:
@@ -160,12 +160,19 @@ class StreamingDataFrameSource(Source[Row]):
         return BatchFileReader(context, self._format, self._keeps)
 
     def get_produced_type(self) -> RowTypeInfo:
-        """The type of the rows."""
+        """Return the type of the rows."""
         return self._format.row_type
 
     def _query(self, folder: str, context: EnumeratorContext) -> FrameQuery:
-        return FrameQuery(self._frame, self._name, self._settings, folder, context.parallelism, self._keeps)
+        return FrameQuery(
+            self._frame,
+            self._name,
+            self._settings,
+            folder=folder,
+            tasks=context.parallelism,
+            keep_files=self._keeps,
+        )
 
     def __getstate__(self) -> dict[str, Any]:
-        # Workers have no use for the frame, and can't have it.
+        # The frame cannot be pickled, and workers do not need it.
         return vars(self) | {"_frame": None}

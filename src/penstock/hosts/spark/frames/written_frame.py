@@ -1,4 +1,4 @@
-"""The records of a bounded stream as a DataFrame: files that a job writes, and a frame that reads them."""
+"""Turn a bounded stream into a DataFrame: a job writes files, and the frame reads them."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _ONE_COLUMN = "f0"
-"""That of a stream whose records have no fields, as in Flink."""
+"""The name of the column for a stream whose records have no fields, as in Flink."""
 
 
 class WrittenFrame:
-    """What a stream of values of `type_info` is as a DataFrame: the sink of its job, and the frame behind it.
+    """Make a DataFrame from a stream of values of `type_info`: `sink` is the sink of its job, `read` returns the frame.
 
-    `directory`: where the files are, and stay. None: a temporary folder, which goes with the process. `session`: that
-    of the program; None: the one that runs the job. Raises ProgramError if the type has no columns, if there are files
-    in `directory`, and on a cluster without one; the job fails for a row that withdraws or
-    changes one before it.
+    `directory`: the folder of the files, which stay. None: a temporary folder, which is removed when the process ends.
+    `session`: the program's session; None: the session that runs the job. Raises ProgramError if the type has no
+    columns, if `directory` contains files, and on a cluster without `directory`. The job fails at a row that updates
+    or deletes another one.
     """
 
     def __init__(
@@ -52,20 +52,23 @@ class WrittenFrame:
         self._factory = _RowsOnly(columns)
         self._schema = _schema_of(self._factory.columns.schema)
         is_continued = configuration.get(options.STATE_RECOVERY_PATH) is not None
-        self.path = _temporary(configuration, session) if directory is None else _empty(directory, is_continued)
+        if directory is None:
+            self.path = _temporary_folder(configuration, session)
+        else:
+            self.path = _empty_folder(directory, is_continued)
         builder = FileSink.for_bulk_format(self.path, self._factory)
         names = OutputFileConfig.builder().with_part_suffix(".parquet").build()
         assigner = BucketAssigner.base_path_bucket_assigner()
         self.sink: FileSink = builder.with_bucket_assigner(assigner).with_output_file_config(names).build()
 
     def read(self) -> DataFrame:
-        """The frame, when the job has succeeded: of the files that were committed."""
+        """Return the frame of the committed files, after the job has succeeded."""
         from pyspark.sql import SparkSession
 
         system, inner = file_system_of(self.path)
-        # A job without a record has written none.
+        # A job without records has not created the directory.
         make_directory(system, inner)
-        candidates = (self._session, SparkSession.getActiveSession(), sessions.own_session)
+        candidates = (self._session, SparkSession.getActiveSession(), sessions.started_session)
         running = [session for session in candidates if session is not None and is_alive(session)]
         session = running[0] if running else SparkSession.builder.getOrCreate()
         with exact_files(session):
@@ -73,7 +76,7 @@ class WrittenFrame:
 
 
 class _RowsOnly(ParquetWriterFactory):
-    """Of rows that are there, and not of changes to rows: a frame would show both versions of one, and deleted ones."""
+    """Write rows, and reject changes of rows: a frame would show deleted rows, and both versions of an updated one."""
 
     def create(self, stream: IO[bytes]) -> ParquetWriter:
         return _RowsOnlyWriter(stream, self)
@@ -84,15 +87,15 @@ class _RowsOnlyWriter(ParquetWriter):
         for element in elements:
             if isinstance(element, Row) and element._row_kind is not RowKind.INSERT:
                 raise JobError(
-                    f"to_data_frame: {element!r:.200} is a change of a row, of the kind {element.get_row_kind()}, and "
-                    "a frame has rows: keep the newest one of each key in the stream, or write the changes to a table "
-                    "that takes them, as with PostgresSink"
+                    f"to_data_frame: expected rows, got {element!r:.200}, a change of the kind "
+                    f"{element.get_row_kind()}: keep the newest row of each key in the stream, or write the changes to "
+                    "a table that accepts them, as with PostgresSink"
                 )
         super().add_elements(elements)
 
 
 def record_of(type_info: TypeInformation) -> Any:
-    """What makes a record with one field of a value without fields; None: values of the type are records."""
+    """Return a function that makes a record with one field from a value of this type; None if values are records."""
     return None if isinstance(type_info, (RowTypeInfo, TupleTypeInfo)) else _in_a_tuple
 
 
@@ -111,7 +114,7 @@ def _columns_of(type_info: TypeInformation) -> RowTypeInfo:
         if kind.to_arrow() is None:
             what = f"the field {name!r} of the stream's type has" if columns is type_info else "the stream has"
             raise ProgramError(
-                f"{what} no type that a column can have ({kind!r}): declare one, as in "
+                f"{what} a type that a column cannot have ({kind!r}): declare another one, as in "
                 "stream.map(function, output_type=Types.ROW_NAMED(['id', 'name'], [Types.LONG(), Types.STRING()]))"
             )
     return columns
@@ -119,16 +122,16 @@ def _columns_of(type_info: TypeInformation) -> RowTypeInfo:
 
 def _check_names(columns: RowTypeInfo, configuration: Configuration, session: SparkSession | None) -> None:
     key = "spark.sql.caseSensitive"
-    set_to = configuration.to_dict().get(key) if session is None else session.conf.get(key)
+    setting = configuration.to_dict().get(key) if session is None else session.conf.get(key)
     seen: dict[str, str] = {}
     for name in columns.get_field_names():
-        for_spark_sql = name if str(set_to).lower() == "true" else name.lower()
-        if for_spark_sql in seen:
+        resolved_name = name if str(setting).lower() == "true" else name.lower()
+        if resolved_name in seen:
             raise ProgramError(
-                f"to_data_frame: the columns {seen[for_spark_sql]!r} and {name!r} have one name for Spark: rename one "
-                "of the fields"
+                f"to_data_frame: the columns {seen[resolved_name]!r} and {name!r} have the same name for Spark: rename "
+                "one of the fields"
             )
-        seen[for_spark_sql] = name
+        seen[resolved_name] = name
 
 
 def _schema_of(schema: pyarrow.Schema) -> Any:
@@ -137,27 +140,27 @@ def _schema_of(schema: pyarrow.Schema) -> Any:
     return from_arrow_schema(schema)
 
 
-def _temporary(configuration: Configuration, session: SparkSession | None) -> str:
+def _temporary_folder(configuration: Configuration, session: SparkSession | None) -> str:
     master = configuration.to_dict().get("spark.master", "local")
     is_local = master.startswith("local") if session is None else sessions.session_is_local(session)
     if not is_local:
         raise ProgramError(
-            "to_data_frame: the executors of a cluster write the records to files, which the frame reads: give it a "
+            "to_data_frame: the executors of a cluster write the records to files, which the frame reads: name a "
             "directory that all of them see, as in stream.to_data_frame(directory='s3://bucket/results')"
         )
     remove_abandoned()
-    held = HeldDirectory("frame")
-    atexit.register(held.remove)
-    return f"{held.path}/rows"
+    folder = HeldDirectory("frame")
+    atexit.register(folder.remove)
+    return f"{folder.path}/rows"
 
 
-def _empty(directory: str, is_continued: bool) -> str:
+def _empty_folder(directory: str, is_continued: bool) -> str:
     path = absolute(directory)
     system, inner = file_system_of(path)
-    # A job that goes on from a checkpoint may have committed a part of them already.
+    # A job that continues from a checkpoint may have committed some files already.
     if not is_continued and system.get_file_info(fs.FileSelector(inner, allow_not_found=True)):
         raise ProgramError(
-            f"to_data_frame: {path} is not empty, and the frame would have the records of its files, too: name a "
-            "directory that is empty, or none yet"
+            f"to_data_frame: {path} is not empty, and the frame would contain the records of its files: name an empty "
+            "directory, or one that does not exist"
         )
     return path

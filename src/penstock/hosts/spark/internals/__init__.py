@@ -1,6 +1,6 @@
-"""The parts of Spark and PySpark that penstock uses although they are no public interface.
+"""The parts of Spark and PySpark that penstock uses although their interfaces are not public.
 
-Everything of that kind is in this package, and nowhere else: `assumptions.py` lists what is taken for granted, what
-breaks if it no longer holds, and each entry has a test of its own. `version.py` is the check at the door. What depends
-on a running JVM takes the session as an argument; what runs in a worker imports PySpark only when it is called.
+Only this package uses such parts. `assumptions.py` lists the assumptions, with the consequence if one no longer holds;
+each has a test of its own. `version.py` checks the version of PySpark. Code that needs a running JVM gets the session
+as an argument; code that runs in a worker imports PySpark only when it is called.
 """

@@ -1,8 +1,8 @@
 """PySpark's daemon: the process from which the workers of an executor are forked.
 
-It ignores how they end. So it is given stand-ins for two modules that it uses: they keep a worker's connection open
-until someone has been told of the worker's end, and only then Spark hears of it. If PySpark's daemon looks otherwise,
-nothing is told, and all else is as before.
+PySpark's daemon ignores how workers end. Proxies of two modules that it uses add that: they call a function when a
+worker has ended, and keep the worker's connection open until the function returns, so that Spark notices the end only
+then. If a version of PySpark has another daemon, the function is not called, and everything else works.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from typing import Any
 
 
 def serve(ended: Callable[[int, int], None]) -> None:
-    """Fork workers as the JVM asks for them, until it closes this process's standard input; then exit.
+    """Fork workers on request of the JVM, until it closes this process's standard input; then exit.
 
-    Modules that are imported before this call are there in each worker. `ended` is called with the pid of each worker
-    that has ended, and its status as `os.waitpid` gives it.
+    Each worker has the modules that were imported before this call. `ended` is called with the pid of each worker that
+    has ended, and its status as `os.waitpid` returns it.
     """
     from pyspark import daemon
 
     workers = Workers(ended)
     module: Any = daemon
-    module.os = _InPlaceOf(os, fork=workers.fork)
-    module.signal = _InPlaceOf(signal, signal=workers.set_handler)
-    _let_importers_of_zips_go()
+    module.os = _ModuleProxy(os, fork=workers.fork)
+    module.signal = _ModuleProxy(signal, signal=workers.set_handler)
+    _drop_zip_importers()
     daemon.manager()
 
 
 def without_zips(path: list[str]) -> list[str]:
-    """`sys.path` without the zips of PySpark and py4j that Spark puts first, where both are installed as files.
+    """Return `path` without the zips of PySpark and py4j that Spark puts first, if both are installed as files.
 
-    Of modules in a zip no bytecode is kept: each daemon would compile all that it imports of them, 0.6 s of CPU.
+    Python does not store bytecode of modules in a zip: each daemon would compile them, which takes 0.6 s of CPU.
     """
     for entry in path:
         installed = Path(entry, "pyspark", "python", "lib")
@@ -48,11 +48,11 @@ def without_zips(path: list[str]) -> list[str]:
     return path
 
 
-def _let_importers_of_zips_go() -> None:
-    """Spare each worker that the zip with PySpark is read again, once for each of its packages: 0.2 s of CPU.
+def _drop_zip_importers() -> None:
+    """Keep workers from reading the zip with PySpark again, once for each of its packages: 0.2 s of CPU.
 
-    A worker calls importlib.invalidate_caches() before it looks for files of the job. An importer that is gone is made
-    again by the next import, from what the process knows of the zip.
+    A worker calls importlib.invalidate_caches() before it looks for files of the job, and cached importers would read
+    the zip again then. The next import creates a missing importer, from the content of the zip that the process knows.
     """
     for path, importer in list(sys.path_importer_cache.items()):
         if isinstance(importer, zipimport.zipimporter):
@@ -60,16 +60,16 @@ def _let_importers_of_zips_go() -> None:
 
 
 class Workers:
-    """The workers of this daemon that live, with a copy of each one's connection."""
+    """Track the running workers of this daemon, with a copy of each worker's connection."""
 
     def __init__(self, ended: Callable[[int, int], None]) -> None:
         self._ended = ended
         self._connections: dict[int, socket.socket | None] = {}
         self._ended_early: dict[int, int] = {}
-        """Status by pid of workers that had ended before `fork` could note them."""
+        """Status, by pid, of workers that ended before `fork` could note them."""
 
     def fork(self) -> int:
-        """As `os.fork`; the caller has the connection of the new worker in a variable `sock`."""
+        """Replace `os.fork`; the caller has the connection of the new worker in a variable `sock`."""
         connection = sys._getframe(1).f_locals.get("sock")
         copy = connection.dup() if isinstance(connection, socket.socket) else None
         try:
@@ -78,19 +78,19 @@ class Workers:
             _close(copy)
             raise
         if pid == 0:
-            # Else the connections of all workers before would be open as long as this one lives.
-            for held in (copy, *self._connections.values()):
-                if held is not None:
-                    held.close()
+            # Otherwise this worker would keep the connections of all earlier workers open.
+            for inherited in (copy, *self._connections.values()):
+                if inherited is not None:
+                    inherited.close()
             self._connections.clear()
             return 0
         self._connections[pid] = copy
         if pid in self._ended_early:
-            self._tell(pid, self._ended_early.pop(pid))
+            self._report_end(pid, self._ended_early.pop(pid))
         return pid
 
     def set_handler(self, number: int, handler: Any) -> Any:
-        """As `signal.signal`, but children that end are looked at, not ignored."""
+        """Replace `signal.signal`: where the caller ignores children that end, reap them instead."""
         ignored = number == signal.SIGCHLD and handler == signal.SIG_IGN
         return signal.signal(number, self._reap if ignored else handler)
 
@@ -102,20 +102,20 @@ class Workers:
                 if pid == 0:
                     return
                 if pid in self._connections:
-                    self._tell(pid, status)
+                    self._report_end(pid, status)
                 else:
                     self._ended_early[pid] = status
 
-    def _tell(self, pid: int, status: int) -> None:
+    def _report_end(self, pid: int, status: int) -> None:
         connection = self._connections.pop(pid)
-        # A daemon that ends by an error takes all workers with it.
+        # An error that ends the daemon would end all workers.
         with contextlib.suppress(Exception):
             self._ended(pid, status)
         _close(connection)
 
 
 def _close(connection: socket.socket | None) -> None:
-    """Close it so that the other end reads an end: with bytes that nobody has read, it would read an error."""
+    """Close a connection. Reads the remaining bytes first: with unread bytes, the other end would get an error."""
     if connection is not None:
         with contextlib.suppress(OSError):
             connection.setblocking(False)
@@ -125,11 +125,11 @@ def _close(connection: socket.socket | None) -> None:
         connection.close()
 
 
-class _InPlaceOf:
-    """A module, some of whose functions are others."""
+class _ModuleProxy:
+    """Behave like a module, with some of its functions replaced."""
 
-    def __init__(self, module: Any, **others: Callable[..., Any]) -> None:
-        self.__dict__.update(others)
+    def __init__(self, module: Any, **replacements: Callable[..., Any]) -> None:
+        self.__dict__.update(replacements)
         self._module = module
 
     def __getattr__(self, name: str) -> Any:

@@ -1,4 +1,4 @@
-"""Texts by which Spark's exceptions are recognised: Spark has no classes for what they report."""
+"""Texts by which penstock recognizes exceptions for which Spark has no class."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ LOST_WORKER = (
     "Python worker exited unexpectedly",
     "ExecutorLostFailure",
     "EOFException",
-    # What the JVM meets if the worker dies while it reads from it, or writes to it, and what an executor meets if
-    # another one dies.
+    # Errors of the JVM if a worker dies while the JVM reads from it or writes to it, and of an executor if another one
+    # dies.
     "Connection reset by peer",
     "Broken pipe",
     "ClosedChannelException",
@@ -19,16 +19,16 @@ LOST_WORKER = (
 """Parts of the texts of exceptions after a worker or an executor has died."""
 
 FULL_DISK = ("No space left on device", "Disk quota exceeded")
-"""The system's own texts, out of Java."""
+"""The operating system's texts, in exceptions of Java."""
 
 NO_DIRECTORY = ("mkdir of ", " failed")
-"""What Hadoop says of a directory that it can't make, with its path in between, and no reason."""
+"""Parts of Hadoop's text if it cannot create a directory: the path is between them, and a reason is missing."""
 
-OF_PY4J = "An error occurred while calling "
-"""How Py4J begins, whatever Java has raised; what that is comes in the next line, behind a colon."""
+PY4J_PREFIX = "An error occurred while calling "
+"""The first line of each exception of Py4J; the next line has the exception of Java, after a colon."""
 
 NO_PYTHON = 'Cannot run program "'
-"""Java's own text, out of an executor that has no Python of the name it was given."""
+"""Java's text if an executor has no Python of the configured name."""
 
 NO_PENSTOCK = "No module named 'penstock'"
-"""Python's own text, out of a worker whose Python has no penstock."""
+"""Python's text if penstock is not installed for a worker."""

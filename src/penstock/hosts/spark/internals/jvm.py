@@ -1,4 +1,4 @@
-"""What PySpark knows of the JVM behind a session, by attributes that are not public."""
+"""The JVM behind a session, by attributes of PySpark that are not public."""
 
 from __future__ import annotations
 
@@ -8,27 +8,29 @@ import subprocess
 import warnings
 from typing import TYPE_CHECKING, Any
 
+from penstock.hosts.spark.internals.version import quiet_pandas
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_END_SECONDS = 10.0
-_KILLED_S = 2.0
-"""A process that is killed refuses connections for a moment before it is gone."""
+_EXIT_TIMEOUT_S = 10.0
+_END_DELAY_MAX_S = 2.0
+"""A killed process refuses connections up to this long before it has ended (seconds)."""
 _log = logging.getLogger(__name__)
 
 
 def is_alive(session: SparkSession) -> bool:
-    """Whether the session's context runs.
+    """Return whether the session's context runs.
 
-    False after `stop()`, of this session or of another one with its context, and if Spark has stopped it itself.
+    False after `stop()` of this session or of another one with the same context, and if Spark itself has stopped it.
     """
     return session.sparkContext._jsc is not None and not was_stopped_by_spark(session)
 
 
 def was_stopped_by_spark(session: SparkSession) -> bool:
-    """Whether Spark itself has stopped the context, as it does if its master stays away or removes the application.
+    """Return whether Spark itself has stopped the context: its master was lost, or has removed the application.
 
-    PySpark does not notice: its `stop()` is still to be called. False if the JVM does not answer.
+    PySpark does not notice this, so `stop()` must still be called. False if the JVM does not answer.
     """
     context = session.sparkContext._jsc
     try:
@@ -38,19 +40,20 @@ def was_stopped_by_spark(session: SparkSession) -> bool:
 
 
 def concurrent_tasks(session: SparkSession) -> int:
-    """How many tasks can run at once on the executors that have registered. Raises what PySpark raises."""
+    """Return how many tasks can run concurrently on the registered executors. Raises what PySpark raises."""
     context: Any = session.sparkContext._jsc.sc()
     return int(context.maxNumConcurrentTasks(context.resourceProfileManager().defaultResourceProfile()))
 
 
 def jvm_has_ended(within_s: float = 0) -> bool:
-    """Whether the JVM that this process has started for its context is gone (killed, out of memory).
+    """Return whether the JVM that this process has started for its context has ended (killed, out of memory).
 
-    `within_s`: seconds that it may take, as a large process that is killed does not answer any more, and still exists.
+    `within_s`: wait this long for its end (seconds). A large process that was killed exists for a while after it has
+    stopped answering.
     """
     from pyspark import SparkContext
 
-    # Where the JVM has started this process (spark-submit), there is no `proc`; it ends with its JVM.
+    # If the JVM has started this process (spark-submit), there is no `proc`, and this process ends with its JVM.
     process: Any = getattr(SparkContext._gateway, "proc", None)
     if process is None:
         return False
@@ -61,28 +64,31 @@ def jvm_has_ended(within_s: float = 0) -> bool:
     return True
 
 
-def jvm_ends() -> bool:
-    """Whether the JVM is gone, or goes within a moment. Ask when it does not answer, or its workers went away."""
-    return jvm_has_ended(_KILLED_S)
+def wait_for_jvm_end() -> bool:
+    """Wait a moment for the end of the JVM, and return whether it has ended.
+
+    For callers to whom the JVM did not answer, or who lost a worker: a JVM that was killed may still exist.
+    """
+    return jvm_has_ended(_END_DELAY_MAX_S)
 
 
 def is_lost_connection(error: BaseException) -> bool:
-    """Whether a call into the JVM has failed because nothing answers there: it has ended, or is about to."""
+    """Return whether a call into the JVM has failed because the JVM did not answer: it has ended, or is ending."""
     from py4j.protocol import Py4JError, Py4JNetworkError
 
-    # Py4J raises its base class where it has no answer at all, and others for what Java has raised.
+    # Py4J raises its base class if it gets no answer, and derived classes for exceptions of Java.
     return isinstance(error, (ConnectionError, EOFError, Py4JNetworkError)) or type(error) is Py4JError
 
 
 def jvm_runs() -> bool:
-    """Whether this process has a JVM, which the next session would use."""
+    """Return whether this process has a JVM, which the next session would use."""
     from pyspark import SparkContext
 
     return SparkContext._gateway is not None and not jvm_has_ended()
 
 
 def forget_jvm() -> None:
-    """Let the next session have a new JVM; the old one has ended. PySpark's own `stop` would ask it, and fail."""
+    """Make the next session start a new JVM, after the old one has ended. PySpark's `stop` would call the old one."""
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
@@ -95,31 +101,31 @@ def forget_jvm() -> None:
     SparkSession._instantiatedSession = SparkSession._activeSession = None
 
 
-def kill_jvm(waits: bool = True) -> None:
-    """Kill the JVM that this process has started, if there is one. Its workers end by themselves. Raises nothing.
+def kill_jvm(wait: bool = True) -> None:
+    """Kill the JVM that this process has started, if there is one. Its workers end with it. Raises nothing.
 
-    `waits`: until it has ended, as its threads may still write.
+    `wait`: return after it has ended. Until then its threads may still write.
     """
     from pyspark import SparkContext
 
     process: Any = getattr(SparkContext._gateway, "proc", None)
     with contextlib.suppress(Exception):
         process.kill()
-        if waits:
-            process.wait(_END_SECONDS)
+        if wait:
+            process.wait(_EXIT_TIMEOUT_S)
 
 
 def stop_and_kill_jvm(session: SparkSession) -> None:
-    """Stop the session, by which its files are deleted, and kill its JVM before that can write an archive."""
+    """Stop the session, which deletes its files, and kill its JVM before the JVM can write a class archive."""
     with contextlib.suppress(Exception):
         session.stop()
     kill_jvm()
 
 
 def stop_and_end_jvm(session: SparkSession) -> None:
-    """Stop the session, end its JVM and wait for that: the JVM writes its class archive when it exits.
+    """Stop the session, end its JVM, and wait until the JVM has written its class archive and exited.
 
-    A KeyboardInterrupt kills it, and is raised.
+    A KeyboardInterrupt kills the JVM, and is raised again.
     """
     from pyspark import SparkContext
 
@@ -136,7 +142,7 @@ def stop_and_end_jvm(session: SparkSession) -> None:
 
 
 def adopt(process: Any) -> None:
-    """Make `process`, by its `wait`, that of the JVM which this process uses and another one has started."""
+    """Use `process`, an object with a method `wait`, for the JVM of this process, which another process has started."""
     from pyspark import SparkContext
 
     gateway: Any = SparkContext._gateway
@@ -144,7 +150,7 @@ def adopt(process: Any) -> None:
 
 
 class _Py4jLog:
-    """The module `logging` for Py4J: what it writes with is a logger of ours, at level DEBUG."""
+    """Replace the module `logging` for Py4J: its lines go to penstock's logger, at level DEBUG."""
 
     def __init__(self) -> None:
         self.info = self.exception = _log.debug
@@ -153,18 +159,19 @@ class _Py4jLog:
         return getattr(logging, name)
 
 
-def quiet_py4j() -> None:
-    """Keep Py4J's own lines about broken connections off the terminal: `logging` at level DEBUG has them.
+def quiet_pyspark() -> None:
+    """Log Py4J's lines about broken connections at level DEBUG, and filter the warning about pandas 3.
 
-    It writes them by the functions of the module `logging`, which set up a handler for all programs that have none.
+    Py4J writes them by functions of the module `logging`, which add a handler to a root logger without handlers.
     """
     from py4j import java_gateway
 
-    of_py4j: Any = java_gateway
-    of_py4j.logging = _Py4jLog()
+    quiet_pandas()
+    module: Any = java_gateway
+    module.logging = _Py4jLog()
 
 
 def java_stack_of(error: BaseException) -> str:
-    """The JVM's stack behind an exception of PySpark, or the text of the exception if it has none."""
-    # The text of such an exception is the worker's traceback; PySpark holds the JVM's part beside it.
+    """Return the JVM's stack behind an exception of PySpark, or the text of an exception without one."""
+    # The text of such an exception is the worker's traceback; PySpark keeps the JVM's stack separately.
     return getattr(error, "_stackTrace", None) or str(error)

@@ -1,4 +1,4 @@
-"""Start JVMs by PySpark, which itself waits without end for one that was stopped, and for one that exits with 0."""
+"""Start JVMs by PySpark, with a timeout: PySpark waits forever for a JVM that is suspended or exits with code 0."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from penstock.common.errors import SparkLostError
-from penstock.hosts.spark.internals.jvm import is_lost_connection, jvm_has_ended, kill_jvm, quiet_py4j
+from penstock.hosts.spark.internals.jvm import is_lost_connection, jvm_has_ended, kill_jvm, quiet_pyspark
 
-START_S = 120.0
-"""So long the start of a JVM may take, and so long that of a context in it: 5 s each are usual, 40 on a machine with
-ten times the work that it can do."""
-_END_S = 10.0
-_ENDS_S = 2.0
-"""A process that is killed refuses connections for a moment before it is gone."""
-_LAUNCHES = threading.Lock()
+START_TIMEOUT_S = 120.0
+"""Timeout for the start of a JVM, and for the start of a context in it (seconds). Each usually takes 5 s, and 40 s on a
+machine with ten times the work that it can do."""
+_EXIT_TIMEOUT_S = 10.0
+_END_DELAY_MAX_S = 2.0
+"""A killed process refuses connections up to this long before it has ended (seconds)."""
+_LAUNCH_LOCK = threading.Lock()
 
 
 class _Process(subprocess.Popen[bytes]):
-    """PySpark waits until the JVM has written its port, or `poll` gives a code that is not 0."""
+    """Report the exit code 0 as 1: PySpark waits until the JVM has written its port, or `poll` returns another code."""
 
     def poll(self) -> int | None:
         code = super().poll()
@@ -30,7 +30,7 @@ class _Process(subprocess.Popen[bytes]):
 
 
 class _Conf:
-    """What the launcher asks of a SparkConf, which is made by the JVM itself."""
+    """Give PySpark's launcher the settings. A SparkConf would need the JVM that the launcher is about to start."""
 
     def __init__(self, settings: Mapping[str, str]) -> None:
         self._settings = settings
@@ -40,18 +40,21 @@ class _Conf:
 
 
 class JvmStart:
-    """One start of a JVM, or of a context in one. `end`: ends the JVM, if another process has started it."""
+    """Limit the time of one start of a JVM, or of a context in a JVM.
+
+    `end`: called to end the JVM if another process has started it.
+    """
 
     def __init__(self, end: Callable[[], object] | None = None) -> None:
         self._end = end
         self._process: _Process | None = None
-        self._late_after_s: float | None = None
+        self._timed_out_after_s: float | None = None
 
     @contextlib.contextmanager
     def within(self, seconds: float | None) -> Iterator[None]:
-        """End the JVM if the block takes longer, by which calls into it fail. None: there is no limit.
+        """End the JVM if the block takes longer, so that calls into it fail. None: there is no limit.
 
-        Raises SparkLostError if the JVM ends, by this or by itself.
+        Raises SparkLostError if the JVM ends, for this or another reason.
         """
         timer = threading.Timer(seconds, self._give_up, [seconds]) if seconds is not None else None
         if timer is not None:
@@ -61,25 +64,25 @@ class JvmStart:
         try:
             yield
         except Exception as error:
-            if (text := self._loss(error)) is None:
+            if (text := self._cause_of_loss(error)) is None:
                 raise
             raise SparkLostError(text) from error
         finally:
             if timer is not None:
                 timer.cancel()
-        if self._late_after_s is not None:
-            raise SparkLostError(self._late())
+        if self._timed_out_after_s is not None:
+            raise SparkLostError(self._timeout_message())
 
     def launch(self, settings: Mapping[str, str]) -> Any:
-        """Start the JVM with these settings of Spark, or connect to the one that the environment names.
+        """Start the JVM with these settings of Spark, or connect to the JVM that the environment names.
 
-        Returns its Py4J gateway. Raises what PySpark raises; `kill` ends what has started until then.
+        Returns its Py4J gateway. Raises what PySpark raises; call `kill` then, as the JVM may have started.
         """
         from pyspark import java_gateway
 
-        quiet_py4j()
+        quiet_pyspark()
         module: Any = java_gateway
-        with _LAUNCHES:
+        with _LAUNCH_LOCK:
             popen, module.Popen = module.Popen, self._popen
             try:
                 return module.launch_gateway(_Conf(settings))
@@ -87,35 +90,35 @@ class JvmStart:
                 module.Popen = popen
 
     def kill(self) -> None:
-        """Kill the JVM, if it was started here, and wait for its end. Raises nothing."""
+        """Kill the JVM if this object has started it, and wait for its end. Raises nothing."""
         if self._process is not None:
             with contextlib.suppress(OSError, subprocess.TimeoutExpired):
                 self._process.kill()
-                self._process.wait(_ENDS_S)
+                self._process.wait(_END_DELAY_MAX_S)
 
     def _popen(self, *arguments: Any, **options: Any) -> _Process:
         self._process = _Process(*arguments, **options)
         return self._process
 
     def _give_up(self, seconds: float) -> None:
-        self._late_after_s = seconds
+        self._timed_out_after_s = seconds
         if self._end is not None:
             self._end()
         elif self._process is not None:
             self._process.kill()
         else:
-            kill_jvm(waits=False)
+            kill_jvm(wait=False)
 
-    def _loss(self, error: Exception) -> str | None:
-        """Say what has become of the JVM; None: it runs, and the error is about something else."""
-        if self._late_after_s is not None:
-            return self._late()
+    def _cause_of_loss(self, error: Exception) -> str | None:
+        """Return a message that says how the JVM ended; None if it runs, and the error has another cause."""
+        if self._timed_out_after_s is not None:
+            return self._timeout_message()
         is_unreachable = is_lost_connection(error)
-        code = self._exit_code(_ENDS_S if is_unreachable else 0)
+        code = self._exit_code(_END_DELAY_MAX_S if is_unreachable else 0)
         if code is None:
             if not (is_unreachable or jvm_has_ended()):
                 return None
-            return "Spark's JVM ended, or closed its connection, while a session started in it.\n  Start the job again"
+            return "Spark's JVM ended, or closed its connection, while it started a session.\n  Start the job again"
         if code < 0:
             return (
                 f"Spark's JVM was killed while it started (signal {-code}: {signal.strsignal(-code)}), as the kernel "
@@ -124,11 +127,11 @@ class JvmStart:
             )
         return (
             f"Spark's JVM ended with exit code {code} while it started.\n"
-            "  What it has printed says why. Check JAVA_HOME and the settings spark.driver.*"
+            "  Its output says why. Check JAVA_HOME and the settings spark.driver.*"
         )
 
     def _exit_code(self, within_s: float) -> int | None:
-        """That of the JVM; None: it runs, or was not started here."""
+        """Return the exit code of the JVM; None if it runs, or if this object has not started it."""
         if self._process is None:
             return None
         try:
@@ -136,16 +139,16 @@ class JvmStart:
         except subprocess.TimeoutExpired:
             return None
 
-    def _late(self) -> str:
+    def _timeout_message(self) -> str:
         return (
-            f"Spark's JVM did not start within {self._late_after_s:g} s, and was ended.\n"
-            "  It was stopped, or the machine has too much to do: look at its load, and start the job again, or raise "
+            f"Spark's JVM did not start within {self._timed_out_after_s:g} s, and was ended.\n"
+            "  It was suspended, or the machine is overloaded: check its load, and start the job again, or raise "
             "penstock.spark.start-timeout"
         )
 
 
 def launch_jvm(settings: Mapping[str, str], start: JvmStart) -> None:
-    """Start the JVM of this process with these settings of Spark, if it has none. Raises what PySpark raises."""
+    """Start a JVM for this process with these settings of Spark, unless there is one. Raises what PySpark raises."""
     from pyspark import SparkContext
 
     if SparkContext._gateway is None:
@@ -154,15 +157,15 @@ def launch_jvm(settings: Mapping[str, str], start: JvmStart) -> None:
 
 
 class StartedJvm:
-    """A JVM without a Spark context, for other processes. `settings`: those of Spark that it starts with.
+    """Start a JVM without a Spark context, for other processes. `settings`: Spark's settings for its start.
 
-    Raises SparkLostError if it ends, or takes too long.
+    Raises SparkLostError if it ends, or does not start in time.
     """
 
     def __init__(self, settings: Mapping[str, str]) -> None:
         start = JvmStart()
         try:
-            with start.within(START_S):
+            with start.within(START_TIMEOUT_S):
                 self._gateway = start.launch(settings)
         except Exception:
             start.kill()
@@ -181,11 +184,11 @@ class StartedJvm:
         spark.sql.classic.SparkSession.clearDefaultSession()
 
     def end(self) -> None:
-        """End it, with what runs in it."""
+        """End the JVM, and all that runs in it."""
         process = self._gateway.proc
         process.stdin.close()
         try:
-            process.wait(_END_S)
+            process.wait(_EXIT_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def empty_stream(spark: SparkSession, partitions: int) -> DataFrame:
-    """A streaming DataFrame without rows whose `partitions` tasks run until the query is stopped."""
+    """Return a streaming DataFrame without rows whose `partitions` tasks run until the query is stopped."""
     from pyspark.sql import DataFrame
 
     jvm: Any = spark._jvm

@@ -1,8 +1,8 @@
-"""Which daemon an executor forks its Python workers from.
+"""Replace a daemon from which an executor cannot fork Python workers.
 
-If one is killed while it starts, an executor may keep it without the address that it never told: each task that needs
-a worker then fails, for as long as the executor lives (seen with 4.3.0: a NullPointerException in its factory of
-workers). An executor keeps a factory for each environment that workers are to have.
+If a daemon is killed while it starts, the executor may keep it although the daemon has not sent its address. Each task
+that needs a worker then fails, as long as the executor lives (seen with 4.3.0: a NullPointerException in its factory of
+workers). An executor has a factory, with a daemon, for each environment of workers.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from __future__ import annotations
 from typing import Any
 
 _NUMBER = "PENSTOCK_PYTHON_DAEMON"
-"""Environment variable of workers, which nothing reads."""
+"""An environment variable of workers. It is not read: it only makes environments differ."""
 _FACTORY = "org.apache.spark.api.python.PythonWorkerFactory"
 
 
 def renew_after(failure: BaseException) -> None:
-    """Have the queries from now on find other daemons, if none could fork a worker: that is where it failed."""
+    """Make later queries use other daemons, if the failure is that a daemon could not fork a worker."""
     from pyspark import SparkContext
 
     context: Any = SparkContext._active_spark_context
@@ -24,5 +24,5 @@ def renew_after(failure: BaseException) -> None:
 
 
 def has_no_daemon(text: str) -> bool:
-    """Whether an exception of this text, with Spark's stack, comes from where executors fork workers."""
+    """Return whether this text of an exception, with Spark's stack, comes from the code that forks workers."""
     return _FACTORY in text

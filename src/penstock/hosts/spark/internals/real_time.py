@@ -1,4 +1,4 @@
-"""Spark's real-time mode: one batch that runs all stages of a query at once, for as long as the job lives."""
+"""Spark's real-time mode: one batch that runs all stages of a query concurrently, as long as the job runs."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
 
-# One batch is the deployment of the job and must not end by itself: Spark would start the tasks again, without state.
+# The batch runs the tasks of an attempt and must not end before them: Spark would start the tasks again, without state.
 _DURATION = "3650 days"
 
 
 def start_real_time(rows: DataFrame, directory: str) -> StreamingQuery:
-    """Start the query of `rows`, whose output is dropped. `directory`: for Spark's own checkpoints, which are not used.
+    """Start the query of `rows`, whose output is dropped, and return when Spark has accepted it, before its tasks run.
 
-    Returns when Spark has accepted the query, before its tasks run.
+    `directory`: for Spark's checkpoints of the query, which penstock does not use.
     """
     query: StreamingQuery = (
         rows.writeStream.format("noop")

@@ -1,7 +1,7 @@
-"""The host of a slot in batched mode: its input is sorted by Spark and ends, and its tasks may run more than once.
+"""The host of a slot in batched mode: Spark sorts its finite input, and may run its tasks more than once.
 
-Spark reruns a task that is lost, when others have read a part of its output already. So a run must send what the one
-before has sent: splits are fixed, partitioners are seeded, input is sorted.
+Spark runs a lost task again even if other tasks have read a part of its output. So each attempt must send the same
+output: splits are fixed, partitioners are seeded, input is sorted.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ from penstock.hosts.spark.worker.task_log import TaskLog
 
 
 def batched_stage(payload: Payload) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The function of a stage, for `mapInArrow`: it hosts the slot of its partition from open to close."""
+    """Return the function of a stage for `mapInArrow`. It hosts the slot of its partition from open to close."""
 
     def stage(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
 
         context = TaskContext.get()
         assert context is not None
-        run, index = context.taskAttemptId(), context.partitionId()
+        attempt, index = context.taskAttemptId(), context.partitionId()
         log = TaskLog(payload.logs, payload.number, [index])
         log.open()
         try:
@@ -55,18 +55,28 @@ def batched_stage(payload: Payload) -> Callable[[Iterator[pa.RecordBatch]], Iter
             level = unpack(payload)
             assert payload.control is not None
             results = ConnectedResultSender(
-                payload.control, payload.heartbeat_ms, run, level.level, index,
-                is_reported=payload.reports or log.is_far, take_log=lambda: log.take_far(index),
-            )  # fmt: skip
+                payload.control,
+                payload.heartbeat_ms,
+                attempt=attempt,
+                level=level.level,
+                index=index,
+                is_reported=payload.reports or log.is_remote,
+                take_log=lambda: log.drain_remote_lines(index),
+            )
             garbage = GarbageCollection(time.monotonic_ns())
             yield from run_slot(
-                level, index, run, batches, results, lambda: garbage.waited(time.monotonic_ns(), idle_ns=0)
+                level,
+                index,
+                attempt=attempt,
+                batches=batches,
+                results=results,
+                stepped=lambda: garbage.waited(time.monotonic_ns(), idle_ns=0),
             )
         except GeneratorExit:
-            # PySpark reads no more.
+            # PySpark has stopped reading.
             raise
         except RAISED as error:
-            # Without the chain of exceptions: Spark would add a long text of it, and the failure is complete without.
+            # Drop the chain of exceptions, which Spark would add as a long text: the failure has all information.
             raise to_stage_failure(error) from None
         finally:
             remove_note()
@@ -78,21 +88,22 @@ def batched_stage(payload: Payload) -> Callable[[Iterator[pa.RecordBatch]], Iter
 def run_slot(
     level: LevelSpec,
     index: int,
-    run: int,
+    *,
+    attempt: int,
     batches: Iterator[pa.RecordBatch],
     results: ResultSender,
     stepped: Callable[[], None],
     watch: Callable[[Callable[[], None]], None] = watch_for_hangup,
 ) -> Iterator[pa.RecordBatch]:
-    """Run the slot `index` of a level over its sorted input; gives the rows for the next level, its outcome last.
+    """Run the slot `index` of a level over its sorted input. Yields the rows for the next level, the outcome last.
 
-    `run` is the number of this run of the task, also for names of files; the outcome is `run` and the reports of its
-    counters. What the slot sends to the driver goes to `results`, which is closed. `stepped` is called after each step,
-    `watch` is given a function to call when Spark has ended the task. Must be called in the main thread. Raises what
-    user functions raise, as UserFunctionError; the tasks are closed then.
+    `attempt`: the number of the task attempt, which is also part of the names of files. The outcome is this number, and
+    the reports of the counters. `results` gets the slot's results, and is closed. `stepped` is called after each step;
+    `watch` gets a function to call when Spark has ended the task. Call this in the main thread. Raises
+    UserFunctionError if a user's function raises; the tasks are closed then.
     """
     write_note(level, [index])
-    name, calls = f"{run}-{os.getpid()}", _Calls()
+    name, calls = f"{attempt}-{os.getpid()}", _Calls()
     environment = Environment(
         now_ms,
         time.monotonic_ns,
@@ -113,34 +124,34 @@ def run_slot(
 
     watch(hung_up)
     try:
-        # Level 0 has no input: the rows that Spark gives it only start its tasks.
+        # Level 0 has no input: Spark's rows for it only start its tasks.
         yield from run_to_end(
             slot,
             (buffer for batch in batches for buffer in buffers_of(batch)) if level.level else (),
-            lambda: _until_idle(slot, calls, interrupt, results, stepped),
+            lambda: _until_idle(slot, calls, interrupt=interrupt, results=results, stepped=stepped),
             lambda: calls.wait(slot.wake_at_ms()),
         )
         _send_results(slot, results)
         results.finish(next(iter(slot.tasks.values())).id, abandoned)
-        slot.send_outcome((run, msgspec.msgpack.encode(reports_of(slot, time.monotonic_ns()))))
+        slot.send_outcome((attempt, msgspec.msgpack.encode(reports_of(slot, time.monotonic_ns()))))
         yield to_batch(slot.outbox.take())
     except BaseException:
         if abandoned.is_set():
-            _leave()
+            _exit()
         raise
     finally:
         results.close()
 
 
-def _leave() -> NoReturn:
-    """End this process. Spark has closed the pipes: PySpark would fail to report a failure, with a traceback."""
+def _exit() -> NoReturn:
+    """End this process. Spark has closed the pipes, so PySpark would print a traceback when it reports the failure."""
     with contextlib.suppress(*RAISED):
         end_children()
     os._exit(0)
 
 
 class _Calls:
-    """What goes on beside the slot, asynchronous calls and readers' threads, and a wait that any of it ends."""
+    """Collect events of a slot's asynchronous calls and readers' threads, and wait for them."""
 
     def __init__(self) -> None:
         self._rung = threading.Event()
@@ -149,18 +160,18 @@ class _Calls:
         self.notices = ReaderNotices(self.ring)
 
     def take(self) -> Iterator[tuple[int, Event]]:
-        """What has come of it since the last call, by vertex."""
+        """Remove and yield the events since the last call, by vertex."""
         yield from self.loops.take()
         yield from self.notices.take()
 
     def wait(self, until_ms: int | None) -> None:
-        """Wait until then (None: without limit), or until something has come."""
+        """Wait until that time, or without a limit if None, or until an event has arrived."""
         self._rung.wait(None if until_ms is None else max(0.0, until_ms / 1000 - time.time()))
         self._rung.clear()
 
 
 def _until_idle(
-    slot: Slot, calls: _Calls, interrupt: Interrupt, results: ResultSender, stepped: Callable[[], None]
+    slot: Slot, calls: _Calls, *, interrupt: Interrupt, results: ResultSender, stepped: Callable[[], None]
 ) -> Iterator[pa.RecordBatch]:
     busy = True
     while busy:
@@ -181,7 +192,7 @@ def _step(slot: Slot) -> bool:
     try:
         return slot.step()
     except GeneratorExit as error:
-        # A function's. Raised out of this generator, it would say that PySpark reads no more.
+        # A user's function has raised it. From this generator, it would mean that PySpark has stopped reading.
         raise as_exception(error) from None
 
 

@@ -1,8 +1,7 @@
-"""The processes that users' functions have started and not ended, when their worker ends.
+"""End processes that users' functions have started, when their worker ends.
 
-A worker ends by `os._exit`, so nothing of what Python does at the end of a process is done for it, and processes of
-`multiprocessing` would wait for work for ever. Those that were started otherwise (`subprocess`, `os.fork`) are left
-alone, as Python does: they may be meant to stay.
+A worker ends by `os._exit`, which skips Python's handlers at exit, so processes of `multiprocessing` would wait forever
+for work. Other processes (`subprocess`, `os.fork`) are not ended, as in Python: they may have to outlive the worker.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ _END_MAX_S = 2.0
 
 
 def end_children(limit_s: float = _END_MAX_S) -> None:
-    """End the processes of `multiprocessing`, those of pools included: asked first, killed after `limit_s` seconds."""
+    """Terminate the processes of `multiprocessing`, including pools, and kill them after `limit_s` seconds."""
     children = multiprocessing.active_children()
     for child in children:
         child.terminate()

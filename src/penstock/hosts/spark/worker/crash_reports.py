@@ -1,11 +1,12 @@
-"""Crash reports of workers that ended without one: by os._exit, a signal, or the kernel when memory ran out.
+"""Crash reports of workers that ended without an error: by os._exit, a signal, or the kernel when memory ran out.
 
-A worker leaves a note of what it hosts, and takes it away when it ends as it should. The daemon that has forked it
-finds the note of one that did not, and puts how it ended in its place, where Spark's JVM looks for the traceback of a
-crash (`spark.sql.execution.pyspark.udf.faulthandler.enabled`). So it is in the text of Spark's exception, on any
-machine. It names the files that the worker was reading (`common/files/open_inputs.py`). But Spark starts a task
-again that has lost its worker, and the driver may hear of that first: so the next worker of a pipelined
-slot finds the words of the former one, and reports them.
+A worker writes a note of the slots that it hosts, and removes it when it ends normally. If the note of an ended worker
+still exists, the daemon that has forked it replaces the note by a report of its end, at the path where Spark's JVM
+reads the traceback of a crash (`spark.sql.execution.pyspark.udf.faulthandler.enabled`). So the text of Spark's
+exception has the report, on any machine. It names the files that the worker was reading (common/files/open_inputs.py).
+
+Spark also starts a task again that has lost its worker, and its registration may reach the driver before the exception
+does. So the next worker of a pipelined slot also reads the report of the previous one, and fails with it.
 """
 
 from __future__ import annotations
@@ -22,39 +23,39 @@ from penstock.engine.runtime.task.vertex import LevelSpec
 from penstock.hosts.spark.failures import to_stage_failure
 
 _DIRECTORY = "PYTHON_FAULTHANDLER_DIR"
-"""Environment variable of Spark's: where each worker's crash is written, in a file that is named by its pid."""
+"""Spark's environment variable with the directory of crash files, each named by the pid of a worker."""
 
 
 def write_note(level: LevelSpec, slots: Sequence[int]) -> None:
-    """In a worker: it hosts these slots of a level, in ascending order, from now on."""
-    former = "" if level.batched else _of_slot(level, slots[0])
+    """Note, in a worker, that it hosts these slots of a level. `slots`: in ascending order."""
+    report_name = "" if level.batched else _report_name(level, slots[0])
     names = [node.operator.name for vertex in level.vertices if slots[0] < vertex.parallelism for node in vertex.nodes]
     shown = ", ".join(f"'{name}'" for name in names)
     if (directory := os.environ.get(_DIRECTORY)) is not None:
-        # A note that can't be written is missed only if the worker dies.
+        # Without a note, only the report of a crash would be missing.
         with contextlib.suppress(OSError):
             what = f"level {level.level} slot{'s'[: len(slots) > 1]} {', '.join(map(str, slots))}, which runs {shown}"
-            _note(directory, os.getpid()).write_text(f"{former}\n{what}")
+            _note(directory, os.getpid()).write_text(f"{report_name}\n{what}")
             record_in(_inputs(directory, os.getpid()))
 
 
-def end_of_former(level: LevelSpec, slots: Sequence[int]) -> str:
-    """In a worker of pipelined slots: how the one before it in the same attempt has ended; empty if there was none."""
+def previous_report(level: LevelSpec, slots: Sequence[int]) -> str:
+    """Return the crash report of the previous worker of pipelined slots in this attempt, or "" if there is none."""
     if (directory := os.environ.get(_DIRECTORY)) is not None:
-        words = Path(directory) / _of_slot(level, slots[0])
+        report = Path(directory) / _report_name(level, slots[0])
         with contextlib.suppress(OSError):
-            text = words.read_text(errors="replace")
-            words.unlink()
+            text = report.read_text(errors="replace")
+            report.unlink()
             return text
     return ""
 
 
-def _of_slot(level: LevelSpec, index: int) -> str:
+def _report_name(level: LevelSpec, index: int) -> str:
     return f"{level.job_id}-{level.epoch}-{level.attempt}-{level.level}-{index}.penstock-ended"
 
 
 def remove_note() -> None:
-    """In a worker: it ends as it should, whatever that is."""
+    """Remove the note of this worker, which is about to end normally."""
     if (directory := os.environ.get(_DIRECTORY)) is not None:
         with contextlib.suppress(OSError):
             _note(directory, os.getpid()).unlink(missing_ok=True)
@@ -71,18 +72,18 @@ def _inputs(directory: str, pid: int) -> Path:
 
 
 class CrashReports:
-    """In the daemon. It counts the processes that the kernel has killed when it was out of memory, on this machine."""
+    """Write crash reports in the daemon. Compares the kernel's count of processes killed for lack of memory."""
 
     def __init__(self) -> None:
         self._oom_kills = _oom_kills()
 
-    def of(self, pid: int, status: int) -> None:
-        """The worker `pid` has ended with this status, as `os.waitpid` gives it."""
+    def worker_ended(self, pid: int, status: int) -> None:
+        """Write a report if the worker `pid` has ended abnormally. `status`: as `os.waitpid` returns it."""
         directory = os.environ.get(_DIRECTORY)
         if directory is None:
             return
         note, crash = _note(directory, pid), Path(directory) / str(pid)
-        before, self._oom_kills = self._oom_kills, _oom_kills()
+        previous_kills, self._oom_kills = self._oom_kills, _oom_kills()
         inputs = recorded_in(_inputs(directory, pid))
         _inputs(directory, pid).unlink(missing_ok=True)
         if not note.exists():
@@ -90,20 +91,20 @@ class CrashReports:
             crash.unlink(missing_ok=True)
             return
         traceback = crash.read_text(errors="replace").strip() if crash.exists() else ""
-        of_slot, _, what = note.read_text().partition("\n")
-        end = how_it_ended(status, self._oom_kills > before)
+        report_name, _, what = note.read_text().partition("\n")
+        end = describe_end(status, self._oom_kills > previous_kills)
         if inputs:
             end += f", while it was reading {', '.join(inputs)}. Damaged input can make a library crash"
         text = f"the worker of {what}, {end}\n{traceback}".rstrip()
-        if of_slot:
-            (Path(directory) / of_slot).write_text(text)
-        # Complete, before it is there: the JVM may look for it at any time.
+        if report_name:
+            (Path(directory) / report_name).write_text(text)
+        # Rename a complete file: the JVM may read it at any time.
         note.write_text(str(to_stage_failure(TaskLostError(text))))
         note.replace(crash)
 
 
-def how_it_ended(status: int, out_of_memory: bool) -> str:
-    """A status, as `os.waitpid` gives it, in words. `out_of_memory`: the kernel has killed some process for that."""
+def describe_end(status: int, out_of_memory: bool) -> str:
+    """Return a verb phrase for a status of `os.waitpid`. `out_of_memory`: the kernel has killed a process for that."""
     if not os.WIFSIGNALED(status):
         code = os.waitstatus_to_exitcode(status)
         return f"ended itself with exit code {code}: a function, or a library that it uses, has called os._exit"
@@ -112,7 +113,7 @@ def how_it_ended(status: int, out_of_memory: bool) -> str:
     if number == signal.SIGKILL and out_of_memory:
         return f"was killed by the kernel, which had run out of memory ({name})"
     if number in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        return f"was killed from outside ({name}; a container or cluster does so at its limit of memory)"
+        return f"was killed from outside ({name}; containers and clusters do so at their memory limit)"
     return f"has crashed ({name}), as libraries in C can"
 
 

@@ -1,7 +1,7 @@
-"""Spark's daemon for Python workers, which imports the modules that all workers need before it forks the first.
+"""Spark's daemon for Python workers, which imports the modules that all workers need before it forks the first one.
 
-Each task has a worker process of its own. Without this daemon each of them would import pyarrow, pandas and penstock:
-most of a second of CPU for each, all at once on the same cores, while the first record waits.
+Each task has a worker process. Without this daemon, each worker would import pyarrow, pandas and penstock: almost a
+second of CPU for each, all of them at the same time on the same cores, while the first record waits.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import os
 import sys
 
 from penstock.hosts.spark.internals.daemon import serve, without_zips
+from penstock.hosts.spark.internals.version import quiet_pandas
 from penstock.hosts.spark.job_files import WORKING_DIRECTORY
 from penstock.hosts.spark.worker.crash_reports import CrashReports
 
@@ -35,19 +36,20 @@ IMPORTED_BEFORE_FORK = (
 
 def main() -> None:
     """Import the modules, then serve as Spark's daemon until the executor ends."""
-    _go_to_the_programs_directory()
+    _change_directory()
     sys.path[:] = without_zips(sys.path)
+    quiet_pandas()
     for name in IMPORTED_BEFORE_FORK:
         importlib.import_module(name)
-    # All objects that exist now live as long as the process. Frozen, they are not traversed by the collector in a
-    # worker, which would write to their headers and so copy memory that workers share.
+    # All present objects live as long as the process. The collector in a worker does not traverse frozen objects; it
+    # would write to their headers, and so copy memory that workers share.
     gc.collect()
     gc.freeze()
-    serve(CrashReports().of)
+    serve(CrashReports().worker_ended)
 
 
-def _go_to_the_programs_directory() -> None:
-    """A JVM that several programs use in turn has a working directory of its own."""
+def _change_directory() -> None:
+    """Change to the program's working directory: a leased JVM has another one."""
     directory = os.environ.pop(WORKING_DIRECTORY, None)
     if directory is not None:
         with contextlib.suppress(OSError):

@@ -1,6 +1,6 @@
 """The event loop of a task: asyncio's, in a thread of its own.
 
-Outcomes go to the slot's thread by a queue; it is woken once for all that come before it looks.
+Outcomes go to the slot's thread by a queue. Several outcomes before its next read wake the thread only once.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ _END_MAX_S = 2
 
 
 class EventLoops:
-    """Those of a slot's tasks. `ring` wakes the slot's thread, and any thread may call it."""
+    """The event loops of a slot's tasks. `ring` wakes the slot's thread; any thread may call it."""
 
     def __init__(self, ring: Callable[[], None]) -> None:
         self._ended: deque[tuple[int, CallOutcome]] = deque()
         self._ring = ring
         self._has_rung = False
-        """Whether the slot was woken and has not looked since."""
+        """Whether the slot was woken since its last read."""
 
     def open(self, vertex: int) -> EventLoopThread:
-        """An event loop for a task of that vertex."""
+        """Return an event loop for a task of that vertex."""
         return EventLoopThread(lambda outcome: self._add(vertex, outcome))
 
     def take(self) -> list[tuple[int, CallsEnded]]:
-        """What has ended since the last call, by vertex. Called by the slot's thread."""
+        """Remove and return the outcomes since the last call, by vertex. Called by the slot's thread."""
         ended = self._ended
-        # Before it looks: what comes from here on rings again, or is found below.
+        # Reset this before reading: a later outcome either rings again, or is read below.
         self._has_rung = False
         if not ended:
             return []
@@ -46,20 +46,20 @@ class EventLoops:
 
     def _add(self, vertex: int, outcome: CallOutcome) -> None:
         self._ended.append((vertex, outcome))
-        # Put first, then looked: two loops that put at once may both ring, but not both leave it to the other.
+        # Append before the check: two loops may then both ring, but not both rely on the other to ring.
         if not self._has_rung:
             self._has_rung = True
             self._ring()
 
 
 class EventLoopThread:
-    """An `EventLoop` for calls: `ended` gets each outcome, in the thread of the loop."""
+    """An `EventLoop` for calls: `on_outcome` gets each outcome, in the thread of the loop."""
 
-    def __init__(self, ended: Callable[[CallOutcome], None]) -> None:
-        self._ended = ended
+    def __init__(self, on_outcome: Callable[[CallOutcome], None]) -> None:
+        self._on_outcome = on_outcome
         self._loop = asyncio.new_event_loop()
         self._running: dict[int, asyncio.Task[CallOutcome]] = {}
-        """Calls of which an outcome is waited for."""
+        """Calls that are neither completed nor canceled."""
         self._closing = False
         self._thread = threading.Thread(target=self._run, name="penstock-async", daemon=True)
         self._thread.start()
@@ -73,13 +73,13 @@ class EventLoopThread:
     def close(self) -> None:
         self._closing = True
         self._loop.call_soon_threadsafe(self._loop.stop)
-        # A call that computes, or blocks, does not give way: the process ends without it.
+        # A call that computes or blocks does not yield to the loop: do not wait for it longer.
         self._thread.join(_END_MAX_S)
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
         while not self._closing:
-            # It may be stopped by users' code, or end by what a task of theirs raises, sys.exit: calls go on.
+            # Users' code may stop the loop, or raise SystemExit in a task: run the loop again for the other calls.
             with contextlib.suppress(*RAISED):
                 self._loop.run_forever()
         self._running.clear()
@@ -99,7 +99,7 @@ class EventLoopThread:
         if self._running.pop(id, None) is None:
             return
         error = asyncio.CancelledError() if task.cancelled() else task.exception()
-        self._ended(task.result() if error is None else ended_by(id, error))
+        self._on_outcome(task.result() if error is None else ended_by(id, error))
 
     def _cancel(self, ids: list[int]) -> None:
         for id in ids:
@@ -107,24 +107,21 @@ class EventLoopThread:
                 task.cancel()
 
 
-# What threads of readers have said: that there is something to be polled. It goes to the slot's thread by a queue.
-
-
 class ReaderNotices:
-    """Those of a slot's readers. `ring` wakes the slot's thread, and any thread may call it."""
+    """Queue notices of readers' threads that there is data. `ring` wakes the slot's thread; any thread may call it."""
 
     def __init__(self, ring: Callable[[], None]) -> None:
         self._ring = ring
-        self._said: deque[int] = deque()
+        self._vertices: deque[int] = deque()
 
     def notify(self, vertex: int) -> None:
-        """The reader of this vertex has something. Any thread may call it."""
-        self._said.append(vertex)
+        """Note that the reader of this vertex has data. Any thread may call this."""
+        self._vertices.append(vertex)
         self._ring()
 
     def take(self) -> list[tuple[int, DataAvailable]]:
-        """What was said since the last call, once by vertex. Called by the slot's thread."""
+        """Remove and return the notices since the last call, one for each vertex. Called by the slot's thread."""
         vertices: set[int] = set()
-        while self._said:
-            vertices.add(self._said.popleft())
+        while self._vertices:
+            vertices.add(self._vertices.popleft())
         return [(vertex, DataAvailable()) for vertex in vertices]

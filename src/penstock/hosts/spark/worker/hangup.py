@@ -1,9 +1,9 @@
-"""Detecting in a worker that Spark has ended its task.
+"""Detect in a worker that Spark has ended its task.
 
-When a Spark job is cancelled or a query is stopped, Spark closes its end of the worker's sockets and does nothing else.
-A worker that computes would go on until it writes the next time, and without end if it loops. So a thread watches the
-sockets that existed when the task started, before a user's function could open any of its own. A process that still
-runs some seconds after its sockets were closed is killed: nothing can receive its output any more.
+When a Spark job is canceled or a query is stopped, Spark only closes its end of the worker's sockets. A worker that
+computes would continue until its next write, or forever if it loops. So a thread watches the sockets that existed when
+the task started, before a user's function could open one. A process that still runs some seconds after its sockets were
+closed is killed, since its output can no longer be received.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _watch(watched: list[int], on_hangup: Callable[[], None], grace_seconds: flo
     for fd in watched:
         poll.register(fd, getattr(select, "POLLRDHUP", 0))
     while True:
-        # With a timeout: a descriptor that this process closes in the meantime wakes no poll that waits already.
+        # With a timeout: if this process closes a descriptor, a poll that waits already does not return.
         if any(event & _HUNG_UP for _, event in poll.poll(_CHECK_MS)):
             on_hangup()
             time.sleep(grace_seconds)

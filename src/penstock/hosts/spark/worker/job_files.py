@@ -1,8 +1,9 @@
-"""In a worker: what travels with a job can be imported and opened, from `enter` on.
+"""Set up the files of a job in a worker, so that functions can import and open them.
 
-Modules of the job come before those that are installed; its archives are in the working directory. The first worker of
-an executor unpacks the bundle and installs the requirements, the others wait for it. A worker that Spark uses for
-several jobs, as it may in the user's own session, leaves the one before: two jobs may have modules of one name.
+Modules of the job precede installed ones; its archives are in the working directory. The first worker of an executor
+unpacks the bundle and installs the requirements, and the others wait for it. In a session of the user's, Spark may use
+a worker for several jobs: the files of the previous job are removed from the process, since two jobs may have modules
+with the same name.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ _SITE = "site"
 _LAST_LINES = 5
 
 
-class WorkerOfJob:
-    """This process as a worker of the job that has these files. `root`: the folder of the files that Spark has sent."""
+class FileSetup:
+    """Set up the files of a job in this process. `root`: the folder of the files that Spark has sent."""
 
     def __init__(self, files: JobFiles, root: Path) -> None:
-        self._before = str(Path.cwd())
+        self._original_directory = str(Path.cwd())
         self._added: list[str] = []
         self._directory: Path | None = None
         if files.bundle:
@@ -45,55 +46,54 @@ class WorkerOfJob:
             if files.has_archives:
                 os.chdir(self._directory / _WORK)
             importlib.invalidate_caches()
-        # At the end, so that what is installed there comes first.
-        self._appended = [entry for entry in files.path if entry not in sys.path]
-        sys.path.extend(self._appended)
+        # At the end, so that modules that are installed on the executor precede those of the driver.
+        sys.path.extend(entry for entry in files.path if entry not in sys.path)
 
-    def leave(self) -> None:
-        """Nothing of the job is found any more. What other jobs could find, too, stays."""
+    def undo(self) -> None:
+        """Remove the job's modules and files from this process. Folders of the driver's import path stay."""
         cached_files.provide({})
         for entry in self._added:
             with contextlib.suppress(ValueError):
                 sys.path.remove(entry)
         if self._directory is None:
             return
-        own = f"{self._directory}{os.sep}"
+        prefix = f"{self._directory}{os.sep}"
         for name, module in list(sys.modules.items()):
-            if str(getattr(module, "__file__", None) or "").startswith(own):
+            if str(getattr(module, "__file__", None) or "").startswith(prefix):
                 del sys.modules[name]
-        os.chdir(self._before)
+        os.chdir(self._original_directory)
         importlib.invalidate_caches()
 
 
-_entered: tuple[JobFiles, WorkerOfJob] | None = None
+_current: tuple[JobFiles, FileSetup] | None = None
 
 
-def enter(files: JobFiles) -> None:
-    """Make this process a worker of the job with these files, and of no other one.
+def set_up_files(files: JobFiles) -> None:
+    """Set up the files of a job, and undo the setup of another job.
 
-    Raises ConfigurationError if its requirements can't be installed, or an archive is none.
+    Raises ConfigurationError if the requirements cannot be installed, or if an archive is neither zip nor tar.
     """
-    global _entered
-    if _entered is not None:
-        before, worker = _entered
-        if before == files:
+    global _current
+    if _current is not None:
+        previous_files, previous = _current
+        if previous_files == files:
             return
-        _entered = None
-        worker.leave()
-    _entered = files, WorkerOfJob(files, _root() if files.bundle else Path())
+        _current = None
+        previous.undo()
+    _current = files, FileSetup(files, _root() if files.bundle else Path())
 
 
 def _root() -> Path:
     from pyspark import SparkFiles
 
-    # On an executor it is ".", and a job with archives has another working directory.
+    # Absolute: on an executor it is ".", and the setup of archives changes the working directory.
     return Path(SparkFiles.getRootDirectory()).absolute()
 
 
 def unpacked(files: JobFiles, root: Path) -> Path:
-    """The folder with all that the bundle brings; made by the first worker of an executor that asks for it.
+    """Return the folder of the unpacked bundle. The first worker of an executor creates it.
 
-    Raises ConfigurationError if requirements can't be installed, or an archive is none.
+    Raises ConfigurationError if the requirements cannot be installed, or if an archive is neither zip nor tar.
     """
     directory = root / f"{files.bundle}.d"
     if directory.is_dir():
@@ -122,9 +122,9 @@ def _unpack(files: JobFiles, bundle: Path, into: Path) -> None:
 
 
 def _extract(archive: Path, into: Path) -> None:
-    """Extract it with modes and links, which environments of Python need; its origin is that of the job's own code."""
+    """Extract with modes and links, which Python environments need. Archives are trusted like the job's own code."""
     into.mkdir(parents=True, exist_ok=True)
-    # In this order: zips are known by their end, which a tar file with a zip in it has as well.
+    # Check for tar first: a zip is recognized by its end, and a tar file that contains a zip may have such an end.
     if tarfile.is_tarfile(archive):
         with tarfile.open(archive) as tar:
             tar.extraction_filter = lambda member, path: member
@@ -138,7 +138,7 @@ def _extract(archive: Path, into: Path) -> None:
 
 
 def _extract_entry(file: zipfile.ZipFile, entry: zipfile.ZipInfo, into: Path) -> None:
-    # zipfile itself knows neither.
+    # zipfile handles neither modes nor links.
     mode = entry.external_attr >> 16
     if stat.S_ISLNK(mode):
         link = into / entry.filename
@@ -159,6 +159,6 @@ def _install(requirements: Path, wheels: Path | None, into: Path) -> None:
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
     )
     if done.returncode != 0:
-        said = "\n  ".join(done.stdout.splitlines()[-_LAST_LINES:])
-        raise ConfigurationError(f"an executor can't install the job's requirements by {sys.executable}:\n  {said}")
+        output = "\n  ".join(done.stdout.splitlines()[-_LAST_LINES:])
+        raise ConfigurationError(f"an executor cannot install the job's requirements by {sys.executable}:\n  {output}")
     into.mkdir(exist_ok=True)

@@ -1,8 +1,8 @@
 """The host of a worker in pipelined mode: a generator inside `mapInArrow` that runs as long as the job.
 
 It must not return before Spark ends the query: Spark's task would wait for the end of its input, which never comes. So
-a worker whose slots are closed, or have failed, goes on reading and discards its input. A worker hosts one slot, or
-several that share its thread, its input and its output (engine/runtime/task/worker_slots.py).
+a worker whose slots are closed, or have failed, continues to read, and discards its input. A worker hosts one slot, or
+several slots that share its thread, its input and its output (engine/runtime/task/worker_slots.py).
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ from penstock.hosts.spark.internals.worker_streams import WorkerStreams
 from penstock.hosts.spark.payload import Payload, unpack, unpack_again
 from penstock.hosts.spark.rows import buffers_of
 from penstock.hosts.spark.worker.children import end_children
-from penstock.hosts.spark.worker.crash_reports import end_of_former, remove_note, write_note
+from penstock.hosts.spark.worker.crash_reports import previous_report, remove_note, write_note
 from penstock.hosts.spark.worker.event_loop import EventLoops, ReaderNotices
 from penstock.hosts.spark.worker.garbage import GarbageCollection
 from penstock.hosts.spark.worker.hangup import watch_for_hangup
@@ -73,18 +73,15 @@ from penstock.hosts.spark.worker.stack_sampler import StackSampler
 from penstock.hosts.spark.worker.task_log import TaskLog
 from penstock.hosts.spark.worker.transport import IteratorTransport, PipeTransport, Transport
 
-# The host of one slot in pipelined mode: its threads, its connection to the job master, its channel to other slots.
-#
-# What the slot does when is the same for all hosts: engine/runtime/task/slot.py. The rows come and go by the
-# worker, which the slot may share with others: pipelined_stage.py.
-
 _log = logging.getLogger(__name__)
 
 
 class SlotHost:
-    """Belongs to the main thread of a worker. `ring`, which any thread may call, wakes that thread.
+    """Host one slot: its threads, its connection to the JobMaster, its channel to other slots.
 
-    `former`: how the worker before this one has ended, or empty.
+    Belongs to the main thread of a worker, which moves the rows of all its slots (`WorkerHost`). The order of a slot's
+    work is the same for all hosts: engine/runtime/task/slot.py. `ring` wakes the main thread, and may be called by any
+    thread. `previous_crash`: the crash report of the previous worker of the slot, or "".
     """
 
     def __init__(
@@ -97,7 +94,7 @@ class SlotHost:
         channel: WorkerChannel,
         log: TaskLog,
         interrupt: Interrupt,
-        former: str = "",
+        previous_crash: str = "",
     ) -> None:
         self._level = level
         self._index = index
@@ -105,13 +102,13 @@ class SlotHost:
         self._channel = channel
         self._log = log
         self._interrupt = interrupt
-        self._former = former
+        self._previous_crash = previous_crash
         self._life = SlotLifecycle(level.attempt, self, partial(interrupt.allowed, index))
         self._waiting: tuple[str, int] | None = None
         self._fault: BaseException | None = None
         self._side_channel: SideChannel | None = None
-        self.stops = False
-        """Whether the slot is to stop now, whatever it waits for."""
+        self.is_stopping = False
+        """Whether the slot must stop now, and wait for no other slot."""
         assert payload.control is not None and payload.checkpoints is not None
         self._storage = DirectoryStorage(payload.checkpoints, epoch=level.epoch)
         self._snapshots = SnapshotThread(self._storage, ring, self.fail)
@@ -120,33 +117,37 @@ class SlotHost:
         self._stacks = StackSampler(index, self._sampled)
         self._mailbox = Mailbox()
         self._client = ControlClient(
-            payload.control, self._on_message, self._next_heartbeat, payload.heartbeat_ms, self.fail
+            payload.control,
+            self._on_message,
+            self._next_heartbeat,
+            payload.heartbeat_ms,
+            on_failure=self.fail,
         )
 
-    # What the worker asks for.
+    # Called by the worker.
 
     def open(self) -> None:
         """Create the tasks, restore their state and open them."""
         self._life.open(self._create, self._restore)
 
     def abandon(self) -> None:
-        """Close the functions that are open."""
+        """Close the open functions."""
         self._life.abandon()
 
     def close(self) -> None:
-        """Send what is left for the job master. The channel of the worker is closed before; the process ends next."""
+        """Send the remaining messages to the JobMaster, after the worker's channel is closed and before its exit."""
         if self._side_channel is not None:
             self._side_channel.close()
         self._client.close()
 
     def work(self) -> bool:
-        """Handle control messages, then do one step. Returns whether the slot has more work now."""
+        """Handle control messages, then do one step. Returns whether more work can be done now."""
         fault, self._fault = self._fault, None
         if fault is not None:
             self._life.fail(fault)
         while self._client.received:
             message, arrived_ns = self._client.received.popleft(), self._client.arrived_ns.popleft()
-            self._mailbox.handled(arrived_ns, time.monotonic_ns())
+            self._mailbox.note_handled(arrived_ns, time.monotonic_ns())
             assert isinstance(message, ToTask)
             self._life.control(message.attempt, message.vertex, message.event)
         if self._side_channel is not None:
@@ -154,17 +155,17 @@ class SlotHost:
         return self._life.step(self._outcomes)
 
     def take_rows(self) -> list[tuple[int, bytes]]:
-        """Return the rows that it sends, by slot of the next level; none if its tasks are closed or have failed."""
+        """Remove and return the rows to send, with their slots. Empty if the tasks are closed or have failed."""
         slot = self._life.slot
         rows = slot.outbox.take() if slot is not None else []
         return [] if self._life.discarding else rows
 
     def receive(self, buffers: Iterable[bytes]) -> None:
-        """Take the rows that have arrived for it."""
+        """Process buffers that have arrived for the slot."""
         self._life.receive(buffers)
 
     def receive_feedback(self) -> bool:
-        """Take what was fed back. Returns whether there was something."""
+        """Process feedback. Returns whether there was any."""
         slot = self._life.slot
         if self._side_channel is None or slot is None or slot.waiting:
             return False
@@ -172,47 +173,47 @@ class SlotHost:
 
     @property
     def is_active(self) -> bool:
-        """Whether its tasks run: they were created, and are neither closed nor have failed."""
+        """Return whether the tasks run: they were created, are not closed, and have not failed."""
         return self._life.slot is not None and not self._life.discarding
 
     @property
-    def discards(self) -> bool:
-        """Whether what it sends and is sent is dropped."""
+    def is_discarding(self) -> bool:
+        """Return whether input and output are discarded."""
         return self._life.discarding
 
     @property
     def has_messages(self) -> bool:
-        """Whether messages of the job master wait to be handled."""
+        """Return whether messages of the JobMaster have arrived."""
         return bool(self._client.received)
 
     @property
-    def waits(self) -> bool:
-        """Whether it takes no rows now: it holds, or a call must end first."""
+    def is_waiting(self) -> bool:
+        """Return whether the slot accepts no rows now: it holds back its output, or waits for an asynchronous call."""
         slot = self._life.slot
         return slot is not None and not self._life.discarding and slot.waiting
 
     @property
     def has_advice(self) -> bool:
-        """Whether advice has arrived that was not taken yet."""
+        """Return whether unread advice has arrived."""
         return self._side_channel is not None and self._side_channel.has_advice
 
     def wake_at_ms(self) -> int | None:
-        """Return when a step is due without input (ms), or None."""
+        """Return the time of the next step that is due without input, or None."""
         slot = self._life.slot
         return slot.wake_at_ms() if slot is not None and not self._life.discarding else None
 
-    def wait_begins(self, what: str, since_ns: int) -> None:
-        """The worker waits from now on. `what`: the counter of tasks that has the time, back_pressured_ns or idle_ns.
+    def begin_wait(self, what: str, since_ns: int) -> None:
+        """Note that the worker starts to wait. `what`: the counter for the time, back_pressured_ns or idle_ns.
 
-        Idle time of a slot that holds is back pressure, too.
+        Idle time of a slot that holds back its output counts as back pressure.
         """
         slot = self._life.slot
-        if what == "idle_ns" and slot is not None and slot.holds:
+        if what == "idle_ns" and slot is not None and slot.is_throttled:
             what = "back_pressured_ns"
         self._waiting = what, since_ns
 
-    def wait_ends(self) -> None:
-        """Count the wait that is over as idle or back-pressured time of each task."""
+    def end_wait(self) -> None:
+        """Add the time of the wait to the counters of each task."""
         assert self._waiting is not None
         (what, since_ns), self._waiting = self._waiting, None
         ns = time.monotonic_ns() - since_ns
@@ -221,9 +222,9 @@ class SlotHost:
             (slot.was_idle if what == "idle_ns" else slot.back_pressured)(ns)
 
     def _create(self) -> Slot:
-        if self._former:
-            # What that one had sent and received may be lost: the attempt fails. This is why.
-            raise TaskLostError(self._former)
+        if self._previous_crash:
+            # Messages from and to that worker may be lost, so the attempt must fail. This is the reason.
+            raise TaskLostError(self._previous_crash)
         stores = stores_of(self._level.store_settings)
         environment = Environment(
             now_ms,
@@ -240,48 +241,48 @@ class SlotHost:
     def _restore(self, slot: Slot) -> None:
         if not self._level.restore:
             return
-        began = time.monotonic()
+        started_s = time.monotonic()
         restored_bytes = slot.restore(self._storage)
         files = sum(task.counters.restored_files for task in slot.tasks.values())
-        took_s = time.monotonic() - began
-        _log.info("restored %d bytes of state from %d files in %.1f s", restored_bytes, files, took_s)
+        elapsed_s = time.monotonic() - started_s
+        _log.info("restored %d bytes of state from %d files in %.1f s", restored_bytes, files, elapsed_s)
 
     def _outcomes(self) -> Iterable[tuple[int, Event]]:
-        """Of what threads do for the slot: snapshots that were written, calls that have ended."""
+        """Yield the outcomes of other threads' work: written snapshots, completed calls, notices of readers."""
         while self._snapshots.answers:
             yield self._snapshots.answers.popleft()
         yield from self._event_loops.take()
         yield from self._notices.take()
 
-    # What other threads do.
+    # Called by other threads.
 
     def fail(self, error: BaseException) -> None:
-        """Fail the slot with its next turn: another thread, which calls this, can't do its part any more."""
+        """Fail the slot in its next turn, because the calling thread has failed."""
         self._fault = error
         self._ring()
 
     def _on_message(self, message: FromJobMaster) -> None:
-        """The control thread's: wake the slot, and take it out of a user's function that does not return."""
+        """Wake the slot for a message, on the control thread. Interrupt a user's function if the task is canceled."""
         self._ring()
         if isinstance(message, ToTask) and isinstance(message.event, Cancel):
-            self.stops = True
+            self.is_stopping = True
             self._interrupt.soon(self._index)
         elif isinstance(message, ToTask) and isinstance(message.event, SampleStacks):
-            # Here: the slot's own thread may be in a function that does not return.
+            # On this thread: the slot's thread may be in a function that does not return.
             self._stacks.begin(message.vertex, message.event)
 
     def _sampled(self, vertex: int, sample: int, stacks: list[SampledStack]) -> None:
-        """Another thread's: it has found the slot's thread so often at each of these."""
-        self._client.send_beside(self._from_slot(StacksSampled(vertex, self._index, sample, stacks)))
+        """Send sampled stacks, on the sampling thread."""
+        self._client.send_from_other_thread(self._from_slot(StacksSampled(vertex, self._index, sample, stacks)))
 
-    # What the slot asks for: SlotEffects.
+    # Called by the slot: SlotEffects.
 
     def created(self) -> None:
         self._report(self._heartbeat())
 
-    def introduced(self, peers: Peers | Senders) -> None:
+    def peers_known(self, peers: Peers | Senders) -> None:
         if self._side_channel is not None:
-            self._side_channel.introduced(peers.slots)
+            self._side_channel.peers_known(peers.slots)
 
     def advise(self, advice: list[tuple[SlotId, bytes]]) -> None:
         if self._side_channel is not None:
@@ -289,7 +290,7 @@ class SlotHost:
 
     def feed_back(self, buffers: list[tuple[SlotId, bytes]]) -> None:
         if self._side_channel is not None:
-            self._side_channel.feed_back(buffers, lambda: self.stops)
+            self._side_channel.feed_back(buffers, lambda: self.is_stopping)
 
     def opened(self) -> None:
         slot = self._life.slot
@@ -298,12 +299,12 @@ class SlotHost:
         self._report(Register(self._side_channel.address if self._side_channel is not None else ""))
 
     def failed(self, error: BaseException) -> None:
-        # What it logged before is what explains it, and Spark may end this process at once.
-        if lines := self._log.take_far(self._index):
+        # Send the log lines first: they explain the failure, and Spark may end this process immediately after it.
+        if lines := self._log.drain_remote_lines(self._index):
             self._report(Heartbeat([], log=lines))
         self._report(SlotFailed(*describe(error)))
 
-    def not_cancelled(self, error: BaseException) -> None:
+    def cancel_failed(self, error: BaseException) -> None:
         pass
 
     def counters(self) -> None:
@@ -335,33 +336,34 @@ class SlotHost:
         reports = [msgspec.structs.replace(report, **mails) for report in reports]
         waiting = self._waiting
         if waiting is not None:
-            # A slot may be back-pressured for minutes: the time is reported while it lasts.
+            # A wait may take minutes: report its time while it lasts.
             what, since_ns = waiting
             ns = max(0, now_ns - since_ns)
             reports = [msgspec.structs.replace(report, **{what: getattr(report, what) + ns}) for report in reports]
-        return Heartbeat(reports, sent, self._log.take_far(self._index))
+        return Heartbeat(reports, sent, self._log.drain_remote_lines(self._index))
 
 
-# How long messages of the job master wait until the slot's thread handles them. Flink: TaskIOMetricGroup, mailbox.
-
-_LATENCIES_MOST = 60
-"""As Flink keeps."""
+_LATENCIES_MAX = 60
+"""The number of latencies for mean and maximum, as in Flink."""
 
 
 class Mailbox:
-    """Of one slot, whose tasks share it. Written by its thread, read by any."""
+    """Measure how long messages of the JobMaster wait until the slot's thread handles them.
+
+    The tasks of a slot share it. Written by the slot's thread, read by any thread. Flink: TaskIOMetricGroup, mailbox.
+    """
 
     def __init__(self) -> None:
         self._handled = 0
-        self._latencies_ns: deque[int] = deque(maxlen=_LATENCIES_MOST)
+        self._latencies_ns: deque[int] = deque(maxlen=_LATENCIES_MAX)
 
-    def handled(self, arrived_ns: int, now_ns: int) -> None:
-        """A message that has arrived then is handled now."""
+    def note_handled(self, arrived_ns: int, now_ns: int) -> None:
+        """Count a message that arrived at `arrived_ns` and is handled now."""
         self._handled += 1
         self._latencies_ns.append(max(0, now_ns - arrived_ns))
 
     def figures(self, waiting: int) -> dict[str, int | float]:
-        """Fields of a TaskReport. `waiting`: how many messages wait now."""
+        """Return fields of a TaskReport. `waiting`: the number of messages that wait now."""
         latencies = tuple(self._latencies_ns)
         return {
             "mails": self._handled,
@@ -371,35 +373,33 @@ class Mailbox:
         }
 
 
-# Pushes: the empty row that makes Spark deliver the row before it.
-#
-# The JVM beside a reading worker fetches the next row before it hands a row over. So the last row of a burst is
-# delivered only when another row arrives for that reader. A buffer after which nothing is written to its target for a
-# millisecond is therefore followed by one empty row to the same target. It costs nothing while data flows, or while
-# none does.
-#
-# A slot that has no work left, and whose buffer timeout is longer than that millisecond, need not wait: the push goes
-# out in one batch with the buffer. docs/internals/decisions/0007-pushes.md has the figures.
-
 PUSH_NS = 1_000_000
 
 
 class Pushes:
-    """The targets that need a push, the one written to longest ago first. `at_once`: an idle slot does not wait."""
+    """Decide which targets need a push: an empty row that makes Spark deliver the row before it.
 
-    def __init__(self, at_once: bool) -> None:
-        # Target -> time of its last row, in nanoseconds. Dicts keep the order of insertion: the oldest comes first.
+    The JVM of a reading worker fetches the next row before it passes a row on. So it delivers the last row of a burst
+    only when another row arrives for that reader. If a slot writes nothing to a target for a millisecond after a
+    buffer, it writes an empty row to that target. This costs nothing while data flows continuously, or not at all.
+
+    `immediate`: a slot without more work need not wait for a millisecond, because its buffer timeout is longer. The
+    push then goes into one batch with the buffer. docs/internals/decisions/0007-pushes.md has the figures.
+    """
+
+    def __init__(self, immediate: bool) -> None:
+        # Target -> time of its last row, in nanoseconds. Dicts keep the order of insertion, so the oldest is first.
         self._written: dict[int, int] = {}
-        self._at_once = at_once
+        self._immediate = immediate
 
     def due(self, rows: Iterable[tuple[int, bytes]], now_ns: int, busy: bool) -> list[int]:
-        """The targets to push together with `rows`, which are about to be written. They need no other push then."""
+        """Return the targets to push together with `rows`, which are about to be written, and forget these targets."""
         written = self._written
         for target, _ in rows:
-            # Out and in again: it moves to the end of the order.
+            # Remove and insert: this moves the target to the end of the order.
             written.pop(target, None)
             written[target] = now_ns
-        if self._at_once and not busy:
+        if self._immediate and not busy:
             due = list(written)
             written.clear()
             return due
@@ -413,25 +413,24 @@ class Pushes:
         return due
 
     def next_ns(self) -> int | None:
-        """When the next push is due, in monotonic nanoseconds; None if no target needs one."""
+        """Return when the next push is due, in monotonic nanoseconds; None if no target needs one."""
         return next(iter(self._written.values())) + PUSH_NS if self._written else None
 
 
-# How long a thread has waited for a core: it had work, and other threads ran.
-
-OF_THIS_THREAD = "/proc/thread-self/schedstat"
+SCHEDSTAT = "/proc/thread-self/schedstat"
 _BYTES_MAX = 96
 
 
-def core_wait(of_this_thread: str = OF_THIS_THREAD) -> Callable[[], int]:
-    """A function that tells it of the thread that calls this: nanoseconds, in all. Always 0 where no system counts it.
+def core_wait(schedstat: str = SCHEDSTAT) -> Callable[[], int]:
+    """Return a function that measures how long the thread that calls `core_wait` has waited for a core.
 
-    Source: Linux, Documentation/scheduler/sched-stats.rst: time on the processor, time in the queue, turns. A call
-    costs one to two microseconds.
+    The function returns nanoseconds in total, or always 0 if the system does not count them. A call takes one to two
+    microseconds. Source: Linux, Documentation/scheduler/sched-stats.rst: time on the processor, time in the queue,
+    turns.
     """
     try:
-        # Closed with the function that holds it, and so with its slot.
-        file = io.FileIO(of_this_thread)
+        # The file is closed when the function is deleted, together with its slot.
+        file = io.FileIO(schedstat)
     except OSError:
         return lambda: 0
 
@@ -449,7 +448,7 @@ _SWITCH_SECONDS = 0.0005
 
 
 def pipelined_stage(payload: Payload) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The function of a stage, for `mapInArrow`: it hosts the slots of its partition, over the payload's transport."""
+    """Return the function of a stage for `mapInArrow`. It hosts the slots of its partition, by the given transport."""
     streams = WorkerStreams() if payload.transport is SparkTransport.PIPES else None
 
     def stage(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -459,7 +458,7 @@ def pipelined_stage(payload: Payload) -> Callable[[Iterator[pa.RecordBatch]], It
         assert context is not None
         transport: Transport
         if streams is not None and streams.claimed:
-            transport = PipeTransport(*streams.take())
+            transport = PipeTransport(*streams.find())
         else:
             transport = IteratorTransport(batches)
         yield from WorkerHost(payload, context.partitionId(), transport).run()
@@ -468,17 +467,18 @@ def pipelined_stage(payload: Payload) -> Callable[[Iterator[pa.RecordBatch]], It
 
 
 class WorkerHost:
-    """Drives the slots of one worker in its main thread: rows and control messages in, rows out.
+    """Drive the slots of one worker in its main thread: rows and control messages in, rows out.
 
-    Each turn of the loop lets every slot handle what its control thread has received and do one step, writes the rows
-    that have become due, and reads one batch if no slot has anything else to do.
+    In each turn of the loop, every slot handles its control messages and does one step; then the worker writes rows,
+    and reads one batch if no slot has other work.
     """
 
     def __init__(self, payload: Payload, worker: int, transport: Transport) -> None:
-        # A thread that computes gives way after this time. With Python's 5 ms, control messages would wait that long.
+        # A computing thread releases the interpreter's lock after this time. With Python's 5 ms, control messages would
+        # wait that long.
         sys.setswitchinterval(_SWITCH_SECONDS)
         slots = payload.slots_of(worker)
-        # Before modules of the job are imported: they may keep standard error, or configure logging.
+        # Open the log before modules of the job are imported: they may store standard error, or configure logging.
         self._log = TaskLog(payload.logs, payload.number, slots)
         self._log.open()
         reseed()
@@ -486,15 +486,15 @@ class WorkerHost:
         write_note(level, slots)
         self._transport = transport
         timeouts_ms = [vertex.buffer_timeout_ms for vertex in level.vertices]
-        self._pushes = Pushes(at_once=min(timeouts_ms, default=0) * 1_000_000 > PUSH_NS)
+        self._pushes = Pushes(immediate=min(timeouts_ms, default=0) * 1_000_000 > PUSH_NS)
         self._garbage = GarbageCollection(time.monotonic_ns())
         self._interrupt = Interrupt()
         self._routes = WorkerRoutes(level)
         self._slots: dict[int, SlotHost] = {}
         self._hosts: list[SlotHost] = []
-        # Before control clients and users' functions open sockets: those that exist now are Spark's.
+        # Call this before control clients and users' functions open sockets: all present sockets are Spark's.
         watch_for_hangup(self._stop_soon)
-        former = end_of_former(level, slots)
+        previous_crash = previous_report(level, slots)
         assert payload.control is not None
         self._channel = WorkerChannel(payload.control, self._fail)
         for slot in slots:
@@ -506,13 +506,13 @@ class WorkerHost:
                 channel=self._channel,
                 log=self._log,
                 interrupt=self._interrupt,
-                former=former,
+                previous_crash=previous_crash,
             )
             self._slots[slot] = host
             self._hosts.append(host)
 
     def run(self) -> Iterator[pa.RecordBatch]:
-        """Run until Spark ends the query, then end the process. What is yielded, PySpark writes."""
+        """Run until Spark ends the query, then end the process. PySpark writes the batches that this yields."""
         for host in self._hosts:
             host.open()
         while not self._transport.ended:
@@ -525,19 +525,19 @@ class WorkerHost:
             rows = self._routes.to_workers(rows)
             now_ns = time.monotonic_ns()
             rows.extend((target, PUSH) for target in self._pushes.due(rows, now_ns, busy))
-            if rows and not all(host.discards for host in self._hosts):
-                self._wait_begins("back_pressured_ns", now_ns)
+            if rows and not all(host.is_discarding for host in self._hosts):
+                self._begin_wait("back_pressured_ns", now_ns)
                 try:
                     yield from self._transport.write(rows)
                 except (OSError, GeneratorExit):
-                    # Spark has ended the query: the pipe is closed, or PySpark has failed to write what was yielded.
+                    # Spark has ended the query: the pipe is closed, or PySpark has failed to write a batch.
                     break
-                self._wait_ends()
+                self._end_wait()
             self._take_input(busy)
-        self._leave()
+        self._exit()
 
-    def _leave(self) -> None:
-        """End this process: the query is over, and PySpark would fail to write to its closed pipe, with a traceback."""
+    def _exit(self) -> None:
+        """End this process. The query has ended: PySpark would print a traceback when it writes to the closed pipe."""
         for host in self._hosts:
             host.abandon()
         self._channel.close()
@@ -552,49 +552,49 @@ class WorkerHost:
         os._exit(0)
 
     def _stop_soon(self) -> None:
-        """Stop all slots, whatever they are about. Another thread calls it."""
+        """Stop all slots, and interrupt users' functions. Called by another thread."""
         for host in self._hosts:
-            host.stops = True
+            host.is_stopping = True
         self._interrupt.soon()
 
     def _fail(self, error: BaseException) -> None:
-        """Fail all slots: another thread, which calls this, can't do its part any more."""
+        """Fail all slots, because the calling thread has failed."""
         for host in self._hosts:
             host.fail(error)
 
     def _take_input(self, busy: bool) -> None:
-        """Read one batch, and wait for it no longer than until the next timer or push; not at all while `busy`."""
-        before = time.monotonic_ns()
-        # Not even what has arrived: what is not read holds back its senders.
+        """Read one batch. Waits for it at most until the next timer or push; does not read while `busy`."""
+        started_ns = time.monotonic_ns()
+        # Do not even read batches that have arrived: unread batches are the back pressure on their senders.
         if busy or any(host.has_messages for host in self._hosts):
-            self._garbage.waited(before, 0)
+            self._garbage.waited(started_ns, 0)
             return
-        # What comes by rows and what is fed back have turns: neither holds up the other, nor a barrier.
+        # Feedback and rows alternate: neither delays the other, nor a barrier.
         fed = False
         for host in self._hosts:
             fed = host.receive_feedback() or fed
-        timeout_ns = 0 if fed else self._timeout_ns(before)
+        timeout_ns = 0 if fed else self._timeout_ns(started_ns)
         batch = None
-        self._wait_begins("idle_ns", before)
-        if any(host.waits for host in self._hosts):
-            # As little as while it is busy: a row may be for the slot that waits.
+        self._begin_wait("idle_ns", started_ns)
+        if any(host.is_waiting for host in self._hosts):
+            # Do not read here either: a row may be for the waiting slot.
             advised = any(host.has_advice for host in self._hosts)
             self._transport.wait(0 if advised else timeout_ns)
         else:
             batch = self._transport.read(timeout_ns)
-        self._wait_ends()
-        after = time.monotonic_ns()
-        self._garbage.waited(after, after - before)
+        self._end_wait()
+        ended_ns = time.monotonic_ns()
+        self._garbage.waited(ended_ns, ended_ns - started_ns)
         if batch is not None:
             self._receive(buffers_of(batch))
 
     def _receive(self, buffers: Iterable[bytes]) -> None:
-        """Hand each row to its slot."""
+        """Pass each buffer to its slot."""
         if not self._routes.are_shared:
             self._hosts[0].receive(buffers)
             return
-        for slot, its_buffers in self._routes.by_slot(buffers).items():
-            self._slots[slot].receive(its_buffers)
+        for slot, buffers_of_slot in self._routes.by_slot(buffers).items():
+            self._slots[slot].receive(buffers_of_slot)
 
     def _timeout_ns(self, now_ns: int) -> int | None:
         if not any(host.is_active for host in self._hosts):
@@ -608,10 +608,10 @@ class WorkerHost:
             times.append(push_ns - now_ns)
         return max(min(times), 0) if times else None
 
-    def _wait_begins(self, what: str, since_ns: int) -> None:
+    def _begin_wait(self, what: str, since_ns: int) -> None:
         for host in self._hosts:
-            host.wait_begins(what, since_ns)
+            host.begin_wait(what, since_ns)
 
-    def _wait_ends(self) -> None:
+    def _end_wait(self) -> None:
         for host in self._hosts:
-            host.wait_ends()
+            host.end_wait()

@@ -1,4 +1,4 @@
-"""The counters of a slot's tasks, in the form in which they travel to the driver."""
+"""The reports of a slot's tasks to the driver, made from their counters."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from penstock.engine.runtime.task.task import TaskState
 
 
 def reports_of(slot: Slot, now_ns: int) -> list[TaskReport]:
-    """The present counters of all tasks of a slot. `now_ns`: of the clock by which it counts.
+    """Return the current counters of all tasks of a slot. `now_ns`: the time of the slot's monotonic clock.
 
-    May be called by another thread while the slot works: each number is read once, so a report may mix two moments.
+    May be called by another thread while the slot works. Each counter is read once, so the counters of a report may be
+    from slightly different times.
     """
     reports = []
     for vertex, task in slot.tasks.items():
@@ -22,42 +23,42 @@ def reports_of(slot: Slot, now_ns: int) -> list[TaskReport]:
             connector_metrics = getattr(operator, "metrics", None)
             if connector_metrics is not None:
                 connector_metrics.collect()
-        # Metrics of users are copied: the report waits to be encoded while functions go on counting.
+        # Copy users' metrics: functions change them before the report is encoded.
         operators = [
             OperatorReport(
-                o.name,
-                o.records_in,
-                o.records_out,
-                o.late_records_dropped,
-                o.watermark,
-                dict(o.user),
-                dict(o.extremes),
-                o.output_watermark,
+                name=o.name,
+                records_in=o.records_in,
+                records_out=o.records_out,
+                late_records_dropped=o.late_records_dropped,
+                watermark=o.watermark,
+                user=dict(o.user),
+                extremes=dict(o.extremes),
+                output_watermark=o.output_watermark,
             )
             for o in c.operators
         ]
         reports.append(
             TaskReport(
-                vertex,
-                task.info.subtask,
-                c.bytes_in,
-                c.bytes_out,
-                c.buffers_in,
-                c.buffers_out,
-                c.busy_ns,
-                c.idle_ns,
-                c.back_pressured_ns,
-                c.latency_count,
-                c.latency_sum_ms,
-                c.latency_max_ms,
-                operators,
-                c.restored_bytes,
-                c.bytes_to_restore,
-                c.restored_files,
-                c.files_to_restore,
-                task.state is TaskState.CREATED,
-                c.start_delay_ms,
-                c.aligned_ns(now_ns),
+                vertex=vertex,
+                subtask=task.info.subtask,
+                bytes_in=c.bytes_in,
+                bytes_out=c.bytes_out,
+                buffers_in=c.buffers_in,
+                buffers_out=c.buffers_out,
+                busy_ns=c.busy_ns,
+                idle_ns=c.idle_ns,
+                back_pressured_ns=c.back_pressured_ns,
+                latency_count=c.latency_count,
+                latency_sum_ms=c.latency_sum_ms,
+                latency_max_ms=c.latency_max_ms,
+                operators=operators,
+                restored_bytes=c.restored_bytes,
+                bytes_to_restore=c.bytes_to_restore,
+                restored_files=c.restored_files,
+                files_to_restore=c.files_to_restore,
+                initializing=task.state is TaskState.CREATED,
+                start_delay_ms=c.start_delay_ms,
+                alignment_ns=c.aligned_ns(now_ns),
             )
         )
     return reports

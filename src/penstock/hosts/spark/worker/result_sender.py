@@ -1,7 +1,7 @@
-"""Results of a batched task on their way to the driver: by a connection of the slot, as they come.
+"""Send results of a batched task to the driver while the task runs, by a connection of the slot.
 
-Spark keeps no place for them: what a task returns to the driver goes through its memory. So they go to a file there
-(`hosts/spark/driver/batched_run.py`), under the number of the run of the task, and a row says which runs count.
+As rows, results would go through the driver's memory. So the driver stores them in a file
+(`hosts/spark/driver/batched_run.py`) by the number of the task attempt, and a row says which attempts count.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from penstock.engine.runtime.ids import SubtaskId
 from penstock.engine.runtime.task.events import Cancel, Finished, Result
 
 _POLL_S = 0.1
-_ASK_AGAIN_S = 10
-"""Within this the driver answers; else the answer, or the question, was lost with its connection."""
+_RESEND_INTERVAL_S = 10
+"""If the driver has not answered within this time, the answer or the request was lost with its connection (seconds)."""
 
 
 class ResultSender(Protocol):
-    """Where a slot's results go, in order."""
+    """Send a slot's results, in order."""
 
     def begin(self, reports: Callable[[], list[TaskReport]]) -> None:
-        """The slot begins. `reports`: of its tasks, called by another thread."""
+        """Note that the slot starts. `reports`: returns reports of its tasks; called by another thread."""
 
     def send(self, result: Result) -> None:
         """Send a result. Blocks while the driver is slower than the task."""
 
     def finish(self, task: SubtaskId, abandoned: threading.Event) -> None:
-        """Wait until the driver has all that was sent, or `abandoned` is set. `task` is one of the slot.
+        """Wait until the driver has received all results, or `abandoned` is set. `task`: any task of the slot.
 
-        Raises TaskLostError if a part of it was lost: the task has to run again.
+        Raises TaskLostError if results were lost, so that the task has to run again.
         """
 
     def close(self) -> None:
@@ -43,17 +43,18 @@ class ResultSender(Protocol):
 
 
 class ConnectedResultSender:
-    """Of one run of the slot `index` of `level`. Connects with the first result: most slots have none.
+    """Send the results of a task attempt of a slot. Connects at the first result, which most slots do not have.
 
-    `is_reported`: connects at once, and says how the slot's tasks go. `take_log`: what they have written since it was
-    last called, if it is for the driver.
+    `attempt`: the number of the task attempt. `is_reported`: connect at the start, and send reports of the tasks.
+    `take_log`: returns log lines since its last call, if the driver cannot see the log folder.
     """
 
     def __init__(
         self,
         address: ControlAddress,
         heartbeat_ms: int,
-        run: int,
+        *,
+        attempt: int,
         level: int,
         index: int,
         is_reported: bool = False,
@@ -61,7 +62,7 @@ class ConnectedResultSender:
     ) -> None:
         self._address = address
         self._heartbeat_ms = heartbeat_ms
-        self._slot = (run, level, index)
+        self._slot = (attempt, level, index)
         self._client: ControlClient | None = None
         self._sent = 0
         self._answered = threading.Event()
@@ -93,15 +94,15 @@ class ConnectedResultSender:
     def finish(self, task: SubtaskId, abandoned: threading.Event) -> None:
         if self._client is None:
             return
-        # Without the driver's answer messages could be lost: when this process ends, or with their connection.
+        # Wait for the driver's answer: messages could be lost at the end of this process, or with their connection.
         for turn in itertools.count():
-            if turn % round(_ASK_AGAIN_S / _POLL_S) == 0:
+            if turn % round(_RESEND_INTERVAL_S / _POLL_S) == 0:
                 self._client.send(FromSlot(*self._slot, Heartbeat([], self._sent)))
                 self._client.send(FromSlot(*self._slot, Finished(*task)))
             if self._answered.wait(_POLL_S) or abandoned.is_set():
                 break
         if self._answered.is_set() and not self._is_complete:
-            raise TaskLostError("the connection to the driver broke, and results are lost: the task has to run again")
+            raise TaskLostError("the connection to the driver broke, and results were lost: the task has to run again")
 
     def _on_answer(self, answer: FromJobMaster) -> None:
         self._is_complete = isinstance(answer, ToTask) and not isinstance(answer.event, Cancel)
@@ -109,7 +110,7 @@ class ConnectedResultSender:
 
     def close(self) -> None:
         if self._client is not None:
-            # What it wrote last may be why it has failed.
+            # The last lines may explain a failure.
             if lines := self._take_log():
                 self._client.send(FromSlot(*self._slot, Heartbeat([], log=lines)))
             self._client.close()

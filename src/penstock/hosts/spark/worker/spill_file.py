@@ -1,4 +1,4 @@
-"""Scratch space for what tasks set aside during alignment, or sort in batched mode: a temporary file without a name."""
+"""Space on disk for input that tasks set aside during alignment, or sort in batched mode: an unnamed temporary file."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import tempfile
 
 
 class TemporarySpill:
-    """The SpillFile of a task. Its space is free again when it is closed, or the process ends in any way."""
+    """The SpillFile of a task. Its space is freed when it is closed, or when the process ends in any way."""
 
     def __init__(self) -> None:
         self._file = tempfile.TemporaryFile(prefix="penstock-spill-")  # noqa: SIM115 - closed by `close`
 
     def write(self, data: bytes) -> int:
         """Append `data`. Returns its offset in bytes."""
-        # A read has moved the position.
+        # A read may have moved the position.
         offset = self._file.seek(0, 2)
         self._file.write(data)
         return offset
 
     def read(self, offset: int, length: int) -> bytes:
-        """The `length` bytes at `offset`."""
+        """Return the `length` bytes at `offset`."""
         self._file.seek(offset)
         return self._file.read(length)
 

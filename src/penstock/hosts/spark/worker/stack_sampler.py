@@ -1,14 +1,12 @@
-"""Where a slot's thread is, found by a thread that looks again and again: the samples of a flame graph.
+"""Sample the stack of a slot's thread for flame graphs, and the stacks of all threads for thread dumps.
 
-And, for a thread dump, where all threads of its process are.
+A thread samples repeatedly. It needs the interpreter's lock, so it finds the other threads where they release it:
+between two instructions of Python, or in a call that waits or computes without the lock. A thread is *on CPU* if the
+system runs it, or would run it if a processor were free, and *off CPU* if it waits. A thread that has released the lock
+for the sample has it again when the state is read. If the system does not report states (macOS), all are on CPU.
 
-The one that looks can do so only when it has the interpreter's lock. So it finds the others where they give it up:
-between two instructions of Python, or in a call that waits, or computes, without it. A thread that the system runs, or
-would run if there were a processor for it, is *on CPU*; one that waits for something is not. The lock that a thread had
-to give up to be looked at is free again when the system is asked. Where it does not tell (macOS), all are on CPU.
-
-Vertices of one level, and slots of one worker, share a thread. What it does for another task is left out; that it
-waits for input, or for room in its output, belongs to all of them. Source: Flink docs, "Flame Graphs".
+Vertices of one level, and slots of one worker, share a thread. Samples of work for another task are omitted; waits for
+input, or for room in the output, count for all tasks. Source: Flink docs, "Flame Graphs".
 """
 
 from __future__ import annotations
@@ -30,11 +28,14 @@ _RUNS = b"R"
 """Source: proc(5), /proc/pid/stat, the third field."""
 
 Answer = Callable[[int, int, list[SampledStack]], None]
-"""Given the vertex, the number of the question, and what was found; by the thread that looks."""
+"""Called by the sampling thread with the vertex, the number of the request, and the stacks."""
 
 
 class StackSampler:
-    """Of the slot `index`, whose tasks run in the thread that makes this. `answer` is called for each question."""
+    """Sample the stacks of the slot `index`, whose tasks run in the thread that creates this object.
+
+    `answer` is called for each request.
+    """
 
     def __init__(self, index: int, answer: Answer) -> None:
         self._index = index
@@ -42,30 +43,30 @@ class StackSampler:
         self._thread = threading.get_ident()
         self._native = threading.get_native_id()
 
-    def begin(self, vertex: int, question: SampleStacks) -> None:
-        """Begin to sample. Any thread may ask."""
-        # What fails here concerns the flame graph alone: nobody answers, and the one who asks waits for no longer.
-        start_thread("penstock-stacks", lambda: self._sample(vertex, question), lambda error: None)
+    def begin(self, vertex: int, request: SampleStacks) -> None:
+        """Start to sample, on another thread. Any thread may call this."""
+        # A failure concerns only the flame graph: without an answer, the request times out.
+        start_thread("penstock-stacks", lambda: self._sample(vertex, request), lambda error: None)
 
-    def _sample(self, vertex: int, question: SampleStacks) -> None:
-        if question.all_threads:
-            self._answer(vertex, question.sample, _of_all_threads(question.depth))
+    def _sample(self, vertex: int, request: SampleStacks) -> None:
+        if request.all_threads:
+            self._answer(vertex, request.sample, _dump_threads(request.depth))
             return
         found: Counter[tuple[tuple[str, ...], bool]] = Counter()
-        for _ in range(question.samples):
-            time.sleep(question.delay_ms / 1000)
+        for _ in range(request.samples):
+            time.sleep(request.delay_ms / 1000)
             frame = sys._current_frames()[self._thread]
-            # All that is read of it, before the lock is given up.
-            names, of_task = tuple(_names(frame, question.depth)), _task_of(frame)
-            if of_task in (None, (vertex, self._index)):
+            # Read everything from the frame before this thread releases the lock.
+            names, task = tuple(_names(frame, request.depth)), _task_of(frame)
+            if task in (None, (vertex, self._index)):
                 found[names, _is_on_cpu(self._native)] += 1
         stacks = [SampledStack(list(frames), on_cpu, count) for (frames, on_cpu), count in found.items()]
-        self._answer(vertex, question.sample, stacks)
+        self._answer(vertex, request.sample, stacks)
 
 
-def _of_all_threads(depth: int) -> list[SampledStack]:
-    """Of this process, but for the one that looks. Threads that Python did not start are known by their number."""
-    # All that is read of the frames, before the lock is given up.
+def _dump_threads(depth: int) -> list[SampledStack]:
+    """Return the stacks of all threads except this one. Threads that Python did not start are named by their number."""
+    # Read everything from the frames before this thread releases the lock.
     found = {thread: _names(frame, depth) for thread, frame in sys._current_frames().items()}
     del found[threading.get_ident()]
     known = {thread.ident: thread for thread in threading.enumerate()}
@@ -83,7 +84,7 @@ def _is_on_cpu(native: int) -> bool:
         state = Path(f"/proc/self/task/{native}/stat").read_bytes()
     except OSError:
         return True
-    # Behind the name of the program, which may have spaces and brackets.
+    # After the name of the program, which may contain spaces and brackets.
     return state.rpartition(b")")[2].split()[0] == _RUNS
 
 
@@ -105,7 +106,7 @@ def _task_of(innermost: FrameType) -> SubtaskId | None:
 
 
 def _names(innermost: FrameType, depth: int) -> list[str]:
-    """Of the innermost frames, outermost first."""
+    """Return the names of the `depth` innermost frames, outermost first."""
     names = [
         f"{frame.f_globals.get('__name__', '?')}.{frame.f_code.co_qualname}:{frame.f_lineno}"
         for frame, _ in zip(_frames(innermost), range(depth), strict=False)

@@ -1,8 +1,8 @@
-"""Where `print` and `logging` of users' functions go in a worker: to the job's folder, and on to where Spark has it.
+"""Write the output of users' functions (`print`, `logging`) in a worker to the job's log, and to standard error.
 
-Each line is marked with operator and subtask. Which operator it is, is looked up in the stack when a line is written:
-what does not write pays nothing. The worker's own standard error is the terminal of a job on this machine, and the log
-of an executor on a cluster. Source: Flink's `taskmanager.system-out.mode`, which is LOG and DEFAULT here at once.
+Each line names the operator and the subtask, which are looked up in the stack when a line is written, so code that
+writes nothing pays nothing. The worker's standard error is the terminal of a job on this machine, or the log of an
+executor on a cluster. Source: Flink's `taskmanager.system-out.mode`; this is both LOG and DEFAULT.
 """
 
 from __future__ import annotations
@@ -20,64 +20,66 @@ from typing import Any, TextIO
 
 from penstock.engine.runtime.operators.operator import Operator
 from penstock.hosts.logs.file import LogFile
-from penstock.hosts.logs.folders import HeldFolder
+from penstock.hosts.logs.folders import LockedFolder
 from penstock.hosts.logs.format import LogFormat
 from penstock.hosts.logs.remote_log_lines import RemoteLogLines
 from penstock.hosts.logs.settings import PLACE, LogSettings, worker_log
 
-_OURS = "penstock"
-_PRINTED_MOST = 1 << 16
-"""Characters of a line that does not end: beyond them it is written as several lines."""
+_PENSTOCK = "penstock"
+_LINE_MAX = 1 << 16
+"""Maximum length of an unfinished line (characters). A longer one is written as several lines."""
 
 
 class TaskLog:
-    """The output of the slots of a level that a worker hosts, from `open` to `close`.
+    """Log the output of the slots that a worker hosts, from `open` to `close`.
 
-    Without settings, output stays where it was. What no operator writes goes to the log of the first slot.
+    Without settings, output is not changed. Output that does not come from an operator goes to the first slot's log.
     """
 
     def __init__(self, settings: LogSettings | None, level: int, slots: Sequence[int]) -> None:
         self._settings = settings
         self._level = level
         self._slots = slots
-        self._folder: HeldFolder | None = None
-        self._before: tuple[list[logging.Handler], int] = [], logging.WARNING
+        self._folder: LockedFolder | None = None
+        self._original: tuple[list[logging.Handler], int] = [], logging.WARNING
+        """Handlers and level of the root logger before `open`."""
         self._streams = sys.stdout, sys.stderr
         self._handler: _TaskHandler | None = None
         self._logs: dict[int, _SlotLog] = {}
 
     def open(self) -> None:
-        """From now on lines of this process go to the log. Raises nothing: without a folder they go on as before."""
+        """Start to log lines of this process. Raises nothing: without a folder, lines go only to standard error."""
         settings = self._settings
         if settings is None:
             return
         with contextlib.suppress(OSError):
-            self._folder = HeldFolder(settings)
-            is_far = not _is_drivers(settings)
+            self._folder = LockedFolder(settings)
+            is_remote = not _is_shared_with_driver(settings)
             for slot in self._slots:
-                self._logs[slot] = _SlotLog(LogFile(settings, worker_log(self._level, slot), of_task=True), is_far)
+                file = LogFile(settings, worker_log(self._level, slot), names_task=True)
+                self._logs[slot] = _SlotLog(file, is_remote)
         self._streams = sys.stdout, sys.stderr
-        place = f"level {self._level} slot {self._slots[0]}"
-        self._handler = handler = _TaskHandler(self._logs, self._streams[1], place)
+        default_origin = f"level {self._level} slot {self._slots[0]}"
+        self._handler = handler = _TaskHandler(self._logs, self._streams[1], default_origin)
         root = logging.getLogger()
-        self._before = root.handlers[:], root.level
+        self._original = root.handlers[:], root.level
         root.handlers[:] = [handler]
         root.setLevel(settings.level)
         sys.stdout = _Lines(self._streams[0], lambda line: handler.print_line("stdout", logging.INFO, line))
         sys.stderr = _Lines(self._streams[1], lambda line: handler.print_line("stderr", logging.WARNING, line))
 
     @property
-    def is_far(self) -> bool:
-        """Whether the driver does not see the folder."""
-        return any(log.far is not None for log in self._logs.values())
+    def is_remote(self) -> bool:
+        """Return whether the driver cannot see the folder, so that heartbeats must carry the lines."""
+        return any(log.remote_lines is not None for log in self._logs.values())
 
-    def take_far(self, slot: int) -> str:
-        """Return the lines of a slot since the last call, if the driver does not see the folder. For any thread."""
+    def drain_remote_lines(self, slot: int) -> str:
+        """Return the lines of a slot since the last call if the driver cannot see the folder, or "". For any thread."""
         log = self._logs.get(slot)
-        return log.far.take() if log is not None and log.far is not None else ""
+        return log.remote_lines.drain() if log is not None and log.remote_lines is not None else ""
 
     def close(self) -> None:
-        """Write what is left of lines that have not ended; output goes where it went before."""
+        """Write unfinished lines, and restore the original output."""
         if self._handler is None:
             return
         for stream in (sys.stdout, sys.stderr):
@@ -85,7 +87,7 @@ class TaskLog:
                 stream.end_line()
         sys.stdout, sys.stderr = self._streams
         root = logging.getLogger()
-        root.handlers[:], level = self._before
+        root.handlers[:], level = self._original
         root.setLevel(level)
         self._handler.close()
         self._handler = None
@@ -93,8 +95,8 @@ class TaskLog:
             self._folder.release()
 
 
-def _is_drivers(settings: LogSettings) -> bool:
-    """Whether the driver has this very folder: it has this machine's disk, or both have another one's."""
+def _is_shared_with_driver(settings: LogSettings) -> bool:
+    """Return whether the driver sees this folder: it is on this machine, or both have mounted the same disk."""
     try:
         return (Path(settings.folder) / PLACE).read_text() == settings.place
     except FileNotFoundError:
@@ -102,60 +104,64 @@ def _is_drivers(settings: LogSettings) -> bool:
 
 
 class _SlotLog:
-    """The file of one slot, and its lines for a driver that does not see the file."""
+    """Write the log file of one slot, and collect its lines for a driver that cannot see the file."""
 
-    def __init__(self, file: LogFile, is_far: bool) -> None:
+    def __init__(self, file: LogFile, is_remote: bool) -> None:
         self._file = file
-        self.far = RemoteLogLines(f"{file.baseFilename} on {socket.gethostname()}") if is_far else None
+        full_log = f"{file.baseFilename} on {socket.gethostname()}"
+        self.remote_lines = RemoteLogLines(full_log) if is_remote else None
 
     def write(self, record: logging.LogRecord) -> None:
         self._file.handle(record)
-        if self.far is not None:
-            self.far.add(self._file.format(record))
+        if self.remote_lines is not None:
+            self.remote_lines.add(self._file.format(record))
 
     def close(self) -> None:
         self._file.close()
 
 
 class _TaskHandler(logging.Handler):
-    """Writes a record to the log of its slot, and a shorter line to the terminal. `place`: where no operator writes."""
+    """Write each record to the log of its slot, and a shorter line to the terminal.
 
-    def __init__(self, logs: Mapping[int, _SlotLog], terminal: TextIO, place: str) -> None:
+    `default_origin`: the origin of lines that do not come from an operator.
+    """
+
+    def __init__(self, logs: Mapping[int, _SlotLog], terminal: TextIO, default_origin: str) -> None:
         super().__init__()
         self._logs = logs
         self._first = next(iter(logs.values()), None)
         self._terminal = terminal
-        self._place = place
+        self._default_origin = default_origin
         self._terminal_format = LogFormat("[%(task)s] %(levelname)s %(name)s: %(message)s")
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
-            slot, _ = self._mark(record)
-            is_users = record.name.partition(".")[0] != _OURS or record.levelno >= logging.WARNING
-            self._write(slot, record, self._terminal_format.format(record) if is_users else None)
+            slot, _ = self._set_origin(record)
+            is_shown = record.name.partition(".")[0] != _PENSTOCK or record.levelno >= logging.WARNING
+            self._write(slot, record, self._terminal_format.format(record) if is_shown else None)
         except Exception:
-            # As each handler of `logging`: a message whose parts don't fit is reported, and ends nothing.
+            # As in each handler of `logging`: report a message whose arguments do not fit, and continue.
             self.handleError(record)
 
     def print_line(self, name: str, level: int, line: str) -> None:
-        """A line that was printed: it is written whatever level is asked for."""
-        record = logging.LogRecord(name, level, "", 0, line, None, None)
-        slot, place = self._mark(record)
-        self._write(slot, record, f"[{place}] {line}")
+        """Write a printed line, whatever the configured level is."""
+        record = logging.LogRecord(name=name, level=level, pathname="", lineno=0, msg=line, args=None, exc_info=None)
+        slot, origin = self._set_origin(record)
+        self._write(slot, record, f"[{origin}] {line}")
 
-    def _mark(self, record: logging.LogRecord) -> tuple[int | None, str]:
-        slot, place = _operator_at_work() or (None, self._place)
-        record.__dict__["task"] = place
-        return slot, place
+    def _set_origin(self, record: logging.LogRecord) -> tuple[int | None, str]:
+        slot, origin = _current_operator() or (None, self._default_origin)
+        record.__dict__["task"] = origin
+        return slot, origin
 
     def _write(self, slot: int | None, record: logging.LogRecord, text: str | None) -> None:
-        """`text`: for the terminal; None: what penstock notes for itself is in the file alone."""
+        """Write a record to its file, and `text` to the terminal; None: not to the terminal."""
         log = self._first if slot is None else self._logs.get(slot, self._first)
         if log is not None:
             log.write(record)
         if text is None:
             return
-        # When Spark has gone there is no terminal.
+        # After Spark has ended, the terminal may be closed.
         with contextlib.suppress(OSError, ValueError):
             self._terminal.write(f"{text}\n")
             self._terminal.flush()
@@ -167,61 +173,61 @@ class _TaskHandler(logging.Handler):
 
 
 class _Lines(io.TextIOBase):
-    """Standard output or error, as lines. All but text goes past it, to `stream`."""
+    """Replace standard output or error: pass text to `write_line`, line by line, and everything else to `stream`."""
 
-    def __init__(self, stream: TextIO, take: Callable[[str], None]) -> None:
+    def __init__(self, stream: TextIO, write_line: Callable[[str], None]) -> None:
         super().__init__()
         self._stream = stream
-        self._take = take
+        self._write_line = write_line
         self._lock = threading.RLock()
-        self._begun = ""
+        self._unfinished = ""
 
     def write(self, text: str) -> int:
-        """Write the lines that are complete now."""
+        """Write the complete lines, and keep the rest."""
         with self._lock:
-            *lines, self._begun = (self._begun + text).split("\n")
-            if len(self._begun) > _PRINTED_MOST:
-                lines, self._begun = [*lines, self._begun], ""
+            *lines, self._unfinished = (self._unfinished + text).split("\n")
+            if len(self._unfinished) > _LINE_MAX:
+                lines, self._unfinished = [*lines, self._unfinished], ""
         for line in lines:
-            self._take(line)
+            self._write_line(line)
         return len(text)
 
     def end_line(self) -> None:
-        """No more comes of the line that was begun."""
+        """Write the unfinished line."""
         with self._lock:
-            line, self._begun = self._begun, ""
+            line, self._unfinished = self._unfinished, ""
         if line:
-            self._take(line)
+            self._write_line(line)
 
     def writable(self) -> bool:
-        """It is."""
+        """Return True."""
         return True
 
     def fileno(self) -> int:
-        """Of the stream behind it, for what writes there by itself."""
+        """Return the descriptor of the original stream, for libraries that write to it directly."""
         return self._stream.fileno()
 
     def isatty(self) -> bool:
-        """It is no terminal."""
+        """Return False."""
         return False
 
     @property
     def encoding(self) -> str:  # type: ignore[override]
-        """Of the stream behind it."""
+        """Return the encoding of the original stream."""
         return self._stream.encoding
 
     def __getattr__(self, name: str) -> Any:
-        # `buffer` and what else a file has.
+        # `buffer` and other attributes of a file.
         return getattr(self._stream, name)
 
 
-def _operator_at_work() -> tuple[int, str] | None:
-    """Return the subtask, and the name, of the operator whose function this thread runs: (0, `map (1/2)`), or None."""
+def _current_operator() -> tuple[int, str] | None:
+    """Return the subtask and the name of the operator whose function this thread runs, as (0, "map (1/2)"), or None."""
     frame = inspect.currentframe()
     while frame is not None:
         arguments = inspect.getargvalues(frame)
         operator = arguments.locals.get("self") if arguments.args[:1] == ["self"] else None
-        # An operator that is not set up has no context yet.
+        # An operator without a context is not set up yet.
         if isinstance(operator, Operator) and hasattr(operator, "context"):
             info = operator.context.info
             return info.subtask, f"{operator.name} ({info.subtask + 1}/{info.parallelism})"

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 
 from penstock.common.errors import PenstockError
-from penstock.common.job_threads import serve, start_thread
+from penstock.common.job_threads import start_loop, start_thread
 from penstock.service.cluster.high_availability.events import (
     Claim,
     Claimed,
@@ -66,8 +66,8 @@ class Election:
 
     def start(self) -> None:
         """Stand for election."""
-        serve("penstock-election", self._turn, self._broken)
-        start_thread("penstock-register", self._ask, self._broken)
+        start_loop("penstock-election", self._turn, self._broken)
+        start_thread("penstock-register", self._carry_out_requests, self._broken)
 
     def publish(self, url: str) -> None:
         """Set the address of this process for those who look for the leader. The next confirmation publishes it."""
@@ -102,7 +102,7 @@ class Election:
 
     # Call the register.
 
-    def _ask(self) -> None:
+    def _carry_out_requests(self) -> None:
         while not isinstance(effect := self._asked.get(), Resign):
             asked_ms = steady_ms()
             try:

@@ -23,8 +23,7 @@ import uuid
 import msgspec
 
 from penstock.common.errors import ConfigurationError, DamagedCheckpointError
-from penstock.common.errors.unreadable import UNREADABLE
-from penstock.common.values.decoding import from_json
+from penstock.common.values.decoding import DECODING_ERRORS, from_json
 from penstock.engine.checkpoint.job_record import RecordStore
 from penstock.engine.checkpoint.manifest import check_seal, seal
 from penstock.service.cluster.high_availability.pointers import NotLeadingError
@@ -87,7 +86,7 @@ class Journal:
 
         Raises OSError.
         """
-        entry = Entry(self._last.number + 1, term, True, self._last.jobs, self._writer)
+        entry = Entry(self._last.number + 1, term, is_claim=True, jobs=self._last.jobs, writer=self._writer)
         if not self._create(entry):
             return False
         if max(self._store.numbers(), default=0) > entry.number:
@@ -113,7 +112,7 @@ class Journal:
             # An entry would not be found there.
             raise NotLeadingError(str(error)) from None
         term = self._last.term
-        while not self._create(entry := Entry(self._last.number + 1, term, False, jobs, self._writer)):
+        while not self._create(entry := Entry(self._last.number + 1, term, jobs=jobs, writer=self._writer)):
             try:
                 there = self._read(entry.number)
             except FileNotFoundError:
@@ -163,7 +162,7 @@ class Journal:
         try:
             check_seal(data, where)
             return from_json(data, Entry)
-        except (DamagedCheckpointError, *UNREADABLE) as error:
+        except (DamagedCheckpointError, *DECODING_ERRORS) as error:
             raise ConfigurationError(
                 f"{where} can't be read: {error}. With a copy of the folder from a backup, put it there; or remove the "
                 "entry: the changes of the jobs that it has are lost then"

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 from urllib.parse import urlsplit
 
 from penstock.common.errors import ConfigurationError
-from penstock.common.http import NoAnswerError, ask, connection_to
+from penstock.common.http import NoAnswerError, connection_to, send_request
 from penstock.service.cluster.high_availability.steady_clock import steady_ms
 
 Object = dict[str, Any]
@@ -105,18 +105,18 @@ class ApiServer(Objects):
         self._tls = _tls(account / "ca.crt" if account is not None else None) if parts.scheme == "https" else None
 
     def get(self, kind: Kind, name: str) -> Object:
-        return self._ask("GET", self._path(kind, name))
+        return self._request("GET", self._path(kind, name))
 
     def create(self, kind: Kind, found: Object) -> Object:
-        return self._ask("POST", self._path(kind), found)
+        return self._request("POST", self._path(kind), found)
 
     def replace(self, kind: Kind, found: Object) -> Object:
-        return self._ask("PUT", self._path(kind, found["metadata"]["name"]), found)
+        return self._request("PUT", self._path(kind, found["metadata"]["name"]), found)
 
     def _path(self, kind: Kind, *name: str) -> str:
         return "/".join((f"/{kind.api}/namespaces/{self._namespace}/{kind.plural}", *name))
 
-    def _ask(self, method: str, path: str, body: Object | None = None) -> Object:
+    def _request(self, method: str, path: str, body: Object | None = None) -> Object:
         what = f"{method} {path}"
         headers = {"Accept": "application/json", "User-Agent": "penstock"}
         data = None
@@ -127,7 +127,7 @@ class ApiServer(Objects):
             headers["Authorization"] = f"Bearer {self._token.read_text(encoding='ascii').strip()}"
         connection = connection_to(self._url, self._timeout_s, self._tls)
         try:
-            status, text = ask(connection, method, path, body=data, headers=headers, bytes_max=_LARGEST)
+            status, text = send_request(connection, method, path, body=data, headers=headers, bytes_max=_LARGEST)
         except NoAnswerError as error:
             raise ApiError(f"the API server of Kubernetes did not answer {what}: {error}") from error
         return _object(status, text, what)

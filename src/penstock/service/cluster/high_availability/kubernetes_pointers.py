@@ -20,8 +20,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from penstock.common.errors.unreadable import UNREADABLE
-from penstock.common.values.decoding import from_json
+from penstock.common.values.decoding import DECODING_ERRORS, from_json
 from penstock.service.cluster.high_availability.kubernetes_api import (
     CONFIG_MAP,
     ConflictError,
@@ -143,7 +142,7 @@ class ConfigMapPointers(Pointers):
 def _leader_of(found: Object) -> _Leader:
     try:
         return from_json((found.get("data") or {})[_LEADER], _Leader)
-    except (KeyError, *UNREADABLE):
+    except (KeyError, *DECODING_ERRORS):
         return _Leader()
 
 

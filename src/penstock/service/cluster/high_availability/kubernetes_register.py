@@ -25,8 +25,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from penstock.common.errors.unreadable import UNREADABLE
-from penstock.common.values.decoding import from_json
+from penstock.common.values.decoding import DECODING_ERRORS, from_json
 from penstock.service.cluster.high_availability.kubernetes_api import (
     CONFIG_MAP,
     LEASE,
@@ -143,7 +142,7 @@ class KubernetesRegister(Register):
     def leader(self) -> LeaderAddress | None:
         """Return the leader that the Lease names."""
         lease = self._lease()
-        with contextlib.suppress(KeyError, *UNREADABLE):
+        with contextlib.suppress(KeyError, *DECODING_ERRORS):
             text = ((lease or {})["metadata"].get("annotations") or {})[ADDRESS]
             return from_json(text, _PublishedAddress).leader
         return None

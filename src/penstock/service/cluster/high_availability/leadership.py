@@ -99,7 +99,7 @@ class Leadership:
         if isinstance(event, Looked) and event.vacant is not None:
             self.standing, self._asked = Standing.CLAIMING, True
             return [Claim(event.vacant)]
-        return self._ask(Look(), event.at_ms, self._look_ms)
+        return self._request_if_due(Look(), event.at_ms, self._look_ms)
 
     def _claims(self, event: Event) -> list[Effect]:
         if isinstance(event, (ClaimLost, Failed)):
@@ -123,9 +123,9 @@ class Leadership:
         if isinstance(event, Confirmed) and event.asked_ms + self._lease_ms > self.until_ms:
             self.until_ms = event.asked_ms + self._lease_ms
             effects.append(Extend(self.until_ms))
-        return [*effects, *self._ask(Confirm(), event.at_ms, self._confirm_ms)]
+        return [*effects, *self._request_if_due(Confirm(), event.at_ms, self._confirm_ms)]
 
-    def _ask(self, effect: Effect, at_ms: int, every_ms: int) -> list[Effect]:
+    def _request_if_due(self, effect: Effect, at_ms: int, every_ms: int) -> list[Effect]:
         if self._asked or (self._asked_ms is not None and at_ms - self._asked_ms < every_ms):
             return []
         self._asked, self._asked_ms = True, at_ms

@@ -20,9 +20,8 @@ from pathlib import Path
 import msgspec
 from pyarrow import fs
 
-from penstock.common.errors.unreadable import UNREADABLE
 from penstock.common.files.exclusive_creation import exclusive_creation
-from penstock.common.values.decoding import from_json
+from penstock.common.values.decoding import DECODING_ERRORS, from_json
 from penstock.engine.checkpoint.record_files import RecordFiles
 from penstock.service.cluster.high_availability.journal import Journal
 from penstock.service.cluster.high_availability.lease_watch import LeaseObservation, LeaseWatch
@@ -98,7 +97,7 @@ class LeaseRegister(Register):
     def leader(self) -> LeaderAddress | None:
         """Return the leader that the lease of the newest term names."""
         text = self._text(self._new_journal().read().term)
-        with contextlib.suppress(*UNREADABLE):
+        with contextlib.suppress(*DECODING_ERRORS):
             return from_json(text, _Lease).leader
         return None
 
@@ -122,7 +121,7 @@ class LeaseRegister(Register):
         text = self._text(term)
         if text.strip() == _OVER:
             return LeaseObservation(term, text, is_over=True)
-        with contextlib.suppress(*UNREADABLE):
+        with contextlib.suppress(*DECODING_ERRORS):
             lease = from_json(text, _Lease)
             return LeaseObservation(term, text, lease.kernel == _kernel() != "" and not self._is_locked(term))
         # The lease has not been written yet, or is just being written.

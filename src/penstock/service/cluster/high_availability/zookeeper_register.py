@@ -29,8 +29,7 @@ import msgspec
 from penstock.common.configuration import high_availability_options
 from penstock.common.doors.extras import ZOOKEEPER
 from penstock.common.errors import ConfigurationError
-from penstock.common.errors.unreadable import UNREADABLE
-from penstock.common.values.decoding import from_json
+from penstock.common.values.decoding import DECODING_ERRORS, from_json
 from penstock.service.cluster.high_availability.pointers import NotLeadingError, Pointers
 from penstock.service.cluster.high_availability.register import LeaderAddress, Register
 
@@ -107,7 +106,7 @@ class ZooKeeperRegister(Register):
         if not own:
             self._node = None
             path = f"{self._root}/leader/n-{self._own}-"
-            self._ask(lambda client: client.create_async(path, ephemeral=True, sequence=True, makepath=True))
+            self._checked_call(lambda client: client.create_async(path, ephemeral=True, sequence=True, makepath=True))
             return None
         self._node = f"{self._root}/leader/{own[0]}"
         return _number(own[0]) + 1 if found[0] == own[0] else None
@@ -116,7 +115,7 @@ class ZooKeeperRegister(Register):
         """Write the claim into the node, if it still exists."""
         try:
             self._write_address(term, "")
-            self._ask(lambda client: client.ensure_path_async(f"{self._root}/jobs"))
+            self._checked_call(lambda client: client.ensure_path_async(f"{self._root}/jobs"))
         except NotLeadingError:
             return False
         return True
@@ -135,8 +134,8 @@ class ZooKeeperRegister(Register):
         from kazoo.exceptions import NoNodeError
 
         for name in self._children()[:1]:
-            with contextlib.suppress(NoNodeError, *UNREADABLE):
-                data, _ = self.ask(lambda client: client.get_async(f"{self._root}/leader/{name}"))  # noqa: B023
+            with contextlib.suppress(NoNodeError, *DECODING_ERRORS):
+                data, _ = self.call(lambda client: client.get_async(f"{self._root}/leader/{name}"))  # noqa: B023
                 return from_json(data, LeaderAddress)
         return None
 
@@ -154,17 +153,17 @@ class ZooKeeperRegister(Register):
             raise OSError("no session with ZooKeeper")
         return found
 
-    def ask(self, call: Callable[[Any], Any]) -> Any:
+    def call(self, call: Callable[[Any], Any]) -> Any:
         """Call an asynchronous method, and wait for the answer.
 
         Raises KazooException, and OSError without an answer.
         """
         return call(self._client).get(timeout=self.lease_ms / 1000)
 
-    def _ask(self, call: Callable[[Any], Any]) -> Any:
+    def _checked_call(self, call: Callable[[Any], Any]) -> Any:
         """Call an asynchronous method, and wait. Raises OSError for all failures."""
         try:
-            return self.ask(call)
+            return self.call(call)
         except self._failures as error:
             raise OSError(f"ZooKeeper does not answer: {_words(error)}") from error
 
@@ -183,7 +182,7 @@ class ZooKeeperRegister(Register):
         from kazoo.exceptions import NoNodeError
 
         try:
-            found = self.ask(lambda client: client.get_children_async(f"{self._root}/leader"))
+            found = self.call(lambda client: client.get_children_async(f"{self._root}/leader"))
         except NoNodeError:
             return []
         except self._failures as error:
@@ -191,7 +190,7 @@ class ZooKeeperRegister(Register):
         return sorted((name for name in found if _NUMBER.search(name)), key=_number)
 
     def _is_of_this_session(self, name: str) -> bool:
-        stat = self._ask(lambda client: client.exists_async(f"{self._root}/leader/{name}"))
+        stat = self._checked_call(lambda client: client.exists_async(f"{self._root}/leader/{name}"))
         return stat is not None and stat.ephemeralOwner == self.session[0]
 
     def _write_address(self, term: int, url: str) -> None:
@@ -199,7 +198,7 @@ class ZooKeeperRegister(Register):
 
         data = msgspec.json.encode(LeaderAddress(term, socket.gethostname(), os.getpid(), url))
         try:
-            self.ask(lambda client: client.set_async(self._node, data))
+            self.call(lambda client: client.set_async(self._node, data))
         except ConnectionClosedError as error:
             raise OSError(f"ZooKeeper does not answer: {_words(error)}") from error
         except (NoNodeError, SessionExpiredError):
@@ -229,9 +228,9 @@ class _NodePointers(Pointers):
         from kazoo.exceptions import NoNodeError
 
         found = {}
-        for name in self._register.ask(lambda client: client.get_children_async(self._nodes)):
+        for name in self._register.call(lambda client: client.get_children_async(self._nodes)):
             with contextlib.suppress(NoNodeError):
-                data, _ = self._register.ask(lambda client: client.get_async(f"{self._nodes}/{name}"))  # noqa: B023
+                data, _ = self._register.call(lambda client: client.get_async(f"{self._nodes}/{name}"))  # noqa: B023
                 found[name] = data.decode()
         return found
 
@@ -270,7 +269,7 @@ class _NodePointers(Pointers):
             add(transaction)
             return transaction.commit_async()
 
-        check, change = self._register.ask(committed)
+        check, change = self._register.call(committed)
         if isinstance(check, NoNodeError):
             raise NotLeadingError(
                 "the session of this process with ZooKeeper has expired: another process may lead the cluster, so "

@@ -158,8 +158,9 @@ class Pipeline:
     def _slot_loads(self, flows: list[float]) -> dict[tuple[int, int], float]:
         loads: dict[tuple[int, int], float] = defaultdict(float)
         for id, vertex in enumerate(self.vertices):
+            flow, cost_us = flows[id], self._cost_us(id)
             for subtask, share in enumerate(self._shares(id)):
-                loads[vertex.level, subtask] += flows[id] * share * self._cost_us(id) / 1e6
+                loads[vertex.level, subtask] += flow * share * cost_us / 1e6
         return loads
 
     def _step(self) -> None:
@@ -169,16 +170,19 @@ class Pipeline:
             for id, v in enumerate(self.vertices)
         ]
         flows = self._flows(wanted)
-        held = 1 / max(1.0, *self._slot_loads(flows).values())
-        flows = [flow * held for flow in flows]
         slots = self._slot_loads(flows)
+        held = 1 / max(1.0, *slots.values())
+        if held < 1.0:
+            flows = [flow * held for flow in flows]
+            slots = self._slot_loads(flows)
         reports = []
         for id, vertex in enumerate(self.vertices):
             if not vertex.feeds:
                 self.pending[id] = max(0.0, (wanted[id] - flows[id]) * s)
+            counts, flow, cost_us = self._counts[id], flows[id], self._cost_us(id)
             for subtask, share in enumerate(self._shares(id)):
-                count, records = self._counts[id][subtask], flows[id] * share * s
-                busy = min(1.0, records / s * self._cost_us(id) / 1e6 * self._disturbed())
+                count, records = counts[subtask], flow * share * s
+                busy = min(1.0, records / s * cost_us / 1e6 * self._disturbed())
                 free = max(0.0, 1 - slots[vertex.level, subtask])
                 count[0] += records
                 count[1] += records * vertex.selectivity

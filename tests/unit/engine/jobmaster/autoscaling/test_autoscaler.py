@@ -12,7 +12,7 @@ from penstock.common.configuration import Configuration
 from penstock.common.configuration.autoscaler_options import ENABLED, UTILIZATION_TARGET
 from penstock.common.configuration.choices import KeyGroupOrPartitionsAdjustMode, MetricAggregator
 from penstock.common.errors import ConfigurationError
-from penstock.engine.jobmaster.autoscaling.autoscaler import DelayedScaleDown, fitting
+from penstock.engine.jobmaster.autoscaling.autoscaler import DelayedScaleDown, fit_to_free_slots
 from penstock.engine.jobmaster.autoscaling.decision import ScalingDecision
 from penstock.engine.jobmaster.autoscaling.settings import AutoscalerSettings
 
@@ -41,8 +41,8 @@ def test_a_slow_operator_gets_the_subtasks_that_it_needs() -> None:
     decision = first(slow_map(2))
     # 1,000 × 5 ms are 5 s of work a second; at a utilization of 0.7, with what waits, 8.
     assert decision.parallelism == {1: 8}
-    assert str(decision).startswith("map 2 → 8 (1,000 records/s are to be processed and ")
-    assert "to catch up, 2 subtasks can do 400)" in str(decision)
+    assert str(decision).startswith("map 2 → 8 (the input is 1,000 records/s and ")
+    assert "to catch up, 2 subtasks can process 400)" in str(decision)
 
 
 def test_one_that_has_what_it_needs_is_left_alone() -> None:
@@ -132,7 +132,7 @@ def test_what_can_not_be_scaled_is_said_and_left() -> None:
     """A job would be told to do what it can't, each minute; or its user would wait for a scaling that never comes."""
     pipeline = slow_map(2, fixed="force_non_parallel() was called on it")
     assert not pipeline.run(20 * MINUTE_MS)
-    assert "'map' would need 8 subtasks, and keeps its number. 'map': force_non_parallel()" in pipeline.notes[0]
+    assert "'map' needs 8 subtasks, but its parallelism is fixed. 'map': force_non_parallel()" in pipeline.notes[0]
 
 
 def test_no_more_than_there_are_slots() -> None:
@@ -140,9 +140,9 @@ def test_no_more_than_there_are_slots() -> None:
     pipeline = slow_map(2, slots=6)
     decision = first(pipeline)
     assert decision.parallelism == {1: 5}
-    assert decision.notes == ("6 more slots are needed, and Spark has 3 free ones: map 8",)
+    assert decision.notes == ("6 more slots are needed, but Spark has 3 free slots: map 8",)
     assert not pipeline.run(30 * MINUTE_MS), "there is none left"
-    assert "Spark has 0 free ones" in pipeline.notes[-1]
+    assert "Spark has 0 free slots" in pipeline.notes[-1]
 
 
 def test_who_lacks_the_most_gets_the_slots_first() -> None:
@@ -183,9 +183,9 @@ def test_slots_that_some_give_up_are_given_to_others() -> None:
     ]
     wanted = {1: 8, 2: 4}
     topology = Pipeline(vertices, SETTINGS, {"fast": 10}).topology
-    assert fitting(topology, wanted, 0) == {1: 7, 2: 4}
-    assert fitting(topology, wanted, 1) == wanted
-    assert fitting(topology, wanted, None) == wanted
+    assert fit_to_free_slots(topology, wanted, 0) == {1: 7, 2: 4}
+    assert fit_to_free_slots(topology, wanted, 1) == wanted
+    assert fit_to_free_slots(topology, wanted, None) == wanted
 
 
 @pytest.mark.parametrize(
@@ -250,9 +250,7 @@ def test_subtasks_that_are_of_no_use_are_not_added_to_for_ever() -> None:
 
     detects = slow_map(waits=True, detects_ineffective=True)
     assert len(detects.run(30 * MINUTE_MS)) == 1
-    assert (
-        "'map' is given no more subtasks: from 1 to 8 it became able to process 0 records/s more" in detects.notes[-1]
-    )
+    assert "'map' gets no more subtasks: the increase from 1 to 8 was expected" in detects.notes[-1]
     assert len(slow_map(waits=True).run(30 * MINUTE_MS)) > 1
 
 
@@ -267,7 +265,7 @@ def test_no_input_is_no_reason_to_have_many_subtasks() -> None:
     """A job would hold a cluster all night for nothing."""
     pipeline = slow_map(40, 0.0, scale_down_factor_max=1.0)
     assert first(pipeline).parallelism == {1: 1}
-    assert "nothing has come" in str(pipeline.decisions[0])
+    assert "no records arrived" in str(pipeline.decisions[0])
 
 
 @pytest.mark.parametrize(
@@ -275,9 +273,9 @@ def test_no_input_is_no_reason_to_have_many_subtasks() -> None:
     [
         ("utilization.target: 0", "above 0 and at most 1"),
         ("utilization.target: 1.2", "above 0 and at most 1"),
-        ("utilization.max: 0.6", "between job.autoscaler.utilization.min and"),
-        ("scale-down.max-factor: 2", "is a part, from 0 to 1; got 2"),
-        ("vertex.min-parallelism: 300", "is above job.autoscaler.vertex.max-parallelism"),
+        ("utilization.max: 0.6", "between job.autoscaler.utilization.min .* and"),
+        ("scale-down.max-factor: 2", "must be from 0 to 1, got 2"),
+        ("vertex.min-parallelism: 300", "must not be above job.autoscaler.vertex.max-parallelism"),
     ],
 )
 def test_settings_that_contradict_each_other_are_refused(setting: str, why: str) -> None:

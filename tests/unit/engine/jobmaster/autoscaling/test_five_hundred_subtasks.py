@@ -45,6 +45,7 @@ def check_is_right(pipeline: Pipeline) -> None:
         assert load > 0.3 or subtasks <= 2, f"{vertex.name} has too many subtasks: {pipeline.widths()}, {load:.2f}"
 
 
+@pytest.mark.thorough
 def test_each_change_of_the_load_takes_three_steps_at_most() -> None:
     """A job would be rescaled again and again, and do nothing else, or stay too small for what comes."""
     rate = LOAD / 10
@@ -59,6 +60,7 @@ def test_each_change_of_the_load_takes_three_steps_at_most() -> None:
     assert 450 <= pipeline.subtasks <= 650, pipeline.widths()
 
 
+@pytest.mark.thorough
 def test_noise_and_skew_change_nothing() -> None:
     """Each gust of records would cost the job a second of silence."""
     pipeline = Pipeline(pipeline_of(lambda now_ms: LOAD), SETTINGS, noise=0.2, seed=7)
@@ -67,6 +69,7 @@ def test_noise_and_skew_change_nothing() -> None:
     assert not pipeline.run(60 * MINUTE_MS)
 
 
+@pytest.mark.thorough
 def test_the_load_of_a_day_is_followed() -> None:
     """A job would be too small by day, or too large by night."""
     day_ms = 720 * MINUTE_MS
@@ -100,6 +103,7 @@ def test_a_source_that_does_not_know_what_is_left_is_found_out_in_steps() -> Non
 PART = st.floats(0.02, 1.0)
 
 
+@pytest.mark.thorough
 @settings(max_examples=6, derandomize=True)
 @example(before=0.3125, after=0.46875, noise=0.125, seed=662, cheaper=10.0)
 @given(before=PART, after=PART, noise=st.floats(0.0, 0.2), seed=st.integers(0, 10_000), cheaper=st.floats(8.0, 40.0))

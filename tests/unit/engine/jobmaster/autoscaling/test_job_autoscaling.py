@@ -123,7 +123,7 @@ def test_what_is_not_done_is_said_once() -> None:
     loaded = Loaded()
     loaded.works(5_500)
     (notice,) = told(loaded.job.handle(SlotsCounted(2)))
-    assert not notice.done and "3 more slots are needed, and Spark has 0 free ones" in str(notice.decision)
+    assert not notice.done and "3 more slots are needed, but Spark has 0 free slots" in str(notice.decision)
     assert not loaded.job.master.coordinator.under_way
     assert counts(loaded.works(EVERY_MS)) == 1, "slots may have come"
     assert not told(loaded.job.handle(SlotsCounted(2)))

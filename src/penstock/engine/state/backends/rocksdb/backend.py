@@ -1,7 +1,7 @@
 """Keyed state in RocksDB on local disk: the backend for state that is larger than memory.
 
-Only recent changes are in memory, as Python objects; all else is bytes in the store. The keys that wait for windows
-stay on the heap, and timers if `state.backend.rocksdb.timer-service.factory` says so.
+Only recent changes are in memory, as Python objects; everything else is bytes in the store. The keys that wait for
+windows stay on the heap, and timers if `state.backend.rocksdb.timer-service.factory` is HEAP.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ T = TypeVar("T", bound=RocksDBTable)
 
 
 class RocksDBKeyedStateBackend(KeyedStateBackend):
-    """`state.backend.type: rocksdb`. Each operator's subtask has a store of its own, opened by its host.
+    """`state.backend.type: rocksdb`. Each operator's subtask has its own store, which the host opens.
 
     `groups`: the key groups that the subtask owns; None: all.
     """
@@ -48,25 +48,25 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         return TableStore(stores)
 
     def make_layered(self, name: str, namespaced: bool = False) -> LayeredTable:
-        return self._add(name, RocksDBTable(*self._arguments(name), namespaced))
+        return self._add(name, RocksDBTable(*self._arguments(name), namespaced=namespaced))
 
     def make_maps(self, name: str, namespaced: bool = False) -> MapTable:
-        return self._add(name, RocksDBMapTable(*self._arguments(name), namespaced))
+        return self._add(name, RocksDBMapTable(*self._arguments(name), namespaced=namespaced))
 
     def make_lists(self, name: str, namespaced: bool = False) -> ListTable:
-        return self._add(name, RocksDBListTable(*self._arguments(name), namespaced))
+        return self._add(name, RocksDBListTable(*self._arguments(name), namespaced=namespaced))
 
     def timer_table(self, name: str) -> RocksDBTimerTable:
-        """A new table of timers."""
-        return self._add(name, RocksDBTimerTable(*self._arguments(name), self._groups))
+        """Create a table of timers."""
+        return self._add(name, RocksDBTimerTable(*self._arguments(name), groups=self._groups))
 
     def slices(self, name: str, lists: bool = False) -> Slices:
         return RocksDBSlices(self.table(name, lambda: self._slices(name, lists)))
 
     def _slices(self, name: str, lists: bool) -> RocksDBTable:
         if lists:
-            return self._add(name, RocksDBListTable(*self._arguments(name), True))
-        return self._add(name, RocksDBTable(*self._arguments(name), True, LayerOfSlices))
+            return self._add(name, RocksDBListTable(*self._arguments(name), namespaced=True))
+        return self._add(name, RocksDBTable(*self._arguments(name), namespaced=True, new_layer=LayerOfSlices))
 
     def _arguments(self, name: str) -> tuple[TableStore, str, KeyGroups, int]:
         return self.embedded, name, self._key_groups, self._cached_entries
@@ -81,37 +81,37 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         self.embedded.drop_table(name)
 
     def needs_full_snapshot(self) -> bool:
-        """Whether the next snapshot can't be incremental: too much has changed to be remembered."""
+        """Whether the next snapshot cannot be incremental, since there are too many changes to remember."""
         return any(table.forgot_changes for table in self._tables_of_store.values())
 
     def freeze_store(self, checkpoint_id: int = 0) -> FrozenStore | None:
-        """Freeze what the store holds, and what its tables have in memory; None: there is no table."""
+        """Freeze the content of the store and of its tables in memory. Returns None if there is no table."""
         if not self._tables_of_store:
             return None
         return self.embedded.freeze({name: table.freeze_in_memory() for name, table in self._tables_of_store.items()})
 
     def store_reader(self) -> StoreReader:
-        """What reads the store's files in snapshots."""
+        """Return a reader of the store's files in snapshots."""
         return StoreReader(lambda: self._stores)
 
     def can_begin_with(self, tables: list[TableInFile]) -> bool:
-        """Whether all these tables of a snapshot are in the store here, too, with the same kind of entries."""
-        own = self._tables_of_store
-        return all(table.name in own and own[table.name].unit == table.unit for table in tables)
+        """Whether this store has all these tables of a snapshot, with the same units of entries."""
+        tables_here = self._tables_of_store
+        return all(table.name in tables_here and tables_here[table.name].unit == table.unit for table in tables)
 
     def begin_with(self, tables: list[TableInFile], files: Mapping[str, StoredFile]) -> None:
-        """Replace the empty store by files that hold these tables. Raises what reading the files raises."""
+        """Replace the empty store by files that hold these tables. Raises the errors of reading the files."""
         self.embedded.begin_with(tables, files)
         for name, table in self._tables_of_store.items():
             table.use_prefix(self.embedded.add_table(name, table.unit))
 
     def check_keys(self, groups: range) -> None:
-        """Raise CheckpointError if restored entries would not be found: the class of their keys has changed."""
+        """Raise CheckpointError if restored entries would not be found because the class of their keys changed."""
         for table in self._tables_of_store.values():
             table.check_keys(groups)
 
     def maintenance_due_ms(self) -> int | None:
-        if not self.embedded.is_held and any(table.has_to_spill for table in self._tables_of_store.values()):
+        if not self.embedded.is_blocked and any(table.has_to_spill for table in self._tables_of_store.values()):
             return 0
         return super().maintenance_due_ms()
 

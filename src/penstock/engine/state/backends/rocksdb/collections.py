@@ -1,11 +1,11 @@
-"""Maps and lists in RocksDB by entry: those of a place lie side by side in the store, in the order of their keys.
+"""Maps and lists in RocksDB by entry: the entries of a place are adjacent in the store, in the order of their keys.
 
     map      table, key group, place, key of the map    -> pickle of (place, key, value)
     list     table, key group, place, number            -> pickle of (place, number, elements)
 
-The elements of a list are in segments with ascending numbers, so an element is added without reading the list; the next
-number of a table is an entry of its own, behind all key groups. In memory both are maps: layers hold what has changed
-of a place (`engine/state/collections.py`), and reads merge them with the store. Source: Flink docs, "State Backends".
+The elements of a list are in segments with ascending numbers, so an element is added without reading the list. The next
+number of a table is a separate entry after all key groups. In memory both are maps: layers hold the changes of a place
+(`engine/state/collections.py`), and reads merge them with the store. Source: Flink docs, "State Backends".
 """
 
 from __future__ import annotations
@@ -19,22 +19,28 @@ from typing import Any
 
 from penstock.engine.state.backends.rocksdb.store import EmbeddedStore, StoreView
 from penstock.engine.state.backends.rocksdb.store_files import NUMBERS_GROUP, TableStore, group_prefix
-from penstock.engine.state.backends.rocksdb.table import REMEMBERED_MAX, RocksDBTable, Whole, Write
+from penstock.engine.state.backends.rocksdb.table import REMEMBERED_MAX, FullTable, RocksDBTable, Write
 from penstock.engine.state.collection_tables import CollectionTable, ListTable, MapTable
-from penstock.engine.state.collections import ABSENT, CHANGES, GONE, ListChanges, MapChanges, in_pieces, with_change
+from penstock.engine.state.collections import (
+    ABSENT,
+    CHANGE_TYPES,
+    REMOVED,
+    ListChanges,
+    MapChanges,
+    in_pieces,
+    with_change,
+)
 from penstock.engine.state.key_groups import KeyGroups
 from penstock.engine.state.keys import encode_key
 from penstock.engine.state.pickles import dumps
 from penstock.engine.state.tables import PIECE_ENTRIES, FrozenTable, Layer, Pieces
 
-# What layers hold of a place of maps or lists, and how it is merged with what the store holds of it.
-
 Parts = list[dict[Any, Any]]
-"""By key, oldest first."""
+"""The parts of a place in layers, oldest first, each by key."""
 
 
 def parts_above(layers: list[Layer], place: Any) -> Parts:
-    """What layers, oldest first, hold of a place. Begins with a plain dict if what is below them does not count."""
+    """Return the parts of a place in layers, oldest first. A plain dict as the first part hides everything below."""
     found: Parts = []
     for layer in reversed(layers):
         part = layer.get(place, ABSENT)
@@ -48,7 +54,7 @@ def parts_above(layers: list[Layer], place: Any) -> Parts:
 
 
 def merged(stored: Iterator[tuple[bytes, bytes]], parts: Parts) -> Iterator[tuple[Any, Any]]:
-    """Entries of a store, sorted by encoded key, and the parts above them, merged: key, value."""
+    """Merge entries of a store, sorted by encoded key, with the parts above them. Yields (key, value)."""
     above: dict[bytes, tuple[Any, Any]] = {}
     for part in parts:
         for key, value in part.items():
@@ -60,14 +66,14 @@ def _interleaved(stored: Iterator[tuple[bytes, bytes]], above: list[Any]) -> Ite
     position = 0
     for encoded, data in stored:
         while position < len(above) and above[position][0] < encoded:
-            if above[position][1][1] is not GONE:
+            if above[position][1][1] is not REMOVED:
                 yield above[position][1]
             position += 1
         if position < len(above) and above[position][0] == encoded:
             continue
         yield pickle.loads(data)[1:]
     for _, entry in islice(above, position, None):
-        if entry[1] is not GONE:
+        if entry[1] is not REMOVED:
             yield entry
 
 
@@ -76,48 +82,48 @@ _SEGMENT_ELEMENTS = 512
 
 
 class RocksDBCollectionTable(CollectionTable, RocksDBTable):
-    """What maps and lists have in common: {key or number: value or segment} of each place."""
+    """Base of maps and lists: each place has {key or number: value or segment}."""
 
     __slots__ = ("_accesses", "_remembered")
 
     def __init__(
         self, store: TableStore, name: str, key_groups: KeyGroups, current_max: int, namespaced: bool = False
     ) -> None:
-        super().__init__(store, name, key_groups, current_max, namespaced)
+        super().__init__(store, name, key_groups, current_max, namespaced=namespaced)
         self._accesses = 0
-        """At least the number of entries in `current`: what may have been added since they were counted."""
+        """An upper bound of the number of entries in `current`: the last count plus accesses since."""
         self._remembered = 0
 
     def in_file(self, part: Any) -> Any:
-        """A part as snapshots hold it."""
+        """Convert a part to its form in snapshots."""
         return part
 
     def from_file(self, part: Any) -> dict[Any, Any] | None:
-        """The reverse."""
+        """Convert a part from its form in snapshots."""
         return part  # type: ignore[no-any-return]
 
     def changes(self, place: Any) -> dict[Any, Any]:
-        """What the current layer has of the place, created if it has nothing."""
+        """Return the current layer's part of the place, created if it does not exist."""
         self._accesses += 1
         part = self.current.get(place, ABSENT)
         if part is ABSENT:
-            # Whether older layers have something of the place is not looked up.
+            # Without a lookup whether older layers have parts of the place.
             part = self.current[place] = MapChanges()
         elif part is None:
             part = self.current[place] = {}
         return part  # type: ignore[no-any-return]
 
     def entries(self, place: Any) -> Iterator[tuple[Any, Any]]:
-        """The entries of a place as they are now, in the order of their encoded keys. Few are in memory at a time."""
+        """Return the current entries of a place in the order of their encoded keys, with few in memory at a time."""
         current = self.current.get(place)
-        parts = [part if part is current else self._lent(part) for part in self._above(place)]
+        parts = [part if part is current else self._copy_while_read(part) for part in self._above(place)]
         return merged(self._stored_entries(self._table_store.store, place, parts), parts)
 
     def _above(self, place: Any) -> Parts:
         return parts_above([*self._frozen, self.current], place)
 
     def _stored_entries(self, store: EmbeddedStore | StoreView, place: Any, parts: Parts) -> Iterator[Any]:
-        """What the store has of a place below these parts: encoded key, pickle of the entry."""
+        """Return the store's entries of a place below these parts: encoded key, pickle of the entry."""
         if parts and type(parts[0]) is dict:
             return iter(())
         prefix = self._key(place)
@@ -131,18 +137,18 @@ class RocksDBCollectionTable(CollectionTable, RocksDBTable):
         self._accesses += 1
         super().discard(entry_key)
 
-    def may_be_below(self, place: Any) -> bool:
+    def may_be_in_older(self, place: Any) -> bool:
         return True
 
     def is_empty(self, place: Any) -> bool:
         return next(self.entries(place), None) is None
 
     def items(self) -> Iterator[tuple[Any, Any]]:
-        whole = self._whole(self._table_store.store.view(), [*self._frozen, self.current])
+        whole = self._full_table(self._table_store.store.view(), [*self._frozen, self.current])
         return whole.contents()
 
     def first_items(self) -> Iterator[tuple[Any, Any]]:
-        # One place after the other: `items` begins with all that is in memory.
+        # Place by place: `items` would first load everything that is in memory.
         seen = set()
         for place in self.entry_keys():
             if place not in seen:
@@ -160,32 +166,32 @@ class RocksDBCollectionTable(CollectionTable, RocksDBTable):
         if self._accesses <= self._current_max:
             return False
         self._accesses = sum(self._size_of(part) if part else 1 for part in self.current.values())
-        # Half of it is enough: else a layer that is nearly full would be counted again and again.
+        # Spill from half the limit on: otherwise a layer that is nearly full would be counted repeatedly.
         return self._accesses > self._current_max // 2
 
     def _size_of(self, part: dict[Any, Any]) -> int:
-        """How many entries, or elements, a part has."""
+        """Return the number of entries or elements of a part."""
         return len(part)
 
-    def set_aside(self) -> Layer:
+    def freeze_current(self) -> Layer:
         self._accesses = 0
-        return super().set_aside()
+        return super().freeze_current()
 
     def _remember(self, changed: Layer) -> None:
         known = self._changed
         for place, part in changed.items() if not self._forgot else ():
-            # The keys that have changed, and whether they were removed; None: all of the place; GONE: it was removed.
+            # The changed keys with whether they were removed; None: the whole place; REMOVED: the place was removed.
             keys = known.get(place, ABSENT)
             if part is None or type(part) is dict:
-                known[place] = None if part else GONE
+                known[place] = None if part else REMOVED
                 self._remembered += 1
-            elif keys is GONE:
+            elif keys is REMOVED:
                 known[place] = None
             elif keys is not None:
                 if keys is ABSENT:
                     keys = known[place] = {}
                 before = len(keys)
-                keys.update((key, value is GONE) for key, value in part.items())
+                keys.update((key, value is REMOVED) for key, value in part.items())
                 self._remembered += len(keys) - before
         if self._remembered > REMEMBERED_MAX:
             self._forgot = True
@@ -195,11 +201,11 @@ class RocksDBCollectionTable(CollectionTable, RocksDBTable):
     def _writes(self, entries: Iterable[tuple[Any, Any]]) -> Iterator[Write]:
         for place, part in entries:
             prefix = self._key(place)
-            if type(part) not in CHANGES:
+            if type(part) not in CHANGE_TYPES:
                 for key, _ in self._table_store.store.items(prefix):
                     yield key, None
             for key, value in (part or {}).items():
-                data = None if value is GONE else dumps((place, key, value))
+                data = None if value is REMOVED else dumps((place, key, value))
                 yield prefix + encode_key(key), data
 
     def _key_of(self, loaded: Any) -> bytes:
@@ -207,7 +213,7 @@ class RocksDBCollectionTable(CollectionTable, RocksDBTable):
         return self._key(place) + encode_key(key)
 
     def restore(self, entry_keys: Iterable[Any], values: Iterable[Any]) -> None:
-        # A place that occurs twice is written before it is replaced.
+        # Before a place occurs a second time, its first value is written.
         batch: dict[Any, Any] = {}
         for place, value in zip(entry_keys, values, strict=True):
             if place in batch:
@@ -221,8 +227,8 @@ class RocksDBCollectionTable(CollectionTable, RocksDBTable):
     def _in_memory(self, layers: list[Layer]) -> Callable[[], Pieces]:
         return lambda: in_pieces((place, self.in_file(part)) for layer in layers for place, part in layer.items())
 
-    def _whole(self, view: StoreView, layers: list[Layer]) -> WholeCollections:
-        return WholeCollections(view, self._prefix, layers, self.in_file)
+    def _full_table(self, view: StoreView, layers: list[Layer]) -> FullCollectionTable:
+        return FullCollectionTable(view, self._prefix, layers, self.in_file)
 
     def freeze_in_memory(self) -> FrozenTable:
         self._remembered = 0
@@ -236,9 +242,9 @@ class RocksDBCollectionTable(CollectionTable, RocksDBTable):
         def parts() -> Iterator[tuple[Any, Any]]:
             for place, keys in changed.items():
                 now = newest.get(place, ABSENT)
-                if keys is GONE and now is ABSENT:
+                if keys is REMOVED and now is ABSENT:
                     yield place, None
-                elif keys is None or keys is GONE or now is None or type(now) is dict:
+                elif keys is None or keys is REMOVED or now is None or type(now) is dict:
                     above = parts_above(layers, place)
                     yield place, dict(merged(self._stored_entries(view, place, above), above)) or None
                 else:
@@ -252,15 +258,15 @@ class RocksDBCollectionTable(CollectionTable, RocksDBTable):
         return in_pieces((place, self.in_file(part)) for place, part in parts())
 
     def _at_freeze_of(self, view: StoreView, layers: list[Layer], place: Any, key: Any, gone: bool) -> Any:
-        # `gone`: known to be removed, if no layer has it (`RocksDBTable._changed`).
+        # `gone`: whether it is removed if no layer has it (`RocksDBTable._changed`).
         for part in reversed(above := parts_above(layers, place)):
             value = part.get(key, ABSENT)
             if value is not ABSENT:
                 return value
         if gone or (above and type(above[0]) is dict):
-            return GONE
+            return REMOVED
         value = self._looked_up(view, place, key)
-        return GONE if value is ABSENT else value
+        return REMOVED if value is ABSENT else value
 
     def _looked_up(self, store: EmbeddedStore | StoreView, place: Any, key: Any) -> Any:
         data = store.get(self._key(place) + encode_key(key))
@@ -268,7 +274,7 @@ class RocksDBCollectionTable(CollectionTable, RocksDBTable):
 
 
 class RocksDBMapTable(RocksDBCollectionTable, MapTable):
-    """place -> {key of the map: value}."""
+    """A table of maps: place -> {key of the map: value}."""
 
     __slots__ = ()
 
@@ -282,7 +288,7 @@ class RocksDBMapTable(RocksDBCollectionTable, MapTable):
     def get(self, entry_key: Any) -> Any:
         return dict(self.entries(entry_key)) or None
 
-    def look_through(self, place: Any) -> Iterator[tuple[Any, Any]]:
+    def scan_entries(self, place: Any) -> Iterator[tuple[Any, Any]]:
         return self.entries(place)
 
     def put(self, entry_key: Any, value: Any) -> None:
@@ -297,24 +303,24 @@ class RocksDBMapTable(RocksDBCollectionTable, MapTable):
         if type(part) is dict:
             part.pop(key, None)
         else:
-            # It may be in the store or in an earlier snapshot: only a tombstone says that it was removed.
-            part[key] = GONE
+            # The store or an earlier snapshot may hold the entry: only a tombstone removes it there.
+            part[key] = REMOVED
 
 
 class RocksDBListTable(RocksDBCollectionTable, ListTable):
-    """place -> list. In layers and in the store {number of the segment: elements}."""
+    """A table of lists: place -> list. In layers and in the store: {number of the segment: elements}."""
 
     __slots__ = ("_number",)
 
     def __init__(
         self, store: TableStore, name: str, key_groups: KeyGroups, current_max: int, namespaced: bool = False
     ) -> None:
-        super().__init__(store, name, key_groups, current_max, namespaced)
+        super().__init__(store, name, key_groups, current_max, namespaced=namespaced)
         self._number: int | None = None
-        """Of the next segment. None: the store knows."""
+        """The number of the next segment. None: the store knows it."""
 
     def part(self, place: Any) -> list[Any]:
-        """The last segment, which has room for an element."""
+        """Return the last segment, which has room for an element."""
         segments = self.changes(place)
         if segments:
             last: list[Any] = next(reversed(segments.values()))
@@ -346,9 +352,12 @@ class RocksDBListTable(RocksDBCollectionTable, ListTable):
         current = self.current.get(place)
         parts: Parts = []
         for part in self._above(place):
-            # The last segment grows: what is added later is not among the elements.
-            own = [(number, segment[:] if part is current else self._lent(segment)) for number, segment in part.items()]
-            parts.append(dict(own) if type(part) is dict else MapChanges(own))
+            # Copies of segments of the current layer: its last segment may grow during the iteration.
+            copies = [
+                (number, segment[:] if part is current else self._copy_while_read(segment))
+                for number, segment in part.items()
+            ]
+            parts.append(dict(copies) if type(part) is dict else MapChanges(copies))
         return merged(self._stored_entries(self._table_store.store, place, parts), parts)
 
     def is_empty(self, place: Any) -> bool:
@@ -372,8 +381,8 @@ class RocksDBListTable(RocksDBCollectionTable, ListTable):
     def _in_memory(self, layers: list[Layer]) -> Callable[[], Pieces]:
         if self._compacting is None:
             return super()._in_memory(layers)
-        # Part of the oldest layer is in the store, and so in the snapshot's files. What a snapshot holds of layers has
-        # no numbers: a restore appends it to what is in the files. So each segment is in one of the two.
+        # A part of the oldest layer is in the store, and so in the snapshot's files. In a snapshot, segments of layers
+        # have no numbers: a restore appends them to those in the files. So each segment must be in only one of the two.
         view, oldest, newer = self._table_store.store.view(), layers[0], super()._in_memory(layers[1:])
 
         def parts() -> Iterator[tuple[Any, Any]]:
@@ -405,13 +414,13 @@ class RocksDBListTable(RocksDBCollectionTable, ListTable):
 
     def _writes(self, entries: Iterable[tuple[Any, Any]]) -> Iterator[Write]:
         if self._number is not None:
-            # Before the segments: where these are, larger numbers come next.
+            # Before the segments: a store that holds these must continue with larger numbers.
             yield self._prefix + NUMBERS_GROUP, self._number.to_bytes(8, "big")
         yield from super()._writes(entries)
 
 
-class WholeCollections(Whole):
-    """All of a table at one moment: each value is the whole content of a place."""
+class FullCollectionTable(FullTable):
+    """A full table at one moment: each value is the full content of a place."""
 
     def __init__(
         self, view: StoreView, prefix: bytes, layers: list[Layer], in_file: Callable[[dict[Any, Any]], Any]
@@ -439,7 +448,7 @@ class WholeCollections(Whole):
         return in_pieces(self.contents())
 
     def contents(self) -> Iterator[tuple[Any, Any]]:
-        """All places with their contents."""
+        """Yield all places with their contents."""
         layers = self._layers
         places = dict.fromkeys(place for layer in layers for place in layer)
         return self._contents(self._prefix, {place: parts_above(layers, place) for place in places})
@@ -458,7 +467,7 @@ class WholeCollections(Whole):
 
     def _content(self, place: Any, content: dict[Any, Any] | None, parts: Parts) -> Iterator[tuple[Any, Any]]:
         for part in parts:
-            # As changes, even of a whole content, which is the first: the parts stay as they are.
+            # As changes, even the first part, which may be a full content: parts must not be modified.
             content = with_change(content, MapChanges(part))
         if content:
             yield place, self._in_file(content)

@@ -1,12 +1,12 @@
-"""A store that starts with the files of others: of one as they are, of the rest by ranges of key groups.
+"""Restore a store from the files of other stores: one store's files unchanged, ranges of key groups of the others.
 
-The files of one store, of those that hold the key groups of this subtask, become this subtask's store, and what they
-hold of key groups of others is removed from it, a range for each table. Of all other stores the ranges of this
-subtask's key groups are copied, as bytes, into files that the store takes in complete. So a restore reads the files and
-decodes the first entry of each key group, whatever the parallelism was. Source: Flink docs, "State Backends",
-Rescaling; RocksDBIncrementalRestoreOperation.
+The files of one of the stores that hold key groups of this subtask become this subtask's store, and other key groups
+are removed from it, one range per table. From all other stores the ranges of this subtask's key groups are copied, as
+bytes, into files that the store ingests. So a restore reads the files and decodes only the first entry of each key
+group, whatever the former parallelism was. Source: Flink docs, "State Backends", Rescaling;
+RocksDBIncrementalRestoreOperation.
 
-Only a table that is of another kind than it was, or on the heap by now, is read entry by entry.
+Only a table whose kind has changed, or that is now on the heap, is read entry by entry.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from penstock.engine.state.snapshot.storage import SnapshotStorage
 def restore_stores(
     backend: RocksDBKeyedStateBackend, storage: SnapshotStorage, stores: list[list[KeyedFile]], groups: range
 ) -> list[KeyedFile]:
-    """Restore `groups` of these stores, each given by its files, into the backend, whose tables must be there.
+    """Restore `groups` of these stores, each given by its files, into the backend, whose tables must exist.
 
-    Returns the files of the store that it starts with, none if it starts with an empty one. Raises CheckpointError.
+    Returns the files with which the store begins, or an empty list. Raises CheckpointError.
     """
     for files in stores:
         check_own_files([file.store_file for file in files], files[0].path)
@@ -47,11 +47,13 @@ def restore_stores(
             if files is not base:
                 tables = files[0].tables
                 other = reader.store(storage, files)
-                # Before entries are written one by one: what is ingested must be new.
+                # Before entries are written one by one: ingested keys must be new.
                 same = [table.name for table in tables if backend.can_begin_with([table])]
-                _ingest(backend.embedded, other, tables, same, groups)
+                _ingest(backend.embedded, other, tables, names=same, groups=groups)
                 changed = {table.name for table in tables} - {*same}
-                for name, entry_keys, values, _ in read_store_files(storage, files, groups, changed, reader):
+                for name, entry_keys, values, _ in read_store_files(
+                    storage, files, groups, changed, store_reader=reader
+                ):
                     backend.tables[name].restore(entry_keys, values)
     finally:
         reader.close()
@@ -59,33 +61,35 @@ def restore_stores(
     return base
 
 
-def _keep_groups(own: TableStore, groups: range) -> None:
-    """Remove what the store has of all other key groups."""
-    for number in range(len(own.tables)):
+def _keep_groups(target: TableStore, groups: range) -> None:
+    """Remove all other key groups from the store."""
+    for number in range(len(target.tables)):
         table = table_prefix(number)
         for first, end in (
             (table, group_prefix(table, groups.start)),
             (group_prefix(table, groups.stop), table + NUMBERS_GROUP),
         ):
-            # Only if there is any: RocksDB looks at what was removed with each later read.
-            if next(own.store.items(table, first), (end, b""))[0] < end:
-                own.store.remove_range(first, end)
+            # Only if there are entries: each later read of RocksDB must look at removed ranges.
+            if next(target.store.items(table, first), (end, b""))[0] < end:
+                target.store.remove_range(first, end)
 
 
-def _ingest(own: TableStore, other: EmbeddedStore, tables: list[TableInFile], names: list[str], groups: range) -> None:
-    """Copy what another store has of these key groups in those of its `tables` that have these names."""
-    theirs = {table.name: table_prefix(number) for number, table in enumerate(tables)}
+def _ingest(
+    target: TableStore, other: EmbeddedStore, tables: list[TableInFile], names: list[str], groups: range
+) -> None:
+    """Copy these key groups of the tables with these `names` from another store, which has the tables `tables`."""
+    other_prefixes = {table.name: table_prefix(number) for number, table in enumerate(tables)}
     units = {table.name: table.unit for table in tables}
-    prefixes = sorted((own.add_table(name, units[name]), theirs[name]) for name in names)
-    own.store.ingest(_entries(other, prefixes, groups))
+    prefixes = sorted((target.add_table(name, units[name]), other_prefixes[name]) for name in names)
+    target.store.ingest(_entries(other, prefixes, groups))
     for prefix, old in prefixes:
         number = _next_number(other, old)
-        if number > _next_number(own.store, prefix):
-            own.store.write([(prefix + NUMBERS_GROUP, number)])
+        if number > _next_number(target.store, prefix):
+            target.store.write([(prefix + NUMBERS_GROUP, number)])
 
 
 def _entries(other: EmbeddedStore, prefixes: list[tuple[bytes, bytes]], groups: range) -> Iterator[tuple[bytes, bytes]]:
-    """The entries of these key groups in the tables with these prefixes, new and old, in the order of the new ones."""
+    """Yield the entries of key groups in tables, given by new and old prefix, with new keys in their order."""
     for prefix, old in prefixes:
         length = len(old)
         for group in groups:
@@ -94,5 +98,5 @@ def _entries(other: EmbeddedStore, prefixes: list[tuple[bytes, bytes]], groups: 
 
 
 def _next_number(store: EmbeddedStore, prefix: bytes) -> bytes:
-    """The number of the next segment in a table of lists; as bytes, which are in the order of numbers. Empty: none."""
+    """Return the number of the next segment in a table of lists, as bytes in numeric order, or empty."""
     return store.get(prefix + NUMBERS_GROUP) or b""

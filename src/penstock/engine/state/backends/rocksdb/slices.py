@@ -1,4 +1,4 @@
-"""Contents of windows in RocksDB: a table by (key, start of slice), with a view for each slice."""
+"""Contents of windows in RocksDB: a table by (key, start of slice), with one view per slice."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Place = tuple[Any, int]
 
 
 class LayerOfSlices(MutableMapping[Place, Any]):
-    """(key, start of slice) -> value, as one dict for each slice, which is what hot loops access."""
+    """(key, start of slice) -> value, with one dict per slice, which hot loops access."""
 
     __slots__ = ("_slices",)
 
@@ -20,7 +20,7 @@ class LayerOfSlices(MutableMapping[Place, Any]):
         self._slices: dict[int, dict[Any, Any]] = {}
 
     def at(self, start: int) -> dict[Any, Any]:
-        """The slice that starts at `start`, created if it does not exist."""
+        """Return the slice that starts at `start`, created if it does not exist."""
         of_slice = self._slices.get(start)
         if of_slice is None:
             of_slice = self._slices[start] = {}
@@ -30,7 +30,7 @@ class LayerOfSlices(MutableMapping[Place, Any]):
         return self._slices[entry_key[1]][entry_key[0]]
 
     def get(self, entry_key: Place, default: Any = None) -> Any:
-        """The value, or `default`."""
+        """Return the value, or `default`."""
         of_slice = self._slices.get(entry_key[1])
         return default if of_slice is None else of_slice.get(entry_key[0], default)
 
@@ -48,7 +48,7 @@ class LayerOfSlices(MutableMapping[Place, Any]):
 
 
 class RocksDBSlices:
-    """Slices of a table, of lists or with `LayerOfSlices`. Dropping a slice writes tombstones to the store."""
+    """Slices of a table of lists, or of a table with `LayerOfSlices`. Dropping a slice writes tombstones."""
 
     __slots__ = ("_table",)
 
@@ -56,18 +56,18 @@ class RocksDBSlices:
         self._table = table
 
     def at(self, start: int) -> RocksDBSlice:
-        """The slice that starts at `start`. It may be written to until the operator's call ends."""
+        """Return the slice that starts at `start`. It may be written to until the operator's call ends."""
         return RocksDBSlice(self._table, start)
 
     def reader(self, start: int) -> Callable[[Any], Any]:
-        """A function from key to contents in that slice, or None. Only the store knows whether the slice has any."""
+        """Return a function from key to contents in that slice. Only the store knows whether the slice is empty."""
         return RocksDBSlice(self._table, start).get
 
     def drop(self, start: int, keys: Iterable[Any]) -> Iterator[None]:
-        """Remove the slice; only these keys may be in it. It is removed when the iterator is exhausted."""
+        """Remove the slice, which holds only these keys. It is removed when the iterator is exhausted."""
         table = self._table
         for count, key in enumerate(keys, start=1):
-            # Checked first, since a slice may hold few keys of its window, and a tombstone costs a write.
+            # Checked first, since a slice may hold only a few keys of its window, and a tombstone costs a write.
             if table.holds((key, start)):
                 table.discard((key, start))
             if count % PIECE_ENTRIES == 0:
@@ -83,21 +83,21 @@ class RocksDBSlice:
         self._table = table
         self._start = start
         layer = table.current
-        # Lists are by (key, start): the table looks for what is not here.
+        # Lists are stored by (key, start): the table looks them up.
         self.current = layer.at(start) if isinstance(layer, LayerOfSlices) else {}
 
     def older(self, key: Any) -> Any:
-        """What `current` lacks, or None."""
-        # A tombstone hides what older layers and the store hold.
+        """Return the value below `current`, or None."""
+        # A tombstone hides values in older layers and the store.
         return None if key in self.current else self._table.older((key, self._start))
 
     def get(self, key: Any) -> Any:
-        """The value, or None."""
+        """Return the value, or None."""
         return self._table.get((key, self._start))
 
-    def own(self, key: Any) -> Any:
-        """The value, or None. The caller may change it in place."""
-        return self._table.own((key, self._start))
+    def get_mutable(self, key: Any) -> Any:
+        """Return the value, or None. The caller may change it in place."""
+        return self._table.get_mutable((key, self._start))
 
     def put(self, key: Any, value: Any) -> None:
         """Store a value."""

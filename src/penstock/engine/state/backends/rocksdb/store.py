@@ -1,4 +1,4 @@
-"""What the RocksDB backend needs of an embedded store. The host provides one: RocksDB, or a dict in the simulator."""
+"""The protocol of embedded stores for the RocksDB backend. The host provides one: RocksDB, or a dict when simulated."""
 
 from __future__ import annotations
 
@@ -8,84 +8,84 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 
-def after(prefix: bytes) -> bytes:
-    """The first key behind all those that start with `prefix`."""
+def prefix_end(prefix: bytes) -> bytes:
+    """Return the first key after all keys that start with `prefix`."""
     return (int.from_bytes(prefix, "big") + 1).to_bytes(len(prefix), "big")
 
 
 class StoredFile(NamedTuple):
-    """A file of a snapshot that a store is opened with."""
+    """A file of a snapshot with which a store is opened."""
 
     parts: Iterable[bytes]
     """Its content, read once."""
     identity: str = ""
-    """What is called the same on this machine is the same file. Empty: it is to be this store's alone."""
-    was_here: Callable[[], object] = lambda: None
-    """Called if it need not be read, as the same file is on this machine."""
+    """Files with the same identity on this machine have the same content. Empty: the file must not be shared."""
+    found_locally: Callable[[], object] = lambda: None
+    """Called if the file need not be read, because the same file is on this machine."""
 
 
 class StoreView(Protocol):
-    """The store as it was when `view` was called. May be read by another thread."""
+    """The content of the store when `view` was called. Another thread may read it."""
 
     def get(self, key: bytes) -> bytes | None:
-        """The value of a key."""
+        """Return the value of a key, or None."""
 
     def items(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """All entries whose keys start with `prefix`, in the order of keys."""
+        """Return all entries whose keys start with `prefix`, in the order of keys."""
 
 
 class LinkedFiles(Protocol):
-    """A store's files at one moment. Later writes to the store do not change them."""
+    """The files of a store at one moment. Later writes to the store do not change them."""
 
     sizes: dict[str, int]
-    """name -> bytes"""
+    """Name of a file -> size in bytes."""
 
     def is_lasting(self, name: str) -> bool:
-        """Whether this name always means this content, in this store and in stores that are opened with its files."""
+        """Whether this name always has this content, in this store and in stores that are opened with its files."""
 
     def read(self, name: str, offset: int, length: int) -> bytes:
-        """A part of a file."""
+        """Read a part of a file."""
 
     def release(self) -> None:
         """Remove the links."""
 
 
 class EmbeddedStore(Protocol):
-    """Maps bytes to bytes, on local disk. It lives as long as its operator; only snapshots are durable."""
+    """A map from bytes to bytes on local disk. It lives as long as its operator; only snapshots are durable."""
 
     def get(self, key: bytes) -> bytes | None:
-        """The value of a key."""
+        """Return the value of a key, or None."""
 
     def items(self, prefix: bytes, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        """All entries whose keys start with `prefix`, as they are at the call, in the order of keys.
+        """Return the current entries whose keys start with `prefix`, in the order of keys.
 
-        `start`: only those whose keys are not before this one.
+        `start`: the first key to return.
         """
 
     def write(self, entries: Iterable[tuple[bytes, bytes | None]]) -> None:
         """Store values; None removes a key."""
 
     def ingest(self, entries: Iterable[tuple[bytes, bytes]]) -> None:
-        """Store values of keys that ascend and are not there yet. Quicker than `write`, for many."""
+        """Store values of new keys in ascending order. Faster than `write` for many entries."""
 
     def view(self) -> StoreView:
-        """The store as it is now."""
+        """Return a view of the current content."""
 
     def link(self) -> LinkedFiles:
-        """Its files, with everything written so far. May be called in another thread, and may take some time."""
+        """Link the files with everything written so far. May be called in another thread, and may take long."""
 
     def remove_range(self, first: bytes, after: bytes) -> None:
-        """Remove all entries whose keys are not before `first`, and before `after`."""
+        """Remove all entries with keys from `first` to before `after`."""
 
     def close(self) -> None:
         """Remove the store."""
 
 
 class Stores(msgspec.Struct, frozen=True):
-    """Opens the stores of a host's tasks. `cached_entries`: how many changed entries of a state are held in memory."""
+    """Opens the stores of a host's tasks. `cached_entries`: the most changed entries of a state in memory."""
 
     open: Callable[[Mapping[str, StoredFile]], EmbeddedStore]
-    """Called with the files that the store is opened with, by name. Without files it is empty."""
+    """Opens a store with these files, by name; without files an empty store."""
     cached_entries: int
     holds_timers: bool = True
-    """Whether timers are in the store, too; else they are on the heap."""
+    """Whether timers are in the store; otherwise they are on the heap."""

@@ -1,11 +1,12 @@
-"""The store of an operator's subtask, and its own files as the base of snapshots.
+"""The store of an operator's subtask, and its native files as the base of snapshots.
 
-A full snapshot does not read the store: its files are hard-linked, which is quick, and those that no earlier snapshot
-has copied are copied to the checkpoint storage unchanged. Entries that are still in memory when the snapshot is frozen
-are written to a file of the snapshot, which is applied after them. Nothing is written to the store between freezing and
-linking, so the files hold the state of that moment. Source: Flink docs, "State Backends", Incremental Checkpoints.
+A full snapshot does not read the store: its files are hard-linked, which is fast, and files that no earlier snapshot
+has copied are copied unchanged to the checkpoint storage. Entries that are still in memory when the snapshot is frozen
+are written to a file of the snapshot, which is restored after the store's files. Writes to the store wait between
+freezing and linking, so the files hold the state of that moment. Source: Flink docs, "State Backends", Incremental
+Checkpoints.
 
-An entry's key starts with four bytes for the number of its table and two for its key group.
+The key of an entry starts with four bytes for the number of its table and two for its key group.
 """
 
 from __future__ import annotations
@@ -24,12 +25,17 @@ import msgspec
 from penstock.common.errors import CheckpointError
 from penstock.engine.state.backends.rocksdb.store import StoredFile
 from penstock.engine.state.collections import ListChanges, MapChanges
-from penstock.engine.state.gained_fields import StateUnpickler
 from penstock.engine.state.handles import EXTERNAL_VERSION, KeyedFile, Section, TableInFile
 from penstock.engine.state.pickles import dumps
-from penstock.engine.state.snapshot.footer import list_sections, sections_of
-from penstock.engine.state.snapshot.storage import SnapshotStorage, read_section, whole_or_nothing
+from penstock.engine.state.snapshot.storage import (
+    SnapshotStorage,
+    complete_or_abort,
+    list_sections,
+    read_section,
+    sections_of,
+)
 from penstock.engine.state.tables import PIECE_ENTRIES, Entries, EntryKeys, FrozenTable
+from penstock.engine.state.unpickling import StateUnpickler
 
 if TYPE_CHECKING:
     from penstock.engine.state.backends.rocksdb.store import EmbeddedStore, LinkedFiles, Stores, StoreView
@@ -37,24 +43,24 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound="FrozenStore")
 
 _PART_BYTES = 1 << 20
-"""How much of a file is copied in one step: about a millisecond's work."""
+"""Bytes of a file that are copied in one step, which takes about a millisecond."""
 
 NUMBERS_GROUP = b"\xff\xff"
-"""In place of a key group, which is smaller: the entry with the number of the next segment of a list."""
+"""In place of a key group, and larger than any: the entry with the number of the next segment of lists."""
 
 
 def table_prefix(number: int) -> bytes:
-    """The prefix of the keys of a table's entries."""
+    """Return the prefix of the keys of a table."""
     return number.to_bytes(4, "big")
 
 
 def group_prefix(table: bytes, group: int) -> bytes:
-    """The prefix of the keys of a key group's entries in a table."""
+    """Return the prefix of the keys of a key group in a table."""
     return table + group.to_bytes(2, "big")
 
 
-def entry(entry_key: Any, value: Any) -> bytes:
-    """An entry as the store holds it."""
+def encode_entry(entry_key: Any, value: Any) -> bytes:
+    """Return the value that the store holds for an entry."""
     return dumps((entry_key, value))
 
 
@@ -65,57 +71,57 @@ class TableStore:
         self.store: EmbeddedStore = stores.open({})
         self.tables: list[str] = []
         self.units: dict[str, str] = {}
-        """By table, what its entries are (`TableInFile.unit`)."""
+        """Table -> the unit of its entries (`TableInFile.unit`)."""
         self._stores = stores
-        self._holding: set[FrozenStore] = set()
+        self._blocking: set[FrozenStore] = set()
 
     def add_table(self, name: str, unit: str) -> bytes:
-        """The prefix of a table. A table that was restored with the files keeps its prefix."""
+        """Return the prefix of a table. A table that was restored with the files keeps its prefix."""
         if name not in self.tables:
             self.tables.append(name)
         self.units[name] = unit
         return table_prefix(self.tables.index(name))
 
     def drop_table(self, name: str) -> None:
-        """Forget a table in which nothing was ever written. Prefixes of those after it count it, so it may remain."""
+        """Forget a table that was never written to. It remains if other tables follow, whose prefixes count it."""
         if self.tables[-1] == name:
             self.tables.pop()
             del self.units[name]
 
     def begin_with(self, tables: list[TableInFile], files: Mapping[str, StoredFile]) -> None:
-        """Replace the empty store by the files of a snapshot. Tables have the numbers that they have there.
+        """Replace the empty store by the files of a snapshot. Tables have the numbers that they have in the files.
 
-        Raises what reading the files raises, and then changes nothing.
+        Raises the errors of reading the files, and changes nothing in that case.
         """
-        # Opened first: if the files are damaged, the empty store is still in use.
+        # Opened first: if the files are damaged, the empty store stays in use.
         store = self._stores.open(files)
         self.store.close()
         self.store = store
         self.units = {table.name: table.unit for table in tables}
         self.tables = list(self.units)
 
-    def some(self, prefix: bytes, groups: Iterable[int]) -> Iterator[tuple[bytes, bytes]]:
-        """The first entry of each key group of the table with this prefix."""
+    def sample(self, prefix: bytes, groups: Iterable[int]) -> Iterator[tuple[bytes, bytes]]:
+        """Yield the first entry of each key group of the table with this prefix."""
         for group in groups:
             yield from itertools.islice(self.store.items(group_prefix(prefix, group)), 1)
 
     @property
-    def is_held(self) -> bool:
+    def is_blocked(self) -> bool:
         """Whether writes must wait, because a snapshot has not linked the files yet."""
-        return bool(self._holding)
+        return bool(self._blocking)
 
     def freeze(self, above: dict[str, FrozenTable]) -> FrozenStore:
-        """The store as it is now; `above`: what each table has in memory. Blocks writes until its files are linked."""
-        return self.hold(FrozenStore(self, above))
+        """Freeze the store, and block writes until its files are linked. `above`: the entries in memory by table."""
+        return self.block_writes(FrozenStore(self, above))
 
-    def hold(self, frozen: F) -> F:
+    def block_writes(self, frozen: F) -> F:
         """Block writes until `frozen` is released."""
-        self._holding.add(frozen)
+        self._blocking.add(frozen)
         return frozen
 
     def release(self, frozen: FrozenStore) -> None:
-        """The snapshot has linked its files, or was aborted: writes may continue."""
-        self._holding.discard(frozen)
+        """Allow writes: the snapshot has linked its files, or was aborted."""
+        self._blocking.discard(frozen)
 
 
 class FrozenStore:
@@ -128,39 +134,40 @@ class FrozenStore:
         self._linked: LinkedFiles | None = None
 
     def link(self) -> LinkedFiles:
-        """The files of that moment. The store accepts writes after the first call."""
+        """Link the files of that moment. The store accepts writes after the first call."""
         if self._linked is None:
             try:
-                # Writes are released even if this fails: a full disk must not block the task, only this snapshot.
+                # Writes may continue even if this fails: a full disk must not block the task, only this snapshot.
                 self._linked = self._store.store.link()
             finally:
                 self._store.release(self)
         return self._linked
 
     def release(self) -> None:
-        """Remove the links. The snapshot has copied the files, or was aborted."""
+        """Remove the links: the snapshot has copied the files, or was aborted."""
         self._store.release(self)
         if self._linked is not None:
             self._linked.release()
 
 
 def write_store_files(
-    storage: SnapshotStorage, name: str, frozen: FrozenStore, kept: Mapping[str, KeyedFile]
+    storage: SnapshotStorage, name: str, frozen: FrozenStore, copied: Mapping[str, KeyedFile]
 ) -> Generator[None, None, list[KeyedFile]]:
-    """Copy a store's files, except those that are `kept` from earlier snapshots (by their names in the store).
+    """Copy the files of a store, except files of earlier snapshots (`copied`, by their names in the store).
 
-    The generator returns the handles of all its files. Raises OSError if one can't be written.
+    The generator returns the handles of all files. Raises OSError if one cannot be written.
     """
     linked = frozen.link()
     yield
     files = []
     for file in linked.sizes:
-        # Table files are immutable, so most of them have been copied by an earlier snapshot. A file whose name may be
-        # reused with other contents is copied each time.
-        if file in kept and linked.is_lasting(file):
-            files.append(msgspec.structs.replace(kept[file], tables=frozen.tables))
+        # Table files are immutable, so earlier snapshots have copied most of them. A file whose name may be reused with
+        # other contents is copied each time.
+        if file in copied and linked.is_lasting(file):
+            files.append(msgspec.structs.replace(copied[file], tables=frozen.tables))
         else:
-            files.append((yield from _copy(storage, f"{name}-{file}", linked, file, frozen.tables)))
+            copy = _copy(storage, f"{name}-{file}", linked, file=file, tables=frozen.tables)
+            files.append((yield from copy))
     return files
 
 
@@ -170,13 +177,13 @@ def _copy(
     sections: list[Section] = []
     size = linked.sizes[file]
     whole = 0
-    with whole_or_nothing(storage.create(name, shared=True)) as writer:
+    with complete_or_abort(storage.create(name, shared=True)) as writer:
         for offset in range(0, size, _PART_BYTES):
             length = min(_PART_BYTES, size - offset)
             data = linked.read(file, offset, length)
             if len(data) < length:
-                # Its checksum would be right, of what is left of it.
-                raise OSError(f"RocksDB's file {file} has become shorter: it ends before byte {offset + length}")
+                # The checksum of the rest would be right, so it would not show the loss.
+                raise OSError(f"RocksDB's file {file} was truncated: it ends before byte {offset + length}")
             writer.write(data)
             sections.append(Section(0, offset, len(data), zlib.crc32(data)))
             whole = zlib.crc32(data, whole)
@@ -188,55 +195,55 @@ def _copy(
 
 
 def contents_of(storage: SnapshotStorage, files: list[KeyedFile]) -> dict[str, StoredFile]:
-    """A store's files by the names that they have in the store. Reading one raises CheckpointError."""
+    """Return the files of a store by their names in the store. Reading one may raise CheckpointError."""
 
     def parts(file: KeyedFile) -> Iterator[bytes]:
-        # A generator: the list of the sections is read with the file, and not of a file that is here already.
+        # A generator: the list of sections is read with the file, and not at all if the file is on this machine.
         for section in sections_of(storage.read, file):
             yield read_section(storage.read, file.path, section)
 
     return {
-        file.store_file: StoredFile(parts(file), _identity(file), functools.partial(storage.was_here, file))
+        file.store_file: StoredFile(parts(file), _identity(file), functools.partial(storage.found_locally, file))
         for file in files
     }
 
 
 def _identity(file: KeyedFile) -> str:
-    # By its checksums, too: files of two jobs may have the same path, which is relative to the directory of each.
+    # With checksums: files of two jobs may have the same path, relative to the directory of each job.
     content = (file.path, file.bytes, file.crc, file.footer, file.sections)
     return hashlib.sha256(msgspec.json.encode(content)).hexdigest()
 
 
 def check_own_files(names: Container[str], path: str) -> None:
-    """Raises CheckpointError if the files of these names, one of which is at `path`, are not those of an own store."""
+    """Raise CheckpointError if these files, one of which is at `path`, belong to an external store."""
     if EXTERNAL_VERSION in names:
         raise CheckpointError(
-            f"the state in {path} is in an external store, and only jobs with its state.backend.type and the same "
-            "server read it there. Take a savepoint for all others"
+            f"the state in {path} is in an external store, which only jobs with the same state.backend.type and server "
+            "can read. For other jobs take a savepoint"
         )
 
 
 class StoreReader:
-    """Opens the files of stores for reading. The last ones stay open: key groups are read one at a time.
+    """Opens the files of stores for reading. The last stores stay open, since key groups are read one at a time.
 
-    `kept`: how many stay open, each with a copy of its files on the local disk.
+    `open_max`: how many stay open, each with a copy of its files on the local disk.
     """
 
-    def __init__(self, stores: Callable[[], Stores | None] = lambda: None, kept: int = 1) -> None:
+    def __init__(self, stores: Callable[[], Stores | None] = lambda: None, open_max: int = 1) -> None:
         self._stores = stores
-        self._kept = kept
+        self._open_max = open_max
         self._opened: list[tuple[list[KeyedFile], EmbeddedStore]] = []
 
     def view(self, storage: SnapshotStorage, files: list[KeyedFile]) -> StoreView:
-        """A view of these files. Raises CheckpointError if they can't be read, or there is no store to read them."""
+        """Return a view of these files. Raises CheckpointError if they cannot be read, or if a store is missing."""
         return self.store(storage, files).view()
 
     def store(self, storage: SnapshotStorage, files: list[KeyedFile]) -> EmbeddedStore:
-        """The store with these files, for reading. Raises CheckpointError as `view` does."""
+        """Return the store with these files, for reading. Raises CheckpointError like `view`."""
         for known, store in self._opened:
             if known == files:
                 return store
-        while len(self._opened) >= self._kept:
+        while len(self._opened) >= self._open_max:
             self._opened.pop(0)[1].close()
         self._opened.append((files, self._open(contents_of(storage, files), files[0].path)))
         return self._opened[-1][1]
@@ -252,7 +259,7 @@ class StoreReader:
         return stores.open(contents)
 
     def close(self) -> None:
-        """Close and remove the stores that were opened."""
+        """Close and remove the open stores."""
         while self._opened:
             self._opened.pop()[1].close()
 
@@ -260,13 +267,13 @@ class StoreReader:
 def read_store_files(
     storage: SnapshotStorage, files: list[KeyedFile], groups: range, tables: Container[str], store_reader: StoreReader
 ) -> Iterator[tuple[str, EntryKeys, Entries, int]]:
-    """The entries of these `tables` in a store's files: table, entry keys, values, size in bytes."""
+    """Yield the entries of these `tables` in the files of a store: table, entry keys, values, size in bytes."""
     view = store_reader.view(storage, files)
     for number, table in enumerate(files[0].tables):
         for group in groups if table.name in tables else ():
             stored = view.items(group_prefix(table_prefix(number), group))
             while piece := [data for _, data in itertools.islice(stored, PIECE_ENTRIES)]:
-                entries = _READ_AS[table.unit](map(_complete, piece))
+                entries = _TABLE_ENTRIES[table.unit](map(_complete, piece))
                 entry_keys, values = zip(*entries, strict=True)
                 yield table.name, list(entry_keys), list(values), sum(map(len, piece))
 
@@ -281,12 +288,12 @@ def _list_changes(entries: Iterable[tuple[Any, Any, Any]]) -> Iterator[tuple[Any
         yield place, ListChanges(element for _, _, segment in of_place for element in segment)
 
 
-_READ_AS: dict[str, Callable[[Iterable[Any]], Iterable[tuple[Any, Any]]]] = {
+_TABLE_ENTRIES: dict[str, Callable[[Iterable[Any]], Iterable[tuple[Any, Any]]]] = {
     "key": lambda entries: entries,
     "entry": _map_changes,
     "element": _list_changes,
 }
-"""By unit, how the entries of a store become entries of a table, in the order of the store."""
+"""Unit -> a function that converts entries of a store to entries of a table, in the order of the store."""
 
 
 def _complete(data: bytes) -> Any:

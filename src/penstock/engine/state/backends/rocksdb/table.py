@@ -1,13 +1,13 @@
 """A table whose older layers are in RocksDB: state may be larger than memory.
 
-    current        changes since the last spill or freeze: the one dict that is written to
+    current        changes since the last spill or freeze: the only layer that is written to
     frozen         layers that are being written to the store, oldest first; reads look here before the store
-    store          everything older: prefix of the table, key group, canonical bytes of the entry key -> both
+    store          everything older: prefix of the table, key group, canonical bytes of the entry key -> entry
 
 When `current` grows large it becomes a frozen layer (a spill). The changes since the last freeze are the entries of
 `current` and those that were spilled since, whose values are read from a view of the store. If there are too many
 spilled keys to remember, the next snapshot is full. A full checkpoint consists of the store's own files
-(`store_files.py`) and of what is in memory; a savepoint holds all entries, read from a view.
+(`store_files.py`) and of the entries in memory; a savepoint holds all entries, read from a view.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from penstock.common.errors import CheckpointError
-from penstock.engine.state.backends.rocksdb.store import EmbeddedStore, StoreView, after
-from penstock.engine.state.backends.rocksdb.store_files import NUMBERS_GROUP, TableStore, entry, group_prefix
-from penstock.engine.state.gained_fields import StateUnpickler
+from penstock.engine.state.backends.rocksdb.store import EmbeddedStore, StoreView, prefix_end
+from penstock.engine.state.backends.rocksdb.store_files import NUMBERS_GROUP, TableStore, encode_entry, group_prefix
 from penstock.engine.state.key_groups import KeyGroups, key_group_of_encoded
 from penstock.engine.state.keys import KeyTypeError, encode_key
 from penstock.engine.state.layers import LayeredTable, visible
-from penstock.engine.state.snapshot.moved_keys import moved
+from penstock.engine.state.snapshot.moved_keys import moved_key_error
 from penstock.engine.state.tables import PIECE_ENTRIES, Entries, EntryKeys, FrozenTable, Layer, Pieces, pieces_of
+from penstock.engine.state.unpickling import StateUnpickler
 
 Write = tuple[bytes, bytes | None]
 _ABSENT: Any = object()
@@ -35,7 +35,7 @@ _LAYERS_MAX = 3
 
 
 class RocksDBTable(LayeredTable):
-    """The table `name` of a store. `current_max`: how many entries are held in memory before a spill."""
+    """The table `name` of a store. `current_max`: the most entries in memory before a spill."""
 
     __slots__ = (
         "_changed",
@@ -65,24 +65,24 @@ class RocksDBTable(LayeredTable):
         self._current_max = current_max
         self._compacting: Iterator[Write] | None = None
         self._changed: dict[Any, Any] = {}
-        """Places that were spilled since the last freeze: whether they were removed. Then they need not be looked for,
-        which would read all tombstones of the store behind them."""
+        """Place that was spilled since the last freeze -> whether it was removed. A removed place is not looked up,
+        since the lookup would read all following tombstones of the store."""
         self._forgot = False
-        """Whether there were too many of them."""
+        """Whether there were too many such places to remember."""
 
     is_larger_than_memory = True
     remembered_max = REMEMBERED_MAX
-    """Of how many places that were spilled it is remembered that they have changed since the last freeze."""
+    """The most spilled places that are remembered as changed since the last freeze."""
 
     def use_prefix(self, prefix: bytes) -> None:
-        """The prefix of the table in a store that was restored: nothing has been read or written yet."""
+        """Set the prefix of the table in a restored store, before anything is read or written."""
         self._prefix = prefix
 
-    # What operators and states call.
+    # Calls of operators and states.
 
     def older(self, entry_key: Any) -> Any:
         value = _in_layers(self._frozen, entry_key)
-        return self._stored(self._table_store.store, entry_key) if value is _ABSENT else self._lent(value)
+        return self._stored(self._table_store.store, entry_key) if value is _ABSENT else self._copy_while_read(value)
 
     def _stored(self, store: EmbeddedStore | StoreView, entry_key: Any) -> Any:
         data = store.get(self._key(entry_key))
@@ -93,13 +93,13 @@ class RocksDBTable(LayeredTable):
         return self._table_store.store.get(self._key(entry_key)) is not None if value is _ABSENT else value is not None
 
     def discard(self, entry_key: Any) -> None:
-        # It may be in the store or in an earlier snapshot: only a tombstone says that it was removed.
+        # The store or an earlier snapshot may hold the entry: only a tombstone removes it there.
         self.current[entry_key] = None
 
     def reader(self) -> Callable[[Any], Any]:
         return self.get
 
-    def lender(self) -> Callable[[Any], Any]:
+    def reader_for_functions(self) -> Callable[[Any], Any]:
         return self.get
 
     def items(self) -> Iterator[tuple[Any, Any]]:
@@ -119,7 +119,7 @@ class RocksDBTable(LayeredTable):
         yield from (entry_key for entry_key in self._stored_keys() if entry_key not in in_memory)
 
     def _stored_keys(self) -> Iterator[Any]:
-        # A store's values are decoded with their keys, but they are not kept.
+        # Values are decoded with their keys, and discarded.
         before: Any = _ABSENT
         for key, data in self._table_store.store.items(self._prefix):
             if key.startswith(NUMBERS_GROUP, len(self._prefix)):
@@ -133,37 +133,37 @@ class RocksDBTable(LayeredTable):
         places = super().places_of(keys, examined_max)
         if self._namespaced:
             for key in keys:
-                # All namespaces of a key lie side by side, and no key's bytes are the beginning of another one's.
+                # All namespaces of a key are adjacent, and the bytes of a key are never a prefix of another key's.
                 prefix = self._prefix_of(encoded := encode_key(key)) + encoded
                 places += (pickle.loads(data)[0] for _, data in self._table_store.store.items(prefix))
         return list(dict.fromkeys(places))
 
-    def whole(self) -> dict[Any, Any]:
+    def as_mapping(self) -> dict[Any, Any]:
         return dict(self.items())
 
     def clear(self) -> None:
         super().clear()
         self._compacting = None
         self._changed.clear()
-        self._table_store.store.remove_range(self._prefix, after(self._prefix))
+        self._table_store.store.remove_range(self._prefix, prefix_end(self._prefix))
 
     # Spilling.
 
     @property
     def has_to_spill(self) -> bool:
-        """Whether more entries are in memory than should be, or frozen layers wait to be written."""
+        """Whether memory holds too many entries, or frozen layers wait to be written."""
         return self._is_large() or len(self._frozen) > 0
 
     def _is_large(self) -> bool:
         return len(self.current) > self._current_max
 
     def spill(self, entries_max: int) -> None:
-        """Write at most `entries_max` entries from memory to the store, or more if too many layers wait."""
+        """Write at most `entries_max` entries from memory to the store; more if too many layers wait."""
         if self._is_large():
-            self._remember(self.set_aside())
+            self._remember(self.freeze_current())
         self.compact(entries_max)
-        while len(self._frozen) > _LAYERS_MAX and not self._table_store.is_held:
-            # State changes faster than the store takes it: block here, or memory would grow without bound.
+        while len(self._frozen) > _LAYERS_MAX and not self._table_store.is_blocked:
+            # State changes faster than the store accepts writes: block here, or memory would grow without bound.
             self.compact(entries_max)
 
     def _remember(self, changed: Layer) -> None:
@@ -174,96 +174,104 @@ class RocksDBTable(LayeredTable):
                 self._changed = {}
 
     def compact(self, entries_max: int) -> int:
-        """Write more of the oldest frozen layer to the store. A snapshot under way has its own view of both."""
-        if not self._frozen or self._table_store.is_held:
+        """Write more of the oldest frozen layer to the store. A pending snapshot has its own view of both."""
+        if not self._frozen or self._table_store.is_blocked:
             return 0
         if self._compacting is None:
             self._compacting = self._writes(self._frozen[0].items())
         done = list(itertools.islice(self._compacting, entries_max))
         self._table_store.store.write(done)
         if len(done) < entries_max:
-            # The whole layer is in the store now, so reads find it there.
+            # The whole layer is now in the store, where reads find it.
             self._frozen.popleft()
             self._compacting = None
         return len(done) or 1
 
     def _writes(self, entries: Iterable[tuple[Any, Any]]) -> Iterator[Write]:
-        """What entries are in the store."""
+        """Return the writes to the store for these entries."""
         key = self._key
-        return ((key(entry_key), None if value is None else entry(entry_key, value)) for entry_key, value in entries)
+        return (
+            (key(entry_key), None if value is None else encode_entry(entry_key, value)) for entry_key, value in entries
+        )
 
     # Snapshots.
 
     @property
     def forgot_changes(self) -> bool:
-        """Whether only a full snapshot would hold everything that has changed since the last one."""
+        """Whether only a full snapshot would hold all changes since the last one."""
         return self._forgot
 
     def freeze_in_memory(self) -> FrozenTable:
-        """Freeze the entries that are not in the store yet, for a snapshot that has the store's files."""
+        """Freeze the entries that are not in the store yet, for a snapshot with the store's files."""
         self._changed, self._forgot = {}, False
-        self.set_aside()
+        self.freeze_current()
         pieces = self._in_memory(list(self._frozen))
         self._readers += 1
-        return FrozenTable(pieces, False, self._namespaced, self._release, unit=self.unit)
+        return FrozenTable(pieces, full=False, keyed_by_first=self._namespaced, release=self._release, unit=self.unit)
 
     def forget_changes(self) -> None:
-        """What has changed since the last snapshot need not be remembered: the next one is full."""
+        """Stop remembering changes since the last snapshot: the next one is full."""
         self._changed, self._forgot = {}, True
 
     def freeze_to_write(self) -> tuple[FrozenTable, list[Layer]]:
-        """Freeze the entries that are not in the store yet, for a snapshot that writes them there: the layers.
+        """Freeze the entries that are not in the store yet, for a snapshot that writes them there.
 
-        The frozen table has no entries: they are in the store when the snapshot is written.
+        Returns an empty frozen table and the layers, which are in the store when the snapshot is written.
         """
         self.forget_changes()
-        self.set_aside()
+        self.freeze_current()
         self._readers += 1
-        empty = FrozenTable(lambda: iter(()), False, self._namespaced, self._release, unit=self.unit)
+        empty = FrozenTable(
+            lambda: iter(()), full=False, keyed_by_first=self._namespaced, release=self._release, unit=self.unit
+        )
         return empty, list(self._frozen)
 
     def writes_of(self, layer: Layer) -> Iterator[Write]:
-        """What a frozen layer is in the store. May be called in another thread, while nothing else is written."""
+        """Return the writes to the store for a frozen layer. May be called in another thread, without other writes."""
         return self._writes(layer.items())
 
     def written(self, layers: list[Layer]) -> None:
-        """These layers, the oldest ones, are in the store: reads find them there."""
+        """Drop these layers, the oldest ones: they are in the store, where reads find them."""
         in_store = {id(layer) for layer in layers}
         while self._frozen and id(self._frozen[0]) in in_store:
             self._frozen.popleft()
             self._compacting = None
 
     def _in_memory(self, layers: list[Layer]) -> Callable[[], Pieces]:
-        """What reads the layers, perhaps in another thread. Entries that are in the store, too, replace those there."""
+        """Return a function that reads the layers, perhaps in another thread. Entries replace those in the store."""
         return lambda: pieces_of(layers)
 
     def freeze(self, full: bool) -> FrozenTable:
-        # With too many changes to remember, an increment would be incomplete.
+        # After too many changes to remember, an increment would be incomplete.
         full = full or self._forgot
         changed, self._changed, self._forgot = self._changed, {}, False
-        newest = self.set_aside()
-        # The view and the list of layers are taken together: compaction may move a layer into the store later, but then
-        # this snapshot reads it from the layer, and the view does not have it.
+        newest = self.freeze_current()
+        # The view and the list of layers are consistent: compaction may move a layer into the store later, but this
+        # snapshot reads it from the layer, and the view does not contain it.
         view = self._table_store.store.view()
         layers = list(self._frozen)
         self._readers += 1
         if full:
-            whole = self._whole(view, layers)
+            table = self._full_table(view, layers)
             return FrozenTable(
-                whole.pieces,
-                True,
-                self._namespaced,
-                self._release,
-                of_group=whole.of_group,
-                prepare=whole.prepare,
+                table.pieces,
+                full=True,
+                keyed_by_first=self._namespaced,
+                release=self._release,
+                of_group=table.of_group,
+                prepare=table.prepare,
                 unit=self.unit,
             )
         return FrozenTable(
-            lambda: self._changes(view, changed, layers, newest), False, self._namespaced, self._release, unit=self.unit
+            lambda: self._changes(view, changed, layers, newest),
+            full=False,
+            keyed_by_first=self._namespaced,
+            release=self._release,
+            unit=self.unit,
         )
 
-    def _whole(self, view: StoreView, layers: list[Layer]) -> Whole:
-        return Whole(view, self._prefix, layers)
+    def _full_table(self, view: StoreView, layers: list[Layer]) -> FullTable:
+        return FullTable(view, self._prefix, layers)
 
     def _changes(self, view: StoreView, changed: dict[Any, Any], layers: list[Layer], newest: Layer) -> Pieces:
         entry_keys = itertools.chain((entry_key for entry_key in changed if entry_key not in newest), newest)
@@ -277,21 +285,21 @@ class RocksDBTable(LayeredTable):
         return _pieces((entry_key, at_freeze(entry_key)) for entry_key in entry_keys)
 
     def check_keys(self, groups: Iterable[int]) -> None:
-        """Raise CheckpointError if entries would not be found: the class of keys or windows has changed.
+        """Raise CheckpointError if entries would not be found because the class of keys or windows has changed.
 
-        Also if the class of a value lacks a default. Some entries of the store are decoded, and no other one.
+        Also raises it if the class of a value lacks a default. Decodes only some entries of the store.
         """
-        for key, data in self._table_store.some(self._prefix, groups):
+        for key, data in self._table_store.sample(self._prefix, groups):
             try:
                 loaded = StateUnpickler(io.BytesIO(data)).load_complete()
                 place, is_found = loaded[0], self._key_of(loaded) == key
             except (AttributeError, ImportError, TypeError) as error:
                 raise CheckpointError(f"the state '{self._name}' can't be read: {error}") from error
             if not is_found:
-                raise moved(self._name, place)
+                raise moved_key_error(self._name, place)
 
     def _key_of(self, loaded: Any) -> bytes:
-        """The key of an entry of the store."""
+        """Return the store's key of an entry."""
         return self._key(loaded[0])
 
     def restore(self, entry_keys: Iterable[Any], values: Iterable[Any]) -> None:
@@ -304,13 +312,13 @@ class RocksDBTable(LayeredTable):
         return self._prefix_of(encoded := encode_key(key)) + encoded + namespace_bytes(namespace)
 
     def _prefix_of(self, encoded: bytes) -> bytes:
-        """The prefix of the table and the key group of a key, whose bytes these are."""
-        # Computed: a cache of the groups of all keys would take more time and memory where each key comes once.
+        """Return the prefix of the table and key group of a key, given its bytes."""
+        # Computed: a cache of the groups of all keys would cost more time and memory if each key occurs once.
         return group_prefix(self._prefix, key_group_of_encoded(encoded, self._max_parallelism))
 
 
-class Whole:
-    """All of a table at one moment: a view of the store, and the layers above it."""
+class FullTable:
+    """A full table at one moment: a view of the store, and the layers above it."""
 
     def __init__(self, view: StoreView, prefix: bytes, layers: list[Layer]) -> None:
         self._view = view
@@ -319,7 +327,7 @@ class Whole:
         self._above: dict[int, Layer] = {}
 
     def prepare(self, group_of: Callable[[Any], int]) -> Iterator[None]:
-        """Sort the entries of the layers by key group, a few in each step."""
+        """Group the entries of the layers by key group, a few in each step."""
         done = 0
         for layer in self._layers:
             for entry_key, value in layer.items():
@@ -330,21 +338,21 @@ class Whole:
         self._layers = []
 
     def of_group(self, group: int) -> Iterator[tuple[EntryKeys, Entries]]:
-        """The entries of one key group, at most PIECE_ENTRIES at a time."""
+        """Yield the entries of one key group, at most PIECE_ENTRIES at a time."""
         above = self._above.get(group, {})
         stored = _decoded(self._view.items(group_prefix(self._prefix, group)))
         yield from _pieces((entry_key, value) for entry_key, value in stored if entry_key not in above)
         yield from _pieces((entry_key, value) for entry_key, value in above.items() if value is not None)
 
     def pieces(self) -> Iterator[tuple[EntryKeys, Entries]]:
-        """All entries, in no particular order, except that later ones replace earlier ones."""
+        """Yield all entries in any order, except that later ones replace earlier ones."""
         yield from _pieces(_decoded(self._view.items(self._prefix)))
         for layer in self._layers:
             yield list(layer), list(layer.values())
 
 
 def _in_layers(layers: Sequence[Layer], entry_key: Any) -> Any:
-    """The value in the newest layer that has the entry key. None there is a tombstone; _ABSENT: no layer has it."""
+    """Return the value in the newest layer that has the entry key. None: a tombstone; _ABSENT: no layer has it."""
     for layer in reversed(layers):
         value = layer.get(entry_key, _ABSENT)
         if value is not _ABSENT:
@@ -372,12 +380,12 @@ def _pieces(entries: Iterable[tuple[Any, Any]]) -> Pieces:
 
 
 def namespace_bytes(window: Any) -> bytes:
-    """The bytes of a window. No window's bytes are the beginning of another one's."""
+    """Return the bytes of a window, which are never a prefix of another window's bytes."""
     try:
         return encode_key(window)
     except KeyTypeError:
-        # A window of a class of its own: those with equal attributes have equal pickles, if no two attributes are one
-        # object in one window and two in the other. What is loaded from a pickle without references shares nothing.
+        # A window of a user's class. Windows with equal attributes have equal pickles, unless two attributes are the
+        # same object in one window only. Values from a pickle without references share no objects.
         return pickle.dumps(pickle.loads(_without_references(window)), protocol=5)
 
 

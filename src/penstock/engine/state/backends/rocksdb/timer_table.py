@@ -1,10 +1,10 @@
-"""Timers in RocksDB: those of a key group lie side by side in the store, in the order of time.
+"""Timers in RocksDB: the timers of a key group are adjacent in the store, in the order of time.
 
     table, key group, timestamp, key, window -> pickle of (place, True)
 
-An *order* is the place of a timer among all of the table: timestamp, key group, key and window, as bytes. It is the
-store's key with the key group behind the timestamp, so the timers of each key group are in order, and those of all are
-merged. Source: Flink, RocksDBCachingPriorityQueueSet and KeyGroupPartitionedPriorityQueue.
+An *order* is the sort key of a timer within the table: timestamp, key group, key and window, as bytes. It is the
+store's key with the key group after the timestamp. The timers of each key group are in this order in the store, and
+reads merge the key groups. Source: Flink, RocksDBCachingPriorityQueueSet and KeyGroupPartitionedPriorityQueue.
 """
 
 from __future__ import annotations
@@ -29,30 +29,30 @@ _REST = slice(14, None)
 
 
 def order_of(timestamp: int) -> bytes:
-    """The order before all timers of that time (milliseconds)."""
+    """Return the order before all timers of this time (milliseconds)."""
     return (min(max(timestamp, MIN_TIMESTAMP), MAX_TIMESTAMP) - MIN_TIMESTAMP).to_bytes(8, "big")
 
 
 def time_of(order: bytes) -> int:
-    """The timestamp of an order."""
+    """Return the timestamp of an order."""
     return int.from_bytes(order[:8], "big") + MIN_TIMESTAMP
 
 
 class RocksDBTimerTable(RocksDBTable):
-    """(key, timestamp, namespace) -> True. `groups`: those that have timers here.
+    """A table of timers: (key, timestamp, namespace) -> True. `groups`: the key groups of the subtask.
 
-    `left_memory` is called with some of the places at a time that were in memory and are in the store only, by now.
+    `on_spilled` is called with some timers at a time that were in memory and are now only in the store.
     """
 
-    __slots__ = ("_groups", "_spilled", "left_memory")
+    __slots__ = ("_groups", "_spilled", "on_spilled")
     remembered_max = 200_000
-    """Fewer than of others: timers come and go, and their places are all that they are."""
+    """Less than in other tables: timers change often, and consist of their places only."""
 
     def __init__(self, store: TableStore, name: str, key_groups: KeyGroups, current_max: int, groups: range) -> None:
-        super().__init__(store, name, key_groups, current_max, True)
+        super().__init__(store, name, key_groups, current_max, namespaced=True)
         self._groups = groups
         self._spilled: Iterator[Any] | None = None
-        self.left_memory: Callable[[list[Any]], None] = lambda places: None
+        self.on_spilled: Callable[[list[Any]], None] = lambda places: None
 
     def _key(self, entry_key: Any) -> bytes:
         key, timestamp, namespace = entry_key
@@ -60,7 +60,7 @@ class RocksDBTimerTable(RocksDBTable):
         return self._prefix_of(encoded) + order_of(timestamp) + encoded + namespace_bytes(namespace)
 
     def from_order(self, order: bytes) -> Iterator[tuple[bytes, Any]]:
-        """What the store has from there on, in order: order, place. What is in memory replaces it."""
+        """Return (order, place) of the timers in the store from `order` on, in order. Memory has precedence."""
         return heapq.merge(*(self._of_group(group, order) for group in self._groups))
 
     def _of_group(self, group: int, order: bytes) -> Iterator[tuple[bytes, Any]]:
@@ -69,17 +69,17 @@ class RocksDBTimerTable(RocksDBTable):
         if prefix[_GROUP] > first_group:
             rest = b""
         elif prefix[_GROUP] < first_group:
-            # This group's timers of that time come before: no encoded key begins with this byte.
+            # The order is after all timers of this group at this time: no encoded key begins with this byte.
             rest = b"\xff"
         for key, data in self._table_store.store.items(prefix, prefix + timestamp + rest):
             yield _order(key), pickle.loads(data)[0]
 
     def order(self, place: Any) -> bytes:
-        """The order of a timer."""
+        """Return the order of a timer."""
         return _order(self._key(place))
 
     def is_in_memory(self, place: Any) -> bool:
-        """Whether a layer above the store has the timer, or says that it was removed."""
+        """Whether a layer above the store holds the timer, or its tombstone."""
         return place in self.current or any(place in layer for layer in self._frozen)
 
     @property
@@ -89,20 +89,20 @@ class RocksDBTimerTable(RocksDBTable):
     def compact(self, entries_max: int) -> int:
         if self._spilled is not None:
             places = list(islice(self._spilled, entries_max))
-            self.left_memory([place for place in places if not self.is_in_memory(place)])
+            self.on_spilled([place for place in places if not self.is_in_memory(place)])
             if len(places) < entries_max:
                 self._spilled = None
             return len(places) or 1
         oldest = self._frozen[0] if self._frozen else None
         done = super().compact(entries_max)
         if oldest is not None and not (self._frozen and self._frozen[0] is oldest):
-            # Without tombstones: a timer that was removed has left the memory already.
+            # Without tombstones: removed timers are not in memory.
             self._spilled = (place for place, value in oldest.items() if value is not None)
         return done
 
     def discard(self, entry_key: Any) -> None:
-        # One that nothing below has leaves nothing behind: a timer that is moved with each record would be written to
-        # the store, and removed there, with each move.
+        # Without a tombstone if no lower layer has the timer: otherwise a timer that moves with each record would be
+        # written to the store, and removed there, with each move.
         if (
             self.current.get(entry_key) is not None
             and not any(entry_key in layer for layer in self._frozen)
@@ -113,7 +113,7 @@ class RocksDBTimerTable(RocksDBTable):
             self.current[entry_key] = None
 
     def memory_max(self) -> int:
-        """At most how many timers the layers hold."""
+        """Return an upper bound of the number of timers in the layers."""
         return len(self.current) + sum(map(len, self._frozen))
 
     def clear(self) -> None:

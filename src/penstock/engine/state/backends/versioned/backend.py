@@ -1,10 +1,10 @@
 """Keyed state in an external store: `state.backend.type: postgres`, which knows its older versions, or `redis`.
 
-Tables, their layers and the bytes of their entries are those of the RocksDB backend: recent changes are in memory, and
-larger numbers of them are written to the store in batches. Only a snapshot is another thing. It seals the version of
-the store, and what is in memory at that moment is written with that version by the snapshot's thread. The checkpoint
-itself holds the number of the version, so every checkpoint is complete and none grows with the state. A store that has
-no versions is behind a log, which is in the checkpoint too: logged.py.
+Tables, their layers and the bytes of entries are the same as in the RocksDB backend: recent changes are in memory, and
+larger numbers of them are written to the store in batches. Only snapshots differ. A snapshot seals the version of the
+store, and the snapshot's thread writes the entries that are in memory at that moment with this version. The checkpoint
+holds the number of the version, so every checkpoint is complete and its size does not depend on the state. A store
+without versions is behind a log, which is in the checkpoint as well: logged.py.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ T = TypeVar("T", bound=RocksDBTable)
 
 
 class VersionedTableStore(TableStore):
-    """The store of one operator's subtask. It knows tables by their names: prefixes are this subtask's own."""
+    """The store of one operator's subtask. It knows tables by name, since each subtask has its own prefixes."""
 
     def __init__(self, stores: Stores) -> None:
         super().__init__(stores)
@@ -39,32 +39,32 @@ class VersionedTableStore(TableStore):
         self.versions.name_table(prefix, name)
         return prefix
 
-    def some(self, prefix: bytes, groups: Iterable[int]) -> Iterator[tuple[bytes, bytes]]:
-        """Some entries of the table with this prefix: a store answers that in one request, and not for each group."""
-        return self.versions.some(prefix)
+    def sample(self, prefix: bytes, groups: Iterable[int]) -> Iterator[tuple[bytes, bytes]]:
+        """Return some entries of the table with this prefix, in one request instead of one per key group."""
+        return self.versions.sample(prefix)
 
 
 class VersionFile:
-    """The one file that a store has in a snapshot: its version."""
+    """The single file of a store in a snapshot: its version."""
 
     def __init__(self, version: StoreVersion) -> None:
         self._data = msgspec.json.encode(version)
         self.sizes = {EXTERNAL_VERSION: len(self._data)}
 
     def is_lasting(self, name: str) -> bool:
-        """No: each snapshot has another version."""
+        """Return False: each snapshot has another version."""
         return False
 
     def read(self, name: str, offset: int, length: int) -> bytes:
-        """A part of the file."""
+        """Read a part of the file."""
         return self._data[offset : offset + length]
 
     def release(self) -> None:
-        """Nothing is held."""
+        """Do nothing: there are no links."""
 
 
 class FrozenVersion(FrozenStore):
-    """A version of a store, and the layers that have to be written for it to be complete."""
+    """A version of a store, and the layers that must be written to complete it."""
 
     def __init__(
         self, store: VersionedTableStore, above: dict[str, FrozenTable], layers: list[tuple[RocksDBTable, list[Layer]]]
@@ -75,7 +75,7 @@ class FrozenVersion(FrozenStore):
         self._layers = layers
 
     def link(self) -> LinkedFiles:
-        """Write what was in memory. Nothing else writes to the store until `release`."""
+        """Write the entries that were in memory. Other writes to the store wait until `release`."""
         if self._linked is None:
             for table, layers in self._layers:
                 for layer in layers:
@@ -91,7 +91,7 @@ class FrozenVersion(FrozenStore):
 
 
 class VersionedKeyedStateBackend(RocksDBKeyedStateBackend):
-    """Each operator's subtask has a store of its own, opened by its host for `owner`."""
+    """A backend of one operator's subtask, whose host opens its store for `owner`."""
 
     __slots__ = ("_sealed", "kind")
     embedded: VersionedTableStore
@@ -103,7 +103,7 @@ class VersionedKeyedStateBackend(RocksDBKeyedStateBackend):
         super().__init__(now_ms, opened, key_groups, range(owner.first, owner.after))
         self.kind = stores.kind
         self._sealed: dict[int, int] = {}
-        """By number, the versions of checkpoints that are not complete yet."""
+        """Number of a pending checkpoint -> the version that it sealed."""
 
     def _table_store(self, stores: Stores) -> TableStore:
         return VersionedTableStore(stores)
@@ -116,13 +116,13 @@ class VersionedKeyedStateBackend(RocksDBKeyedStateBackend):
         return True
 
     def freeze_store(self, checkpoint_id: int = 0) -> FrozenStore | None:
-        """Seal the version of the store; None: there is no table."""
+        """Seal the version of the store. Returns None if there is no table."""
         if not self._tables_of_store:
             return None
         frozen = {name: table.freeze_to_write() for name, table in self._tables_of_store.items()}
         above = {name: table for name, (table, _) in frozen.items()}
         layers = [(self._tables_of_store[name], of_table) for name, (_, of_table) in frozen.items()]
-        version = self.embedded.hold(FrozenVersion(self.embedded, above, layers))
+        version = self.embedded.block_writes(FrozenVersion(self.embedded, above, layers))
         self._sealed[checkpoint_id] = version.version.version
         return version
 
@@ -133,8 +133,8 @@ class VersionedKeyedStateBackend(RocksDBKeyedStateBackend):
             self.embedded.versions.completed(version)
 
     def begin_with_versions(self, versions: list[StoreVersion]) -> None:
-        """Begin with what these versions hold of the own key groups."""
+        """Begin with the content of these versions in the subtask's key groups."""
         self.embedded.versions.begin_with(versions)
 
     def begin_with(self, tables: list[TableInFile], files: Mapping[str, StoredFile]) -> None:
-        raise NotImplementedError("a version is no file to open a store with: restored_versions.py")
+        raise NotImplementedError("a store does not open with a version as a file: restored_versions.py")

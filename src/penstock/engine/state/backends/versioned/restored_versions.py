@@ -1,8 +1,8 @@
-"""A store that begins with versions of others: nothing is read or copied, whatever the parallelism was.
+"""Restore a store from versions, without reading or copying them, whatever the former parallelism was.
 
-A subtask's checkpoint names the version of its key groups. After rescaling a subtask owns groups of several: of each it
-takes what is not above the version there. Only the state of another job is copied, within the store. A few entries are
-read, to see that their classes are what they were.
+The checkpoint of a subtask names the version of its key groups. After rescaling, a subtask owns groups of several
+former subtasks: in each it uses entries up to the version there. Only the state of another job is copied, within the
+store. A few entries are read to check that their classes have not changed.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from penstock.engine.state.snapshot.storage import SnapshotStorage
 def restore_versions(
     backend: VersionedKeyedStateBackend, storage: SnapshotStorage, stores: list[list[KeyedFile]], groups: range
 ) -> list[KeyedFile]:
-    """Restore these stores, each given by its files, into the backend, whose tables must be there.
+    """Restore these stores, each given by its files, into the backend, whose tables must exist.
 
-    Returns the files that the next snapshot may have in common with them: none. Raises CheckpointError.
+    Returns the files that the next snapshot may refer to, which is an empty list. Raises CheckpointError.
     """
     versions = []
     for files in stores:
@@ -32,15 +32,15 @@ def restore_versions(
             )
         if not backend.can_begin_with(files[0].tables):
             raise CheckpointError(
-                f"the state in {files[0].path} is in an external store, with states of other kinds than the job has "
-                "now. Change the kind of a state between a savepoint and the start from it"
+                f"the state in {files[0].path} is in an external store, and kinds of states differ from those that the "
+                "job has now. To change the kind of a state, stop with a savepoint and start from it"
             )
         (data,) = (b"".join(file.parts) for file in contents_of(storage, files).values())
         version = from_json(data, StoreVersion)
         if version.kind != backend.kind:
             raise CheckpointError(
                 f"the state in {files[0].path} is in an external store: set state.backend.type to {version.kind}, with "
-                "the server that it is in. To change the backend, take a savepoint"
+                "the same server. To change the backend, take a savepoint"
             )
         versions.append(version)
     if versions:

@@ -1,8 +1,8 @@
-"""What the backends with an external store need of it: a map of bytes to bytes that knows its older versions.
+"""The protocol of external stores for backends: a map from bytes to bytes that knows its older versions.
 
-Each entry is written with a version, and is read as of one: the newest that is not above it counts. So a snapshot is a
-number. The host provides the store: `engine/stores/postgres.py`. Source: Carbone et al., "State Management in Apache
-Flink" (VLDB 2017), section 4.1, external state backends with multi-version concurrency control.
+Each entry is written with a version. A read as of a version returns the newest entry up to that version. So a snapshot
+is a number. The host provides the store: `engine/stores/postgres.py`. Source: Carbone et al., "State Management in
+Apache Flink" (VLDB 2017), section 4.1, external state backends with multi-version concurrency control.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from penstock.engine.state.backends.rocksdb.store import EmbeddedStore
 
 
 class StoreOwner(msgspec.Struct, frozen=True):
-    """The subtask of an operator to which a store belongs: its key groups from `first` to before `after`.
+    """The subtask of an operator that owns a store, with key groups from `first` to before `after`.
 
-    `run`: of two owners of one key group the one with the larger number is the successor. The store fences the other.
+    `run`: of two owners of one key group, the one with the larger number is the later. The store fences the other.
     """
 
     job: str
@@ -29,7 +29,7 @@ class StoreOwner(msgspec.Struct, frozen=True):
 
 
 class LoggedEntry(msgspec.Struct, frozen=True, array_like=True):
-    """A change in a write-ahead log: the value of a key, None if it was removed."""
+    """A change in a write-ahead log: the new value of a key, or None if it was removed."""
 
     table: str
     group: int
@@ -38,7 +38,7 @@ class LoggedEntry(msgspec.Struct, frozen=True, array_like=True):
 
 
 class StoreVersion(msgspec.Struct, frozen=True):
-    """What a snapshot holds of a store: whose it was, and up to which version it is valid. It is stored as JSON."""
+    """The content of a snapshot of a store: its owner, and the version up to which entries count. Stored as JSON."""
 
     job: str
     operator: str
@@ -46,53 +46,53 @@ class StoreVersion(msgspec.Struct, frozen=True):
     after: int
     version: int
     numbers: dict[str, int] = {}
-    """By the table of a list state, the number of its next segment."""
+    """Table of a list state -> the number of its next segment."""
     kind: str = "postgres"
-    """Of the store: the value of `state.backend.type`."""
+    """The kind of the store: the value of `state.backend.type`."""
     applied: int = 0
-    """Such a store has all up to this version, and nothing above `version`."""
+    """A store without versions (logged.py) holds everything up to this version, and nothing above `version`."""
     log: list[LoggedEntry] = []
-    """What the store may not have yet: of one without versions of its own (logged.py)."""
+    """Changes that a store without versions may lack."""
 
 
 def run_number(epoch: int, attempt: int) -> int:
-    """The number of an attempt of a run of a job, among all of its runs."""
+    """Return the number of an attempt of a run, which grows over all runs of the job."""
     return (epoch << 32) + attempt
 
 
 class VersionedStore(EmbeddedStore, Protocol):
-    """A store outside the worker, shared by all subtasks of all jobs. Its owner sees its own key groups only."""
+    """A store outside the worker, shared by all subtasks of all jobs. Its owner sees only its own key groups."""
 
     def name_table(self, prefix: bytes, name: str) -> None:
-        """Entries whose keys start with `prefix` are of the table of that name, whatever its prefix was before."""
+        """Assign entries whose keys start with `prefix` to the table `name`, whatever its prefix was before."""
 
-    def some(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Some entries whose keys begin with the prefix of a table, with their keys; none only if there is none."""
+    def sample(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Return some entries whose keys start with the prefix of a table; empty only if the table is."""
 
     def begin_with(self, versions: Sequence[StoreVersion]) -> None:
-        """Begin with what these hold of its key groups: all that is newer is removed, or was another job's.
+        """Begin with the content of these versions in its key groups. Newer entries are removed.
 
-        Without this call it begins empty. What predecessors write from now on fails.
+        Without this call the store begins empty. Writes of earlier owners fail from now on.
         """
 
     def seal(self) -> StoreVersion:
-        """What is written from now on is newer than this version."""
+        """Return the current version and begin a new one: later writes are newer than it."""
 
     def write_at(self, version: StoreVersion, entries: Iterable[tuple[bytes, bytes | None]]) -> None:
-        """Write entries that belong to a version that was sealed. May be called in another thread, and may take long.
+        """Write entries with a sealed version. May be called in another thread and may take long.
 
-        Until it returns nothing else may write.
+        There must be no other writes until it returns.
         """
 
     def all_written(self, version: StoreVersion) -> StoreVersion:
-        """All that belongs to a version is written: what the snapshot holds of it. In the thread of `write_at`."""
+        """Return the completed version for the snapshot, after all its writes. Called in the thread of `write_at`."""
 
     def completed(self, version: int) -> None:
-        """A checkpoint with this version is complete: what no retained checkpoint needs any more may be removed."""
+        """Handle a completed checkpoint with this version: entries that no retained checkpoint needs may be removed."""
 
 
 class VersionedStores(msgspec.Struct, frozen=True):
-    """Opens the stores of a host's tasks. `cached_entries`: how many changed entries of a state are held in memory."""
+    """Opens the stores of a host's tasks. `cached_entries`: the most changed entries of a state in memory."""
 
     open: Callable[[StoreOwner], VersionedStore]
     cached_entries: int
@@ -101,5 +101,5 @@ class VersionedStores(msgspec.Struct, frozen=True):
 
     @property
     def holds_timers(self) -> bool:
-        """Whether timers are in the store. They are not: the next ones of all key groups are asked for all the time."""
+        """Return False: timers are not in the store, since the next timers of all key groups are needed permanently."""
         return False

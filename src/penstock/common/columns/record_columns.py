@@ -1,0 +1,159 @@
+"""Convert records (dicts, Rows, tuples, objects) to columns for columnar formats."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow
+
+from penstock.common.columns.checks import column_check, need_no_check
+from penstock.common.columns.to_values import python_values, typed_values
+from penstock.common.typeinfo import RowTypeInfo
+from penstock.common.types import Row, row_factory
+from penstock.common.types.record_fields import dict_factory, fields_of
+from penstock.common.types.type_hints import from_hint
+
+_BATCH_RECORDS_MAX = 1024
+_BATCHES_IN_BUFFER = 16
+
+
+class RecordColumns:
+    """The columns to write, and the conversion of each field to a value of its column.
+
+    `record_type` is a RowTypeInfo (`Types.ROW_NAMED`), a dataclass or NamedTuple with type hints, or a pyarrow.Schema.
+    Raise TypeError for anything else, and for a field whose type has no column type (pickled types). Picklable.
+    """
+
+    def __init__(self, record_type: RowTypeInfo | pyarrow.Schema | type[Any]) -> None:
+        self.converters: list[Callable[[Any], Any] | None]
+        self._row_type: RowTypeInfo | None = None
+        if isinstance(record_type, pyarrow.Schema):
+            self.schema = record_type
+            self.converters = [_plain if pyarrow.types.is_nested(field.type) else None for field in record_type]
+        else:
+            row_type = from_hint(record_type) if isinstance(record_type, type) else record_type
+            if not isinstance(row_type, RowTypeInfo):
+                raise TypeError(
+                    "the type of the records must be a Types.ROW_NAMED(...), a dataclass or NamedTuple, or a "
+                    f"pyarrow.Schema, got {record_type!r}"
+                )
+            types = row_type.get_field_types()
+            self._row_type = row_type
+            self.schema = _arrow_schema(row_type)
+            self.converters = [kind.to_internal_type if kind.need_conversion() else None for kind in types]
+        self.record_type = record_type
+        self._checks = [column_check(field.type) for field in self.schema]
+        self.names = tuple(self.schema.names)
+        if not self.names:
+            raise TypeError(f"expected records with at least one field, got {record_type!r}")
+
+    def of(self, records: Sequence[Any]) -> list[Sequence[Any]]:
+        """Return the values of each column. A key missing from a dict is None; other records must have all fields."""
+        if all(type(record) is dict for record in records):
+            return [[record.get(name) for record in records] for name in self.names]
+        return list(zip(*(fields_of(record, self.names, has_all=False) for record in records), strict=True))
+
+    def batch(self, columns: Sequence[Sequence[Any]]) -> pyarrow.RecordBatch:
+        """Convert values to Arrow. Raise TypeError, which names the column, if a value does not match its type."""
+        arrays = []
+        for field, convert, check, values in zip(self.schema, self.converters, self._checks, columns, strict=True):
+            try:
+                converted = values if convert is None else list(map(convert, values))
+                if check is not None and not need_no_check(check, converted):
+                    converted = list(map(check, converted))
+                arrays.append(pyarrow.array(converted, field.type))
+            except Exception as error:
+                raise TypeError(f"column {field.name!r} ({field.type}): {error}") from error
+            if not field.nullable and arrays[-1].null_count:
+                raise TypeError(f"column {field.name!r} ({field.type}): the schema does not allow None")
+        return pyarrow.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    def reader(self) -> Callable[[pyarrow.RecordBatch], list[Any]]:
+        """Return a function from a batch of this schema to records of the type: Rows, objects of the class, or dicts.
+
+        It raises what `python_values` raises. Keep it: a function that makes dicts is compiled for the columns.
+        """
+        make = self._record_factory()
+        if self._row_type is None:
+            return lambda batch: list(map(make, zip(*map(python_values, batch.columns), strict=True)))
+        kinds = self._row_type.get_field_types()
+        return lambda batch: list(map(make, zip(*map(typed_values, batch.columns, kinds), strict=True)))
+
+    def _record_factory(self) -> Callable[[Sequence[Any]], Any]:
+        """Return the function from the values of a row to a record."""
+        kind, names = self.record_type, self.names
+        if isinstance(kind, pyarrow.Schema):
+            return dict_factory(names)
+        if not isinstance(kind, type):
+            return row_factory(names)
+        make: Callable[[Sequence[Any]], Any] = getattr(kind, "_make", None) or (
+            lambda values: kind(**dict(zip(names, values, strict=True)))
+        )
+        return make
+
+
+class ColumnBuffer:
+    """Records to write together. They are converted to Arrow in small batches, so that their size is known."""
+
+    def __init__(self, columns: RecordColumns, bytes_max: int) -> None:
+        self.records = 0
+        self.bytes = 0
+        """Size of the records converted so far: all but the last few."""
+        self._columns = columns
+        self._batch_bytes = max(1, bytes_max // _BATCHES_IN_BUFFER)
+        self._batch_records = 16
+        self._batches: list[pyarrow.RecordBatch] = []
+        self._values: list[list[Any]] = [[] for _ in columns.names]
+
+    def add(self, records: Sequence[Any]) -> None:
+        """Append records, in order."""
+        for start in range(0, len(records), _BATCH_RECORDS_MAX):
+            for column, values in zip(
+                self._values, self._columns.of(records[start : start + _BATCH_RECORDS_MAX]), strict=True
+            ):
+                column += values
+            if len(self._values[0]) >= self._batch_records:
+                self._convert()
+        self.records += len(records)
+
+    def take(self) -> pyarrow.Table:
+        """Return all records and clear the buffer."""
+        self._convert()
+        table = pyarrow.Table.from_batches(self._batches, self._columns.schema)
+        self._batches = []
+        self.records = self.bytes = 0
+        return table
+
+    def _convert(self) -> None:
+        if self._values[0]:
+            batch = self._columns.batch(self._values)
+            self._batches.append(batch)
+            self.bytes += batch.nbytes
+            fitting = self._batch_bytes * batch.num_rows // max(1, batch.nbytes)
+            self._batch_records = max(1, min(_BATCH_RECORDS_MAX, fitting))
+            self._values = [[] for _ in self._columns.names]
+
+
+def _arrow_schema(row_type: RowTypeInfo) -> pyarrow.Schema:
+    fields = []
+    for name, kind in zip(row_type.get_field_names(), row_type.get_field_types(), strict=True):
+        arrow_type = kind.to_arrow()
+        if arrow_type is None:
+            raise TypeError(f"field {name!r} has the type {kind!r}, which has no column type: declare another type")
+        fields.append(pyarrow.field(name, arrow_type))
+    return pyarrow.schema(fields)
+
+
+def _plain(value: Any) -> Any:
+    """Convert Rows and dataclasses inside a value to dicts, which Arrow accepts as structs."""
+    if isinstance(value, Row):
+        value = value.as_dict()
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        value = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return value

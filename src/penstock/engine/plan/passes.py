@@ -1,0 +1,192 @@
+"""The passes of the plan: each is a small function from plan to plan, applied before operators are chained.
+
+Nodes and edges are immutable: a pass returns a plan with others in their place. What each pass has changed is recorded
+for `penstock explain`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from penstock.common.errors import ProgramError
+from penstock.engine.plan.stream_graph import StreamEdge, StreamNode
+from penstock.engine.plan.transformations import Chaining
+from penstock.engine.runtime.chunks import ChunkKind
+from penstock.engine.runtime.network.partitioners import BroadcastPartitioner, ForwardPartitioner
+from penstock.engine.runtime.operators.operator import Operator
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """The operators of a program, by id, and the edges between them."""
+
+    nodes: Mapping[int, StreamNode]
+    edges: Sequence[StreamEdge]
+    may_chain: bool = True
+    """Whether operators are chained: `pipeline.operator-chaining.enabled`."""
+
+    @functools.cached_property
+    def inputs(self) -> Mapping[int, Sequence[StreamEdge]]:
+        """The edges to each node, without feedback, which has a channel of its own."""
+        inputs: dict[int, list[StreamEdge]] = defaultdict(list)
+        for edge in self.edges:
+            if not edge.feedback:
+                inputs[edge.target].append(edge)
+        return inputs
+
+    def chains(self, edge: StreamEdge) -> bool:
+        """Return whether the target runs in the chain of the source.
+
+        A target with a second edge, to the same input or to another one, is the head of its own vertex: its task passes
+        it one work item at a time. In a chain, the second of two paths that meet in the operator would pass it a chunk
+        while it still holds one of the first (`engine/runtime/operators/operator.py`, Pausing). Flink does the same.
+        """
+        source, target = self.nodes[edge.source], self.nodes[edge.target]
+        # A chained operator is called by its one predecessor, in the same task. So the edge must keep every record in
+        # its subtask (forward, equal parallelism) and be the only input: with two inputs, the operator's watermark is
+        # a minimum over channels, which only a task's valve computes.
+        if (
+            edge.feedback
+            or type(edge.partitioner) is not ForwardPartitioner
+            or len(self.inputs[edge.target]) > 1
+            or source.parallelism != target.parallelism
+        ):
+            return False
+        if source.is_conversion and source.operator.gives is not ChunkKind.ROWS:
+            return True
+        if target.is_conversion and target.operator.takes is not ChunkKind.ROWS:
+            return True
+        return (
+            self.may_chain
+            and source.transformation.chaining is not Chaining.NEVER
+            and target.transformation.chaining is Chaining.ALWAYS
+            and source.transformation.slot_sharing_group == target.transformation.slot_sharing_group
+        )
+
+
+Pass = Callable[[Plan], Plan]
+
+
+class Change(NamedTuple):
+    """A change that a pass has made."""
+
+    pass_name: str
+    text: str
+
+
+def applied(plan: Plan, passes: Iterable[Pass]) -> tuple[Plan, list[Change]]:
+    """Apply passes one after the other. Returns the last plan, and what has changed. Raises what the passes raise."""
+    changes: list[Change] = []
+    for one in passes:
+        before, plan = plan, one(plan)
+        if plan is not before:
+            name = one.__name__.replace("_", " ")
+            changes += [Change(name, text) for text in _differences(before, plan)]
+    return plan, changes
+
+
+def _differences(before: Plan, after: Plan) -> Iterable[str]:
+    for added, node in after.nodes.items():
+        if added not in before.nodes:
+            targets = [after.nodes[edge.target].name for edge in after.edges if edge.source == added]
+            yield f"added '{node.name}' before '{', '.join(targets)}'"
+    for removed, node in before.nodes.items():
+        if removed not in after.nodes:
+            yield f"removed '{node.name}'"
+    # By identity: edges that a pass keeps are the same objects, and a program may have thousands.
+    kept = [id(edge) for edge in after.edges]
+    common = set(kept).intersection(map(id, before.edges))
+    if [one for one in kept if one in common] != [one for one in map(id, before.edges) if one in common]:
+        yield f"ordered the inputs: '{after.nodes[after.edges[0].source].name}' is read first"
+
+
+def refuse_loops(plan: Plan) -> Plan:
+    """Raise ProgramError if something is fed back. Source: Flink docs, "Execution Mode".
+
+    A batched stage ends before the next begins.
+    """
+    for edge in plan.edges:
+        if edge.feedback:
+            raise ProgramError(
+                f"the iteration '{plan.nodes[edge.target].name}' can't run in BATCH mode, in which nothing is fed "
+                "back: call env.set_runtime_mode(RuntimeExecutionMode.STREAMING), or set execution.runtime-mode"
+            )
+    return plan
+
+
+def add_combiners(plan: Plan) -> Plan:
+    """Insert a combiner before keyed exchanges whose target operator has one, to send fewer records."""
+    nodes, edges = dict(plan.nodes), list(plan.edges)
+    for position, edge in enumerate(plan.edges):
+        combiner = nodes[edge.target].operator.combiner() if edge.partitioner.keyed else None
+        if combiner is None:
+            continue
+        source, id = nodes[edge.source], max(nodes) + 1
+        nodes[id] = dataclasses.replace(
+            source, id=id, name=combiner.name, operator=combiner, uid=f"{source.uid}/combine-{id}"
+        )
+        edges.append(StreamEdge(edge.source, id, ForwardPartitioner(), edge.tag))
+        edges[position] = dataclasses.replace(edge, source=id, tag=None)
+    return dataclasses.replace(plan, nodes=nodes, edges=edges)
+
+
+def convert_kinds(plan: Plan) -> Plan:
+    """Insert conversions where an operator gives rows and the next one takes columns, or the other way.
+
+    Edges between tasks carry rows. So columns that leave a chain become rows, and columns again behind the exchange.
+    """
+    while (edge := next((edge for edge in plan.edges if not _fits(plan, edge)), None)) is not None:
+        plan = _with_rows_before(plan, edge)
+    return plan
+
+
+def _fits(plan: Plan, edge: StreamEdge) -> bool:
+    if plan.nodes[edge.source].operator.gives is ChunkKind.ROWS:
+        return True
+    return plan.nodes[edge.target].operator.takes is ChunkKind.COLUMNS and plan.chains(edge)
+
+
+def _with_rows_before(plan: Plan, edge: StreamEdge) -> Plan:
+    """Convert the columns on an edge to rows, and back for a target that takes columns."""
+    from penstock.engine.runtime.columns.operators import TO_COLUMNS, TO_ROWS, ToColumnsOperator, ToRowsOperator
+
+    nodes, edges = dict(plan.nodes), list(plan.edges)
+    source, target = nodes[edge.source], nodes[edge.target]
+    columns = source.operator.columns  # type: ignore[attr-defined]
+
+    def add(node: StreamNode, name: str, operator: Operator) -> int:
+        id = max(nodes) + 1
+        uid = f"{node.uid}/{name.lower().replace(' ', '-')}-{id}"
+        nodes[id] = dataclasses.replace(
+            node, id=id, name=name, operator=operator, uid=uid, uid_is_users=False, is_conversion=True
+        )
+        return id
+
+    position = edges.index(edge)
+    to_rows = add(source, TO_ROWS, ToRowsOperator(columns))
+    edges.append(StreamEdge(edge.source, to_rows, ForwardPartitioner(), edge.tag))
+    edges[position] = dataclasses.replace(edge, source=to_rows, tag=None)
+    if target.operator.takes is ChunkKind.COLUMNS:
+        # All edges to the target lead to its conversion.
+        to_columns = add(target, TO_COLUMNS, ToColumnsOperator(columns))
+        edges = [dataclasses.replace(one, target=to_columns) if one.target == target.id else one for one in edges]
+        edges.append(StreamEdge(to_columns, target.id, ForwardPartitioner()))
+    return dataclasses.replace(plan, nodes=nodes, edges=edges)
+
+
+def read_broadcasts_first(plan: Plan) -> Plan:
+    """Order edges as a batched task has to read them: its input is sorted by the numbers of edges.
+
+    An operator must read all of a broadcast input before the first record of another input. Key groups do not change
+    this order: rows of a broadcast carry no key group, and sort before rows that do.
+    """
+    edges = sorted(plan.edges, key=lambda edge: not isinstance(edge.partitioner, BroadcastPartitioner))
+    return plan if edges == list(plan.edges) else dataclasses.replace(plan, edges=edges)
+
+
+STREAMING: tuple[Pass, ...] = (convert_kinds,)
+BATCH: tuple[Pass, ...] = (refuse_loops, add_combiners, convert_kinds, read_broadcasts_first)

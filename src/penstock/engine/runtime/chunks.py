@@ -1,0 +1,60 @@
+"""Chunks: what operators pass to each other, and what edges transport. A chunk has rows or columns.
+
+A chunk is shared and never changed in place: a fork passes one chunk to all of its branches.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import msgspec
+
+if TYPE_CHECKING:
+    from penstock.engine.runtime.columns.chunk import Columns
+
+from penstock.common.values.copies import independent_copies
+
+Values: TypeAlias = list[Any]
+Timestamps: TypeAlias = "list[int] | None"
+
+
+class ChunkKind(enum.IntEnum):
+    """The kinds of chunks in a buffer, as its header stores them."""
+
+    ROWS = 0
+    COLUMNS = 2
+    """Batches of Arrow: engine/runtime/columns/chunk.py. Within a chain; edges carry rows."""
+    MESSAGE = 1
+    """Not records: a message between slots, or to the driver."""
+
+
+class Rows(msgspec.Struct, gc=False):
+    """Records as Python objects: `values`, and `timestamps` (ms) of the same length, or None.
+
+    Not tracked by the garbage collector: the lists are, and no value refers to its chunk.
+    """
+
+    values: Values
+    timestamps: Timestamps = None
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def part(self, start: int, stop: int | None = None) -> Rows:
+        """Return the records from `start` to `stop`."""
+        timestamps = self.timestamps
+        return Rows(self.values[start:stop], timestamps[start:stop] if timestamps is not None else None)
+
+    def selected(self, indexes: list[int]) -> Rows:
+        """Return the records at these positions."""
+        values, timestamps = self.values, self.timestamps
+        times = None if timestamps is None else [timestamps[index] for index in indexes]
+        return Rows([values[index] for index in indexes], times)
+
+    def independent(self) -> Rows:
+        """Return a chunk whose values can be changed without an effect on this one."""
+        return Rows(independent_copies(self.values), self.timestamps)
+
+
+Chunk: TypeAlias = "Rows | Columns"

@@ -1,0 +1,1 @@
+"""Operators and partitioning of columns. Jobs without columns import none of it."""

@@ -1,0 +1,67 @@
+"""Keys of the rows of a batch: the same keys, and so the same key groups, as of records that are Python objects."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy
+import pyarrow
+
+from penstock.common.columns.to_values import python_values
+from penstock.engine.state.container_keys import as_key
+from penstock.engine.state.key_groups import KeyGroups
+
+_CODES_MAX = 1 << 62
+"""Codes of several columns are combined by multiplication, within int64."""
+
+
+class BatchKeys(NamedTuple):
+    """The keys of a batch: row i has `keys[codes[i]]`."""
+
+    keys: list[Any]
+    """Different columns of values may yield equal keys: 0.0 and -0.0."""
+    codes: numpy.ndarray[Any, numpy.dtype[numpy.int64]]
+
+    def groups(self, key_groups: KeyGroups) -> numpy.ndarray[Any, numpy.dtype[numpy.int32]]:
+        """Return the key group of each row. Raises KeyTypeError if a value cannot be a key, such as NaN."""
+        of_key = numpy.array([key_groups[key] for key in self.keys], numpy.int32)
+        groups: numpy.ndarray[Any, numpy.dtype[numpy.int32]] = of_key[self.codes]
+        return groups
+
+
+def keys_of(columns: Sequence[pyarrow.Array]) -> BatchKeys:
+    """Return the keys of rows: the value of one column, or tuples of several columns.
+
+    Python handles the distinct keys only, each once. Raises what `python_values` raises.
+    """
+    parts = [_coded(column) for column in columns]
+    if len(parts) == 1:
+        (values, codes) = parts[0]
+        return BatchKeys([as_key(value) for value in values], codes)
+    combined, count = parts[0][1], len(parts[0][0])
+    for values, codes in parts[1:]:
+        if count * max(1, len(values)) > _CODES_MAX:
+            combined, count = _dense(combined)
+        combined, count = combined * len(values) + codes, count * len(values)
+    dense, _ = _dense(combined)
+    first = numpy.full(int(dense.max(initial=-1)) + 1, -1, numpy.int64)
+    first[dense[::-1]] = numpy.arange(len(dense) - 1, -1, -1)
+    rows = [[values[code] for code in codes[first]] for values, codes in parts]
+    return BatchKeys([as_key(key) for key in zip(*rows, strict=True)], dense)
+
+
+def _coded(column: pyarrow.Array) -> tuple[list[Any], Any]:
+    """Return the distinct values of a column, and the index of each row's value."""
+    if pyarrow.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if pyarrow.types.is_nested(column.type):
+        return python_values(column), numpy.arange(len(column), dtype=numpy.int64)
+    encoded = column.dictionary_encode(null_encoding="encode")
+    return python_values(encoded.dictionary), encoded.indices.to_numpy().astype(numpy.int64)
+
+
+def _dense(codes: Any) -> tuple[Any, int]:
+    """Return codes from 0 on, without gaps, and their number."""
+    encoded = pyarrow.array(codes).dictionary_encode()
+    return encoded.indices.to_numpy().astype(numpy.int64), len(encoded.dictionary)

@@ -1,0 +1,97 @@
+"""Programs that mix rows and columns, under random schedules and faults: rows are the oracle."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from random import Random
+
+import pytest
+from tests.simulation.mutation import until_found
+from tests.simulation.programs import seeds
+from tests.simulation.undisturbed import programs_that
+
+from penstock.engine.plan.job_graph import JobGraph
+from penstock.engine.runtime.chunks import ChunkKind
+from penstock.engine.runtime.columns.chunk import Columns
+from penstock.engine.runtime.columns.operators import ToRowsOperator
+from penstock.engine.runtime.operators.operator import Operator
+from penstock.hosts.simulator import Circumstances, run_program
+from penstock.hosts.simulator.building import build
+from penstock.hosts.simulator.programs import Program
+
+pytestmark = pytest.mark.simulation
+
+FORMS = ("chained", "unchained", "exchanged")
+
+
+def adds(program: Program) -> bool:
+    """Return whether a program has an operator that can run on columns as well."""
+    return any(node.kind == "map" for node in program.nodes)
+
+
+def with_columns(program: Program, seed: int) -> Program:
+    """Return the program with its additions on columns, whose results are the same."""
+    nodes = (
+        dataclasses.replace(node, settings={**node.settings, "columns": FORMS[(seed + node.id) % len(FORMS)]})
+        if node.kind == "map"
+        else node
+        for node in program.nodes
+    )
+    return dataclasses.replace(program, nodes=tuple(nodes))
+
+
+def run(seed: int, program: Program) -> None:
+    """Run a program with its additions on columns."""
+    run_program(with_columns(program, seed), Circumstances.draw(Random(seed + 1)), seed)
+
+
+@pytest.mark.parametrize("number", seeds(12, in_soak=2_000))
+def test_columns_give_the_results_of_rows(number: int) -> None:
+    """A program would give other results, or lose records at a fault, since it has columns."""
+    run(*list(programs_that(adds, number + 1))[-1])
+
+
+def operators(graph: JobGraph) -> list[list[str]]:
+    """Return the names of the operators of each vertex."""
+    return [[type(node.operator).__name__ for node in vertex.nodes] for vertex in graph.vertices]
+
+
+def test_the_programs_have_columns() -> None:
+    """The tests of this file would test rows alone."""
+    found: set[str] = set()
+    for seed, program in programs_that(adds, 20):
+        graph = build(with_columns(program, seed)).graph
+        found.update(name for names in operators(graph) for name in names)
+        for edge in graph.edges:
+            assert edge.stream_edge.source in graph._nodes
+            assert graph._nodes[edge.stream_edge.source].operator.gives is ChunkKind.ROWS, "edges carry rows"
+    assert {"ToColumnsOperator", "MapBatchesOperator", "ToRowsOperator"} <= found
+
+
+def lost_timestamps(patch: pytest.MonkeyPatch) -> None:
+    """Rows that were columns have no timestamps."""
+    process = ToRowsOperator.process
+    patch.setattr(ToRowsOperator, "process", lambda self, chunk: process(self, Columns(chunk.batch)))
+
+
+def watermarks_are_dropped(patch: pytest.MonkeyPatch) -> None:
+    """Event time does not pass a conversion."""
+    watermark = Operator.watermark
+    patch.setattr(
+        Operator, "watermark", lambda self, timestamp: type(self) is ToRowsOperator or watermark(self, timestamp)
+    )
+
+
+FIRST: dict[Callable[[pytest.MonkeyPatch], None], int] = {lost_timestamps: 0, watermarks_are_dropped: 140}
+"""The seed that is known to find the fault. The search starts there."""
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("fault", FIRST)
+def test_a_fault_in_the_column_path_is_found(
+    fault: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The simulator would pass conversions that lose what rows have."""
+    fault(monkeypatch)
+    until_found(monkeypatch, programs_that(adds, 200, FIRST[fault]), run)
