@@ -12,7 +12,6 @@ from tests.simulation.programs import seeds
 from tests.simulation.undisturbed import programs_that
 
 from penstock.engine.plan.job_graph import JobGraph
-from penstock.engine.runtime.chunks import ChunkKind
 from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.runtime.columns.operators import ToRowsOperator
 from penstock.engine.runtime.operators.operator import Operator
@@ -22,7 +21,7 @@ from penstock.hosts.simulator.programs import Program
 
 pytestmark = pytest.mark.simulation
 
-FORMS = ("chained", "unchained", "exchanged")
+FORMS = ("keyed", "chained", "unchained", "exchanged")
 
 
 def adds(program: Program) -> bool:
@@ -60,13 +59,15 @@ def operators(graph: JobGraph) -> list[list[str]]:
 def test_the_programs_have_columns() -> None:
     """The tests of this file would test rows alone."""
     found: set[str] = set()
+    carried: set[str] = set()
     for seed, program in programs_that(adds, 20):
         graph = build(with_columns(program, seed)).graph
         found.update(name for names in operators(graph) for name in names)
-        for edge in graph.edges:
-            assert edge.stream_edge.source in graph._nodes
-            assert graph._nodes[edge.stream_edge.source].operator.gives is ChunkKind.ROWS, "edges carry rows"
+        carried.update(
+            edge.stream_edge.partitioner.ship_strategy for edge in graph.edges if edge.stream_edge.columns is not None
+        )
     assert {"ToColumnsOperator", "MapBatchesOperator", "ToRowsOperator"} <= found
+    assert carried == {"FORWARD", "HASH"}
 
 
 def lost_timestamps(patch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from penstock.common.types.composite_types import RowTypeInfo
 from penstock.common.types.type_hints import from_hint
 from penstock.engine.plan.transformations import DeployedTransformation, PartitionTransformation, Transformation
-from penstock.engine.runtime.chunks import ChunkKind
 
 if TYPE_CHECKING:
     from penstock.common.columns.record_columns import RecordColumns
@@ -31,10 +30,7 @@ def given_columns(stream: Transformation) -> RecordColumns | None:
     """Return the columns of a stream; None if it has records."""
     while isinstance(stream, PartitionTransformation):
         stream = stream.inputs[0]
-    if not isinstance(stream, DeployedTransformation) or stream.operator.gives is not ChunkKind.COLUMNS:
-        return None
-    columns: RecordColumns = stream.operator.columns  # type: ignore[attr-defined]
-    return columns
+    return stream.operator.given_columns(None) if isinstance(stream, DeployedTransformation) else None
 
 
 def row_type_of(columns: RecordColumns) -> RowTypeInfo | None:

@@ -49,6 +49,11 @@ class RecordColumns:
         if not self.names:
             raise TypeError(f"expected records with at least one field, got {record_type!r}")
 
+    @property
+    def can_be_sent(self) -> bool:
+        """Whether a batch can be sent without its schema: dictionaries are messages of their own in Arrow's format."""
+        return not any(map(_has_dictionary, (field.type for field in self.schema)))
+
     def of(self, records: Sequence[Any]) -> list[Sequence[Any]]:
         """Return the values of each column. A key missing from a dict is None; other records must have all fields."""
         if all(type(record) is dict for record in records):
@@ -134,6 +139,12 @@ class ColumnBuffer:
             fitting = self._batch_bytes * batch.num_rows // max(1, batch.nbytes)
             self._batch_records = max(1, min(_BATCH_RECORDS_MAX, fitting))
             self._values = [[] for _ in self._columns.names]
+
+
+def _has_dictionary(kind: pyarrow.DataType) -> bool:
+    if pyarrow.types.is_dictionary(kind):
+        return True
+    return any(_has_dictionary(kind.field(index).type) for index in range(kind.num_fields))
 
 
 def _arrow_schema(row_type: RowTypeInfo) -> pyarrow.Schema:

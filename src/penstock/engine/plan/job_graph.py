@@ -262,6 +262,7 @@ class JobGraph:
 
     def _info(self, edge: JobEdge, widths: tuple[int, ...]) -> EdgeInfo:
         source, target = self.vertices[edge.source], self.vertices[edge.target]
+        columns = edge.stream_edge.columns
         return EdgeInfo(
             id=edge.id,
             target_vertex=target.id,
@@ -274,6 +275,8 @@ class JobGraph:
             feedback=edge.feedback,
             in_loop=any(edge.source in loop and edge.target in loop for loop in self.loops),
             key_fields=edge.stream_edge.partitioner.fields,
+            kind=ChunkKind.ROWS if columns is None else ChunkKind.COLUMNS,
+            schema=None if columns is None else columns.schema.serialize().to_pybytes(),
         )
 
     def _spec(self, vertex: JobVertex, infos: dict[int, EdgeInfo]) -> VertexSpec:

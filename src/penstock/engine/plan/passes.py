@@ -10,7 +10,7 @@ import dataclasses
 import functools
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.common.errors import ProgramError
 from penstock.engine.plan.stream_graph import StreamEdge, StreamNode
@@ -18,6 +18,9 @@ from penstock.engine.plan.transformations import Chaining
 from penstock.engine.runtime.chunks import ChunkKind
 from penstock.engine.runtime.network.partitioners import BroadcastPartitioner, ForwardPartitioner
 from penstock.engine.runtime.operators.operator import Operator
+
+if TYPE_CHECKING:
+    from penstock.common.columns.record_columns import RecordColumns
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,6 +100,9 @@ def _differences(before: Plan, after: Plan) -> Iterable[str]:
     for removed, node in before.nodes.items():
         if removed not in after.nodes:
             yield f"removed '{node.name}'"
+    for edge in after.edges:
+        if edge.columns is not None and not any(edge is one for one in before.edges):
+            yield f"columns from '{after.nodes[edge.source].name}' to '{after.nodes[edge.target].name}'"
     # By identity: edges that a pass keeps are the same objects, and a program may have thousands.
     kept = [id(edge) for edge in after.edges]
     common = set(kept).intersection(map(id, before.edges))
@@ -135,28 +141,48 @@ def add_combiners(plan: Plan) -> Plan:
 
 
 def convert_kinds(plan: Plan) -> Plan:
-    """Insert conversions where an operator gives rows and the next one takes columns, or the other way.
+    """Insert conversions where an operator gives columns and the next one takes rows.
 
-    Edges between tasks carry rows. So columns that leave a chain become rows, and columns again behind the exchange.
+    An edge carries columns to another task if its partitioner can divide them. Otherwise they become rows before it,
+    and columns again behind it.
     """
-    while (edge := next((edge for edge in plan.edges if not _fits(plan, edge)), None)) is not None:
-        plan = _with_rows_before(plan, edge)
+    return _converted(plan, _may_carry)
+
+
+def convert_kinds_within_chains(plan: Plan) -> Plan:
+    """Insert conversions as `convert_kinds` does, where edges between tasks carry rows: a batched task sorts them."""
+    return _converted(plan, lambda edge, columns: False)
+
+
+def _converted(plan: Plan, may_carry: Callable[[StreamEdge, RecordColumns], bool]) -> Plan:
+    position = 0
+    while position < len(plan.edges):
+        edge = plan.edges[position]
+        source, target = plan.nodes[edge.source].operator, plan.nodes[edge.target].operator
+        columns = source.given_columns(edge.tag)
+        if columns is None or (target.takes is ChunkKind.COLUMNS and plan.chains(edge)):
+            position += 1
+        elif target.takes is ChunkKind.COLUMNS and may_carry(edge, columns):
+            edges = list(plan.edges)
+            edges[position] = dataclasses.replace(edge, columns=columns)
+            plan = dataclasses.replace(plan, edges=edges)
+            position += 1
+        else:
+            # From the start: a chain that ended here may go on now.
+            plan, position = _with_rows_before(plan, edge, columns), 0
     return plan
 
 
-def _fits(plan: Plan, edge: StreamEdge) -> bool:
-    if plan.nodes[edge.source].operator.gives is ChunkKind.ROWS:
-        return True
-    return plan.nodes[edge.target].operator.takes is ChunkKind.COLUMNS and plan.chains(edge)
+def _may_carry(edge: StreamEdge, columns: RecordColumns) -> bool:
+    return not edge.feedback and columns.can_be_sent and edge.partitioner.carries_columns(columns.names)
 
 
-def _with_rows_before(plan: Plan, edge: StreamEdge) -> Plan:
+def _with_rows_before(plan: Plan, edge: StreamEdge, columns: RecordColumns) -> Plan:
     """Convert the columns on an edge to rows, and back for a target that takes columns."""
     from penstock.engine.runtime.columns.operators import TO_COLUMNS, TO_ROWS, ToColumnsOperator, ToRowsOperator
 
     nodes, edges = dict(plan.nodes), list(plan.edges)
     source, target = nodes[edge.source], nodes[edge.target]
-    columns = source.operator.columns  # type: ignore[attr-defined]
 
     def add(node: StreamNode, name: str, operator: Operator) -> int:
         id = max(nodes) + 1
@@ -169,7 +195,7 @@ def _with_rows_before(plan: Plan, edge: StreamEdge) -> Plan:
     position = edges.index(edge)
     to_rows = add(source, TO_ROWS, ToRowsOperator(columns))
     edges.append(StreamEdge(edge.source, to_rows, ForwardPartitioner(), edge.tag))
-    edges[position] = dataclasses.replace(edge, source=to_rows, tag=None)
+    edges[position] = dataclasses.replace(edge, source=to_rows, tag=None, columns=None)
     if target.operator.takes is ChunkKind.COLUMNS:
         # All edges to the target lead to its conversion.
         to_columns = add(target, TO_COLUMNS, ToColumnsOperator(columns))
@@ -189,4 +215,4 @@ def read_broadcasts_first(plan: Plan) -> Plan:
 
 
 STREAMING: tuple[Pass, ...] = (convert_kinds,)
-BATCH: tuple[Pass, ...] = (refuse_loops, add_combiners, convert_kinds, read_broadcasts_first)
+BATCH: tuple[Pass, ...] = (refuse_loops, add_combiners, convert_kinds_within_chains, read_broadcasts_first)

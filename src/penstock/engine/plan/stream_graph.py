@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from penstock.api.output_tag import OutputTag
 from penstock.api.source import Boundedness
@@ -22,6 +22,9 @@ from penstock.engine.runtime.network.partitioners import ForwardPartitioner, Par
 from penstock.engine.runtime.operators.operator import Operator
 from penstock.engine.runtime.operators.source import SourceOperator
 from penstock.engine.state.key_groups import MAX_PARALLELISM_BOUND, default_max_parallelism
+
+if TYPE_CHECKING:
+    from penstock.common.columns.record_columns import RecordColumns
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,6 +70,8 @@ class StreamEdge:
     input_index: int = 0
     feedback: bool = False
     """Whether it leads back to the head of an iteration, which closes a loop."""
+    columns: RecordColumns | None = None
+    """The columns that it carries to another task; None: it carries rows, or leads on in the chain."""
 
 
 class StreamGraph:

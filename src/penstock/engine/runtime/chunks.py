@@ -24,7 +24,7 @@ class ChunkKind(enum.IntEnum):
 
     ROWS = 0
     COLUMNS = 2
-    """Batches of Arrow: engine/runtime/columns/chunk.py. Within a chain; edges carry rows."""
+    """Batches of Arrow: engine/runtime/columns/chunk.py."""
     MESSAGE = 1
     """Not records: a message between slots, or to the driver."""
 
@@ -55,6 +55,20 @@ class Rows(msgspec.Struct, gc=False):
     def independent(self) -> Rows:
         """Return a chunk whose values can be changed without an effect on this one."""
         return Rows(independent_copies(self.values), self.timestamps)
+
+
+class EncodedColumns(msgspec.Struct, gc=False):
+    """Columns as they are on an edge, whose schema only the edge knows.
+
+    `batch`: a message of Arrow's IPC format; `timestamps`: ms, as int64 of this machine.
+    """
+
+    records: int
+    batch: bytes
+    timestamps: bytes | None = None
+
+    def __len__(self) -> int:
+        return self.records
 
 
 Chunk: TypeAlias = "Rows | Columns"

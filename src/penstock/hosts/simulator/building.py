@@ -182,6 +182,8 @@ def _add(_: StreamExecutionEnvironment, node: Node, inputs: list[Any]) -> Any:
     columns = flat.as_columns(functions.Flat).set_parallelism(node.parallelism)
     if node.settings["columns"] == "exchanged":
         columns = columns.forward()
+    if node.settings["columns"] == "keyed":
+        columns = columns.key_by("key")
     added = columns.map_batches(functions.AddToColumn(amount)).set_parallelism(node.parallelism)
     if node.settings["columns"] == "unchained":
         added = added.disable_chaining()

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import pickle
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from typing import Any
 
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
 from penstock.engine.runtime.checkpoint_options import CheckpointOptions
-from penstock.engine.runtime.chunks import Rows
+from penstock.engine.runtime.chunks import EncodedColumns, Rows
 from penstock.engine.runtime.ids import SubtaskId
 from penstock.engine.runtime.network.buffer import (
     OUTCOME_EDGE,
@@ -39,6 +40,11 @@ from penstock.hosts.simulator.sinks import Written
 SentChannel = tuple[int, int, int]
 """(edge, sender, target): a channel as its sender names it; the receiver's ChannelId has no target."""
 _BOUND_MAX = 10_000_000
+
+
+def _timestamps(chunk: Rows | EncodedColumns) -> Sequence[int] | None:
+    times = chunk.timestamps
+    return memoryview(times).cast("q") if isinstance(times, (bytes, bytearray)) else times
 
 
 class TaskChecks:
@@ -127,14 +133,12 @@ class ChannelChecks:
             self._look_at(channel, state, item)
 
     def _look_at(self, channel: SentChannel, state: _ChannelState, item: Any) -> None:
-        if isinstance(item, Rows):
-            values, timestamps = item.values, item.timestamps
-            assert values, f"channel {channel}: a chunk without a record"
-            assert timestamps is None or len(timestamps) == len(values), (
-                f"channel {channel}: timestamps are not parallel"
-            )
-            assert not state.ended, f"channel {channel}: {len(values)} records after the end of the data"
-            state.records += len(values)
+        if isinstance(item, (Rows, EncodedColumns)):
+            count, timestamps = len(item), _timestamps(item)
+            assert count, f"channel {channel}: a chunk without a record"
+            assert timestamps is None or len(timestamps) == count, f"channel {channel}: timestamps are not parallel"
+            assert not state.ended, f"channel {channel}: {count} records after the end of the data"
+            state.records += count
             # Exempt MAX: a timer at the end of time stamps its record with MAX. A generator in mid-stream then advances
             # its watermark up to its bound, and later records of another branch are rightly late.
             near_the_end = MAX_TIMESTAMP - _BOUND_MAX <= state.watermark < MAX_TIMESTAMP
@@ -184,7 +188,7 @@ class ChannelChecks:
         for _, row in rows:
             header = decode_header(row)
             if header.edge in ours and header.sender == task.info.subtask:
-                records = [len(item) for item in decode_items(row) if isinstance(item, Rows)]
+                records = [len(item) for item in decode_items(row) if isinstance(item, (Rows, EncodedColumns))]
                 waiting[header.edge, header.sender, header.target] += sum(records)
         for edge in ours.values():
             for target in edge.targets:

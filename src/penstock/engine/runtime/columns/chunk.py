@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 import numpy
 import pyarrow
+
+from penstock.engine.runtime.chunks import EncodedColumns
+
+Integers = numpy.ndarray[Any, numpy.dtype[numpy.int64]]
+Mask = numpy.ndarray[Any, numpy.dtype[numpy.bool_]]
 
 
 class Columns(msgspec.Struct, gc=False):
@@ -16,7 +22,7 @@ class Columns(msgspec.Struct, gc=False):
     """
 
     batch: pyarrow.RecordBatch
-    timestamps: numpy.ndarray[Any, numpy.dtype[numpy.int64]] | None = None
+    timestamps: Integers | None = None
 
     def __len__(self) -> int:
         return self.batch.num_rows  # type: ignore[no-any-return]
@@ -27,6 +33,45 @@ class Columns(msgspec.Struct, gc=False):
         length = None if stop is None else stop - start
         return Columns(self.batch.slice(start, length), timestamps[start:stop] if timestamps is not None else None)
 
+    def selected(self, indexes: Integers) -> Columns:
+        """Return the records at these positions."""
+        timestamps = self.timestamps
+        return Columns(self.batch.take(pyarrow.array(indexes)), None if timestamps is None else timestamps[indexes])
+
+    def filtered(self, mask: Mask) -> Columns:
+        """Return the records where the mask is true."""
+        timestamps = self.timestamps
+        return Columns(self.batch.filter(pyarrow.array(mask)), None if timestamps is None else timestamps[mask])
+
     def independent(self) -> Columns:
         """Return the chunk itself, which is immutable."""
         return self
+
+    def encoded(self) -> EncodedColumns:
+        """Return the chunk for an edge: of a slice only its own rows."""
+        timestamps = self.timestamps
+        return EncodedColumns(
+            len(self), self.batch.serialize().to_pybytes(), None if timestamps is None else timestamps.tobytes()
+        )
+
+
+def decoded(columns: EncodedColumns, schema: pyarrow.Schema) -> Columns:
+    """Return columns that came over an edge with this schema. Their data is not copied."""
+    times = columns.timestamps
+    return Columns(
+        pyarrow.ipc.read_record_batch(columns.batch, schema),
+        None if times is None else numpy.frombuffer(times, numpy.int64),
+    )
+
+
+def read_schema(schema: bytes) -> pyarrow.Schema:
+    """Return the schema of an edge."""
+    return pyarrow.ipc.read_schema(pyarrow.py_buffer(schema))
+
+
+def joined(parts: Sequence[Columns]) -> Columns:
+    """Return chunks of one schema as one chunk. All have timestamps, or none has."""
+    if len(parts) == 1:
+        return parts[0]
+    times = [part.timestamps for part in parts if part.timestamps is not None]
+    return Columns(pyarrow.concat_batches([part.batch for part in parts]), numpy.concatenate(times) if times else None)

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy
 import pyarrow
 
+from penstock.api.output_tag import OutputTag
 from penstock.common.columns.record_columns import RecordColumns
 from penstock.common.functions.user_calls import RAISED
 from penstock.engine.runtime.chunks import ChunkKind, Rows
@@ -30,6 +31,9 @@ class ToColumnsOperator(Operator):
     def __init__(self, columns: RecordColumns) -> None:
         super().__init__(TO_COLUMNS)
         self.columns = columns
+
+    def given_columns(self, tag: OutputTag[Any] | None) -> RecordColumns | None:
+        return self.columns if tag is None else None
 
     def process(self, chunk: Rows) -> bool:
         values = chunk.values
@@ -88,6 +92,9 @@ class MapBatchesOperator(FunctionOperator):
         super().__init__(name, function)
         self.batch_format = batch_format
         self.columns = columns
+
+    def given_columns(self, tag: OutputTag[Any] | None) -> RecordColumns | None:
+        return self.columns if tag is None else None
 
     def process(self, chunk: Columns) -> bool:
         form = BATCH_FORMATS[self.batch_format]

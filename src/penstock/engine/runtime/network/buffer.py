@@ -17,7 +17,7 @@ import msgspec
 from penstock.common.functions.script_functions import dumps
 from penstock.common.stored import stored_as
 from penstock.engine.runtime.checkpoint_options import CheckpointOptions
-from penstock.engine.runtime.chunks import Chunk, ChunkKind, Rows
+from penstock.engine.runtime.chunks import Chunk, ChunkKind, EncodedColumns, Rows
 
 
 class Element(msgspec.Struct, frozen=True, gc=False):
@@ -68,7 +68,7 @@ class LatencyMarker(Element, frozen=True, gc=False):
     subtask: int
 
 
-BufferItem: TypeAlias = "Chunk | Element"
+BufferItem: TypeAlias = "Chunk | EncodedColumns | Element"
 
 PUSH = b""
 OUTCOME_EDGE = 0xFFFF
@@ -145,6 +145,29 @@ class RowCodec(Codec):
         return ((value, len(dumps(value))) for value in self.values(items))
 
 
+class ColumnCodec(Codec):
+    """A pickled list, in which a chunk is the fields of EncodedColumns: only its receiver knows the schema."""
+
+    def encode(self, items: Sequence[Any]) -> bytes:
+        encoded = [item if isinstance(item, (Element, EncodedColumns)) else item.encoded() for item in items]
+        return dumps(
+            [item if isinstance(item, Element) else (item.records, item.batch, item.timestamps) for item in encoded]
+        )
+
+    def decode(self, content: memoryview) -> list[BufferItem]:
+        return [EncodedColumns(*item) if type(item) is tuple else item for item in pickle.loads(content)]
+
+    def values(self, items: Sequence[BufferItem]) -> list[Any]:
+        return []
+
+    def sizes(self, items: Sequence[Any]) -> Iterator[tuple[Any, int]]:
+        for item in items:
+            if not isinstance(item, Element):
+                for row in range(len(item)):
+                    record = item.part(row, row + 1)
+                    yield record.batch, len(record.encoded().batch)
+
+
 class MessageCodec(Codec):
     """A pickled message between slots, or from a slot to the driver: the one item of its buffer, not a record."""
 
@@ -156,7 +179,9 @@ class MessageCodec(Codec):
         return [pickle.loads(content)]
 
 
-CODECS: dict[int, Codec] = {ChunkKind.ROWS: RowCodec(), ChunkKind.MESSAGE: MessageCodec()}
+CODECS: dict[int, Codec] = {
+    ChunkKind.ROWS: RowCodec(), ChunkKind.MESSAGE: MessageCodec(), ChunkKind.COLUMNS: ColumnCodec(),
+}  # fmt: skip
 
 
 def encode(header: Header, items: Sequence[BufferItem]) -> bytes:
@@ -211,7 +236,7 @@ def decode_header(buffer: bytes) -> Header:
 
 
 def decode_items(buffer: bytes) -> list[BufferItem]:
-    """Decode the chunks and elements of a buffer, in order."""
+    """Decode the chunks and elements of a buffer, in order. Chunks of columns stay encoded."""
     return CODECS[buffer[_KIND_POSITION]].decode(memoryview(buffer)[HEADER_BYTES:])
 
 

@@ -10,24 +10,37 @@ from __future__ import annotations
 import io
 import pickle
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
-from penstock.engine.runtime.chunks import Rows
-from penstock.engine.runtime.network.buffer import HEADER_BYTES, decode_header
+from penstock.common.errors import CheckpointError
+from penstock.engine.runtime.chunks import Chunk, ChunkKind, Rows
+from penstock.engine.runtime.network.buffer import HEADER_BYTES, decode_header, decode_items
+from penstock.engine.runtime.network.edge import EdgeInfo
 from penstock.engine.runtime.network.partitioners import LoggedPlace, Partitioner
 from penstock.engine.runtime.network.set_aside import BufferQueue
 from penstock.engine.state.key_groups import KeyGroups
 from penstock.engine.state.pickles import dumps
 from penstock.engine.state.unpickling import StateUnpickler
 
+if TYPE_CHECKING:
+    from penstock.engine.runtime.columns.chunk import Columns
+
 LoggedBuffer = tuple[int, int, int, bytes]
-"""(index of the incoming edge, parallelism at that time, index of the receiving subtask, buffer without its header)"""
+"""(index of the incoming edge, parallelism at that time, index of the receiving subtask, content of the buffer)
+
+Content: pickled rows, as in a buffer, or columns with their schema (engine/runtime/columns/stored_chunks.py).
+"""
+
+LoggedEdge = tuple[EdgeInfo, Partitioner]
+_STREAM_START = b"\xff\xff\xff\xff"
+"""The first bytes of columns. Those of a pickle differ."""
 
 
 class ChannelLog:
-    """Buffers as a list of LoggedBuffer that can be read repeatedly. `edges`: ids of edges, in the task's order."""
+    """Buffers as a list of LoggedBuffer that can be read repeatedly. `edges`: in the task's order."""
 
-    def __init__(self, edges: Sequence[int], parallelism: int, buffers: BufferQueue) -> None:
-        self._edges = {edge: index for index, edge in enumerate(edges)}
+    def __init__(self, edges: Sequence[EdgeInfo], parallelism: int, buffers: BufferQueue) -> None:
+        self._edges = {edge.id: (index, edge) for index, edge in enumerate(edges)}
         self._parallelism = parallelism
         self._buffers = buffers
         self.bytes = 0
@@ -46,28 +59,35 @@ class ChannelLog:
     def __iter__(self) -> Iterator[LoggedBuffer]:
         for buffer in self._buffers:
             header = decode_header(buffer)
-            yield self._edges[header.edge], self._parallelism, header.target, _as_stored(buffer[HEADER_BYTES:])
+            index, edge = self._edges[header.edge]
+            yield index, self._parallelism, header.target, _as_stored(buffer, header.kind, edge)
 
     def close(self) -> None:
         """Drop the buffers: the log is written, or no longer needed."""
         self._buffers.close()
 
 
-def _as_stored(buffer: bytes) -> bytes:
-    """Return a buffer with its records pickled as state is: instances of users' classes by names of their fields."""
+def _as_stored(buffer: bytes, kind: int, edge: EdgeInfo) -> bytes:
+    """Return the content of a buffer as state is: instances of users' classes by names of their fields."""
+    if kind == ChunkKind.COLUMNS:
+        from penstock.engine.runtime.columns.stored_chunks import as_stored
+
+        assert edge.schema is not None
+        return as_stored(decode_items(buffer), edge.schema)  # type: ignore[arg-type]
+    content = buffer[HEADER_BYTES:]
     # Without this opcode the pickle names no class.
-    return dumps(pickle.loads(buffer)) if pickle.STACK_GLOBAL in buffer else buffer
+    return dumps(pickle.loads(content)) if pickle.STACK_GLOBAL in content else content
 
 
 def share_of(
-    logged: Iterable[LoggedBuffer], partitioners: Sequence[Partitioner], subtask: int, parallelism: int
+    logged: Iterable[LoggedBuffer], edges: Sequence[LoggedEdge], subtask: int, parallelism: int
 ) -> Iterator[LoggedBuffer]:
-    """Yield the buffers that hold records for a subtask. `partitioners`: of the edges, in the task's order."""
+    """Yield the buffers that hold records for a subtask. `edges`: in the task's order."""
     for position, (edge, before, receiver, buffer) in enumerate(logged):
         if before == parallelism:
             is_included = receiver == subtask
         else:
-            partitioner = partitioners[min(edge, len(partitioners) - 1)]
+            _, partitioner = edges[min(edge, len(edges) - 1)]
             place = LoggedPlace(position, receiver, before)
             is_included = partitioner.may_hold_records_of(subtask, place, parallelism)
         if is_included:
@@ -76,17 +96,26 @@ def share_of(
 
 def chunks_for(
     logged: LoggedBuffer,
-    partitioners: Sequence[Partitioner],
+    edges: Sequence[LoggedEdge],
     *,
     subtask: int,
     parallelism: int,
     key_groups: KeyGroups,
-) -> list[Rows]:
-    """Return the chunks of a buffer of `share_of` for a subtask."""
-    edge, before, _, buffer = logged
+) -> Sequence[Chunk]:
+    """Return the chunks of a buffer of `share_of` for a subtask. Raises CheckpointError for another kind of chunk."""
+    index, before, _, buffer = logged
+    edge, partitioner = edges[min(index, len(edges) - 1)]
+    if buffer.startswith(_STREAM_START):
+        return _columns_for(
+            buffer, edge, None if before == parallelism else partitioner, subtask, key_groups=key_groups
+        )
+    if edge.kind is not ChunkKind.ROWS:
+        raise CheckpointError(
+            "the checkpoint has records in flight as rows, where this program has columns: restore it with the program "
+            "that took it, and take a savepoint, which has no records in flight"
+        )
     # Unpickled as state is: classes may have other names by now, or more fields.
     chunks = [Rows(*chunk) for chunk in StateUnpickler(io.BytesIO(buffer)).load_complete()]
-    partitioner = partitioners[min(edge, len(partitioners) - 1)]
     receiver_of = partitioner.receiver_of(parallelism, key_groups)
     if before == parallelism or receiver_of is None:
         return chunks
@@ -96,3 +125,17 @@ def chunks_for(
         if indexes:
             selected.append(chunk.selected(indexes))
     return selected
+
+
+def _columns_for(
+    buffer: bytes, edge: EdgeInfo, partitioner: Partitioner | None, subtask: int, *, key_groups: KeyGroups
+) -> list[Columns]:
+    """Return the columns for a subtask. `partitioner`: None if the parallelism is as before."""
+    from penstock.engine.runtime.columns.stored_chunks import from_stored
+
+    chunks = from_stored(buffer, edge.schema)
+    if partitioner is None:
+        return chunks
+    parallelism = edge.target_parallelism
+    parts = [partitioner.part_of_columns(chunk, subtask, parallelism, key_groups=key_groups) for chunk in chunks]
+    return [part for part in parts if len(part)]

@@ -25,6 +25,8 @@ class EdgeInfo(msgspec.Struct, frozen=True):
     """Whether its sender and its receiver belong to one loop."""
     kind: ChunkKind = ChunkKind.ROWS
     """The kind of the chunks on it."""
+    schema: bytes | None = None
+    """The schema of its columns, in Arrow's IPC format: it travels here once, and not with each buffer."""
     key_fields: tuple[str, ...] = ()
     """The fields that make the key of a keyed edge; empty if only a key selector knows it."""
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from penstock.common.functions.user_calls import RAISED
-from penstock.engine.runtime.chunks import Rows, Values
+from penstock.engine.runtime.chunks import ChunkKind, Rows, Values
 from penstock.engine.runtime.network.buffer import CheckpointBarrier, Element
 from penstock.engine.runtime.network.partitioners import Accumulator, Partitioner
 from penstock.engine.runtime.network.sender import BufferSender
 from penstock.engine.state.key_groups import KeyGroups, subtask_of
+
+if TYPE_CHECKING:
+    from penstock.engine.runtime.columns.gathering import ColumnGathering
 
 _BUFFERS_HELD_MAX = 512
 
@@ -154,13 +157,21 @@ class _GroupAccumulators(dict[int, Accumulator]):
         return accumulator
 
 
+def _gathering(partitioner: Partitioner, sender: BufferSender, key_groups: KeyGroups) -> RowGathering | ColumnGathering:
+    if sender.info.kind is not ChunkKind.COLUMNS:
+        return RowGathering(partitioner, sender, key_groups)
+    from penstock.engine.runtime.columns.gathering import ColumnGathering
+
+    return ColumnGathering(partitioner, sender, key_groups)
+
+
 class OutputEdge:
     """An outgoing edge of one subtask. How it gathers chunks depends on their kind, how it sends them does not."""
 
     def __init__(self, partitioner: Partitioner, sender: BufferSender, key_groups: KeyGroups) -> None:
         self.info = sender.info
         self.sender = sender
-        self.gathering = RowGathering(partitioner, sender, key_groups)
+        self.gathering: Any = _gathering(partitioner, sender, key_groups)
         self._budget = sender.budget
         self.pending = False
         """Whether records or elements wait to be sent."""
@@ -168,7 +179,8 @@ class OutputEdge:
     @property
     def partitioner(self) -> Partitioner:
         """The partitioner of this subtask."""
-        return self.gathering.partitioner
+        partitioner: Partitioner = self.gathering.partitioner
+        return partitioner
 
     def emit(self, chunk: Any) -> bool:
         """Add a chunk, and send the buffers that it fills. False: the step's budget is used up."""

@@ -7,8 +7,8 @@ the same records to the same subtasks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock.common.functions.field_key import FieldKey
 from penstock.common.functions.quick_selectors import quick_selector
@@ -20,6 +20,9 @@ from penstock.engine.runtime.network.sender import OutputChannel
 from penstock.engine.state.container_keys import as_key, converting, is_convertible
 from penstock.engine.state.key_groups import KeyGroups, subtask_of
 from penstock.engine.state.keys import encode_key
+
+if TYPE_CHECKING:
+    from penstock.engine.runtime.columns.chunk import Columns
 
 
 class Accumulator(OutputChannel):
@@ -75,13 +78,28 @@ class Partitioner:
         """Return the subtasks that this sender may write to."""
         return range(receivers)
 
-    def setup(self, channels: list[Accumulator], sender: int) -> None:
-        """Set up the partitioner, once in the subtask. `channels` are in the order of `targets`."""
+    def setup(self, channels: list[Any], sender: int) -> None:
+        """Set up the partitioner, once in the subtask. `channels`: accumulators, in the order of `targets`."""
         self.channels = channels
 
     def distribute(self, chunk: Rows) -> None:
         """Append each record to the accumulator of its channel."""
         raise NotImplementedError
+
+    def carries_columns(self, names: Sequence[str]) -> bool:
+        """Return whether it can divide columns of these names, without a call for each record."""
+        return True
+
+    def setup_columns(self, key_groups: KeyGroups, parallelism: int) -> None:
+        """Prepare for columns, after `setup`. `parallelism`: the number of receivers."""
+
+    def distribute_columns(self, chunk: Columns) -> None:
+        """Append each record to the accumulator of its channel."""
+        for channel in self.channels:
+            channel.extend(chunk)
+
+    def probe_columns(self, record: Columns) -> None:
+        """Raise what `distribute_columns` would raise for this record, a chunk of one."""
 
     def setup_groups(self, accumulator_of: Callable[[int], Accumulator], key_groups: KeyGroups) -> None:
         """Set the accumulators of key groups, by `accumulator_of`, if it is keyed. `key_groups` finds a key's group."""
@@ -98,6 +116,10 @@ class Partitioner:
     def receiver_of(self, parallelism: int, key_groups: KeyGroups) -> Callable[[Any], int] | None:
         """Return a function from record to subtask; None if any subtask may process a record."""
         return None
+
+    def part_of_columns(self, columns: Columns, subtask: int, parallelism: int, *, key_groups: KeyGroups) -> Columns:
+        """Return the records for a subtask, as `receiver_of` says of rows."""
+        return columns
 
     def probe(self, value: Any) -> None:
         """Raise what `distribute` would raise for this record."""
@@ -127,6 +149,9 @@ class GlobalPartitioner(Partitioner):
     def distribute(self, chunk: Rows) -> None:
         self.channels[0].extend(chunk)
 
+    def distribute_columns(self, chunk: Columns) -> None:
+        self.channels[0].extend(chunk)
+
     def may_hold_records_of(self, subtask: int, logged: LoggedPlace, parallelism: int) -> bool:
         return subtask == 0
 
@@ -136,7 +161,7 @@ class RebalancePartitioner(Partitioner):
 
     ship_strategy = "REBALANCE"
 
-    def setup(self, channels: list[Accumulator], sender: int) -> None:
+    def setup(self, channels: list[Any], sender: int) -> None:
         super().setup(channels, sender)
         # Each sender starts at another channel: with few records the first receiver would get all of them.
         self._next = sender % len(channels)
@@ -148,6 +173,13 @@ class RebalancePartitioner(Partitioner):
             share = Rows(values[offset::count], timestamps[offset::count] if timestamps else timestamps)
             channels[(self._next + offset) % count].extend(share)
         self._next = (self._next + len(values)) % count
+
+    def distribute_columns(self, chunk: Columns) -> None:
+        """Give each channel a slice: to take every n-th row would copy them."""
+        from penstock.engine.runtime.columns.routing import divide_evenly
+
+        divide_evenly(chunk, self.channels, self._next)
+        self._next = (self._next + len(chunk)) % len(self.channels)
 
 
 class RescalePartitioner(RebalancePartitioner):
@@ -162,7 +194,7 @@ class RescalePartitioner(RebalancePartitioner):
             return range(target, target + 1)
         return range(-(-sender * receivers // senders), -(-(sender + 1) * receivers // senders))
 
-    def setup(self, channels: list[Accumulator], sender: int) -> None:
+    def setup(self, channels: list[Any], sender: int) -> None:
         super().setup(channels, 0)
 
 
@@ -186,13 +218,19 @@ class ShufflePartitioner(Partitioner):
 
     ship_strategy = "SHUFFLE"
 
-    def setup(self, channels: list[Accumulator], sender: int) -> None:
+    def setup(self, channels: list[Any], sender: int) -> None:
         super().setup(channels, sender)
         self._random = _linear_congruential(sender)
 
     def distribute(self, chunk: Rows) -> None:
         channels, count, random = self.channels, len(self.channels), self._random
         _append_each(chunk, (channels[next(random) * count >> 32] for _ in chunk.values))
+
+    def distribute_columns(self, chunk: Columns) -> None:
+        from penstock.engine.runtime.columns.routing import as_integers, divide
+
+        count, random = len(self.channels), self._random
+        divide(chunk, as_integers(next(random) * count >> 32 for _ in range(len(chunk))), self.channels)
 
 
 class HashPartitioner(Partitioner):
@@ -219,6 +257,27 @@ class HashPartitioner(Partitioner):
     def receiver_of(self, parallelism: int, key_groups: KeyGroups) -> Callable[[Any], int]:
         select = self.key_selector
         return lambda value: subtask_of(key_groups[as_key(select(value))], key_groups.max_parallelism, parallelism)
+
+    def carries_columns(self, names: Sequence[str]) -> bool:
+        return bool(self.fields) and set(self.fields) <= set(names)
+
+    def setup_columns(self, key_groups: KeyGroups, parallelism: int) -> None:
+        from penstock.engine.runtime.columns.routing import KeyRoutes
+
+        self._column_routes = KeyRoutes(self.fields, key_groups, parallelism)
+
+    def distribute_columns(self, chunk: Columns) -> None:
+        from penstock.engine.runtime.columns.routing import divide
+
+        divide(chunk, self._column_routes.subtasks(chunk.batch), self.channels)
+
+    def probe_columns(self, record: Columns) -> None:
+        self._column_routes.subtasks(record.batch)
+
+    def part_of_columns(self, columns: Columns, subtask: int, parallelism: int, *, key_groups: KeyGroups) -> Columns:
+        from penstock.engine.runtime.columns.routing import KeyRoutes
+
+        return columns.filtered(KeyRoutes(self.fields, key_groups, parallelism).subtasks(columns.batch) == subtask)
 
     def setup_groups(self, accumulator_of: Callable[[int], Accumulator], key_groups: KeyGroups) -> None:
         self._appends = _Routes(lambda key: accumulator_of(key_groups[key]).append_value, self._cached_keys_max)
@@ -270,6 +329,9 @@ class CustomPartitioner(Partitioner):
     def calls(self) -> tuple[Callable[..., Any], ...]:
         return self.partition, self.key_selector
 
+    def carries_columns(self, names: Sequence[str]) -> bool:
+        return False
+
     def may_hold_records_of(self, subtask: int, logged: LoggedPlace, parallelism: int) -> bool:
         return True
 
@@ -288,7 +350,8 @@ class CustomPartitioner(Partitioner):
             raise TypeError(f"the partitioner returned {index!r:.80} for {value!r:.100}; it must be an int")
         if not 0 <= index < count:
             raise ValueError(f"the partitioner returned {index!r} for {value!r:.100}; it must be from 0 to {count - 1}")
-        return self.channels[index]
+        channel: Accumulator = self.channels[index]
+        return channel
 
 
 class _Routes(dict[Any, Any]):

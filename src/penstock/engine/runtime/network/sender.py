@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.common.functions.user_calls import RAISED
+from penstock.engine.runtime.chunks import EncodedColumns
 from penstock.engine.runtime.network.buffer import (
     CODECS,
     NO_KEY_GROUP,
@@ -197,7 +198,7 @@ class BufferSender:
 
     def _send_in_parts(self, channel: OutputChannel, size: int) -> None:
         (chunk,) = channel.items
-        assert not isinstance(chunk, Element)
+        assert not isinstance(chunk, (Element, EncodedColumns))
         count = len(chunk)
         fit = max(1, self._buffer_bytes * count // size)
         for start in range(0, count, fit):

@@ -20,6 +20,7 @@ from penstock.common.values.copies import independent_copy
 from penstock.engine.runtime.chunks import ChunkKind, Rows, Values
 
 if TYPE_CHECKING:
+    from penstock.common.columns.record_columns import RecordColumns
     from penstock.engine.runtime.operators.function import UserFunction
     from penstock.engine.runtime.operators.pickled import Pickled
     from penstock.engine.runtime.task.context import OperatorContext
@@ -125,6 +126,10 @@ class Operator:
 
     def open(self) -> None:
         """Open the user's functions. Called once before the first record."""
+
+    def given_columns(self, tag: OutputTag[Any] | None) -> RecordColumns | None:
+        """Return the columns of its output, or of a side output; None if it gives rows there."""
+        return None
 
     def inputs(self) -> Sequence[Input]:
         """Return the inputs, after `setup`. An operator with one input is that input itself."""

@@ -168,11 +168,10 @@ class TaskCheckpoints:
                 "from it"
             )
         inputs = [self._inputs.inputs[edge.input_index] for edge, _ in self._vertex.inputs]
-        partitioners = [partitioner for _, partitioner in self._vertex.inputs]
         replay(
             restored,
             inputs,
-            partitioners,
+            self._vertex.inputs,
             info=self.snapshots.info,
             key_groups=self.snapshots.key_groups,
             work=self._work,

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+from penstock.engine.runtime.chunks import EncodedColumns
 from penstock.engine.runtime.network.buffer import (
     BufferItem,
     CheckpointBarrier,
@@ -46,8 +47,7 @@ class Feedback:
         self._key_groups = parts.key_groups
         self._now_ms = parts.environment.now_ms
         self._new_queue = parts.new_queue
-        self._edges = [edge.id for edge, _ in fed_back]
-        self._partitioners = [partitioner for _, partitioner in fed_back]
+        self._edges = fed_back
         self._channels = {channel.id for channel in parts.inputs.fed_back.channels}
         self._logs = logs
         self._held: BufferQueue | None = None
@@ -72,7 +72,7 @@ class Feedback:
         replay(
             restored,
             inputs,
-            self._partitioners,
+            self._edges,
             info=self._info,
             key_groups=self._key_groups,
             work=self._work,
@@ -108,14 +108,14 @@ class Feedback:
     def _process(self, items: Sequence[BufferItem]) -> None:
         """Put records at the head of the queue."""
         for item in reversed(items):
-            assert not isinstance(item, Element)
+            assert not isinstance(item, (Element, EncodedColumns))
             self._work.appendleft(partial(self._inputs.fed_back.records, item, 0))
 
     # Snapshots.
 
     def barrier_leaves(self, checkpoint_id: int) -> None:
         """Start the log of a barrier that leaves the head. The head is about to be frozen."""
-        log = ChannelLog(self._edges, self._info.parallelism, self._new_queue())
+        log = ChannelLog([edge for edge, _ in self._edges], self._info.parallelism, self._new_queue())
         for buffer in self._held or ():
             log.append(buffer)
         self._head.log = log

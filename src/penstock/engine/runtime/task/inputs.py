@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from penstock.engine.runtime.chunks import Chunk
+from penstock.engine.runtime.chunks import Chunk, EncodedColumns
 from penstock.engine.runtime.ids import ChannelId
 from penstock.engine.runtime.network.buffer import (
     Element,
@@ -148,6 +148,7 @@ class TaskInputs:
     ) -> None:
         targets = chain.head.inputs()
         channels: list[list[ChannelId]] = [[] for _ in targets]
+        self._decode = {info.id: _decoder(info.schema) for info, _ in vertex.inputs if info.schema is not None}
         in_loop: set[int] = set()
         fed_back: set[int] = set()
         for info, partitioner in vertex.inputs:
@@ -205,6 +206,8 @@ class TaskInputs:
         if isinstance(item, Element):
             self._work.append(partial(self._elements[type(item)], channel, item))
         else:
+            if type(item) is EncodedColumns:
+                item = self._decode[channel.id.edge](item)
             self._work.append(partial(channel.input.records, item, 0))
 
     def check(self) -> None:
@@ -220,3 +223,10 @@ class TaskInputs:
         if all(input.ended for input in self.inputs):
             self._on_end()
         self._work.appendleft(input.end_input)
+
+
+def _decoder(schema: bytes) -> Callable[[EncodedColumns], Chunk]:
+    from penstock.engine.runtime.columns.chunk import decoded, read_schema
+
+    known = read_schema(schema)
+    return lambda columns: decoded(columns, known)

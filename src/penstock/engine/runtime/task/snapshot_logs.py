@@ -20,10 +20,10 @@ from functools import partial
 from typing import Any
 
 from penstock.engine.runtime.checkpoint_options import DeclineReason
+from penstock.engine.runtime.chunks import ChunkKind, EncodedColumns
 from penstock.engine.runtime.ids import ChannelId
 from penstock.engine.runtime.network.buffer import NO_KEY_GROUP, Element, EndOfInput, Header, encode
-from penstock.engine.runtime.network.channel_log import ChannelLog, LoggedBuffer, chunks_for, share_of
-from penstock.engine.runtime.network.partitioners import Partitioner
+from penstock.engine.runtime.network.channel_log import ChannelLog, LoggedBuffer, LoggedEdge, chunks_for, share_of
 from penstock.engine.runtime.task.context import SubtaskInfo
 from penstock.engine.runtime.task.environment import TaskParts
 from penstock.engine.runtime.task.inputs import InputChannel, TaskInput, Work
@@ -157,7 +157,7 @@ class SnapshotLogs:
 def replay(
     logged: Iterable[LoggedBuffer],
     inputs: Sequence[TaskInput],
-    partitioners: Sequence[Partitioner],
+    edges: Sequence[LoggedEdge],
     *,
     info: SubtaskInfo,
     key_groups: KeyGroups,
@@ -165,9 +165,9 @@ def replay(
 ) -> None:
     """Queue this subtask's share of the records in flight when a snapshot was taken, before all input.
 
-    `inputs`, `partitioners`: of the edges that the log names, in its order.
+    `inputs`, `edges`: those that the log names, in its order.
     """
-    share = deque(share_of(logged, partitioners, info.subtask, info.parallelism))
+    share = deque(share_of(logged, edges, info.subtask, info.parallelism))
 
     def replay_next() -> None:
         logged_buffer = share.popleft()
@@ -176,7 +176,7 @@ def replay(
         input = inputs[min(logged_buffer[0], len(inputs) - 1)]
         chunks = chunks_for(
             logged_buffer,
-            partitioners,
+            edges,
             subtask=info.subtask,
             parallelism=info.parallelism,
             key_groups=key_groups,
@@ -212,7 +212,7 @@ class OvertakenRecords:
     """
 
     def __init__(self, parts: TaskParts, logs: SnapshotLogs) -> None:
-        self._edges = [edge.id for edge, _ in parts.vertex.inputs]
+        self._edges = [edge for edge, _ in parts.vertex.inputs]
         self._parallelism = parts.vertex.parallelism
         self._subtask = parts.id.subtask
         self._inputs = parts.inputs
@@ -239,6 +239,7 @@ class OvertakenRecords:
                 sequence=0,
                 target=self._subtask,
                 attempt=0,
+                kind=ChunkKind.COLUMNS if isinstance(item, EncodedColumns) else ChunkKind.ROWS,
             )
             self._logs.append(channel.id, encode(header, [item]))
         elif isinstance(item, EndOfInput):

@@ -1,0 +1,117 @@
+"""Gathers the columns of an edge until the next buffer is full."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from penstock.common.functions.user_calls import RAISED
+from penstock.engine.runtime.columns.chunk import Columns, joined
+from penstock.engine.runtime.network.partitioners import Partitioner
+from penstock.engine.runtime.network.sender import BufferSender, OutputChannel
+from penstock.engine.state.key_groups import KeyGroups
+
+
+class ColumnAccumulator(OutputChannel):
+    """A channel whose last chunk is still gathered, from slices of chunks."""
+
+    __slots__ = ("parts", "waiting")
+
+    def __init__(self, target: int) -> None:
+        super().__init__(target)
+        self.parts: list[Columns] = []
+        self.waiting = 0
+        """How many records `parts` hold."""
+
+    def extend(self, columns: Columns) -> None:
+        """Append records."""
+        self.parts.append(columns)
+        self.waiting += len(columns)
+
+    def take(self) -> Columns:
+        """Remove and return the records that are gathered, as one chunk."""
+        columns = joined(self.parts)
+        self.parts.clear()
+        self.waiting = 0
+        return columns
+
+    def append_chunk(self, columns: Columns) -> None:
+        """Append a chunk to the items of the next buffer."""
+        self.items.append(columns)
+        self.records += len(columns)
+
+    def close_chunk(self) -> None:
+        """Close the current chunk: an element follows, or timestamps begin or end."""
+        if self.parts:
+            self.append_chunk(self.take())
+
+
+class ColumnGathering:
+    """The columns of an edge, gathered until the next buffer of `sender` is full. Only in pipelined mode."""
+
+    def __init__(self, partitioner: Partitioner, sender: BufferSender, key_groups: KeyGroups) -> None:
+        info = sender.info
+        # A copy: a partitioner keeps state per edge, and one partitioning of the program may lead to several targets.
+        self.partitioner = partitioner = copy.copy(partitioner)
+        self._sender = sender
+        self._timed: bool | None = None
+        targets = partitioner.targets(sender.index, info.source_parallelism, info.target_parallelism)
+        self.channels = [ColumnAccumulator(target) for target in targets]
+        """For each subtask that may be sent to. Elements go to all of them."""
+        partitioner.setup(self.channels, sender.index)
+        partitioner.setup_columns(key_groups, info.target_parallelism)
+
+    def add(self, chunk: Columns) -> None:
+        """Add a chunk, and send the buffers that it fills."""
+        timed = chunk.timestamps is not None
+        if timed is not self._timed:
+            for channel in self.channels:
+                self.close_chunk(channel)
+            self._timed = timed
+        try:
+            self.partitioner.distribute_columns(chunk)
+        except RAISED as error:
+            if self._sender.operator is None:
+                raise
+            raise self._partitioning_error(error, chunk) from error
+        for channel in self.channels:
+            if channel.waiting >= self._sender.records_max:
+                self._send_full(channel)
+
+    @property
+    def records(self) -> int:
+        """How many records wait for a full buffer or the timeout, without records before an element."""
+        return sum(channel.waiting for channel in self.channels)
+
+    def close_chunk(self, channel: ColumnAccumulator) -> None:
+        """Close the current chunk, and send the closed chunks if they fill a buffer."""
+        channel.close_chunk()
+        if channel.records >= self._sender.records_max:
+            self._sender.send(channel)
+
+    def flush(self) -> None:
+        """Send all waiting records and elements."""
+        for channel in self.channels:
+            channel.close_chunk()
+            if channel.items:
+                self._sender.send(channel)
+
+    def _send_full(self, channel: ColumnAccumulator) -> None:
+        columns = channel.take()
+        start, end = 0, len(columns)
+        while end - start >= self._sender.records_max:
+            stop = start + self._sender.records_max
+            channel.append_chunk(columns.part(start, stop))
+            self._sender.send(channel)
+            start = stop
+        if start < end:
+            channel.extend(columns.part(start))
+
+    def _partitioning_error(self, error: BaseException, chunk: Columns) -> Exception:
+        operator: Any = self._sender.operator
+        for row in range(len(chunk)):
+            try:
+                self.partitioner.probe_columns(chunk.part(row, row + 1))
+            except RAISED as found:
+                return operator.user_error(found, "key selector", chunk.batch.slice(row, 1).to_pylist()[0])  # type: ignore[no-any-return]
+        return operator.user_error(error, "key selector")  # type: ignore[no-any-return]
