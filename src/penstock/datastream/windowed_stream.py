@@ -5,17 +5,27 @@ Source: Flink docs, "Windows".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from penstock.api.output_tag import OutputTag
 from penstock.api.windows.assigner import MergingWindowAssigner, WindowAssigner
 from penstock.api.windows.evictor import Evictor
 from penstock.api.windows.trigger import Trigger
+from penstock.common.functions.field_aggregates import (
+    AggregateResult,
+    FieldAggregates,
+    field_aggregates,
+    result_type,
+)
+from penstock.common.functions.field_key import FieldKey
 from penstock.common.functions.result_kinds import check_method_kinds
 from penstock.common.time import TimeLength, to_milliseconds
 from penstock.common.typeinfo import RowTypeInfo, TypeInformation
+from penstock.common.types import Row
 from penstock.datastream.arguments import as_function, check_output_tag, check_parameters, output_type_of
+from penstock.datastream.column_types import given_columns
 from penstock.datastream.data_stream import DataStream
 from penstock.datastream.functions import (
     AggregateFunction,
@@ -29,16 +39,18 @@ from penstock.datastream.functions import (
 from penstock.datastream.next_call import Unfinished
 from penstock.engine.plan.call_capture import CapturedParts, captured, captured_parts
 from penstock.engine.runtime.operators.function import UserFunction
-from penstock.engine.runtime.windows.choice import window_operator
+from penstock.engine.runtime.windows.choice import column_window_operator, window_operator
 from penstock.engine.runtime.windows.contents import Aggregated, AllRecords, Contents, Reduced
 from penstock.engine.runtime.windows.evaluation import Apply, ApplyToAll, Evaluation, Process, ProcessAll
-from penstock.engine.runtime.windows.windowing import WindowSettings
+from penstock.engine.runtime.windows.windowing import WindowingOperator, WindowSettings
 
 if TYPE_CHECKING:
     from typing import Self
 
     from penstock.datastream.keyed_stream import KeyedStream
     from penstock.datastream.stream_execution_environment import StreamExecutionEnvironment
+
+ChooseOperator = Callable[[str, Callable[[Any], Any], WindowSettings], WindowingOperator]
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -170,9 +182,11 @@ class _Windows(Unfinished, Generic[T]):
         accumulator_type: TypeInformation | list[TypeInformation] | None = None,
         output_type: TypeInformation | None = None,
     ) -> DataStream[Any]: ...
+    @overload
+    def aggregate(self, aggregate_function: Mapping[str, Any]) -> DataStream[Row]: ...
     def aggregate(
         self,
-        aggregate_function: AggregateFunction[T, Any, Any],
+        aggregate_function: AggregateFunction[T, Any, Any] | Mapping[str, Any],
         window_function: Any = None,
         accumulator_type: TypeInformation | list[TypeInformation] | None = None,
         output_type: TypeInformation | None = None,
@@ -182,7 +196,17 @@ class _Windows(Unfinished, Generic[T]):
         State holds one accumulator per window instead of its records. Sliding windows share partial results if the
         function's `shares_slices` is True. Raises TypeError if it is not an AggregateFunction. Source: Flink docs,
         "Windows", AggregateFunction.
+
+        Instead of a function, a dict names results and what they are: `{"n": "count", "total": ("amount", "sum")}`, on
+        a stream with `key_by` of fields. Besides, ("amount", "count") counts amounts, and "window_start" and
+        "window_end" are the window's bounds (ms). Results are Rows of the key's fields and these. None is not counted
+        and not added. On columns, tumbling windows compute them for whole batches. Raises ValueError for a field that
+        the declared type lacks. This is not in PyFlink.
         """
+        if isinstance(aggregate_function, Mapping):
+            if window_function is not None or accumulator_type is not None or output_type is not None:
+                raise TypeError("aggregates of fields take no other argument: their types and results are known")
+            return self._aggregate_fields(aggregate_function)
         self._check_aggregate(aggregate_function)
         function = UserFunction(aggregate_function, "add")
         if isinstance(accumulator_type, list):
@@ -193,6 +217,30 @@ class _Windows(Unfinished, Generic[T]):
         evaluation, declared = self._evaluation(window_function, output_type, result_type)
         name = type(aggregate_function).__name__
         return self._result(Aggregated(function, accumulator_type), evaluation, name, declared)
+
+    def _aggregate_fields(self, declared: Mapping[str, Any]) -> DataStream[Any]:
+        keyed = self._keyed_stream
+        record_type = keyed._transformation.output_type
+        fields = self._key_fields()
+        aggregates = field_aggregates(declared, fields, record_type)
+        row_type = result_type(fields, aggregates, record_type)
+        function = FieldAggregates(aggregates)
+        contents = Aggregated(UserFunction(function, "add"))
+        evaluation = Apply(UserFunction(AggregateResult(fields, aggregates), "apply"))
+        choose: ChooseOperator = window_operator
+        if row_type is not None and (columns := given_columns(keyed._transformation)) is not None:
+            choose = partial(column_window_operator, function, fields, columns=columns, result_type=row_type)
+        return self._result(contents, evaluation, repr(function), row_type, choose)
+
+    def _key_fields(self) -> tuple[str, ...]:
+        """Return the fields of the key. Raises TypeError if the key is not made of fields."""
+        select = self._keyed_stream.key_selector
+        if not isinstance(select, FieldKey):
+            raise TypeError(
+                'aggregates of fields need a key of fields, whose values are in the results: key_by("airport"), not a '
+                "function"
+            )
+        return select.fields
 
     def _applied(self, window_function: Any, output_type: TypeInformation | None) -> DataStream[Any]:
         function = as_function(window_function, "apply", self._apply_interface)
@@ -247,7 +295,12 @@ class _Windows(Unfinished, Generic[T]):
             check_parameters(getattr(function, method), getattr(AggregateFunction, method), name)
 
     def _result(
-        self, contents: Contents, evaluation: Evaluation, function: str, output_type: TypeInformation | None
+        self,
+        contents: Contents,
+        evaluation: Evaluation,
+        function: str,
+        output_type: TypeInformation | None,
+        choose: ChooseOperator = window_operator,
     ) -> DataStream[Any]:
         name = type(self._assigner).__name__
         settings = WindowSettings(
@@ -259,7 +312,7 @@ class _Windows(Unfinished, Generic[T]):
             late_tag=self._late_tag,
             evictor=self._evictor,
         )
-        operator = window_operator(name, self._keyed_stream.key_selector, settings)
+        operator = choose(name, self._keyed_stream.key_selector, settings)
         operator.captured = captured(operator, self._captured)
         functions = (
             function
@@ -315,6 +368,9 @@ class AllWindowedStream(_Windows[T]):
     def __init__(self, data_stream: DataStream[T], window_assigner: WindowAssigner[Any, Any]) -> None:
         super().__init__(data_stream.key_by(NullByteKeySelector()), window_assigner)
 
+    def _key_fields(self) -> tuple[str, ...]:
+        return ()
+
     def apply(
         self,
         window_function: AllWindowFunction[T, R, Any] | Callable[[Any, Iterable[T]], Iterable[R]],
@@ -336,9 +392,14 @@ class AllWindowedStream(_Windows[T]):
         return self._processed(process_window_function, output_type)
 
     def _result(
-        self, contents: Contents, evaluation: Evaluation, function: str, output_type: TypeInformation | None
+        self,
+        contents: Contents,
+        evaluation: Evaluation,
+        function: str,
+        output_type: TypeInformation | None,
+        choose: ChooseOperator = window_operator,
     ) -> DataStream[Any]:
-        result = super()._result(contents, evaluation, function, output_type).force_non_parallel()
+        result = super()._result(contents, evaluation, function, output_type, choose).force_non_parallel()
         result._transformation.parallelism_fixed = "window_all processes all records of the stream in one subtask"
         return result
 

@@ -97,6 +97,9 @@ def _differences(before: Plan, after: Plan) -> Iterable[str]:
         if added not in before.nodes:
             targets = [after.nodes[edge.target].name for edge in after.edges if edge.source == added]
             yield f"added '{node.name}' before '{', '.join(targets)}'"
+    for number, node in before.nodes.items():
+        if number in after.nodes and (now := after.nodes[number].operator) is not node.operator:
+            yield f"replaced the operator of '{node.name}': {type(now).__name__}"
     for removed, node in before.nodes.items():
         if removed not in after.nodes:
             yield f"removed '{node.name}'"
@@ -147,6 +150,16 @@ def convert_kinds(plan: Plan) -> Plan:
     and columns again behind it.
     """
     return _converted(plan, _may_carry)
+
+
+def run_on_rows(plan: Plan) -> Plan:
+    """Replace operators on columns by those that do the same on rows: a batched task sorts rows by key."""
+    on_rows = {
+        id: dataclasses.replace(node, operator=operator)
+        for id, node in plan.nodes.items()
+        if (operator := node.operator.on_rows()) is not None
+    }
+    return dataclasses.replace(plan, nodes={**plan.nodes, **on_rows}) if on_rows else plan
 
 
 def convert_kinds_within_chains(plan: Plan) -> Plan:
@@ -215,4 +228,10 @@ def read_broadcasts_first(plan: Plan) -> Plan:
 
 
 STREAMING: tuple[Pass, ...] = (convert_kinds,)
-BATCH: tuple[Pass, ...] = (refuse_loops, add_combiners, convert_kinds_within_chains, read_broadcasts_first)
+BATCH: tuple[Pass, ...] = (
+    refuse_loops,
+    run_on_rows,
+    add_combiners,
+    convert_kinds_within_chains,
+    read_broadcasts_first,
+)

@@ -127,6 +127,10 @@ class Operator:
     def open(self) -> None:
         """Open the user's functions. Called once before the first record."""
 
+    def on_rows(self) -> Operator | None:
+        """Return the operator that does the same on rows, for an operator on columns that has one."""
+        return None
+
     def given_columns(self, tag: OutputTag[Any] | None) -> RecordColumns | None:
         """Return the columns of its output, or of a side output; None if it gives rows there."""
         return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from penstock.api.windows.assigners import (
     AlignedWindows,
@@ -12,9 +12,14 @@ from penstock.api.windows.assigners import (
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
 )
+from penstock.common.functions.field_aggregates import SUM, FieldAggregates
+from penstock.common.typeinfo import RowTypeInfo
 from penstock.engine.runtime.windows.sliced_window_operator import SlicedWindowOperator
 from penstock.engine.runtime.windows.window_operator import EvictingWindowOperator, WindowOperator
 from penstock.engine.runtime.windows.windowing import WindowingOperator, WindowSettings
+
+if TYPE_CHECKING:
+    from penstock.common.columns.record_columns import RecordColumns
 
 # Exactly these classes: a subclass may assign windows differently.
 _ALIGNED = {
@@ -42,3 +47,38 @@ def _operator_class(settings: WindowSettings) -> type[WindowingOperator]:
     ):
         return SlicedWindowOperator
     return WindowOperator
+
+
+def column_window_operator(
+    function: FieldAggregates,
+    key_fields: tuple[str, ...],
+    name: str,
+    key_selector: Callable[[Any], Any],
+    settings: WindowSettings,
+    *,
+    columns: RecordColumns,
+    result_type: RowTypeInfo,
+) -> WindowingOperator:
+    """Create the operator for a window of a stream of columns, unopened: on columns if its windows tumble.
+
+    Otherwise, and for sums of other types than integers and floats, the operator on rows.
+    """
+    from penstock.common.columns.record_columns import RecordColumns
+    from penstock.engine.runtime.columns.slice_arrays import array_type
+    from penstock.engine.runtime.columns.windows import ColumnWindowOperator
+
+    assigner = settings.assigner
+    summed = [one.field for one in function.aggregates if one.kind == SUM and one.field is not None]
+    tumbles = isinstance(assigner, AlignedWindows) and assigner.slide_ms == assigner.size_ms
+    can_add = all(array_type(columns.schema.field(field).type) is not None for field in summed)
+    if _operator_class(settings) is not SlicedWindowOperator or not tumbles or not can_add or not key_fields:
+        return window_operator(name, key_selector, settings)
+    return ColumnWindowOperator(
+        name,
+        key_selector,
+        settings,
+        key_fields=key_fields,
+        aggregates=function,
+        columns=columns,
+        results=RecordColumns(result_type),
+    )

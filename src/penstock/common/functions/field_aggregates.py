@@ -1,0 +1,170 @@
+"""Aggregates of fields, such as `aggregate({"n": "count", "total": ("amount", "sum")})`.
+
+An aggregate ignores None, as SQL's do: a sum of nothing but None is None. "count" counts records, ("amount", "count")
+those with an amount.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from penstock.common.functions.field_key import FieldKey
+from penstock.common.typeinfo import RowTypeInfo, TypeInformation, Types
+from penstock.common.types import row_factory
+
+COUNT, SUM, WINDOW_START, WINDOW_END = "count", "sum", "window_start", "window_end"
+_OF_FIELDS = (COUNT, SUM)
+_OF_WINDOWS = (WINDOW_START, WINDOW_END)
+
+
+class FieldAggregate(NamedTuple):
+    """One aggregate: the name of its result, its kind, and the field that it reads, if any."""
+
+    name: str
+    kind: str
+    field: str | None = None
+
+    @property
+    def of_window(self) -> bool:
+        """Whether it is a bound of the window, which no record changes."""
+        return self.kind in _OF_WINDOWS
+
+
+Accumulator = tuple[Any, ...]
+"""For each aggregate of fields, in order: a count, or a sum (None without values)."""
+
+
+class FieldAggregates:
+    """An AggregateFunction of records, by names of fields."""
+
+    def __init__(self, aggregates: tuple[FieldAggregate, ...]) -> None:
+        self.aggregates = tuple(aggregate for aggregate in aggregates if not aggregate.of_window)
+        self._reads = [
+            (aggregate.kind, FieldKey((aggregate.field,)) if aggregate.field is not None else _nothing)
+            for aggregate in self.aggregates
+        ]
+
+    def create_accumulator(self) -> Accumulator:
+        """Return the accumulator of no records."""
+        return tuple(0 if kind == COUNT else None for kind, _ in self._reads)
+
+    def add(self, value: Any, accumulator: Accumulator) -> Accumulator:
+        """Add a record. Raises TypeError for a value that can't be added, or a record without the field."""
+        return tuple(
+            added(kind, before, read(value)) for (kind, read), before in zip(self._reads, accumulator, strict=True)
+        )
+
+    def get_result(self, accumulator: Accumulator) -> Accumulator:
+        """Return the accumulator, which is the result."""
+        return accumulator
+
+    def merge(self, acc_a: Accumulator, acc_b: Accumulator) -> Accumulator:
+        """Merge two accumulators."""
+        return tuple(
+            first if second is None else second if first is None else first + second
+            for first, second in zip(acc_a, acc_b, strict=True)
+        )
+
+    def __repr__(self) -> str:
+        return ", ".join(f"{one.kind}({one.field or ''})" for one in self.aggregates)
+
+
+class AggregateResult:
+    """A WindowFunction that returns a Row: the fields of the key, then the aggregates by their names."""
+
+    def __init__(self, key_fields: tuple[str, ...], aggregates: tuple[FieldAggregate, ...]) -> None:
+        self.names = (*key_fields, *(aggregate.name for aggregate in aggregates))
+        self._key_fields = key_fields
+        self._aggregates = aggregates
+
+    def apply(self, key: Any, window: Any, inputs: Any) -> Any:
+        """Return the result of a window, from its one accumulator."""
+        (accumulator,) = inputs
+        values = iter(accumulator)
+        results = [
+            (window.start if aggregate.kind == WINDOW_START else window.end) if aggregate.of_window else next(values)
+            for aggregate in self._aggregates
+        ]
+        keys = [key] if len(self._key_fields) == 1 else key if self._key_fields else ()
+        return [self._row([*keys, *results])]
+
+    def open(self, runtime_context: Any) -> None:
+        """Make the function that makes Rows, once."""
+        self._row = row_factory(self.names)
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+def _nothing(value: Any) -> bool:
+    """Return a value to count for each record."""
+    return True
+
+
+def added(kind: str, before: Any, value: Any) -> Any:
+    """Return a count or a sum with a value added."""
+    if value is None:
+        return before
+    if kind == COUNT:
+        return before + 1
+    return value if before is None else before + value
+
+
+def field_aggregates(
+    declared: Mapping[str, Any], key_fields: tuple[str, ...], record_type: TypeInformation | None
+) -> tuple[FieldAggregate, ...]:
+    """Return the aggregates that a user has declared. Raises TypeError or ValueError if they can't be computed."""
+    aggregates = tuple(_aggregate(name, aggregate) for name, aggregate in declared.items())
+    if not aggregates:
+        raise ValueError('expected one aggregate at least, e.g. {"n": "count"}')
+    doubled = set(key_fields) & set(declared)
+    if doubled:
+        raise ValueError(f"{', '.join(sorted(doubled))} is a field of the key: give the aggregate another name")
+    if isinstance(record_type, RowTypeInfo):
+        names = record_type.get_field_names()
+        for one in aggregates:
+            if one.field is not None and one.field not in names:
+                raise ValueError(f"the records have no field {one.field!r}: they have {', '.join(names)}")
+    return aggregates
+
+
+def result_type(
+    key_fields: tuple[str, ...], aggregates: tuple[FieldAggregate, ...], record_type: TypeInformation | None
+) -> RowTypeInfo | None:
+    """Return the type of the results; None if the type of the records is not known."""
+    if not isinstance(record_type, RowTypeInfo):
+        return None
+    types = dict(zip(record_type.get_field_names(), record_type.get_field_types(), strict=True))
+    if not set(key_fields) <= set(types):
+        return None
+    kinds = [types[field] for field in key_fields]
+    kinds += [_type_of(aggregate, types) for aggregate in aggregates]
+    return Types.ROW_NAMED([*key_fields, *(aggregate.name for aggregate in aggregates)], kinds)
+
+
+def _type_of(aggregate: FieldAggregate, types: Mapping[str, TypeInformation]) -> TypeInformation:
+    if aggregate.kind != SUM or aggregate.field is None:
+        return Types.LONG()
+    kind = types[aggregate.field]
+    if kind in (Types.BYTE(), Types.SHORT(), Types.INT(), Types.LONG()):
+        return Types.LONG()
+    return Types.DOUBLE() if kind == Types.FLOAT() else kind
+
+
+def _aggregate(name: Any, declared: Any) -> FieldAggregate:
+    if not isinstance(name, str):
+        raise TypeError(f"the name of an aggregate must be a str, got {name!r}")
+    if declared == COUNT or declared in _OF_WINDOWS:
+        return FieldAggregate(name, declared)
+    if (
+        isinstance(declared, tuple)
+        and len(declared) == 2
+        and isinstance(declared[0], str)
+        and declared[1] in _OF_FIELDS
+    ):
+        return FieldAggregate(name, declared[1], declared[0])
+    raise ValueError(
+        f"{name!r}: expected a field and what to compute of it, such as ('amount', 'sum') or ('amount', 'count'), or "
+        f"'count', 'window_start' or 'window_end', got {declared!r}"
+    )

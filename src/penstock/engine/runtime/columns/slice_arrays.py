@@ -1,0 +1,144 @@
+"""The aggregates of one slice of time as arrays, in front of the table that holds them in snapshots.
+
+Arrays are a write-back cache: they hold whole accumulators, read from the table when a key first occurs, and written
+to it before a snapshot and before the window fires. So a savepoint is that of the operator on rows, and sums are added
+in the order of the records, as there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy
+import pyarrow
+from pyarrow import compute
+
+from penstock.common.functions.field_aggregates import COUNT, Accumulator, FieldAggregate
+from penstock.engine.runtime.columns.chunk import Integers
+
+_FIRST_KEYS = 64
+_EXACT_MAX = 1 << 62
+"""Sums whose parts may add up to more are computed by Python, whose integers have no end."""
+
+
+def array_type(kind: pyarrow.DataType) -> Any:
+    """Return NumPy's type for sums of a column; None if only Python can add its values."""
+    if pyarrow.types.is_integer(kind) and kind != pyarrow.uint64():
+        return numpy.int64
+    return numpy.float64 if pyarrow.types.is_floating(kind) and kind != pyarrow.float16() else None
+
+
+class TooLargeError(Exception):
+    """A sum may exceed 64 bits."""
+
+
+class AggregateArray:
+    """One aggregate of all keys: a sum, and how many values it has; or only a count."""
+
+    def __init__(self, kind: str, value_type: Any) -> None:
+        self._sums = kind != COUNT
+        self._values = numpy.zeros(_FIRST_KEYS if self._sums else 0, value_type or numpy.int64)
+        self._counts = numpy.zeros(_FIRST_KEYS, numpy.int64)
+        self._bound = 0
+        """The largest amount that any sum can have."""
+
+    def grow(self, keys: int) -> None:
+        """Make room for so many keys."""
+        if self._sums:
+            self._values = numpy.concatenate([self._values, numpy.zeros(keys - len(self._values), self._values.dtype)])
+        self._counts = numpy.concatenate([self._counts, numpy.zeros(keys - len(self._counts), numpy.int64)])
+
+    def load(self, code: int, value: Any) -> None:
+        """Set the accumulator of a key, as `value_at` returned it. Raises TooLargeError."""
+        if not self._sums:
+            self._counts[code] = value
+        elif value is not None:
+            if self._values.dtype == numpy.int64:
+                self._check(abs(value))
+            self._values[code] = value
+            self._counts[code] = 1
+
+    def value_at(self, code: int) -> Any:
+        """Return the accumulator of a key, as the table holds it."""
+        if not self._sums:
+            return int(self._counts[code])
+        return self._values[code].item() if self._counts[code] else None
+
+    def check(self, column: pyarrow.Array | None) -> None:
+        """Raise TooLargeError if a sum with the values of this column may exceed 64 bits."""
+        if column is not None and self._sums and self._values.dtype == numpy.int64 and len(column) > column.null_count:
+            bounds = compute.min_max(column).as_py()
+            self._check(max(abs(bounds["min"]), abs(bounds["max"])) * len(column))
+
+    def add(self, codes: Integers, column: pyarrow.Array | None) -> None:
+        """Add the values of a column, each to the key of its code; None: count records."""
+        if column is not None and column.null_count:
+            valid = column.is_valid()
+            codes = codes[valid.to_numpy(zero_copy_only=False)]
+            column = column.filter(valid)
+        if self._sums and column is not None:
+            numpy.add.at(
+                self._values, codes, column.to_numpy(zero_copy_only=False).astype(self._values.dtype, copy=False)
+            )
+        self._counts += numpy.bincount(codes, minlength=len(self._counts))
+
+    def _check(self, amount: int) -> None:
+        if self._bound + amount > _EXACT_MAX:
+            raise TooLargeError
+        self._bound += amount
+
+
+class SliceArrays:
+    """The aggregates of one slice. `read`: returns the accumulator of a key in the table, or None."""
+
+    def __init__(
+        self, aggregates: Sequence[FieldAggregate], types: Sequence[Any], read: Callable[[Any], Accumulator | None]
+    ) -> None:
+        self._arrays = [AggregateArray(one.kind, kind) for one, kind in zip(aggregates, types, strict=True)]
+        self._read = read
+        self._codes: dict[Any, int] = {}
+        self._capacity = _FIRST_KEYS
+        self._changed = numpy.zeros(_FIRST_KEYS, numpy.bool_)
+
+    def add(self, keys: Sequence[Any], codes: Integers, columns: Sequence[pyarrow.Array | None]) -> None:
+        """Add records: `keys[codes[i]]` is the key of record i, and `columns` are the fields of the aggregates.
+
+        Raises TooLargeError, with nothing added.
+        """
+        own = numpy.zeros(len(keys), numpy.int64)
+        used = numpy.flatnonzero(numpy.bincount(codes, minlength=len(keys)))
+        own[used] = [self._code_of(keys[index]) for index in used.tolist()]
+        for array, column in zip(self._arrays, columns, strict=True):
+            array.check(column)
+        rows = own[codes]
+        self._changed[rows] = True
+        for array, column in zip(self._arrays, columns, strict=True):
+            array.add(rows, column)
+
+    def take_changes(self) -> Iterator[tuple[Any, Accumulator]]:
+        """Yield each key that has changed since the last call, with its accumulator."""
+        changed = self._changed.tolist()
+        self._changed[:] = False
+        for key, code in self._codes.items():
+            if changed[code]:
+                yield key, tuple(array.value_at(code) for array in self._arrays)
+
+    def _code_of(self, key: Any) -> int:
+        code = self._codes.get(key)
+        if code is None:
+            code = len(self._codes)
+            if code == self._capacity:
+                self._grow()
+            found = self._read(key)
+            if found is not None:
+                for array, value in zip(self._arrays, found, strict=True):
+                    array.load(code, value)
+            self._codes[key] = code
+        return code
+
+    def _grow(self) -> None:
+        self._capacity *= 2
+        self._changed = numpy.concatenate([self._changed, numpy.zeros(self._capacity // 2, numpy.bool_)])
+        for array in self._arrays:
+            array.grow(self._capacity)
