@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 if TYPE_CHECKING:
+    from penstock.common.columns.record_columns import RecordColumns
     from penstock.common.types.basic_types import TypeInformation
 
 T = TypeVar("T")
@@ -72,6 +73,10 @@ class SinkWriter(ABC, Generic[T]):
     @abstractmethod
     def write(self, value: T, timestamp: int | None) -> None:
         """Write one record. `timestamp` is its event time (ms), or None."""
+
+    def write_columns(self, batch: Any) -> None:
+        """Write a pyarrow.RecordBatch of the columns for which the sink's `takes_columns` is True."""
+        raise NotImplementedError(f"{type(self).__name__} writes records only")
 
     def wake_at_ms(self) -> int | None:
         """Return when to call `on_wake` (ms of processing time), or None. Called after each chunk."""
@@ -155,6 +160,10 @@ class Sink(ABC, Generic[T]):
     def for_type(self, type_info: TypeInformation) -> Sink[T]:
         """Return the sink for records of this declared type. A sink that writes text may format them by it."""
         return self
+
+    def takes_columns(self, columns: RecordColumns) -> bool:
+        """Return whether writers can write batches of these columns; else they get records."""
+        return False
 
     def describe(self) -> str:
         """Return the target, such as a path, in one line for `penstock explain`; empty if the name is enough."""

@@ -19,11 +19,14 @@ from __future__ import annotations
 import enum
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import msgspec
 
 from penstock.api.metrics import MetricGroup
+
+if TYPE_CHECKING:
+    from penstock.common.columns.record_columns import RecordColumns
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -251,4 +254,11 @@ class Source(ABC, Generic[T]):
 
     def get_produced_type(self) -> Any:
         """Return the TypeInformation of the records, or None if it is unknown."""
+        return None
+
+    def on_columns(self, columns: RecordColumns) -> Source[Any] | None:
+        """Return a source of the same records whose `Records.values` are a pyarrow.RecordBatch of these columns.
+
+        None: it has only records, which are then converted. Splits and positions are the same.
+        """
         return None

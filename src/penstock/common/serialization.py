@@ -193,6 +193,10 @@ class BulkWriterFactory(ABC):
     def create(self, stream: IO[bytes]) -> BulkWriter:
         """Return a writer to an empty file."""
 
+    def takes_columns(self, schema: Any) -> bool:
+        """Return whether `BulkWriter.add_elements` takes a pyarrow.RecordBatch of this schema, in place of values."""
+        return False
+
 
 class _StringEncoder(Encoder):
     def __init__(self, charset_name: str, type_info: TypeInformation | None = None) -> None:

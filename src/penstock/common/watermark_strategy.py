@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 from penstock.common.constants import MIN_TIMESTAMP
 from penstock.common.doors import pyflink_names
 from penstock.common.functions.arity import accepts_arguments
+from penstock.common.functions.field_timestamp import FieldTimestamp
 from penstock.common.functions.result_kinds import check_method_kinds, check_result_kind
 from penstock.common.time import TimeLength, to_milliseconds
 
@@ -162,6 +163,13 @@ class WatermarkStrategy:
         """Whether event time advances: not by `no_watermarks()`."""
         return self._generator_supplier is not NoWatermarks
 
+    @property
+    def needs_no_records(self) -> bool:
+        """Whether watermarks follow from the highest timestamp of a chunk alone."""
+        supplier = self._generator_supplier
+        made = supplier.func if isinstance(supplier, partial) else supplier
+        return made in (NoWatermarks, BoundedOutOfOrdernessWatermarks)
+
     @staticmethod
     def for_monotonous_timestamps() -> WatermarkStrategy:
         """Return a strategy for timestamps that never decrease in a split: watermarks are 1 ms behind the last one."""
@@ -196,11 +204,18 @@ class WatermarkStrategy:
             )
         return WatermarkStrategy(generator_supplier)
 
-    def with_timestamp_assigner(self, timestamp_assigner: TimestampAssigner | AssignerFunction) -> WatermarkStrategy:
+    def with_timestamp_assigner(
+        self, timestamp_assigner: TimestampAssigner | AssignerFunction | str
+    ) -> WatermarkStrategy:
         """Extract timestamps from records with a TimestampAssigner, or a function (value, record_timestamp) -> ms.
 
-        Changes this strategy and returns it. Raises TypeError if the argument is neither.
+        The name of a field serves, too: its values are ints (ms) or datetimes, without a zone in UTC. That form also
+        works on columns, and is not in PyFlink. Changes this strategy and returns it. Raises TypeError for any other
+        argument.
         """
+        if isinstance(timestamp_assigner, str):
+            self.timestamp_assigner = FieldTimestamp(timestamp_assigner)
+            return self
         if isinstance(timestamp_assigner, TimestampAssigner):
             check_method_kinds(timestamp_assigner, TimestampAssigner)
             self.timestamp_assigner = timestamp_assigner.extract_timestamp

@@ -235,7 +235,9 @@ class DataStream(OperatorSettings, Generic[T]):
             raise ValueError("watermark alignment lets sources wait for each other: pass the strategy to from_source")
         interval_ms = self.environment.get_config().get_auto_watermark_interval()
         strategy = shallow_copy(watermark_strategy)
-        operator = TimestampsAndWatermarksOperator("Timestamps/Watermarks", strategy, interval_ms)
+        on_rows = TimestampsAndWatermarksOperator("Timestamps/Watermarks", strategy, interval_ms)
+        columns = given_columns(self._transformation)
+        operator = (columns and on_rows.on_columns(columns)) or on_rows
         return self._operator(operator.name, operator, self._transformation.output_type)
 
     def get_side_output(self, output_tag: OutputTag[R]) -> DataStream[R]:

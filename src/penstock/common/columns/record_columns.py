@@ -112,8 +112,17 @@ class ColumnBuffer:
         self._batches: list[pyarrow.RecordBatch] = []
         self._values: list[list[Any]] = [[] for _ in columns.names]
 
-    def add(self, records: Sequence[Any]) -> None:
-        """Append records, in order."""
+    def add(self, records: Sequence[Any] | pyarrow.RecordBatch) -> None:
+        """Append records, in order, or a batch with the columns of the schema, whose types are the same."""
+        if isinstance(records, pyarrow.RecordBatch):
+            self._convert()
+            batch = pyarrow.RecordBatch.from_arrays(
+                [records.column(name) for name in self._columns.names], schema=self._columns.schema
+            )
+            self._batches.append(batch)
+            self.bytes += batch.nbytes
+            self.records += len(batch)
+            return
         for start in range(0, len(records), _BATCH_RECORDS_MAX):
             for column, values in zip(
                 self._values, self._columns.of(records[start : start + _BATCH_RECORDS_MAX]), strict=True

@@ -18,6 +18,7 @@ from penstock.engine.plan.transformations import Chaining
 from penstock.engine.runtime.chunks import ChunkKind
 from penstock.engine.runtime.network.partitioners import BroadcastPartitioner, ForwardPartitioner
 from penstock.engine.runtime.operators.operator import Operator
+from penstock.engine.runtime.operators.source import SourceOperator
 
 if TYPE_CHECKING:
     from penstock.common.columns.record_columns import RecordColumns
@@ -167,6 +168,45 @@ def convert_kinds_within_chains(plan: Plan) -> Plan:
     return _converted(plan, lambda edge, columns: False)
 
 
+def read_columns(plan: Plan) -> Plan:
+    """Let a source give columns where its records only become columns, if it can."""
+    for id, node in plan.nodes.items():
+        if not isinstance(node.operator, SourceOperator):
+            continue
+        leaving = [edge for edge in plan.edges if edge.source == id]
+        if len(leaving) != 1 or not plan.chains(leaving[0]):
+            continue
+        target = plan.nodes[leaving[0].target]
+        columns = target.operator.converts_to
+        operator = None if columns is None else node.operator.on_columns(columns)
+        if operator is not None:
+            nodes = {**plan.nodes, id: dataclasses.replace(node, operator=operator)}
+            del nodes[target.id]
+            edges = [
+                dataclasses.replace(edge, source=id) if edge.source == target.id else edge
+                for edge in plan.edges
+                if edge is not leaving[0]
+            ]
+            plan = dataclasses.replace(plan, nodes=nodes, edges=edges)
+    return plan
+
+
+def write_columns(plan: Plan) -> Plan:
+    """Let sinks take columns whose records are columns, if they can."""
+    nodes = dict(plan.nodes)
+    for id, node in plan.nodes.items():
+        if not node.operator.is_sink:
+            continue
+        given = [plan.nodes[edge.source].operator.given_columns(edge.tag) for edge in plan.inputs.get(id, ())]
+        first = given[0] if given else None
+        if first is None or any(one is None or one.schema != first.schema for one in given):
+            continue
+        operator = node.operator.on_columns(first)
+        if operator is not None:
+            nodes[id] = dataclasses.replace(node, operator=operator)
+    return plan if nodes == plan.nodes else dataclasses.replace(plan, nodes=nodes)
+
+
 def _converted(plan: Plan, may_carry: Callable[[StreamEdge, RecordColumns], bool]) -> Plan:
     position = 0
     while position < len(plan.edges):
@@ -227,7 +267,7 @@ def read_broadcasts_first(plan: Plan) -> Plan:
     return plan if edges == list(plan.edges) else dataclasses.replace(plan, edges=edges)
 
 
-STREAMING: tuple[Pass, ...] = (convert_kinds,)
+STREAMING: tuple[Pass, ...] = (read_columns, write_columns, convert_kinds)
 BATCH: tuple[Pass, ...] = (
     refuse_loops,
     run_on_rows,

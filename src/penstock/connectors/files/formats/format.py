@@ -9,13 +9,16 @@ from __future__ import annotations
 import codecs
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from typing import Any, Generic, Literal
+from typing import TYPE_CHECKING, Any, Generic, Literal
 
 import msgspec
 
 from penstock.common.types.type_variables import Record
 from penstock.connectors.base.split_reader import Chunk
 from penstock.connectors.files.split import FileSplit, FoundFile
+
+if TYPE_CHECKING:
+    from penstock.common.columns.record_columns import RecordColumns
 
 OnError = Literal["fail", "skip", "emit"]
 
@@ -50,6 +53,10 @@ class FileFormat(ABC, Generic[Record]):
 
     def check(self, file: FoundFile) -> None:
         """Raise SourceError if the first bytes show that the file does not have this format. Called at submission."""
+
+    def on_columns(self, columns: RecordColumns) -> FileFormat[Any] | None:
+        """Return a format whose chunks have a pyarrow.RecordBatch of these columns as values; None if there is none."""
+        return None
 
     def get_produced_type(self) -> Any:
         """Return the TypeInformation of the records if it is known, else None."""

@@ -12,13 +12,14 @@ import pyarrow
 from pyarrow import parquet
 
 from penstock.common.columns.record_columns import ColumnBuffer, RecordColumns
+from penstock.common.columns.schemas import as_schema, have_types_of
 from penstock.common.errors import SourceError
 from penstock.common.serialization import BulkWriter, BulkWriterFactory
 from penstock.common.typeinfo import RowTypeInfo
 from penstock.common.types.type_variables import Record
 from penstock.connectors.base.split_reader import Chunk
 from penstock.connectors.files.formats.format import BatchFormat
-from penstock.connectors.files.formats.selected_columns import SelectedColumns
+from penstock.connectors.files.formats.selected_columns import FileColumns, SelectedColumns
 from penstock.connectors.files.formats.streams import check_all_skipped, reading_raw
 from penstock.connectors.files.split import FileSplit, FoundFile
 from penstock.connectors.formats.row_values import row_maker
@@ -92,7 +93,7 @@ class ParquetFormat(BatchFormat[Record]):
                         position = FileSplit(
                             path=split.path, start=split.start, end=split.end, offset=split.offset, skip=done
                         )
-                        yield Chunk(columns.records(batch.slice(first), make, row), position)
+                        yield Chunk(self._values(columns, batch.slice(first), make, row), position)
                 if done - before != rows:
                     raise SourceError(
                         f"{split.path}: row group {group} is damaged: the footer has {rows:,} rows, but "
@@ -100,9 +101,33 @@ class ParquetFormat(BatchFormat[Record]):
                     )
             check_all_skipped(split.path, to_skip - done)
 
+    def on_columns(self, columns: RecordColumns) -> ParquetColumns:
+        """Return a format of batches."""
+        return ParquetColumns(self, columns)
+
+    def _values(self, columns: FileColumns, batch: pyarrow.RecordBatch, make: Callable[[Any], Any], row: int) -> Any:
+        return columns.records(batch, make, row)
+
     def maker(self, columns: Sequence[str]) -> Callable[[Any], Any]:
         """Return a function from the values of a row, in the order of these columns, to a record."""
         return row_maker(columns, self._as_row)
+
+
+class ParquetColumns(ParquetFormat[Any]):
+    """Read batches of `columns`, whose values are those that `records` reads row by row."""
+
+    def __init__(self, records: ParquetFormat[Any], columns: RecordColumns) -> None:
+        self._columns = records._columns
+        self._as_row = records._as_row
+        self._batch_records = records._batch_records
+        self._of_records = columns
+
+    def _values(self, columns: FileColumns, batch: pyarrow.RecordBatch, make: Callable[[Any], Any], row: int) -> Any:
+        direct = as_schema(batch, self._of_records.schema)
+        if direct is not None:
+            return direct
+        # By records: values are converted to the declared types, and errors name the row and the column.
+        return self._of_records.batch(self._of_records.of(columns.records(batch, make, row)))
 
 
 @contextmanager
@@ -234,6 +259,10 @@ class ParquetWriterFactory(BulkWriterFactory):
         self.compression = compression
         self.row_group_records = row_group_records
         self.row_group_bytes = row_group_bytes
+
+    def takes_columns(self, schema: pyarrow.Schema) -> bool:
+        """Return whether the columns of a batch are those of the file."""
+        return have_types_of(schema, self.columns.schema)
 
     def create(self, stream: IO[bytes]) -> ParquetWriter:
         """Create a writer to an empty file."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 from pyarrow import fs
@@ -24,7 +24,7 @@ from penstock.common.serialization import BulkWriterFactory, Encoder
 from penstock.common.text.secrets import without_secrets
 from penstock.common.typeinfo import TypeInformation
 from penstock.connectors.files.formats.compression import codec_by_name
-from penstock.connectors.files.sink.bucket import BucketAssigner, DateTimeBucketAssigner
+from penstock.connectors.files.sink.bucket import BasePathBucketAssigner, BucketAssigner, DateTimeBucketAssigner
 from penstock.connectors.files.sink.bulk_writer import BulkFileWriter
 from penstock.connectors.files.sink.committer import FileCommitter
 from penstock.connectors.files.sink.compaction import ConcatFileCompactor, FileCompactor, FileCompactStrategy
@@ -34,6 +34,9 @@ from penstock.connectors.files.sink.row_writer import RowFileWriter
 from penstock.connectors.files.sink.uploads import client_of
 from penstock.connectors.files.sink.writer import FileSinkSettings, FileWriter
 from penstock.connectors.files.storage import resolve
+
+if TYPE_CHECKING:
+    from penstock.common.columns.record_columns import RecordColumns
 
 _log = logging.getLogger(__name__)
 
@@ -53,6 +56,7 @@ class FileSink(Sink[Any]):
         self._settings = settings
         self._make_writer = make_writer
         self._encoder: Encoder | None = None
+        self._factory: BulkWriterFactory | None = None
 
     def describe(self) -> str:
         return self._settings.base_path
@@ -90,6 +94,11 @@ class FileSink(Sink[Any]):
         `writer_factory`: for instance `ParquetBulkWriters.for_row_type(...)` of `penstock.datastream.formats.parquet`.
         """
         return BulkFormatBuilder(base_path, writer_factory)
+
+    def takes_columns(self, columns: RecordColumns) -> bool:
+        """Return whether the format takes these columns, and the bucket does not depend on the record."""
+        by_clock = type(self._settings.assigner) in (BasePathBucketAssigner, DateTimeBucketAssigner)
+        return self._factory is not None and by_clock and self._factory.takes_columns(columns.schema)
 
     def create_writer(self, context: SinkContext) -> FileWriter[Any]:
         """Create the writer of one subtask."""
@@ -248,6 +257,13 @@ class BulkFormatBuilder(_Builder):
             )
         policy = RollingPolicy.on_checkpoint_rolling_policy()
         super().__init__(base_path, partial(BulkFileWriter, factory=writer_factory), policy)
+        self._factory = writer_factory
+
+    def build(self) -> FileSink:
+        """Create the sink."""
+        sink = super().build()
+        sink._factory = self._factory
+        return sink
 
     def with_rolling_policy(self, rolling_policy: RollingPolicy) -> Self:
         """Set an OnCheckpointRollingPolicy or a subclass: records buffered in memory have neither size nor age.

@@ -120,6 +120,14 @@ class FileWriter(SinkWriter[Any], Generic[Part]):
             for bucket, records in buckets.items():
                 self._append(bucket, records, now_ms)
 
+    def write_columns(self, batch: Any) -> None:
+        """Write a batch to the one bucket, which does not depend on its records."""
+        now_ms = self._context.now_ms()
+        watermark = self._context.current_watermark()
+        bucket = "" if self._one_bucket else self._assigner.get_bucket_id(None, BucketContext(None, now_ms, watermark))
+        with naming_file(self._base_path):
+            self._append(bucket, batch, now_ms)
+
     def wake_at_ms(self) -> int | None:
         """Return the earliest deadline of the open files, or None."""
         deadlines = [self._policy.deadline_ms(part.info()) for part in self._open.values()]

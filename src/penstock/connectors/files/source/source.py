@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import os
-from typing import Any, Generic
+from typing import TYPE_CHECKING, Any, Generic
 
 from penstock.api.source import Boundedness, EnumeratorContext, ReaderContext, Source
 from penstock.common.errors import SourceError
@@ -17,6 +17,9 @@ from penstock.connectors.files.source.enumerator import FileEnumerator, FileEnum
 from penstock.connectors.files.source.listing import list_files
 from penstock.connectors.files.source.reader import FileSourceReader
 from penstock.connectors.files.split import DEFAULT_SPLIT_BYTES
+
+if TYPE_CHECKING:
+    from penstock.common.columns.record_columns import RecordColumns
 
 
 class FileEnumeratorProvider(enum.Enum):
@@ -110,6 +113,13 @@ class FileSource(Source[Record]):
     def get_produced_type(self) -> Any:
         """Return the type of the format's records."""
         return self._format.get_produced_type()
+
+    def on_columns(self, columns: RecordColumns) -> FileSource[Any] | None:
+        """Return a source of batches, if the format reads them."""
+        format_of_columns = self._format.on_columns(columns)
+        if format_of_columns is None:
+            return None
+        return FileSource(format_of_columns, self._paths, self._split_bytes, self._discovery_interval_ms)
 
     def _enumerator(self, context: EnumeratorContext, state: FileEnumeratorState | None) -> FileEnumerator:
         return FileEnumerator(

@@ -30,7 +30,7 @@ class ToColumnsOperator(Operator):
 
     def __init__(self, columns: RecordColumns) -> None:
         super().__init__(TO_COLUMNS)
-        self.columns = columns
+        self.columns = self.converts_to = columns
 
     def given_columns(self, tag: OutputTag[Any] | None) -> RecordColumns | None:
         return self.columns if tag is None else None

@@ -127,6 +127,16 @@ class Operator:
     def open(self) -> None:
         """Open the user's functions. Called once before the first record."""
 
+    converts_to: RecordColumns | None = None
+    """The columns to which it only converts its records."""
+
+    def on_columns(self, columns: RecordColumns) -> Operator | None:
+        """Return the operator that does the same on columns; None if there is none.
+
+        `columns`: those that it receives, or, of a source, is to give.
+        """
+        return None
+
     def on_rows(self) -> Operator | None:
         """Return the operator that does the same on rows, for an operator on columns that has one."""
         return None

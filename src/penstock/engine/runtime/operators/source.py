@@ -14,7 +14,7 @@ from penstock.common.errors.user_traceback import without_our_frames
 from penstock.common.functions.user_calls import RAISED
 from penstock.common.time import returned_time_ms
 from penstock.common.watermark_strategy import WatermarkStrategy
-from penstock.engine.runtime.chunks import Rows
+from penstock.engine.runtime.chunks import Chunk, Rows
 from penstock.engine.runtime.operators.operator import Input, Operator, last_position
 from penstock.engine.runtime.task.metrics import OperatorMetricGroup, watermark_lag_ms
 from penstock.engine.runtime.time.event_time import EventTime, TimestampError, checked_timestamps
@@ -23,6 +23,7 @@ from penstock.engine.state.handles import Redistribution
 from penstock.engine.state.operator_state import NamedList
 
 if TYPE_CHECKING:
+    from penstock.common.columns.record_columns import RecordColumns
     from penstock.engine.runtime.operators.operator import Output
     from penstock.engine.runtime.task.context import OperatorContext
 
@@ -40,7 +41,7 @@ class EventTimeOrigin(Operator):
     a piece, nothing is emitted until the operator is resumed, when all operators after it have caught up.
     """
 
-    _pieces: Iterator[Rows] = iter(())
+    _pieces: Iterator[Chunk] = iter(())
     _watermark: int | None = None
     _status: bool | None = None
     _active = True
@@ -61,7 +62,7 @@ class EventTimeOrigin(Operator):
         """Emit this status: activity before the announced watermark, idleness after it."""
         self._status = active
 
-    def emit_pieces(self, pieces: Iterator[Rows]) -> bool:
+    def emit_pieces(self, pieces: Iterator[Chunk]) -> bool:
         """Emit a chunk, cut into pieces where the watermark generator emitted."""
         self._pieces = pieces
         return self.resume()
@@ -276,7 +277,17 @@ class SourceOperator(EventTimeOrigin):
             self.announce_status(self._combined.active)
         return times
 
-    def _stamped(self, records: Records) -> Iterator[Rows]:
+    def on_columns(self, columns: RecordColumns) -> Operator | None:
+        from penstock.engine.runtime.columns.event_time import ColumnSourceOperator, can_time_columns
+
+        source = self.source.on_columns(columns) if can_time_columns(self.strategy, columns) else None
+        if source is None:
+            return None
+        operator = ColumnSourceOperator(self.name, source, self.strategy, self.interval_ms, columns=columns)
+        operator.given = self.given
+        return operator
+
+    def _stamped(self, records: Records) -> Iterator[Chunk]:
         times = self._time_of(records.split_id)
         rest, known, method = iter(records.values), records.timestamps, "reader.poll"
         try:

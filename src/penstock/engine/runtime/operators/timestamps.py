@@ -17,7 +17,8 @@ from penstock.engine.runtime.operators.source import EventTimeOrigin, failed_at
 from penstock.engine.runtime.time.event_time import EventTime
 
 if TYPE_CHECKING:
-    from penstock.engine.runtime.operators.operator import Output
+    from penstock.common.columns.record_columns import RecordColumns
+    from penstock.engine.runtime.operators.operator import Operator, Output
     from penstock.engine.runtime.task.context import OperatorContext
 
 
@@ -28,6 +29,13 @@ class TimestampsAndWatermarksOperator(EventTimeOrigin):
         super().__init__(name)
         self.strategy = strategy
         self._interval_ms = interval_ms
+
+    def on_columns(self, columns: RecordColumns) -> Operator | None:
+        from penstock.engine.runtime.columns.event_time import ColumnTimestampsOperator, can_time_columns
+
+        if not can_time_columns(self.strategy, columns):
+            return None
+        return ColumnTimestampsOperator(self.name, self.strategy, self._interval_ms, columns)
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)

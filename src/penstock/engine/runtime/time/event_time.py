@@ -11,13 +11,16 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
 from penstock.common.functions.user_calls import RAISED, results_of
 from penstock.common.time.timestamps import as_timestamp
 from penstock.common.watermark_strategy import HasTimestamp, WatermarkOutput, WatermarkStrategy, timestamp_of
 from penstock.engine.runtime.chunks import Rows
+
+if TYPE_CHECKING:
+    from penstock.engine.runtime.columns.chunk import Columns
 
 _LATE_INTERVALS = 2
 """A check is late if it comes after this many intervals."""
@@ -66,7 +69,8 @@ class TimestampError(ValueError):
         self.position = position
 
 
-def _checked(position: int, timestamp: Any) -> int:
+def checked_timestamp(position: int, timestamp: Any) -> int:
+    """Return a timestamp as an int. Raises TimestampError if it is not one (ms)."""
     try:
         # Converts integers of numpy, for example, to plain ints.
         number = operator.index(timestamp)
@@ -86,7 +90,7 @@ def checked_timestamps(timestamps: list[int], count: int) -> list[int]:
         raise TimestampError(min(len(timestamps), count - 1), f"{len(timestamps)} timestamps for {count} records")
     if set(map(type, timestamps)) <= {int} and max(timestamps) < MAX_TIMESTAMP and min(timestamps) >= MIN_TIMESTAMP:
         return timestamps
-    return [_checked(position, timestamp) for position, timestamp in enumerate(timestamps)]
+    return [checked_timestamp(position, timestamp) for position, timestamp in enumerate(timestamps)]
 
 
 class EventTime(WatermarkOutput):
@@ -149,11 +153,7 @@ class EventTime(WatermarkOutput):
         """
         generator, idle = self._generator, self._idle
         values, timestamps = chunk.values, chunk.timestamps
-        if idle is not None:
-            idle.record()
-        if self._timed_out:
-            self._timed_out = False
-            self.active = True
+        self._record_found()
         known = timestamps if timestamps is not None else [MIN_TIMESTAMP] * len(values)
         if not generator.punctuated:
             try:
@@ -178,6 +178,22 @@ class EventTime(WatermarkOutput):
             yield chunk.part(start)
         if idle is not None:
             idle.record()
+
+    def whole(self, chunk: Columns) -> Iterator[Columns]:
+        """Yield a chunk of columns, for a generator that needs only the highest timestamp."""
+        self._record_found()
+        if chunk.timestamps is not None and len(chunk):
+            self._generator.on_chunk((), (int(chunk.timestamps.max()),), self)
+        yield chunk
+        if self._idle is not None:
+            self._idle.record()
+
+    def _record_found(self) -> None:
+        if self._idle is not None:
+            self._idle.record()
+        if self._timed_out:
+            self._timed_out = False
+            self.active = True
 
     def periodic(self) -> None:
         """Call the generator, or mark the split idle. Called at each auto-watermark interval."""

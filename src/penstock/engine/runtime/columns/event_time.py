@@ -1,0 +1,114 @@
+"""Event time of columns: timestamps from a column, and watermarks by generators that need only the highest of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar
+
+import numpy
+import pyarrow
+
+from penstock.api.output_tag import OutputTag
+from penstock.api.source import Records, Source
+from penstock.common.columns.record_columns import RecordColumns
+from penstock.common.functions.field_timestamp import FieldTimestamp
+from penstock.common.functions.user_calls import RAISED
+from penstock.common.watermark_strategy import WatermarkStrategy
+from penstock.engine.runtime.chunks import Chunk, ChunkKind
+from penstock.engine.runtime.columns.chunk import Columns, Integers
+from penstock.engine.runtime.operators.operator import Operator
+from penstock.engine.runtime.operators.source import SourceOperator
+from penstock.engine.runtime.operators.timestamps import TimestampsAndWatermarksOperator
+from penstock.engine.runtime.time.event_time import TimestampError, checked_timestamp
+
+_MS_PER_UNIT = {"s": 1000}
+_UNITS_PER_MS = {"us": 1000, "ns": 1_000_000}
+
+
+def can_time_columns(strategy: WatermarkStrategy, columns: RecordColumns) -> bool:
+    """Return whether a strategy needs no records, but at most a column of them, whose type is an integer or a time."""
+    assigner = strategy.timestamp_assigner
+    if not strategy.needs_no_records or (assigner is not None and not isinstance(assigner, FieldTimestamp)):
+        return False
+    if assigner is None:
+        return True
+    if assigner.field not in columns.names:
+        return False
+    kind = columns.schema.field(assigner.field).type
+    return bool(pyarrow.types.is_integer(kind) and kind != pyarrow.uint64()) or pyarrow.types.is_timestamp(kind)
+
+
+def timed(chunk: Columns, strategy: WatermarkStrategy) -> Columns:
+    """Return a chunk with the timestamps of a strategy. Raises TimestampError, which has the position of the row."""
+    assigner = strategy.timestamp_assigner
+    if assigner is None:
+        return chunk
+    assert isinstance(assigner, FieldTimestamp)
+    column = chunk.batch.column(assigner.field)
+    if column.null_count:
+        checked_timestamp(int(column.is_null().index(True).as_py()), None)
+    times = _milliseconds(column)
+    # The value of an invalid one is in the message.
+    for extreme in (times.argmin(), times.argmax()) if len(times) else ():
+        checked_timestamp(int(extreme), int(times[extreme]))
+    return Columns(chunk.batch, times)
+
+
+def _milliseconds(column: pyarrow.Array) -> Integers:
+    if not pyarrow.types.is_timestamp(column.type):
+        whole: Integers = column.to_numpy(zero_copy_only=False).astype(numpy.int64, copy=False)
+        return whole
+    times: Integers = column.cast(pyarrow.int64()).to_numpy(zero_copy_only=False)
+    unit = column.type.unit
+    # Rounded down, as for rows, also before 1970.
+    return times * _MS_PER_UNIT.get(unit, 1) if unit in ("s", "ms") else times // _UNITS_PER_MS[unit]
+
+
+def _stamped(operator: Operator, chunk: Columns, strategy: WatermarkStrategy) -> Columns:
+    try:
+        return timed(chunk, strategy)
+    except RAISED as error:
+        row = chunk.batch.slice(error.position, 1).to_pylist()[0] if isinstance(error, TimestampError) else None
+        raise operator.context.user_error(error, "timestamp assigner", row) from error
+
+
+class ColumnTimestampsOperator(TimestampsAndWatermarksOperator):
+    """Applies a WatermarkStrategy to columns. `columns`: those that it receives."""
+
+    takes: ClassVar[ChunkKind] = ChunkKind.COLUMNS
+    gives: ClassVar[ChunkKind] = ChunkKind.COLUMNS
+
+    def __init__(self, name: str, strategy: WatermarkStrategy, interval_ms: int, columns: RecordColumns) -> None:
+        super().__init__(name, strategy, interval_ms)
+        self.columns = columns
+
+    def given_columns(self, tag: OutputTag[Any] | None) -> RecordColumns | None:
+        return self.columns if tag is None else None
+
+    def on_rows(self) -> Operator:
+        return TimestampsAndWatermarksOperator(self.name, self.strategy, self._interval_ms)
+
+    def process(self, chunk: Columns) -> bool:  # type: ignore[override]
+        return self.emit_pieces(self._time.whole(_stamped(self, chunk, self.strategy)))
+
+
+class ColumnSourceOperator(SourceOperator):
+    """The source of a vertex, of columns: its reader returns batches, where others return lists of records."""
+
+    gives: ClassVar[ChunkKind] = ChunkKind.COLUMNS
+
+    def __init__(
+        self, name: str, source: Source[Any], strategy: WatermarkStrategy, interval_ms: int, *, columns: RecordColumns
+    ) -> None:
+        super().__init__(name, source, strategy, interval_ms)
+        self.columns = columns
+
+    def given_columns(self, tag: OutputTag[Any] | None) -> RecordColumns | None:
+        return self.columns if tag is None else None
+
+    def _stamped(self, records: Records) -> Iterator[Chunk]:
+        assert isinstance(records.values, pyarrow.RecordBatch)
+        times = self._time_of(records.split_id)
+        known: Sequence[int] | None = records.timestamps
+        chunk = Columns(records.values, None if known is None else numpy.array(known, numpy.int64))
+        return times.whole(_stamped(self, chunk, self.strategy))
