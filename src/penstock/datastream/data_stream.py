@@ -33,6 +33,7 @@ from penstock.datastream.arguments import (
 )
 from penstock.datastream.column_types import BatchFormatName, columns_of, given_columns, row_type_of
 from penstock.datastream.functions import (
+    FilterBatchesFunction,
     FilterFunction,
     FlatMapFunction,
     KeySelector,
@@ -74,6 +75,7 @@ if TYPE_CHECKING:
     import pyarrow
     from pyspark.sql import DataFrame
 
+    from penstock.common.columns.record_columns import RecordColumns
     from penstock.common.types.composite_types import RowTypeInfo
     from penstock.datastream.broadcast_streams import BroadcastConnectedStream, BroadcastStream
     from penstock.datastream.cached_stream import CachedDataStream
@@ -213,16 +215,31 @@ class DataStream(OperatorSettings, Generic[T]):
         declared = output_type_of(func, "process_element", output_type, elements=True)
         return self._process("Process", function, on_error, declared)
 
-    def project(self, *field_indexes: int) -> DataStream[Any]:
-        """Select fields of tuples or rows by position, in the given order.
+    def project(self, *field_indexes: int | str) -> DataStream[Any]:
+        """Select fields of tuples or rows by position, or columns by position or name, in the given order.
 
-        Raises TypeError if the stream has a declared type without fields, ValueError for an invalid position.
+        With names, a stream of records is converted to columns by its declared type; names are not in PyFlink. Raises
+        TypeError if the stream has a declared type without fields, ValueError for a field that it lacks.
         """
-        field_indexes = tuple(checked_count("a position of project", index, 0) for index in field_indexes or (None,))
+        columns = given_columns(self._transformation)
+        if columns is None and any(isinstance(field, str) for field in field_indexes):
+            return self.as_columns().project(*field_indexes)
+        if columns is not None:
+            return self._project_columns(columns, field_indexes)
+        indexes = tuple(checked_count("a position of project", index, 0) for index in field_indexes or (None,))
         declared = self._transformation.output_type
-        function = as_function(Projection(field_indexes), "map", MapFunction)
-        projected = None if declared is None else projected_type(declared, field_indexes)
+        function = as_function(Projection(indexes), "map", MapFunction)
+        projected = None if declared is None else projected_type(declared, indexes)
         return self._operator("Projection", MapOperator("Projection", function), projected)
+
+    def _project_columns(self, columns: RecordColumns, fields: tuple[int | str, ...]) -> DataStream[Any]:
+        from penstock.engine.runtime.columns.operators import PROJECT, ProjectOperator
+
+        names = columns.names
+        kept = columns.only(
+            [names[field] if isinstance(field, int) and 0 <= field < len(names) else field for field in fields]
+        )
+        return self._operator(PROJECT, ProjectOperator(kept), row_type_of(kept))
 
     def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> DataStream[T]:
         """Assign timestamps and generate watermarks, which replace those from upstream.
@@ -386,11 +403,7 @@ class DataStream(OperatorSettings, Generic[T]):
         """
         from penstock.engine.runtime.columns.operators import MapBatchesOperator
 
-        if batch_format not in get_args(BatchFormatName):
-            formats = ", ".join(map(repr, get_args(BatchFormatName)))
-            raise ValueError(f"batch_format must be one of {formats}, got {batch_format!r}")
-        if batch_format == "polars":
-            package_of(POLARS, "batch_format='polars' needs Polars", "polars")
+        _check_batch_format(batch_format)
         function = as_function(func, "map_batches", MapBatchesFunction)
         columns = given_columns(self._transformation)
         if columns is None:
@@ -398,6 +411,24 @@ class DataStream(OperatorSettings, Generic[T]):
         returned = columns if output_type is None else columns_of(output_type)
         operator = MapBatchesOperator("Map Batches", function, batch_format, returned)
         return self._operator("Map Batches", operator, row_type_of(returned))
+
+    def filter_batches(
+        self, func: FilterBatchesFunction | Callable[[Any], Any], batch_format: BatchFormatName = "arrow"
+    ) -> DataStream[T]:
+        """Keep the rows for which `func`, called with the columns of several records, returns true.
+
+        It returns a boolean for each row, as an array of Arrow or NumPy or a Series of pandas or Polars; null is false.
+        `batch_format`: what it receives, as in `map_batches`. Rows keep their timestamps. This is not in PyFlink.
+        """
+        from penstock.engine.runtime.columns.operators import FilterBatchesOperator
+
+        _check_batch_format(batch_format)
+        function = as_function(func, "filter_batches", FilterBatchesFunction)
+        columns = given_columns(self._transformation)
+        if columns is None:
+            return self.as_columns().filter_batches(func, batch_format)
+        operator = FilterBatchesOperator("Filter Batches", function, batch_format, columns)
+        return self._operator("Filter Batches", operator, self._transformation.output_type)
 
     def shuffle(self) -> DataStream[T]:
         """Send each record to a random subtask."""
@@ -572,3 +603,12 @@ def check_one_environment(method: str, first: DataStream[Any], second: DataStrea
 
 
 pyflink_names.resolve_missing_names(__name__)
+
+
+def _check_batch_format(batch_format: str) -> None:
+    """Raise ValueError for an unknown format, and ProgramError for one whose package is missing."""
+    if batch_format not in get_args(BatchFormatName):
+        formats = ", ".join(map(repr, get_args(BatchFormatName)))
+        raise ValueError(f"batch_format must be one of {formats}, got {batch_format!r}")
+    if batch_format == "polars":
+        package_of(POLARS, "batch_format='polars' needs Polars", "polars")

@@ -39,6 +39,14 @@ class MapBatchesFunction(Function):
         """Return the result for `batch`, in the same format."""
 
 
+class FilterBatchesFunction(Function):
+    """Decides which rows of a batch to keep: see `DataStream.filter_batches`."""
+
+    @abstractmethod
+    def filter_batches(self, batch: Any) -> Any:
+        """Return an array of booleans, one for each row of `batch`."""
+
+
 class CoMapFunction(Function, Generic[IN1, IN2, OUT]):
     """Returns a result for each record of two connected streams. None emits nothing, as in PyFlink."""
 

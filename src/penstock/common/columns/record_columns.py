@@ -49,6 +49,18 @@ class RecordColumns:
         if not self.names:
             raise TypeError(f"expected records with at least one field, got {record_type!r}")
 
+    def only(self, names: Sequence[Any]) -> RecordColumns:
+        """Return these columns, of Rows or dicts. Raises TypeError or ValueError for names that are not columns."""
+        missing = [name for name in names if name not in self.names]
+        if missing:
+            raise ValueError(f"there is no column {missing[0]!r}: the columns are {', '.join(self.names)}")
+        if not names or len(set(names)) < len(names):
+            raise ValueError(f"expected names of columns, each once, got {', '.join(map(repr, names)) or 'none'}")
+        if self._row_type is None:
+            return RecordColumns(pyarrow.schema([self.schema.field(name) for name in names], self.schema.metadata))
+        types = dict(zip(self.names, self._row_type.get_field_types(), strict=True))
+        return RecordColumns(RowTypeInfo([types[name] for name in names], list(names)))
+
     @property
     def can_be_sent(self) -> bool:
         """Whether a batch can be sent without its schema: dictionaries are messages of their own in Arrow's format."""

@@ -217,7 +217,8 @@ def _converted(plan: Plan, may_carry: Callable[[StreamEdge, RecordColumns], bool
             position += 1
         elif target.takes is ChunkKind.COLUMNS and may_carry(edge, columns):
             edges = list(plan.edges)
-            edges[position] = dataclasses.replace(edge, columns=columns)
+            read = target.read_columns()
+            edges[position] = dataclasses.replace(edge, columns=columns if read is None else columns.only(read))
             plan = dataclasses.replace(plan, edges=edges)
             position += 1
         else:

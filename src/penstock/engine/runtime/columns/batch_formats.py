@@ -8,6 +8,8 @@ from typing import Any
 
 import pyarrow
 
+from penstock.engine.runtime.columns.chunk import Mask
+
 
 class BatchFormat(ABC):
     """Converts a batch of Arrow to what a function receives, and what it returns to a batch."""
@@ -74,6 +76,27 @@ class _Polars(BatchFormat):
         if not isinstance(result, polars.DataFrame):
             raise _unexpected("a polars.DataFrame", result)
         return _ARROW.to_arrow(result.to_arrow(), schema)
+
+
+def as_mask(result: Any, rows: int) -> Mask:
+    """Return a boolean for each row, of a function that filters: null is false.
+
+    Accepts an Array of Arrow, an array of NumPy, and a Series of pandas or Polars. Raises TypeError for anything else.
+    """
+    to_arrow = getattr(result, "to_arrow", None)
+    column = to_arrow() if to_arrow is not None else result
+    if isinstance(column, pyarrow.ChunkedArray):
+        column = column.combine_chunks()
+    if not isinstance(column, pyarrow.Array):
+        if not hasattr(column, "__array__"):
+            raise _unexpected("an array of booleans", result)
+        column = pyarrow.array(column)
+    if not pyarrow.types.is_boolean(column.type):
+        raise TypeError(f"expected an array of booleans from the function, got one of {column.type}")
+    if len(column) != rows:
+        raise ValueError(f"the function returned {len(column):,} booleans for {rows:,} rows")
+    mask: Mask = column.fill_null(False).to_numpy(zero_copy_only=False)
+    return mask
 
 
 def _unexpected(expected: str, result: Any) -> TypeError:

@@ -6,7 +6,7 @@ import copy
 from typing import Any
 
 from penstock.common.functions.user_calls import RAISED
-from penstock.engine.runtime.columns.chunk import Columns, joined
+from penstock.engine.runtime.columns.chunk import Columns, joined, read_schema
 from penstock.engine.runtime.network.partitioners import Partitioner
 from penstock.engine.runtime.network.sender import BufferSender, OutputChannel
 from penstock.engine.state.key_groups import KeyGroups
@@ -55,6 +55,9 @@ class ColumnGathering:
         self.partitioner = partitioner = copy.copy(partitioner)
         self._sender = sender
         self._timed: bool | None = None
+        assert info.schema is not None
+        self._names = read_schema(info.schema).names
+        """The columns that the receiver reads. The others are not sent."""
         targets = partitioner.targets(sender.index, info.source_parallelism, info.target_parallelism)
         self.channels = [ColumnAccumulator(target) for target in targets]
         """For each subtask that may be sent to. Elements go to all of them."""
@@ -63,6 +66,8 @@ class ColumnGathering:
 
     def add(self, chunk: Columns) -> None:
         """Add a chunk, and send the buffers that it fills."""
+        if chunk.batch.num_columns > len(self._names):
+            chunk = Columns(chunk.batch.select(self._names), chunk.timestamps)
         timed = chunk.timestamps is not None
         if timed is not self._timed:
             for channel in self.channels:

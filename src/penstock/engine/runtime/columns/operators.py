@@ -14,13 +14,13 @@ from penstock.api.output_tag import OutputTag
 from penstock.common.columns.record_columns import RecordColumns
 from penstock.common.functions.user_calls import RAISED
 from penstock.engine.runtime.chunks import ChunkKind, Rows
-from penstock.engine.runtime.columns.batch_formats import BATCH_FORMATS
+from penstock.engine.runtime.columns.batch_formats import BATCH_FORMATS, as_mask
 from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.runtime.operators.function import UserFunction
 from penstock.engine.runtime.operators.operator import Operator
 from penstock.engine.runtime.operators.stateless import FunctionOperator
 
-TO_COLUMNS, TO_ROWS = "To Columns", "To Rows"
+TO_COLUMNS, TO_ROWS, PROJECT = "To Columns", "To Rows", "Project"
 
 
 class ToColumnsOperator(Operator):
@@ -80,6 +80,46 @@ class ToRowsOperator(Operator):
             except RAISED as found:
                 return self.context.user_error(found, "conversion to rows", batch.slice(row, 1))
         return self.context.user_error(error, "conversion to rows")
+
+
+class ProjectOperator(Operator):
+    """Keeps some of the columns, without a copy. `columns`: those."""
+
+    takes: ClassVar[ChunkKind] = ChunkKind.COLUMNS
+    gives: ClassVar[ChunkKind] = ChunkKind.COLUMNS
+
+    def __init__(self, columns: RecordColumns) -> None:
+        super().__init__(PROJECT)
+        self.columns = columns
+
+    def given_columns(self, tag: OutputTag[Any] | None) -> RecordColumns | None:
+        return self.columns if tag is None else None
+
+    def process(self, chunk: Columns) -> bool:
+        return self.output.emit(Columns(chunk.batch.select(self.columns.names), chunk.timestamps))
+
+
+class FilterBatchesOperator(FunctionOperator):
+    """Keeps the rows for which a function of a batch, in one of BATCH_FORMATS, returns true. `columns`: of the rows."""
+
+    takes: ClassVar[ChunkKind] = ChunkKind.COLUMNS
+    gives: ClassVar[ChunkKind] = ChunkKind.COLUMNS
+
+    def __init__(self, name: str, function: UserFunction, batch_format: str, columns: RecordColumns) -> None:
+        super().__init__(name, function)
+        self.batch_format = batch_format
+        self.columns = columns
+
+    def given_columns(self, tag: OutputTag[Any] | None) -> RecordColumns | None:
+        return self.columns if tag is None else None
+
+    def process(self, chunk: Columns) -> bool:
+        form = BATCH_FORMATS[self.batch_format]
+        try:
+            mask = as_mask(self.function.call(form.of_arrow(chunk.batch)), len(chunk))
+        except RAISED as error:
+            raise self.context.user_error(error, self.function.method) from error
+        return self.output.emit(chunk if mask.all() else chunk.filtered(mask))
 
 
 class MapBatchesOperator(FunctionOperator):

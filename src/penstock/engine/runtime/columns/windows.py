@@ -57,6 +57,12 @@ class ColumnWindowOperator(SlicedWindowOperator):
     def given_columns(self, tag: OutputTag[Any] | None) -> RecordColumns | None:
         return self._result_columns if tag is None else None
 
+    def read_columns(self) -> tuple[str, ...] | None:
+        if self.late_tag is not None:
+            return None
+        fields = [one.field for one in self._aggregates if one.field is not None]
+        return tuple(name for name in self._columns.names if name in {*self._key_fields, *fields})
+
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
         self._arrays: dict[int, SliceArrays] = {}
@@ -65,7 +71,8 @@ class ColumnWindowOperator(SlicedWindowOperator):
 
     def open(self) -> None:
         super().open()
-        self._records_of = self._columns.reader()
+        names = self.read_columns()
+        self._records_of = (self._columns if names is None else self._columns.only(names)).reader()
 
     def process(self, chunk: Columns) -> bool:  # type: ignore[override]
         keys = self._keys_of(chunk)
@@ -106,7 +113,7 @@ class ColumnWindowOperator(SlicedWindowOperator):
         behind = times < horizon
         if behind.any():
             late = chunk.filtered(behind)
-            values = self._records_of(late.batch)
+            values = self._records_of(late.batch.select(self.read_columns() or self._columns.names))
             late_keys = [keys.keys[code] for code in keys.codes[behind].tolist()]
             for key, value, timestamp in zip(late_keys, values, times[behind].tolist(), strict=True):
                 yield from self._add_behind(key, value, timestamp)
@@ -124,7 +131,7 @@ class ColumnWindowOperator(SlicedWindowOperator):
         except TooLargeError:
             self._write_back(start)
             del self._arrays[start]
-            records = self._records_of(chunk.batch)
+            records = self._records_of(chunk.batch.select(self.read_columns() or self._columns.names))
             self._add_records(start, [keys.keys[code] for code in keys.codes.tolist()], records)
 
     def _reader_of(self, start: int) -> Callable[[Any], Any]:

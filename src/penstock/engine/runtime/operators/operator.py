@@ -130,6 +130,10 @@ class Operator:
     converts_to: RecordColumns | None = None
     """The columns to which it only converts its records."""
 
+    def read_columns(self) -> tuple[str, ...] | None:
+        """Return the columns that it reads of those that it receives; None: all."""
+        return None
+
     def on_columns(self, columns: RecordColumns) -> Operator | None:
         """Return the operator that does the same on columns; None if there is none.
 
