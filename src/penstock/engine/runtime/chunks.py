@@ -60,12 +60,15 @@ class Rows(msgspec.Struct, gc=False):
 class EncodedColumns(msgspec.Struct, gc=False):
     """Columns as they are on an edge, whose schema only the edge knows.
 
-    `batch`: a message of Arrow's IPC format; `timestamps`: ms, as int64 of this machine.
+    `batch`: a message of Arrow's IPC format; `timestamps`: ms, as integers of this machine. Their forms, and those of
+    the batch's columns, say how integers are narrowed (engine/runtime/columns/narrow.py).
     """
 
     records: int
     batch: bytes
     timestamps: bytes | None = None
+    forms: tuple[tuple[int, str] | None, ...] = ()
+    timestamps_form: tuple[int, str] | None = None
 
     def __len__(self) -> int:
         return self.records

@@ -18,6 +18,7 @@ from typing import Any
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
 from penstock.engine.runtime.checkpoint_options import CheckpointOptions
 from penstock.engine.runtime.chunks import EncodedColumns, Rows
+from penstock.engine.runtime.columns.codec import timestamps_of
 from penstock.engine.runtime.ids import SubtaskId
 from penstock.engine.runtime.network.buffer import (
     OUTCOME_EDGE,
@@ -43,8 +44,10 @@ _BOUND_MAX = 10_000_000
 
 
 def _timestamps(chunk: Rows | EncodedColumns) -> Sequence[int] | None:
-    times = chunk.timestamps
-    return memoryview(times).cast("q") if isinstance(times, (bytes, bytearray)) else times
+    if isinstance(chunk, Rows):
+        return chunk.timestamps
+    times = timestamps_of(chunk)
+    return None if times is None else times.tolist()
 
 
 class TaskChecks:

@@ -9,8 +9,6 @@ import msgspec
 import numpy
 import pyarrow
 
-from penstock.engine.runtime.chunks import EncodedColumns
-
 Integers = numpy.ndarray[Any, numpy.dtype[numpy.int64]]
 Mask = numpy.ndarray[Any, numpy.dtype[numpy.bool_]]
 
@@ -46,22 +44,6 @@ class Columns(msgspec.Struct, gc=False):
     def independent(self) -> Columns:
         """Return the chunk itself, which is immutable."""
         return self
-
-    def encoded(self) -> EncodedColumns:
-        """Return the chunk for an edge: of a slice only its own rows."""
-        timestamps = self.timestamps
-        return EncodedColumns(
-            len(self), self.batch.serialize().to_pybytes(), None if timestamps is None else timestamps.tobytes()
-        )
-
-
-def decoded(columns: EncodedColumns, schema: pyarrow.Schema) -> Columns:
-    """Return columns that came over an edge with this schema. Their data is not copied."""
-    times = columns.timestamps
-    return Columns(
-        pyarrow.ipc.read_record_batch(columns.batch, schema),
-        None if times is None else numpy.frombuffer(times, numpy.int64),
-    )
 
 
 def read_schema(schema: bytes) -> pyarrow.Schema:

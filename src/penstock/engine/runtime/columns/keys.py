@@ -9,6 +9,7 @@ import numpy
 import pyarrow
 
 from penstock.common.columns.to_values import python_values
+from penstock.engine.runtime.columns.chunk import Integers, Mask
 from penstock.engine.state.container_keys import as_key
 from penstock.engine.state.key_groups import KeyGroups
 
@@ -21,13 +22,52 @@ class BatchKeys(NamedTuple):
 
     keys: list[Any]
     """Different columns of values may yield equal keys: 0.0 and -0.0."""
-    codes: numpy.ndarray[Any, numpy.dtype[numpy.int64]]
+    codes: Integers
 
     def groups(self, key_groups: KeyGroups) -> numpy.ndarray[Any, numpy.dtype[numpy.int32]]:
         """Return the key group of each row. Raises KeyTypeError if a value cannot be a key, such as NaN."""
         of_key = numpy.array([key_groups[key] for key in self.keys], numpy.int32)
         groups: numpy.ndarray[Any, numpy.dtype[numpy.int32]] = of_key[self.codes]
         return groups
+
+    def filtered(self, mask: Mask) -> BatchKeys:
+        """Return the keys of the rows where the mask is true."""
+        return BatchKeys(self.keys, self.codes[mask])
+
+    def to_list(self) -> list[Any]:
+        """Return the key of each row."""
+        keys = self.keys
+        return [keys[code] for code in self.codes.tolist()]
+
+
+class IntegerKeys(NamedTuple):
+    """The keys of a batch that are integers: those of one column, without nulls."""
+
+    values: Integers
+
+    def filtered(self, mask: Mask) -> IntegerKeys:
+        """Return the keys of the rows where the mask is true."""
+        return IntegerKeys(self.values[mask])
+
+    def to_list(self) -> list[Any]:
+        """Return the key of each row."""
+        return list(self.values.tolist())
+
+    def as_batch_keys(self) -> BatchKeys:
+        """Return the same keys, each distinct one once."""
+        return keys_of([pyarrow.array(self.values)])
+
+
+RowKeys = BatchKeys | IntegerKeys
+
+
+def row_keys(columns: Sequence[pyarrow.Array]) -> RowKeys:
+    """Return the keys of rows as `keys_of` does, or integers as they are."""
+    if len(columns) == 1:
+        (column,) = columns
+        if pyarrow.types.is_integer(column.type) and column.type != pyarrow.uint64() and not column.null_count:
+            return IntegerKeys(column.to_numpy(zero_copy_only=False).astype(numpy.int64, copy=False))
+    return keys_of(columns)
 
 
 def keys_of(columns: Sequence[pyarrow.Array]) -> BatchKeys:

@@ -9,8 +9,9 @@ import numpy
 import pyarrow
 
 from penstock.engine.runtime.columns.chunk import Columns, Integers
-from penstock.engine.runtime.columns.keys import keys_of
-from penstock.engine.state.key_groups import KeyGroups
+from penstock.engine.runtime.columns.integer_table import IntegerTable
+from penstock.engine.runtime.columns.keys import IntegerKeys, row_keys
+from penstock.engine.state.key_groups import KeyGroups, subtask_of
 
 if TYPE_CHECKING:
     from penstock.engine.runtime.columns.gathering import ColumnAccumulator
@@ -23,11 +24,22 @@ class KeyRoutes:
         self._fields = fields
         self._key_groups = key_groups
         self._parallelism = parallelism
+        self._of_integers = IntegerTable()
 
     def subtasks(self, batch: pyarrow.RecordBatch) -> Integers:
         """Return the subtask of each row. Raises KeyTypeError if a value can't be a key."""
-        groups = keys_of([batch.column(field) for field in self._fields]).groups(self._key_groups)
-        return groups.astype(numpy.int64) * self._parallelism // self._key_groups.max_parallelism
+        keys = row_keys([batch.column(field) for field in self._fields])
+        if isinstance(keys, IntegerKeys):
+            if self._of_integers.includes(keys.values):
+                return self._of_integers.complete(keys.values, self._subtask_of)
+            keys = keys.as_batch_keys()
+        of_key = numpy.array([self._subtask_of(key) for key in keys.keys], numpy.int64)
+        subtasks: Integers = of_key[keys.codes]
+        return subtasks
+
+    def _subtask_of(self, key: Any) -> int:
+        groups = self._key_groups
+        return subtask_of(groups[key], groups.max_parallelism, self._parallelism)
 
 
 def divide(columns: Columns, receivers: Integers, channels: Sequence[ColumnAccumulator]) -> None:

@@ -16,6 +16,8 @@ from pyarrow import compute
 
 from penstock.common.functions.field_aggregates import COUNT, Accumulator, FieldAggregate
 from penstock.engine.runtime.columns.chunk import Integers
+from penstock.engine.runtime.columns.integer_table import IntegerTable
+from penstock.engine.runtime.columns.keys import IntegerKeys, RowKeys
 
 _FIRST_KEYS = 64
 _EXACT_MAX = 1 << 62
@@ -98,20 +100,15 @@ class SliceArrays:
         self._arrays = [AggregateArray(one.kind, kind) for one, kind in zip(aggregates, types, strict=True)]
         self._read = read
         self._codes: dict[Any, int] = {}
+        self._of_integers = IntegerTable()
         self._capacity = _FIRST_KEYS
         self._changed = numpy.zeros(_FIRST_KEYS, numpy.bool_)
 
-    def add(self, keys: Sequence[Any], codes: Integers, columns: Sequence[pyarrow.Array | None]) -> None:
-        """Add records: `keys[codes[i]]` is the key of record i, and `columns` are the fields of the aggregates.
-
-        Raises TooLargeError, with nothing added.
-        """
-        own = numpy.zeros(len(keys), numpy.int64)
-        used = numpy.flatnonzero(numpy.bincount(codes, minlength=len(keys)))
-        own[used] = [self._code_of(keys[index]) for index in used.tolist()]
+    def add(self, keys: RowKeys, columns: Sequence[pyarrow.Array | None]) -> None:
+        """Add records: their keys, and the fields of the aggregates. Raises TooLargeError, with nothing added."""
+        rows = self._codes_of(keys)
         for array, column in zip(self._arrays, columns, strict=True):
             array.check(column)
-        rows = own[codes]
         self._changed[rows] = True
         for array, column in zip(self._arrays, columns, strict=True):
             array.add(rows, column)
@@ -123,6 +120,17 @@ class SliceArrays:
         for key, code in self._codes.items():
             if changed[code]:
                 yield key, tuple(array.value_at(code) for array in self._arrays)
+
+    def _codes_of(self, keys: RowKeys) -> Integers:
+        if isinstance(keys, IntegerKeys):
+            if self._of_integers.includes(keys.values):
+                return self._of_integers.complete(keys.values, self._code_of)
+            keys = keys.as_batch_keys()
+        codes = numpy.zeros(len(keys.keys), numpy.int64)
+        used = numpy.flatnonzero(numpy.bincount(keys.codes, minlength=len(keys.keys)))
+        codes[used] = [self._code_of(keys.keys[index]) for index in used.tolist()]
+        rows: Integers = codes[keys.codes]
+        return rows
 
     def _code_of(self, key: Any) -> int:
         code = self._codes.get(key)

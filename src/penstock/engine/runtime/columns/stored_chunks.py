@@ -10,7 +10,8 @@ import pyarrow
 
 from penstock.common.errors import CheckpointError
 from penstock.engine.runtime.chunks import EncodedColumns
-from penstock.engine.runtime.columns.chunk import Columns, decoded, read_schema
+from penstock.engine.runtime.columns.chunk import Columns, read_schema
+from penstock.engine.runtime.columns.codec import decoder
 
 _TIMED = {b"penstock.timestamps": b"last column"}
 
@@ -19,8 +20,9 @@ def as_stored(chunks: Iterable[EncodedColumns], schema: bytes) -> bytes:
     """Return chunks as a stream of their own for those with and those without timestamps, one after the other."""
     content = io.BytesIO()
     of_edge = read_schema(schema)
+    decode = decoder(schema)
     for encoded in chunks:
-        batch, times = (chunk := decoded(encoded, of_edge)).batch, chunk.timestamps
+        batch, times = (chunk := decode(encoded)).batch, chunk.timestamps
         if times is not None:
             timed = of_edge.append(pyarrow.field("", pyarrow.int64())).with_metadata(_TIMED)
             batch = pyarrow.RecordBatch.from_arrays([*batch.columns, pyarrow.array(times)], schema=timed)

@@ -20,10 +20,12 @@ from penstock.common.functions.field_aggregates import FieldAggregates
 from penstock.common.functions.user_calls import RAISED
 from penstock.engine.runtime.chunks import ChunkKind
 from penstock.engine.runtime.columns.chunk import Columns, Integers
-from penstock.engine.runtime.columns.keys import BatchKeys, keys_of
+from penstock.engine.runtime.columns.keys import RowKeys, row_keys
 from penstock.engine.runtime.columns.slice_arrays import SliceArrays, TooLargeError, array_type
 from penstock.engine.runtime.windows.sliced_window_operator import SlicedWindowOperator
 from penstock.engine.runtime.windows.windowing import WindowSettings
+
+_SPAN_MAX = 1 << 16
 
 if TYPE_CHECKING:
     from penstock.engine.runtime.operators.operator import Operator, Output
@@ -93,32 +95,30 @@ class ColumnWindowOperator(SlicedWindowOperator):
             self._write_back(start)
         return super().prepare_snapshot(checkpoint_id, savepoint)
 
-    def _keys_of(self, chunk: Columns) -> BatchKeys:
+    def _keys_of(self, chunk: Columns) -> RowKeys:
         try:
-            return keys_of([chunk.batch.column(field) for field in self._key_fields])
+            return row_keys([chunk.batch.column(field) for field in self._key_fields])
         except RAISED as error:
             raise self.context.user_error(error, "key selector") from error
 
-    def _add_slices(self, keys: BatchKeys, chunk: Columns, times: Integers) -> Iterator[None]:
+    def _add_slices(self, keys: RowKeys, chunk: Columns, times: Integers) -> Iterator[None]:
         """Add a chunk with records of several slices, or late ones: slice by slice, then those behind the horizon."""
         horizon = self._slicing.horizon(self.timers.watermark)
         numbers = (times - self._offset) // self._width
-        first = int(numbers.min())
-        for number in numpy.flatnonzero(numpy.bincount(numbers - first)) + first:
-            start = self._slicing.start_of(int(number))
+        for number in _distinct(numbers):
+            start = self._slicing.start_of(number)
             if start >= horizon:
                 inside = numbers == number
-                part = BatchKeys(keys.keys, keys.codes[inside])
-                self._add_chunk(start, part, chunk.filtered(inside))
+                self._add_chunk(start, keys.filtered(inside), chunk.filtered(inside))
         behind = times < horizon
         if behind.any():
             late = chunk.filtered(behind)
             values = self._records_of(late.batch.select(self.read_columns() or self._columns.names))
-            late_keys = [keys.keys[code] for code in keys.codes[behind].tolist()]
+            late_keys = keys.filtered(behind).to_list()
             for key, value, timestamp in zip(late_keys, values, times[behind].tolist(), strict=True):
                 yield from self._add_behind(key, value, timestamp)
 
-    def _add_chunk(self, start: int, keys: BatchKeys, chunk: Columns) -> None:
+    def _add_chunk(self, start: int, keys: RowKeys, chunk: Columns) -> None:
         """Add records to one slice."""
         arrays = self._arrays.get(start)
         if arrays is None:
@@ -127,12 +127,12 @@ class ColumnWindowOperator(SlicedWindowOperator):
             arrays = self._arrays[start] = SliceArrays(self._aggregates, self._types, self._reader_of(start))
         fields = [None if one.field is None else chunk.batch.column(one.field) for one in self._aggregates]
         try:
-            arrays.add(keys.keys, keys.codes, fields)
+            arrays.add(keys, fields)
         except TooLargeError:
             self._write_back(start)
             del self._arrays[start]
             records = self._records_of(chunk.batch.select(self.read_columns() or self._columns.names))
-            self._add_records(start, [keys.keys[code] for code in keys.codes.tolist()], records)
+            self._add_records(start, keys.to_list(), records)
 
     def _reader_of(self, start: int) -> Callable[[Any], Any]:
         slices = self._slices
@@ -165,3 +165,13 @@ class ColumnWindowOperator(SlicedWindowOperator):
         except RAISED as error:
             raise self.context.user_error(error, "what it emits as its declared type", results[0]) from error
         return self.output.emit(Columns(batch, numpy.array(times, numpy.int64)))
+
+
+def _distinct(numbers: Integers) -> list[int]:
+    """Return the distinct numbers, in order."""
+    first, last = int(numbers.min()), int(numbers.max())
+    # A time far away, of one bad record, must not take an array of that size.
+    if last - first > _SPAN_MAX:
+        return list(numpy.unique(numbers).tolist())
+    found: list[int] = (numpy.flatnonzero(numpy.bincount(numbers - first)) + first).tolist()
+    return found

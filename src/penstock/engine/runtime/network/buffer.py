@@ -149,10 +149,7 @@ class ColumnCodec(Codec):
     """A pickled list, in which a chunk is the fields of EncodedColumns: only its receiver knows the schema."""
 
     def encode(self, items: Sequence[Any]) -> bytes:
-        encoded = [item if isinstance(item, (Element, EncodedColumns)) else item.encoded() for item in items]
-        return dumps(
-            [item if isinstance(item, Element) else (item.records, item.batch, item.timestamps) for item in encoded]
-        )
+        return dumps([item if isinstance(item, Element) else _fields(item) for item in items])
 
     def decode(self, content: memoryview) -> list[BufferItem]:
         return [EncodedColumns(*item) if type(item) is tuple else item for item in pickle.loads(content)]
@@ -165,7 +162,16 @@ class ColumnCodec(Codec):
             if not isinstance(item, Element):
                 for row in range(len(item)):
                     record = item.part(row, row + 1)
-                    yield record.batch, len(record.encoded().batch)
+                    yield record.batch, record.batch.nbytes
+
+
+def _fields(chunk: Any) -> tuple[Any, ...]:
+    """Return the fields of EncodedColumns, of a chunk that is encoded already or not."""
+    if not isinstance(chunk, EncodedColumns):
+        from penstock.engine.runtime.columns.codec import encoded
+
+        chunk = encoded(chunk)
+    return msgspec.structs.astuple(chunk)
 
 
 class MessageCodec(Codec):

@@ -226,7 +226,6 @@ class TaskInputs:
 
 
 def _decoder(schema: bytes) -> Callable[[EncodedColumns], Chunk]:
-    from penstock.engine.runtime.columns.chunk import decoded, read_schema
+    from penstock.engine.runtime.columns.codec import decoder
 
-    known = read_schema(schema)
-    return lambda columns: decoded(columns, known)
+    return decoder(schema)

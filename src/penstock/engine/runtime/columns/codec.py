@@ -1,0 +1,49 @@
+"""Columns on an edge: batches of Arrow's IPC format without schema, with narrowed integers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy
+import pyarrow
+
+from penstock.engine.runtime.chunks import EncodedColumns
+from penstock.engine.runtime.columns.chunk import Columns, Integers, read_schema
+from penstock.engine.runtime.columns.narrow import narrow, narrow_batch, narrow_schema, widen, widen_batch
+
+
+def encoded(columns: Columns) -> EncodedColumns:
+    """Return a chunk for an edge: of a slice only its own rows."""
+    batch, forms = narrow_batch(columns.batch)
+    times, times_form = (None, None) if columns.timestamps is None else narrow(columns.timestamps)
+    return EncodedColumns(
+        len(columns),
+        # A buffer can be pickled only by a copy.
+        batch.serialize().to_pybytes(),
+        None if times is None else times.tobytes(),
+        forms,
+        times_form,
+    )
+
+
+def decoder(schema: bytes) -> Callable[[EncodedColumns], Columns]:
+    """Return a function that decodes the columns of an edge with this schema."""
+    of_edge = read_schema(schema)
+
+    def decode(columns: EncodedColumns) -> Columns:
+        forms = columns.forms
+        sent = of_edge if not forms else narrow_schema(of_edge, forms)
+        batch = pyarrow.ipc.read_record_batch(columns.batch, sent)
+        return Columns(widen_batch(batch, forms, of_edge) if forms else batch, timestamps_of(columns))
+
+    return decode
+
+
+def timestamps_of(columns: EncodedColumns) -> Integers | None:
+    """Return the timestamps of encoded columns."""
+    times, form = columns.timestamps, columns.timestamps_form
+    if times is None:
+        return None
+    if form is None:
+        return numpy.frombuffer(times, numpy.int64)
+    return widen(numpy.frombuffer(times, form[1]), form)
