@@ -221,25 +221,27 @@ class DataStream(OperatorSettings, Generic[T]):
         With names, a stream of records is converted to columns by its declared type; names are not in PyFlink. Raises
         TypeError if the stream has a declared type without fields, ValueError for a field that it lacks.
         """
-        columns = given_columns(self._transformation)
-        if columns is None and any(isinstance(field, str) for field in field_indexes):
-            return self.as_columns().project(*field_indexes)
-        if columns is not None:
-            return self._project_columns(columns, field_indexes)
+        if given_columns(self._transformation) is not None or any(isinstance(field, str) for field in field_indexes):
+            return self._project_columns(field_indexes)
         indexes = tuple(checked_count("a position of project", index, 0) for index in field_indexes or (None,))
         declared = self._transformation.output_type
         function = as_function(Projection(indexes), "map", MapFunction)
         projected = None if declared is None else projected_type(declared, indexes)
         return self._operator("Projection", MapOperator("Projection", function), projected)
 
-    def _project_columns(self, columns: RecordColumns, fields: tuple[int | str, ...]) -> DataStream[Any]:
+    def _columns(self) -> RecordColumns:
+        """Return the columns of this stream, or those of its declared type. Raises TypeError if it has none."""
+        return given_columns(self._transformation) or columns_of(self._transformation.output_type)
+
+    def _project_columns(self, fields: tuple[int | str, ...]) -> DataStream[Any]:
         from penstock.engine.runtime.columns.operators import PROJECT, ProjectOperator
 
+        columns = self._columns()
         names = columns.names
         kept = columns.only(
             [names[field] if isinstance(field, int) and 0 <= field < len(names) else field for field in fields]
         )
-        return self._operator(PROJECT, ProjectOperator(kept), row_type_of(kept))
+        return self._operator(PROJECT, ProjectOperator(columns, kept), row_type_of(kept))
 
     def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> DataStream[T]:
         """Assign timestamps and generate watermarks, which replace those from upstream.
@@ -405,11 +407,9 @@ class DataStream(OperatorSettings, Generic[T]):
 
         _check_batch_format(batch_format)
         function = as_function(func, "map_batches", MapBatchesFunction)
-        columns = given_columns(self._transformation)
-        if columns is None:
-            return self.as_columns().map_batches(func, batch_format, output_type=output_type)
+        columns = self._columns()
         returned = columns if output_type is None else columns_of(output_type)
-        operator = MapBatchesOperator("Map Batches", function, batch_format, returned)
+        operator = MapBatchesOperator("Map Batches", function, batch_format, columns, returned)
         return self._operator("Map Batches", operator, row_type_of(returned))
 
     def filter_batches(
@@ -424,9 +424,7 @@ class DataStream(OperatorSettings, Generic[T]):
 
         _check_batch_format(batch_format)
         function = as_function(func, "filter_batches", FilterBatchesFunction)
-        columns = given_columns(self._transformation)
-        if columns is None:
-            return self.as_columns().filter_batches(func, batch_format)
+        columns = self._columns()
         operator = FilterBatchesOperator("Filter Batches", function, batch_format, columns)
         return self._operator("Filter Batches", operator, self._transformation.output_type)
 

@@ -16,6 +16,15 @@ from penstock.common.types.record_fields import dict_factory, fields_of
 from penstock.common.types.type_hints import from_hint
 
 _BATCH_RECORDS_MAX = 1024
+_KINDS_OF_KEYS = (
+    pyarrow.types.is_integer,
+    pyarrow.types.is_string,
+    pyarrow.types.is_boolean,
+    pyarrow.types.is_float64,
+    pyarrow.types.is_binary,
+    pyarrow.types.is_date32,
+    pyarrow.types.is_decimal128,
+)
 _BATCHES_IN_BUFFER = 16
 
 
@@ -60,6 +69,18 @@ class RecordColumns:
             return RecordColumns(pyarrow.schema([self.schema.field(name) for name in names], self.schema.metadata))
         types = dict(zip(self.names, self._row_type.get_field_types(), strict=True))
         return RecordColumns(RowTypeInfo([types[name] for name in names], list(names)))
+
+    def has_keys(self, name: str) -> bool:
+        """Return whether the values of a column are those of the records, so that keys of both are the same.
+
+        Declared types of which columns hold another form (a big decimal's text), and nested types, are not.
+        """
+        if name not in self.names:
+            return False
+        position = self.names.index(name)
+        kind = self.schema.field(position).type
+        is_declared_otherwise = self._row_type is not None and self.converters[position] is not None
+        return not is_declared_otherwise and any(is_kind(kind) for is_kind in _KINDS_OF_KEYS)
 
     @property
     def can_be_sent(self) -> bool:

@@ -26,6 +26,7 @@ from penstock.connectors.formats.row_values import row_maker
 
 _BATCH_RECORDS = 4096
 _BATCH_BYTES = 1024 * 1024
+_BATCH_ROWS_OF_COLUMNS = 1 << 15
 _FOOTER_END = struct.Struct("<I4s")
 """The end of a file: the footer's length, and the magic bytes."""
 _SIGNATURE_BYTES = 28
@@ -119,7 +120,7 @@ class ParquetColumns(ParquetFormat[Any]):
     def __init__(self, records: ParquetFormat[Any], columns: RecordColumns) -> None:
         self._columns = records._columns
         self._as_row = records._as_row
-        self._batch_records = records._batch_records
+        self._batch_records = records._batch_records or _BATCH_ROWS_OF_COLUMNS
         self._of_records = columns
 
     def _values(self, columns: FileColumns, batch: pyarrow.RecordBatch, make: Callable[[Any], Any], row: int) -> Any:

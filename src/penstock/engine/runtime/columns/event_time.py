@@ -80,7 +80,7 @@ class ColumnTimestampsOperator(TimestampsAndWatermarksOperator):
 
     def __init__(self, name: str, strategy: WatermarkStrategy, interval_ms: int, columns: RecordColumns) -> None:
         super().__init__(name, strategy, interval_ms)
-        self.columns = columns
+        self.columns = self.columns_received = columns
 
     def given_columns(self, tag: OutputTag[Any] | None) -> RecordColumns | None:
         return self.columns if tag is None else None

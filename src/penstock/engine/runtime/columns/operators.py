@@ -83,14 +83,15 @@ class ToRowsOperator(Operator):
 
 
 class ProjectOperator(Operator):
-    """Keeps some of the columns, without a copy. `columns`: those."""
+    """Keeps some of the columns that it receives, without a copy."""
 
     takes: ClassVar[ChunkKind] = ChunkKind.COLUMNS
     gives: ClassVar[ChunkKind] = ChunkKind.COLUMNS
 
-    def __init__(self, columns: RecordColumns) -> None:
+    def __init__(self, received: RecordColumns, kept: RecordColumns) -> None:
         super().__init__(PROJECT)
-        self.columns = columns
+        self.columns_received = received
+        self.columns = kept
 
     def given_columns(self, tag: OutputTag[Any] | None) -> RecordColumns | None:
         return self.columns if tag is None else None
@@ -108,7 +109,7 @@ class FilterBatchesOperator(FunctionOperator):
     def __init__(self, name: str, function: UserFunction, batch_format: str, columns: RecordColumns) -> None:
         super().__init__(name, function)
         self.batch_format = batch_format
-        self.columns = columns
+        self.columns = self.columns_received = columns
 
     def given_columns(self, tag: OutputTag[Any] | None) -> RecordColumns | None:
         return self.columns if tag is None else None
@@ -123,15 +124,18 @@ class FilterBatchesOperator(FunctionOperator):
 
 
 class MapBatchesOperator(FunctionOperator):
-    """Calls a function with each batch, in one of BATCH_FORMATS. `columns`: those of the batches that it returns."""
+    """Calls a function with each batch, in one of BATCH_FORMATS, which returns a batch of other columns."""
 
     takes: ClassVar[ChunkKind] = ChunkKind.COLUMNS
     gives: ClassVar[ChunkKind] = ChunkKind.COLUMNS
 
-    def __init__(self, name: str, function: UserFunction, batch_format: str, columns: RecordColumns) -> None:
+    def __init__(
+        self, name: str, function: UserFunction, batch_format: str, received: RecordColumns, returned: RecordColumns
+    ) -> None:
         super().__init__(name, function)
         self.batch_format = batch_format
-        self.columns = columns
+        self.columns_received = received
+        self.columns = returned
 
     def given_columns(self, tag: OutputTag[Any] | None) -> RecordColumns | None:
         return self.columns if tag is None else None

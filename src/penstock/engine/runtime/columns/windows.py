@@ -53,7 +53,7 @@ class ColumnWindowOperator(SlicedWindowOperator):
         self._settings = settings
         self._key_fields = tuple(key_fields)
         self._aggregates = aggregates.aggregates
-        self._columns = columns
+        self._columns = self.columns_received = columns
         self._result_columns = results
 
     def given_columns(self, tag: OutputTag[Any] | None) -> RecordColumns | None:

@@ -7,7 +7,7 @@ the same records to the same subtasks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock.common.functions.field_key import FieldKey
@@ -22,6 +22,7 @@ from penstock.engine.state.key_groups import KeyGroups, subtask_of
 from penstock.engine.state.keys import encode_key
 
 if TYPE_CHECKING:
+    from penstock.common.columns.record_columns import RecordColumns
     from penstock.engine.runtime.columns.chunk import Columns
 
 
@@ -86,8 +87,8 @@ class Partitioner:
         """Append each record to the accumulator of its channel."""
         raise NotImplementedError
 
-    def carries_columns(self, names: Sequence[str]) -> bool:
-        """Return whether it can divide columns of these names, without a call for each record."""
+    def carries_columns(self, columns: RecordColumns) -> bool:
+        """Return whether it can divide these columns, without a call for each record."""
         return True
 
     def setup_columns(self, key_groups: KeyGroups, parallelism: int) -> None:
@@ -258,8 +259,8 @@ class HashPartitioner(Partitioner):
         select = self.key_selector
         return lambda value: subtask_of(key_groups[as_key(select(value))], key_groups.max_parallelism, parallelism)
 
-    def carries_columns(self, names: Sequence[str]) -> bool:
-        return bool(self.fields) and set(self.fields) <= set(names)
+    def carries_columns(self, columns: RecordColumns) -> bool:
+        return bool(self.fields) and all(map(columns.has_keys, self.fields))
 
     def setup_columns(self, key_groups: KeyGroups, parallelism: int) -> None:
         from penstock.engine.runtime.columns.routing import KeyRoutes
@@ -329,7 +330,7 @@ class CustomPartitioner(Partitioner):
     def calls(self) -> tuple[Callable[..., Any], ...]:
         return self.partition, self.key_selector
 
-    def carries_columns(self, names: Sequence[str]) -> bool:
+    def carries_columns(self, columns: RecordColumns) -> bool:
         return False
 
     def may_hold_records_of(self, subtask: int, logged: LoggedPlace, parallelism: int) -> bool:

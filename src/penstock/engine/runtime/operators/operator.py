@@ -127,6 +127,8 @@ class Operator:
     def open(self) -> None:
         """Open the user's functions. Called once before the first record."""
 
+    columns_received: RecordColumns | None = None
+    """The columns that it takes."""
     converts_to: RecordColumns | None = None
     """The columns to which it only converts its records."""
 

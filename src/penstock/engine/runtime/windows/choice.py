@@ -71,7 +71,8 @@ def column_window_operator(
     summed = [one.field for one in function.aggregates if one.kind == SUM and one.field is not None]
     tumbles = isinstance(assigner, AlignedWindows) and assigner.slide_ms == assigner.size_ms
     can_add = all(array_type(columns.schema.field(field).type) is not None for field in summed)
-    if _operator_class(settings) is not SlicedWindowOperator or not tumbles or not can_add or not key_fields:
+    has_keys = bool(key_fields) and all(map(columns.has_keys, key_fields))
+    if _operator_class(settings) is not SlicedWindowOperator or not tumbles or not can_add or not has_keys:
         return window_operator(name, key_selector, settings)
     return ColumnWindowOperator(
         name,
