@@ -24,6 +24,7 @@ def stream_graph_of(sinks: list[Transformation], configuration: Configuration, b
             buffer_timeout_ms=buffer_timeout_ms,
             watermark_interval_ms=config.get_auto_watermark_interval(),
             chaining=configuration.get(options.OPERATOR_CHAINING),
+            local_aggregation=configuration.get(options.LOCAL_AGGREGATION),
             auto_generate_uids=config.has_auto_generated_uids_enabled(),
         ),
     )

@@ -55,6 +55,9 @@ OPERATOR_CHAINING = option(
 )
 """Whether operators without an exchange between them run in one task."""
 
+LOCAL_AGGREGATION = option("penstock.columns.local-aggregation", BooleanType(), True)
+"""Whether windows of columns aggregate before the exchange as well, which sends a partial for each key."""
+
 CHAIN_DIFFERENT_MAX_PARALLELISM = option(
     "pipeline.operator-chaining.chain-operators-with-different-max-parallelism", BooleanType(), True
 )

@@ -104,7 +104,7 @@ class JobGraph:
         self.name = name
         self.batched = batched
         self.stream_graph = graph
-        given = Plan(graph.nodes, graph.edges, graph.settings.chaining)
+        given = Plan(graph.nodes, graph.edges, graph.settings.chaining, graph.settings.local_aggregation)
         plan, self.changes = applied(given, BATCH if batched else STREAMING)
         """The changes that the passes of the plan have made."""
         self._nodes, self._edges = plan.nodes, plan.edges

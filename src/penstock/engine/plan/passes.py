@@ -32,6 +32,8 @@ class Plan:
     edges: Sequence[StreamEdge]
     may_chain: bool = True
     """Whether operators are chained: `pipeline.operator-chaining.enabled`."""
+    aggregates_locally: bool = True
+    """Whether windows of columns aggregate before the exchange: `penstock.columns.local-aggregation`."""
 
     @functools.cached_property
     def inputs(self) -> Mapping[int, Sequence[StreamEdge]]:
@@ -238,6 +240,29 @@ class _Conversions:
         return id
 
 
+def aggregate_before_exchanges(plan: Plan) -> Plan:
+    """Let windows of columns aggregate before the exchange as well, to send fewer records."""
+    if not plan.aggregates_locally:
+        return plan
+    nodes, edges = dict(plan.nodes), list(plan.edges)
+    for id, node in plan.nodes.items():
+        inputs = plan.inputs.get(id, ())
+        if not inputs or any(plan.nodes[edge.source].operator.given_columns(edge.tag) is None for edge in inputs):
+            continue
+        if not all(edge.partitioner.keyed for edge in inputs) or (both := node.operator.local_and_global()) is None:
+            continue
+        local, nodes[id] = both[0], dataclasses.replace(node, operator=both[1])
+        for edge in inputs:
+            source, added = plan.nodes[edge.source], max(nodes) + 1
+            uid = f"{source.uid}/local/{node.uid}" + ("" if edge.tag is None else f"/{edge.tag.tag_id}")
+            nodes[added] = dataclasses.replace(
+                source, id=added, name=local.name, operator=local, uid=uid, uid_is_users=False
+            )
+            edges.append(StreamEdge(edge.source, added, ForwardPartitioner(), edge.tag))
+            edges[edges.index(edge)] = dataclasses.replace(edge, source=added, tag=None)
+    return plan if edges == list(plan.edges) else dataclasses.replace(plan, nodes=nodes, edges=edges)
+
+
 def run_on_rows(plan: Plan) -> Plan:
     """Replace operators on columns by those that do the same on rows: a batched task sorts rows by key."""
     on_rows = {
@@ -297,7 +322,7 @@ def read_broadcasts_first(plan: Plan) -> Plan:
     return plan if edges == list(plan.edges) else dataclasses.replace(plan, edges=edges)
 
 
-STREAMING: tuple[Pass, ...] = (write_columns, convert_kinds, read_columns)
+STREAMING: tuple[Pass, ...] = (write_columns, aggregate_before_exchanges, convert_kinds, read_columns)
 BATCH: tuple[Pass, ...] = (
     refuse_loops,
     run_on_rows,

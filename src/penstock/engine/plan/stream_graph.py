@@ -36,6 +36,7 @@ class GraphSettings:
     buffer_timeout_ms: int = 5
     watermark_interval_ms: int = 200
     chaining: bool = True
+    local_aggregation: bool = True
     auto_generate_uids: bool = True
     """Whether operators without a uid are allowed."""
 

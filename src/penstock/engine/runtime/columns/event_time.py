@@ -106,6 +106,10 @@ class ColumnSourceOperator(SourceOperator):
     def given_columns(self, tag: OutputTag[Any] | None) -> RecordColumns | None:
         return self.columns if tag is None else None
 
+    def _poll_max(self, records_max: int) -> int:
+        # Not by the size of the last buffer: a local aggregate may send few rows for many.
+        return records_max
+
     def _stamped(self, records: Records) -> Iterator[Chunk]:
         assert isinstance(records.values, pyarrow.RecordBatch)
         times = self._time_of(records.split_id)

@@ -20,6 +20,7 @@ from penstock.engine.runtime.columns.integer_table import IntegerTable
 from penstock.engine.runtime.columns.keys import IntegerKeys, RowKeys
 
 _FIRST_KEYS = 64
+_SPAN_MAX = 1 << 16
 _EXACT_MAX = 1 << 62
 """Sums whose parts may add up to more are computed by Python, whose integers have no end."""
 
@@ -85,6 +86,19 @@ class AggregateArray:
             )
         self._counts += numpy.bincount(codes, minlength=len(self._counts))
 
+    def merge(self, codes: Integers, column: pyarrow.Array) -> None:
+        """Add counts or sums of several records, each to the key of its code."""
+        if self._sums:
+            self.add(codes, column)
+        else:
+            numpy.add.at(self._counts, codes, column.to_numpy(zero_copy_only=False))
+
+    def as_column(self, keys: int) -> pyarrow.Array:
+        """Return the accumulators of the first so many keys."""
+        if not self._sums:
+            return pyarrow.array(self._counts[:keys])
+        return pyarrow.array(self._values[:keys], mask=self._counts[:keys] == 0)
+
     def _check(self, amount: int) -> None:
         if self._bound + amount > _EXACT_MAX:
             raise TooLargeError
@@ -112,6 +126,22 @@ class SliceArrays:
         self._changed[rows] = True
         for array, column in zip(self._arrays, columns, strict=True):
             array.add(rows, column)
+
+    def merge(self, keys: RowKeys, columns: Sequence[pyarrow.Array]) -> None:
+        """Add partial aggregates, a column for each aggregate. Raises TooLargeError, with nothing added."""
+        rows = self._codes_of(keys)
+        for array, column in zip(self._arrays, columns, strict=True):
+            array.check(column)
+        self._changed[rows] = True
+        for array, column in zip(self._arrays, columns, strict=True):
+            array.merge(rows, column)
+
+    def __len__(self) -> int:
+        return len(self._codes)
+
+    def as_columns(self) -> tuple[list[Any], list[pyarrow.Array]]:
+        """Return all keys, and a column for each aggregate."""
+        return list(self._codes), [array.as_column(len(self._codes)) for array in self._arrays]
 
     def take_changes(self) -> Iterator[tuple[Any, Accumulator]]:
         """Yield each key that has changed since the last call, with its accumulator."""
@@ -150,3 +180,13 @@ class SliceArrays:
         self._changed = numpy.concatenate([self._changed, numpy.zeros(self._capacity // 2, numpy.bool_)])
         for array in self._arrays:
             array.grow(self._capacity)
+
+
+def distinct(numbers: Integers) -> list[int]:
+    """Return the distinct numbers, in order."""
+    first, last = int(numbers.min()), int(numbers.max())
+    # A time far away, of one bad record, must not take an array of that size.
+    if last - first > _SPAN_MAX:
+        return list(numpy.unique(numbers).tolist())
+    found: list[int] = (numpy.flatnonzero(numpy.bincount(numbers - first)) + first).tolist()
+    return found

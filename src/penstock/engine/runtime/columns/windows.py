@@ -6,6 +6,7 @@ firing, late records, allowed lateness, snapshots.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -21,11 +22,11 @@ from penstock.common.functions.user_calls import RAISED
 from penstock.engine.runtime.chunks import ChunkKind
 from penstock.engine.runtime.columns.chunk import Columns, Integers
 from penstock.engine.runtime.columns.keys import RowKeys, row_keys
-from penstock.engine.runtime.columns.slice_arrays import SliceArrays, TooLargeError, array_type
+from penstock.engine.runtime.columns.local_windows import LocalWindowAggregateOperator
+from penstock.engine.runtime.columns.partial_aggregates import RECORDS, name_of, partial_columns, partials_of_rows
+from penstock.engine.runtime.columns.slice_arrays import SliceArrays, TooLargeError, array_type, distinct
 from penstock.engine.runtime.windows.sliced_window_operator import SlicedWindowOperator
 from penstock.engine.runtime.windows.windowing import WindowSettings
-
-_SPAN_MAX = 1 << 16
 
 if TYPE_CHECKING:
     from penstock.engine.runtime.operators.operator import Operator, Output
@@ -37,6 +38,7 @@ class ColumnWindowOperator(SlicedWindowOperator):
 
     takes: ClassVar[ChunkKind] = ChunkKind.COLUMNS
     gives: ClassVar[ChunkKind] = ChunkKind.COLUMNS
+    set_on_submission = ("name", "_of_partials", "_columns", "columns_received")
 
     def __init__(
         self,
@@ -55,21 +57,46 @@ class ColumnWindowOperator(SlicedWindowOperator):
         self._aggregates = aggregates.aggregates
         self._columns = self.columns_received = columns
         self._result_columns = results
+        self._of_partials = False
+        """Whether it receives partial aggregates, not records."""
 
     def given_columns(self, tag: OutputTag[Any] | None) -> RecordColumns | None:
         return self._result_columns if tag is None else None
 
     def read_columns(self) -> tuple[str, ...] | None:
-        if self.late_tag is not None:
+        if self.late_tag is not None or self._of_partials:
             return None
         fields = [one.field for one in self._aggregates if one.field is not None]
         return tuple(name for name in self._columns.names if name in {*self._key_fields, *fields})
+
+    def local_and_global(self) -> tuple[Operator, Operator] | None:
+        """Return operators that aggregate before and behind the exchange in place of this one.
+
+        None if records have to arrive one by one: late ones are emitted, or fire their window again.
+        """
+        partial = partial_columns(self._columns, self._key_fields, self._aggregates)
+        if partial is None or not self.event_time or self.late_tag is not None or self.allowed_lateness_ms:
+            return None
+        before = LocalWindowAggregateOperator(
+            self._slicing,
+            key_fields=self._key_fields,
+            aggregates=self._aggregates,
+            columns=self._columns,
+            partial=partial,
+        )
+        behind = copy.copy(self)
+        behind._of_partials = True
+        behind._columns = behind.columns_received = partial
+        return before, behind
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
         self._arrays: dict[int, SliceArrays] = {}
         schema = self._columns.schema
-        self._types = [one.field and array_type(schema.field(one.field).type) for one in self._aggregates]
+        self._types = [
+            numpy.int64 if self._of_partials else one.field and array_type(schema.field(one.field).type)
+            for one in self._aggregates
+        ]
 
     def open(self) -> None:
         super().open()
@@ -105,18 +132,23 @@ class ColumnWindowOperator(SlicedWindowOperator):
         """Add a chunk with records of several slices, or late ones: slice by slice, then those behind the horizon."""
         horizon = self._slicing.horizon(self.timers.watermark)
         numbers = (times - self._offset) // self._width
-        for number in _distinct(numbers):
+        for number in distinct(numbers):
             start = self._slicing.start_of(number)
             if start >= horizon:
                 inside = numbers == number
                 self._add_chunk(start, keys.filtered(inside), chunk.filtered(inside))
         behind = times < horizon
         if behind.any():
-            late = chunk.filtered(behind)
-            values = self._records_of(late.batch.select(self.read_columns() or self._columns.names))
-            late_keys = keys.filtered(behind).to_list()
-            for key, value, timestamp in zip(late_keys, values, times[behind].tolist(), strict=True):
-                yield from self._add_behind(key, value, timestamp)
+            yield from self._add_late(keys.filtered(behind), chunk.filtered(behind))
+
+    def _add_late(self, keys: RowKeys, late: Columns) -> Iterator[None]:
+        if self._of_partials:
+            self.context.counters.late_records_dropped += sum(late.batch.column(RECORDS).to_pylist())
+            return
+        assert late.timestamps is not None
+        values = self._records_of(late.batch.select(self.read_columns() or self._columns.names))
+        for key, value, timestamp in zip(keys.to_list(), values, late.timestamps.tolist(), strict=True):
+            yield from self._add_behind(key, value, timestamp)
 
     def _add_chunk(self, start: int, keys: RowKeys, chunk: Columns) -> None:
         """Add records to one slice."""
@@ -125,14 +157,34 @@ class ColumnWindowOperator(SlicedWindowOperator):
             # The window waits from now on, its keys from when they are written back.
             self._waiting_for(start)
             arrays = self._arrays[start] = SliceArrays(self._aggregates, self._types, self._reader_of(start))
-        fields = [None if one.field is None else chunk.batch.column(one.field) for one in self._aggregates]
+        fields = self._fields_of(chunk)
         try:
-            arrays.add(keys, fields)
+            if self._of_partials:
+                arrays.merge(keys, fields)
+            else:
+                arrays.add(keys, fields)
         except TooLargeError:
             self._write_back(start)
             del self._arrays[start]
-            records = self._records_of(chunk.batch.select(self.read_columns() or self._columns.names))
-            self._add_records(start, keys.to_list(), records)
+            self._add_to_table(start, keys, chunk)
+
+    def _fields_of(self, chunk: Columns) -> list[Any]:
+        """Return the column for each aggregate; None for the number of records."""
+        if self._of_partials:
+            return [chunk.batch.column(name_of(index)) for index in range(len(self._aggregates))]
+        return [None if one.field is None else chunk.batch.column(one.field) for one in self._aggregates]
+
+    def _add_to_table(self, start: int, keys: RowKeys, chunk: Columns) -> None:
+        """Add records by Python, whose integers have no end."""
+        fields = self._fields_of(chunk)
+        if not self._of_partials:
+            fields = partials_of_rows(fields, self._aggregates, len(chunk))
+        columns = [field.to_pylist() for field in fields]
+        table, waiting, merge = self._slices.at(start), self._waiting_for(start), self.contents.merge
+        for key, added in zip(keys.to_list(), zip(*columns, strict=True), strict=True):
+            before = table.get(key)
+            table.put(key, added if before is None else merge(before, added))
+            waiting[key] = True
 
     def _reader_of(self, start: int) -> Callable[[Any], Any]:
         slices = self._slices
@@ -165,13 +217,3 @@ class ColumnWindowOperator(SlicedWindowOperator):
         except RAISED as error:
             raise self.context.user_error(error, "what it emits as its declared type", results[0]) from error
         return self.output.emit(Columns(batch, numpy.array(times, numpy.int64)))
-
-
-def _distinct(numbers: Integers) -> list[int]:
-    """Return the distinct numbers, in order."""
-    first, last = int(numbers.min()), int(numbers.max())
-    # A time far away, of one bad record, must not take an array of that size.
-    if last - first > _SPAN_MAX:
-        return list(numpy.unique(numbers).tolist())
-    found: list[int] = (numpy.flatnonzero(numpy.bincount(numbers - first)) + first).tolist()
-    return found

@@ -22,15 +22,13 @@ from penstock.engine.runtime.network.buffer import (
     encode,
 )
 from penstock.engine.runtime.network.edge import EdgeInfo
-from penstock.engine.runtime.task.budget import Budget
+from penstock.engine.runtime.task.budget import COLUMN_RECORDS_MAX, Budget
 from penstock.engine.runtime.task.metrics import TaskCounters
 
 if TYPE_CHECKING:
     from penstock.engine.runtime.task.context import OperatorContext
 
 BUFFER_RECORDS_MAX = 4096
-_BUFFER_ROWS_OF_COLUMNS_MAX = 1 << 15
-"""Columns cost little per row, and some 0.2 ms of Python per chunk, so their chunks are larger."""
 _GATHERED_RECORDS_MAX = 8192
 """Over all channels of an edge. With more records, the first have left the processor's caches when they are pickled,
 which doubles the cost of a record (8 channels of 4,096 records: 2.4 MB)."""
@@ -129,7 +127,7 @@ class BufferSender:
         self.is_batched = is_batched
         self._buffer_bytes = size.bytes
         self._fill_bytes = content_of(size.bytes)
-        self._most_records = BUFFER_RECORDS_MAX if info.kind is ChunkKind.ROWS else _BUFFER_ROWS_OF_COLUMNS_MAX
+        self._most_records = BUFFER_RECORDS_MAX if info.kind is ChunkKind.ROWS else COLUMN_RECORDS_MAX
         self._full_records = self._most_records
         if info.kind is ChunkKind.ROWS and not is_batched:
             self._full_records = full_records(channels)

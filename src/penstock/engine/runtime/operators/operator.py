@@ -132,6 +132,10 @@ class Operator:
     converts_to: RecordColumns | None = None
     """The columns to which it only converts its records."""
 
+    def local_and_global(self) -> tuple[Operator, Operator] | None:
+        """Return operators on columns that aggregate before and behind the exchange in place of this one, if any."""
+        return None
+
     def read_columns(self) -> tuple[str, ...] | None:
         """Return the columns that it reads of those that it receives; None: all."""
         return None

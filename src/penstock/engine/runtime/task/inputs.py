@@ -69,7 +69,7 @@ class TaskInput:
         """How many records this input has given to the operator."""
         self.replayed = 0
         """How many of these records came from a snapshot, which were in flight when it was taken."""
-        self.pacing = Pacing(first_records, chain.sections)
+        self.pacing = Pacing(first_records, chain.sections, chain.head.takes)
         self.end_input = target.end_input
         self._process = chain.entry(target.process)
         self._open = set(self.channels)

@@ -83,7 +83,7 @@ class Polling:
         self.source = source
         self._chain = chain
         self._clock = clock
-        self._pacing = Pacing(first_records, chain.sections)
+        self._pacing = Pacing(first_records, chain.sections, source.gives)
 
     def is_due(self, now_ms: int) -> bool:
         """Return whether the reader may have records now."""

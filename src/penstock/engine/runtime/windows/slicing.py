@@ -51,8 +51,8 @@ class Slicing:
         """Return the start of the slice that contains a timestamp."""
         return timestamp - (timestamp - self._offset) % self.width
 
-    def number_of(self, start: int) -> int:
-        """Return the number of the slice that starts at `start`."""
+    def number_of(self, start: Any) -> Any:
+        """Return the number of the slice that starts at `start`, or contains it. For an array, an array."""
         return (start - self._offset) // self.width
 
     def start_of(self, number: int) -> int:

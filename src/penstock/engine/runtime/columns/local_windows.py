@@ -1,0 +1,143 @@
+"""Tumbling windows before the exchange: sends a partial for each key and slice, in place of the records."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy
+import pyarrow
+
+from penstock.api.output_tag import OutputTag
+from penstock.api.windows.assigner import no_timestamp
+from penstock.common.columns.record_columns import RecordColumns
+from penstock.common.constants import MIN_TIMESTAMP
+from penstock.common.errors import ProgramError
+from penstock.common.functions.field_aggregates import COUNT, FieldAggregate
+from penstock.common.functions.user_calls import RAISED
+from penstock.engine.runtime.chunks import ChunkKind
+from penstock.engine.runtime.columns.chunk import Columns
+from penstock.engine.runtime.columns.keys import RowKeys, row_keys
+from penstock.engine.runtime.columns.partial_aggregates import partials_of_rows
+from penstock.engine.runtime.columns.slice_arrays import SliceArrays, TooLargeError, distinct
+from penstock.engine.runtime.operators.operator import Operator
+from penstock.engine.runtime.windows.slicing import Slicing
+
+if TYPE_CHECKING:
+    from penstock.engine.runtime.operators.operator import Output
+    from penstock.engine.runtime.task.context import OperatorContext
+
+_KEYS_MAX = 1 << 16
+"""Over all slices. With more, all are sent: it would use as much memory as the windows themselves."""
+
+
+class LocalWindowAggregateOperator(Operator):
+    """Aggregates records by key and slice until the slice ends, a barrier comes, or there are too many keys.
+
+    It keeps nothing over a barrier, so it has no state. A slice leaves before the watermark that ends it: no record is
+    late that would not be late alone. `columns`: of the records; `partial`: of what it emits.
+    """
+
+    takes: ClassVar[ChunkKind] = ChunkKind.COLUMNS
+    gives: ClassVar[ChunkKind] = ChunkKind.COLUMNS
+
+    def __init__(
+        self,
+        slicing: Slicing,
+        *,
+        key_fields: Sequence[str],
+        aggregates: Sequence[FieldAggregate],
+        columns: RecordColumns,
+        partial: RecordColumns,
+    ) -> None:
+        super().__init__("Local Window Aggregate")
+        self._slicing = slicing
+        self._key_fields = tuple(key_fields)
+        # The number of records is one more count.
+        self._aggregates = (*aggregates, FieldAggregate("", COUNT))
+        self.columns_received = columns
+        self._partial = partial
+
+    def given_columns(self, tag: OutputTag[Any] | None) -> RecordColumns | None:
+        return self._partial if tag is None else None
+
+    def setup(self, context: OperatorContext, output: Output) -> None:
+        super().setup(context, output)
+        self._slices: dict[int, SliceArrays] = {}
+        self._types = [None if one.kind == COUNT else numpy.int64 for one in self._aggregates]
+
+    def process(self, chunk: Columns) -> bool:
+        times = chunk.timestamps
+        if times is None or int(times.min()) <= MIN_TIMESTAMP:
+            raise ProgramError(f"operator '{self.name}': {no_timestamp()}")
+        try:
+            keys = row_keys([chunk.batch.column(field) for field in self._key_fields])
+        except RAISED as error:
+            raise self.context.user_error(error, "key selector") from error
+        numbers = self._slicing.number_of(times)
+        found = distinct(numbers)
+        may_continue = True
+        for number in found:
+            if len(found) == 1:
+                may_continue = self._add(number, keys, chunk)
+            else:
+                inside = numbers == number
+                may_continue = self._add(number, keys.filtered(inside), chunk.filtered(inside)) and may_continue
+        if sum(len(arrays) for arrays in self._slices.values()) > _KEYS_MAX:
+            may_continue = self._send(list(self._slices)) and may_continue
+        return may_continue
+
+    def watermark(self, timestamp: int) -> bool:
+        start_of, width = self._slicing.start_of, self._slicing.width
+        ended = [number for number in self._slices if start_of(number) + width - 1 <= timestamp]
+        may_continue = self._send(ended)
+        return super().watermark(timestamp) and may_continue
+
+    def status(self, active: bool) -> bool:
+        # The watermark of others may end these slices while this stream is idle.
+        may_continue = self._send(list(self._slices)) if not active else True
+        return super().status(active) and may_continue
+
+    def prepare_snapshot(self, checkpoint_id: int, savepoint: bool) -> list[Any]:
+        self._send(list(self._slices))
+        return []
+
+    def finish(self) -> bool:
+        return self._send(list(self._slices))
+
+    def _add(self, number: int, keys: RowKeys, chunk: Columns) -> bool:
+        """Add records of one slice."""
+        arrays = self._slices.get(number)
+        if arrays is None:
+            arrays = self._slices[number] = SliceArrays(self._aggregates, self._types, lambda key: None)
+        fields = [None if one.field is None else chunk.batch.column(one.field) for one in self._aggregates]
+        try:
+            arrays.add(keys, fields)
+        except TooLargeError:
+            may_continue = self._send([number])
+            partials = partials_of_rows(fields, self._aggregates, len(chunk))
+            of_keys = [chunk.batch.column(field) for field in self._key_fields]
+            return self._emit(of_keys, partials, number) and may_continue
+        return True
+
+    def _send(self, numbers: Sequence[int]) -> bool:
+        may_continue = True
+        for number in sorted(numbers):
+            keys, columns = self._slices.pop(number).as_columns()
+            if not keys:
+                continue
+            schema = self._partial.schema
+            if len(self._key_fields) == 1:
+                arrays = [pyarrow.array(keys, schema.field(0).type)]
+            else:
+                of_fields = zip(*keys, strict=True)
+                arrays = [pyarrow.array(values, schema.field(index).type) for index, values in enumerate(of_fields)]
+            may_continue = self._emit(arrays, columns, number) and may_continue
+        return may_continue
+
+    def _emit(self, keys: list[pyarrow.Array], aggregates: list[pyarrow.Array], number: int) -> bool:
+        schema = self._partial.schema
+        columns = [column.cast(field.type) for column, field in zip([*keys, *aggregates], schema, strict=True)]
+        batch = pyarrow.RecordBatch.from_arrays(columns, schema=schema)
+        start = self._slicing.start_of(number)
+        return self.output.emit(Columns(batch, numpy.full(batch.num_rows, start, numpy.int64)))

@@ -1,0 +1,46 @@
+"""Partial aggregates: what is sent of the records of one key and one slice that are aggregated before an exchange.
+
+A partial has the fields of the key, a column for each aggregate, and the number of its records. Its timestamp is the
+start of the slice. Source: Flink SQL, "Performance Tuning", Local-Global Aggregation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy
+import pyarrow
+
+from penstock.common.columns.record_columns import RecordColumns
+from penstock.common.functions.field_aggregates import COUNT, FieldAggregate
+from penstock.engine.runtime.columns.slice_arrays import array_type
+
+RECORDS = "#records"
+
+
+def name_of(index: int) -> str:
+    """Return the name of the column of an aggregate."""
+    return f"#{index}"
+
+
+def partial_columns(
+    columns: RecordColumns, key_fields: Sequence[str], aggregates: Sequence[FieldAggregate]
+) -> RecordColumns | None:
+    """Return the columns of partials; None if the sums depend on the order of the records, as those of floats do."""
+    schema = columns.schema
+    if any(one.kind != COUNT and array_type(schema.field(one.field).type) is not numpy.int64 for one in aggregates):
+        return None
+    fields = [schema.field(name) for name in key_fields]
+    fields += [pyarrow.field(name_of(index), pyarrow.int64()) for index in range(len(aggregates))]
+    return RecordColumns(pyarrow.schema([*fields, pyarrow.field(RECORDS, pyarrow.int64())]))
+
+
+def partials_of_rows(
+    fields: Sequence[pyarrow.Array | None], aggregates: Sequence[FieldAggregate], rows: int
+) -> list[pyarrow.Array]:
+    """Return the partial aggregates of each record alone. `fields`: the column of each aggregate, None for records."""
+    ones = pyarrow.array(numpy.ones(rows, numpy.int64))
+    return [
+        ones if field is None else field.is_valid().cast(pyarrow.int64()) if one.kind == COUNT else field
+        for field, one in zip(fields, aggregates, strict=True)
+    ]
