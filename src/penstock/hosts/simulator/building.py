@@ -147,6 +147,12 @@ def _window(_: StreamExecutionEnvironment, node: Node, inputs: list[Any]) -> Any
     settings = node.settings
     size, slide = Time.milliseconds(settings["size_ms"]), Time.milliseconds(settings.get("slide_ms", 1))
     assigner: Any
+    if settings.get("columns"):
+        flat = inputs[0].map(functions.Flat.of).set_parallelism(node.parallelism).as_columns(functions.Flat)
+        keyed = flat.set_parallelism(node.parallelism).key_by("key").window(TumblingEventTimeWindows.of(size))
+        windowed = keyed.allowed_lateness(settings.get("lateness_ms", 0))
+        totals = windowed.aggregate({"n": "count", "total": ("number", "sum")}).set_parallelism(node.parallelism)
+        return totals.map(functions.record_of_totals)
     if settings["windows"] == "tumbling":
         assigner = TumblingEventTimeWindows.of(size)
     elif settings["windows"] == "sliding":

@@ -19,6 +19,7 @@ from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
 from penstock.engine.runtime.checkpoint_options import CheckpointOptions
 from penstock.engine.runtime.chunks import EncodedColumns, Rows
 from penstock.engine.runtime.columns.codec import timestamps_of
+from penstock.engine.runtime.columns.stored_chunks import stored_batches
 from penstock.engine.runtime.ids import SubtaskId
 from penstock.engine.runtime.network.buffer import (
     OUTCOME_EDGE,
@@ -30,7 +31,7 @@ from penstock.engine.runtime.network.buffer import (
     decode_header,
     decode_items,
 )
-from penstock.engine.runtime.network.channel_log import ChannelLog
+from penstock.engine.runtime.network.channel_log import STREAM_START, ChannelLog
 from penstock.engine.runtime.network.edge import EdgeInfo
 from penstock.engine.runtime.task.events import Acknowledge, DataEnded, Effect, Finished, Result, WriteSnapshot
 from penstock.engine.runtime.task.slot import Slot
@@ -41,6 +42,13 @@ from penstock.hosts.simulator.sinks import Written
 SentChannel = tuple[int, int, int]
 """(edge, sender, target): a channel as its sender names it; the receiver's ChannelId has no target."""
 _BOUND_MAX = 10_000_000
+
+
+def _records_in(stored: bytes) -> int:
+    """Return the number of records in a stored buffer, of rows or columns."""
+    if stored.startswith(STREAM_START):
+        return sum(len(columns) for columns, _ in stored_batches(stored))
+    return sum(len(item[0]) for item in pickle.loads(stored))
 
 
 def _timestamps(chunk: Rows | EncodedColumns) -> Sequence[int] | None:
@@ -251,7 +259,7 @@ class CutChecks:
         if unaligned is None:
             return
         read, log = unaligned
-        logged = sum(len(item[0]) for *_, buffer in log for item in pickle.loads(buffer))
+        logged = sum(_records_in(buffer) for *_, buffer in log)
         self._compare_records(task, checkpoint_id, read + logged, aligned=True)
 
     def _compare(self, task: Task, checkpoint_id: int, aligned: bool) -> None:

@@ -452,6 +452,11 @@ class WindowSum(RecordedFunction, AggregateFunction[Record, tuple[int, int], Rec
         return acc_a[0] or acc_b[0], acc_a[1] + acc_b[1]
 
 
+def record_of_totals(totals: Any) -> Record:
+    """Return the record that WindowSum emits, from aggregates of fields."""
+    return "window", (), totals.key, totals.total + totals.n * COUNT_WEIGHT
+
+
 class Evicting(Evictor[Record, Any]):
     """Evicts numbers divisible by 3 before the function is called, or nothing."""
 

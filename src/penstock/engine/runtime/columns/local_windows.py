@@ -64,6 +64,7 @@ class LocalWindowAggregateOperator(Operator):
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
         self._slices: dict[int, SliceArrays] = {}
+        self._watermark = MIN_TIMESTAMP
         self._types = [None if one.kind == COUNT else numpy.int64 for one in self._aggregates]
 
     def process(self, chunk: Columns) -> bool:
@@ -83,14 +84,15 @@ class LocalWindowAggregateOperator(Operator):
             else:
                 inside = numbers == number
                 may_continue = self._add(number, keys.filtered(inside), chunk.filtered(inside)) and may_continue
+        # Behind our own watermark, but perhaps not behind that of the receiver, which hears of others, too.
+        may_continue = self._send(self._ended(found)) and may_continue
         if sum(len(arrays) for arrays in self._slices.values()) > _KEYS_MAX:
             may_continue = self._send(list(self._slices)) and may_continue
         return may_continue
 
     def watermark(self, timestamp: int) -> bool:
-        start_of, width = self._slicing.start_of, self._slicing.width
-        ended = [number for number in self._slices if start_of(number) + width - 1 <= timestamp]
-        may_continue = self._send(ended)
+        self._watermark = timestamp
+        may_continue = self._send(self._ended(list(self._slices)))
         return super().watermark(timestamp) and may_continue
 
     def status(self, active: bool) -> bool:
@@ -104,6 +106,10 @@ class LocalWindowAggregateOperator(Operator):
 
     def finish(self) -> bool:
         return self._send(list(self._slices))
+
+    def _ended(self, numbers: Sequence[int]) -> list[int]:
+        start_of, width = self._slicing.start_of, self._slicing.width
+        return [number for number in numbers if start_of(number) + width - 1 <= self._watermark]
 
     def _add(self, number: int, keys: RowKeys, chunk: Columns) -> bool:
         """Add records of one slice."""
@@ -123,9 +129,10 @@ class LocalWindowAggregateOperator(Operator):
     def _send(self, numbers: Sequence[int]) -> bool:
         may_continue = True
         for number in sorted(numbers):
-            keys, columns = self._slices.pop(number).as_columns()
-            if not keys:
+            arrays_of_slice = self._slices.pop(number, None)
+            if arrays_of_slice is None or not len(arrays_of_slice):
                 continue
+            keys, columns = arrays_of_slice.as_columns()
             schema = self._partial.schema
             if len(self._key_fields) == 1:
                 arrays = [pyarrow.array(keys, schema.field(0).type)]
@@ -139,5 +146,6 @@ class LocalWindowAggregateOperator(Operator):
         schema = self._partial.schema
         columns = [column.cast(field.type) for column, field in zip([*keys, *aggregates], schema, strict=True)]
         batch = pyarrow.RecordBatch.from_arrays(columns, schema=schema)
-        start = self._slicing.start_of(number)
-        return self.output.emit(Columns(batch, numpy.full(batch.num_rows, start, numpy.int64)))
+        # Its last millisecond: no watermark has passed it when it is sent in time.
+        last = self._slicing.start_of(number) + self._slicing.width - 1
+        return self.output.emit(Columns(batch, numpy.full(batch.num_rows, last, numpy.int64)))

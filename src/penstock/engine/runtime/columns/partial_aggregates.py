@@ -1,7 +1,7 @@
 """Partial aggregates: what is sent of the records of one key and one slice that are aggregated before an exchange.
 
 A partial has the fields of the key, a column for each aggregate, and the number of its records. Its timestamp is the
-start of the slice. Source: Flink SQL, "Performance Tuning", Local-Global Aggregation.
+last of the slice. Source: Flink SQL, "Performance Tuning", Local-Global Aggregation.
 """
 
 from __future__ import annotations

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import numpy
 import pyarrow
 
 from penstock.common.errors import CheckpointError
 from penstock.engine.runtime.chunks import EncodedColumns
-from penstock.engine.runtime.columns.chunk import Columns, read_schema
+from penstock.engine.runtime.columns.chunk import Columns, Integers, read_schema
 from penstock.engine.runtime.columns.codec import decoder
 
 _TIMED = {b"penstock.timestamps": b"last column"}
@@ -33,7 +33,11 @@ def as_stored(chunks: Iterable[EncodedColumns], schema: bytes) -> bytes:
 
 def from_stored(content: bytes, schema: bytes | None) -> list[Columns]:
     """Return the chunks, for an edge with this schema. Raises CheckpointError if they have other columns."""
-    chunks: list[Columns] = []
+    return [Columns(_with_schema(batch, schema), times) for batch, times in stored_batches(content)]
+
+
+def stored_batches(content: bytes) -> Iterator[tuple[pyarrow.RecordBatch, Integers | None]]:
+    """Yield the batches, with their timestamps."""
     source = pyarrow.BufferReader(content)
     while source.tell() < source.size():
         with pyarrow.ipc.open_stream(source) as stream:
@@ -42,8 +46,7 @@ def from_stored(content: bytes, schema: bytes | None) -> list[Columns]:
                 if (batch.schema.metadata or {}).get(b"penstock.timestamps"):
                     times = batch.column(batch.num_columns - 1).to_numpy().astype(numpy.int64, copy=False)
                     batch = batch.remove_column(batch.num_columns - 1)
-                chunks.append(Columns(_with_schema(batch, schema), times))
-    return chunks
+                yield batch, times
 
 
 def _with_schema(batch: pyarrow.RecordBatch, schema: bytes | None) -> pyarrow.RecordBatch:

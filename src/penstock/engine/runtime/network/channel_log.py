@@ -32,7 +32,7 @@ Content: pickled rows, as in a buffer, or columns with their schema (engine/runt
 """
 
 LoggedEdge = tuple[EdgeInfo, Partitioner]
-_STREAM_START = b"\xff\xff\xff\xff"
+STREAM_START = b"\xff\xff\xff\xff"
 """The first bytes of columns. Those of a pickle differ."""
 
 
@@ -105,7 +105,7 @@ def chunks_for(
     """Return the chunks of a buffer of `share_of` for a subtask. Raises CheckpointError for another kind of chunk."""
     index, before, _, buffer = logged
     edge, partitioner = edges[min(index, len(edges) - 1)]
-    if buffer.startswith(_STREAM_START):
+    if buffer.startswith(STREAM_START):
         return _columns_for(
             buffer, edge, None if before == parallelism else partitioner, subtask, key_groups=key_groups
         )
