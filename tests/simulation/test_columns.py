@@ -12,8 +12,12 @@ from tests.simulation.programs import seeds
 from tests.simulation.undisturbed import programs_that
 
 from penstock.engine.plan.job_graph import JobGraph
+from penstock.engine.runtime.columns import stored_chunks
 from penstock.engine.runtime.columns.chunk import Columns
+from penstock.engine.runtime.columns.local_windows import LocalWindowAggregateOperator
 from penstock.engine.runtime.columns.operators import ToRowsOperator
+from penstock.engine.runtime.columns.routing import KeyRoutes
+from penstock.engine.runtime.columns.windows import ColumnWindowOperator
 from penstock.engine.runtime.operators.operator import Operator
 from penstock.hosts.simulator import Circumstances, run_program
 from penstock.hosts.simulator.building import build
@@ -114,8 +118,69 @@ def watermarks_are_dropped(patch: pytest.MonkeyPatch) -> None:
     )
 
 
-FIRST: dict[Callable[[pytest.MonkeyPatch], None], int] = {lost_timestamps: 0, watermarks_are_dropped: 140}
-"""The seed that is known to find the fault. The search starts there."""
+def arrays_are_not_written_back(patch: pytest.MonkeyPatch) -> None:
+    """A snapshot lacks what is in arrays only."""
+    patch.setattr(ColumnWindowOperator, "prepare_snapshot", lambda self, checkpoint_id, savepoint: [])
+
+
+def partials_stay_over_a_barrier(patch: pytest.MonkeyPatch) -> None:
+    """Records that are aggregated before the exchange are in no snapshot."""
+    patch.setattr(LocalWindowAggregateOperator, "prepare_snapshot", lambda self, checkpoint_id, savepoint: [])
+
+
+def partials_stay_while_idle(patch: pytest.MonkeyPatch) -> None:
+    """The watermark of others ends slices that an idle stream has not sent."""
+    patch.setattr(LocalWindowAggregateOperator, "status", Operator.status)
+
+
+def partials_leave_behind_the_watermark(patch: pytest.MonkeyPatch) -> None:
+    """Slices leave after the watermark that ends them."""
+
+    def watermark(self: LocalWindowAggregateOperator, timestamp: int) -> bool:
+        may_continue = Operator.watermark(self, timestamp)
+        return sent(self, timestamp) and may_continue
+
+    def sent(self: LocalWindowAggregateOperator, timestamp: int) -> bool:
+        self._watermark = timestamp
+        return self._send(self._ended(list(self._slices)))
+
+    patch.setattr(LocalWindowAggregateOperator, "watermark", watermark)
+
+
+def rows_go_to_the_next_subtask(patch: pytest.MonkeyPatch) -> None:
+    """A key is in two subtasks: by rows in one, by columns in the other."""
+    subtasks = KeyRoutes.subtasks
+    patch.setattr(
+        KeyRoutes,
+        "subtasks",
+        lambda self, batch: (subtasks(self, batch) + (batch.num_rows > 1)) % self._parallelism,
+    )
+
+
+def overtaken_columns_are_lost(patch: pytest.MonkeyPatch) -> None:
+    """Columns that a barrier has overtaken are restored without their last row."""
+    restored = stored_chunks.stored_batches
+    patch.setattr(
+        stored_chunks,
+        "from_stored",
+        lambda content, schema: [
+            Columns(batch, times).part(0, batch.num_rows - 1) for batch, times in restored(content)
+        ],
+    )
+
+
+ADDS, WINDOWS = adds, sums_in_windows
+FIRST: dict[Callable[[pytest.MonkeyPatch], None], tuple[Callable[[Program], bool], int]] = {
+    lost_timestamps: (ADDS, 0),
+    watermarks_are_dropped: (ADDS, 140),
+    arrays_are_not_written_back: (WINDOWS, 0),
+    partials_stay_over_a_barrier: (WINDOWS, 0),
+    partials_stay_while_idle: (WINDOWS, 0),
+    partials_leave_behind_the_watermark: (WINDOWS, 0),
+    rows_go_to_the_next_subtask: (WINDOWS, 0),
+    overtaken_columns_are_lost: (WINDOWS, 0),
+}
+"""The programs that find the fault, and the seed that is known to. The search starts there."""
 
 
 @pytest.mark.thorough
@@ -125,4 +190,5 @@ def test_a_fault_in_the_column_path_is_found(
 ) -> None:
     """The simulator would pass conversions that lose what rows have."""
     fault(monkeypatch)
-    until_found(monkeypatch, programs_that(adds, 200, FIRST[fault]), run)
+    are_suitable, first = FIRST[fault]
+    until_found(monkeypatch, programs_that(are_suitable, 300, first), run)
