@@ -31,7 +31,7 @@ from penstock.datastream.arguments import (
     partitioner_of,
     projected_type,
 )
-from penstock.datastream.column_types import BatchFormatName, columns_of, given_columns, row_type_of
+from penstock.datastream.column_types import BatchFormatName, check_union, columns_of, given_columns, row_type_of
 from penstock.datastream.functions import (
     FilterBatchesFunction,
     FilterFunction,
@@ -275,12 +275,16 @@ class DataStream(OperatorSettings, Generic[T]):
     # Transformations of several streams.
 
     def union(self, *streams: DataStream[T]) -> DataStream[T]:
-        """Merge this stream with others of the same type. The order between them is not defined."""
+        """Merge this stream with others of the same type. The order between them is not defined.
+
+        Streams of columns (`as_columns`) must have the same columns. Raises TypeError if they differ in names or types.
+        """
         for stream in streams:
             if not isinstance(stream, DataStream):
                 raise TypeError(f"expected streams for union, got {stream!r}")
             check_one_environment("union", self, stream)
         inputs = [self._transformation, *(stream._transformation for stream in streams)]
+        check_union(inputs)
         return DataStream(self.environment, UnionTransformation(self.environment.next_id(), inputs))
 
     @overload
