@@ -353,8 +353,9 @@ class DataStream(OperatorSettings, Generic[T]):
 
         `key_selector` is a callable or a KeySelector, or the name of a field: `key_by("airport")`. Several names make a
         tuple the key: `key_by("airport", "day")`. Fields are those of a dict, of a Row with field names, or attributes.
-        A list or dict as a key is copied and can't be changed. Raises ValueError if the declared type of the stream
-        lacks a field. Source: Flink docs, "Operators", KeyBy.
+        A tuple or list of names is the same: `key_by(("airport", "day"))`. A list or dict as a key is copied and can't
+        be changed. Raises ValueError if the declared type of the stream lacks a field. Source: Flink docs,
+        "Operators", KeyBy.
         """
         from penstock.datastream.keyed_stream import KeyedStream
 
@@ -369,12 +370,16 @@ class DataStream(OperatorSettings, Generic[T]):
         )
 
     def as_columns(self, record_type: RowTypeInfo | pyarrow.Schema | type[Any] | None = None) -> DataStream[T]:
-        """Convert the records to columns: batches of Arrow, which `map_batches` passes to functions.
+        """Convert the records to columns: batches of Arrow, which `map_batches` passes to functions. Not in PyFlink.
 
         `record_type`: a Types.ROW_NAMED, a dataclass or NamedTuple with type hints, or a pyarrow.Schema; the stream's
-        declared type by default. Records are dicts, Rows, tuples or objects with these fields. Operators that need
-        records get them: Rows, objects of the class, or dicts for a schema. Raises TypeError without columns; a record
-        that does not fit fails the job. This is not in PyFlink.
+        declared type by default. Records are dicts, Rows, tuples or objects with these fields; other fields are left
+        out. Operators that need records get them: Rows, dicts for a schema, or objects of the class, as they were
+        (`__init__` does not run again).
+
+        Raises TypeError for a type without columns, and for Types.BIG_INT and Types.BIG_DEC: use pyarrow.decimal128 in
+        a schema. These records fail the job: one that lacks a field, a Row that is not an INSERT, an object of a
+        subclass, and one with a time that has a zone where the column lacks one, or the reverse.
         """
         from penstock.engine.runtime.columns.operators import TO_COLUMNS, ToColumnsOperator
 
@@ -404,8 +409,14 @@ class DataStream(OperatorSettings, Generic[T]):
         `output_type`: the columns that it returns, as in `as_columns`; by default those that it receives. A stream of
         records is converted by its declared type, see `as_columns`.
 
+        The dtypes of columns do not depend on nulls: in pandas, nullable integers and booleans, and
+        `pandas.ArrowDtype`; in NumPy, masked arrays for numbers and booleans that have nulls. What `func` returns may
+        be of another type if each value fits: an int for a float, but not a text for a number. Otherwise, or if `func`
+        raises, the job fails: `on_error` of `map` would need a single record to leave out.
+
         A batch is a chunk: a few records at a low rate, thousands at a high one. In a stream with timestamps `func`
-        must return a row for each row, in order, and the row keeps its timestamp. This is not in PyFlink.
+        must return a row for each row, in order, and the row keeps its timestamp; a frame of pandas must keep its
+        index. To drop rows, use `filter_batches`. This is not in PyFlink.
         """
         from penstock.engine.runtime.columns.operators import MapBatchesOperator
 
@@ -422,7 +433,8 @@ class DataStream(OperatorSettings, Generic[T]):
         """Keep the rows for which `func`, called with the columns of several records, returns true.
 
         It returns a boolean for each row, as an array of Arrow or NumPy or a Series of pandas or Polars; null is false.
-        `batch_format`: what it receives, as in `map_batches`. Rows keep their timestamps. This is not in PyFlink.
+        `batch_format`: what it receives, as in `map_batches`. A Series of pandas must keep the index of the frame. Rows
+        keep their timestamps. If it raises, the job fails, without `on_error`. This is not in PyFlink.
         """
         from penstock.engine.runtime.columns.operators import FilterBatchesOperator
 

@@ -118,6 +118,38 @@ def test_identities_do_not_change_in_a_batch_with_a_null(batch_format: Any) -> N
     assert values_of(stream_of(Types.LONG(), *many).map_batches(same, batch_format)) == many
 
 
+@pytest.mark.parametrize(
+    ("kind", "of_arrow", "of_pandas", "of_numpy"),
+    [
+        (Types.BOOLEAN(), "bool", "boolean", "bool"),
+        (Types.BYTE(), "int8", "Int8", "int8"),
+        (Types.LONG(), "int64", "Int64", "int64"),
+        (pa.uint16(), "uint16", "UInt16", "uint16"),
+        (Types.FLOAT(), "float", "float[pyarrow]", "float32"),
+        (Types.DOUBLE(), "double", "double[pyarrow]", "float64"),
+        (Types.STRING(), "string", "string[pyarrow]", "object"),
+        (Types.PRIMITIVE_ARRAY(Types.BYTE()), "binary", "binary[pyarrow]", "object"),
+        (Types.SQL_DATE(), "date32[day]", "date32[day][pyarrow]", "datetime64[D]"),
+        (Types.SQL_TIME(), "time64[us]", "time64[us][pyarrow]", "object"),
+        (Types.SQL_TIMESTAMP(), "timestamp[us]", "timestamp[us][pyarrow]", "datetime64[us]"),
+        (Types.INSTANT(), "timestamp[us, tz=UTC]", "timestamp[us, tz=UTC][pyarrow]", "datetime64[us]"),
+        (Types.LIST(Types.LONG()), "list<item: int64>", "list<item: int64>[pyarrow]", "object"),
+        (pa.decimal128(9, 2), "decimal128(9, 2)", "decimal128(9, 2)[pyarrow]", "object"),
+    ],
+    ids=str,
+)
+def test_the_types_of_columns(kind: Any, of_arrow: str, of_pandas: str, of_numpy: str) -> None:
+    """The table of the page on chunks would be wrong, and dtypes depend on nulls."""
+    from penstock.common.columns.record_columns import RecordColumns
+    from penstock.engine.runtime.columns.batch_formats import BATCH_FORMATS
+
+    declared = pa.schema([("x", kind)]) if isinstance(kind, pa.DataType) else Types.ROW_NAMED(["x"], [kind])
+    batch = RecordColumns(declared).batch_of([{"x": None}])
+    assert str(BATCH_FORMATS["arrow"].of_arrow(batch)["x"].type) == of_arrow
+    assert str(BATCH_FORMATS["pandas"].of_arrow(batch)["x"].dtype) == of_pandas
+    assert str(BATCH_FORMATS["numpy"].of_arrow(batch)["x"].dtype) == of_numpy
+
+
 def test_pandas_computes_with_the_columns() -> None:
     """The usual arithmetic would need a conversion first."""
     declared = Types.ROW_NAMED(

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow
 
 from penstock.common.columns.checks import checked_array, column_check
-from penstock.common.columns.exact_records import exact_fields, time_check
+from penstock.common.columns.exact_records import check_times, exact_fields
 from penstock.common.columns.to_values import python_values, typed_values
 from penstock.common.typeinfo import RowTypeInfo
 from penstock.common.types import Row, row_factory
@@ -115,11 +115,8 @@ class RecordColumns:
         """
         columns = exact_fields(records, self.names, self.record_type)
         for field, values in zip(self.schema, columns, strict=True):
-            if (check := time_check(field.type)) is None:
-                continue
             try:
-                for value in values:
-                    check(value)
+                check_times(values, field.type)
             except ValueError as error:
                 raise ValueError(f"column {field.name!r} ({field.type}): {error}") from error
         return self.batch(columns)

@@ -214,8 +214,9 @@ class RowTypeInfo(_FieldsTypeInfo):
         if obj is None:
             return None
         values = self._from_columns(obj)
-        if self.record_class is not None:
-            return _object_maker(self.record_class, tuple(self._column_names()))(values)
+        record_class: Any = self.record_class
+        if record_class is not None:
+            return _object_maker(record_class, tuple(self._column_names()))(values)
         row = Row(*values)
         if self._field_names is not None:
             row.set_field_names(self._field_names)
@@ -229,7 +230,7 @@ class RowTypeInfo(_FieldsTypeInfo):
 
 
 @lru_cache
-def _object_maker(kind: type[Any], names: tuple[str, ...]) -> Callable[[Sequence[Any]], Any]:
+def _object_maker(kind: Any, names: tuple[str, ...]) -> Callable[[Sequence[Any]], Any]:
     """Return a function from the values of fields to an object; other fields of a dataclass get their defaults."""
     if dataclasses.is_dataclass(kind) and {field.name for field in dataclasses.fields(kind)} == set(names):
         return object_factory(kind, names)

@@ -66,7 +66,7 @@ def dict_factory(names: Sequence[str]) -> Callable[[Sequence[Any]], dict[str, An
     return make
 
 
-def object_factory(kind: type[Any], names: Sequence[str]) -> Callable[[Sequence[Any]], Any]:
+def object_factory(kind: Any, names: Sequence[str]) -> Callable[[Sequence[Any]], Any]:
     """Return a function from values, in the order of `names`, to an object of the class, as if unpickled.
 
     `__init__` and `__post_init__` have run when the object was made: a second run might change its fields.

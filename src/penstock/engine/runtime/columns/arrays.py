@@ -11,7 +11,7 @@ from pyarrow import compute
 from pyarrow import types as arrow
 
 from penstock.common.columns.checks import checked_array, column_check
-from penstock.common.columns.exact_records import time_check
+from penstock.common.columns.exact_records import check_times
 
 
 def numpy_array(column: pyarrow.Array) -> Any:
@@ -93,9 +93,7 @@ def _of_objects(values: Any, field: pyarrow.Field) -> pyarrow.Array:
         # The rows of a column of lists, see numpy_array.
         values = [value.tolist() if isinstance(value, numpy.ma.MaskedArray) else value for value in values]
     try:
-        if (check := time_check(kind)) is not None:
-            for value in values:
-                check(value)
+        check_times(values, kind)
         return checked_array(values, kind, column_check(kind))
     except Exception as error:
         raise TypeError(f"column {field.name!r} ({field.type}): {error}") from error
