@@ -57,37 +57,53 @@ def _parts(kind: Any) -> Iterator[TypeInformation]:
             yield from _parts(part)
 
 
+class UnionOfStreams(UnionTransformation):
+    """A union that knows its columns. Raises TypeError for streams of columns with other names or types.
+
+    It is found once, from the inputs: a program may unite thousands of streams one by one.
+    """
+
+    columns: RecordColumns | None
+    """The columns of all inputs; None if one of them has records, or their schemas differ, such as in their order."""
+    columns_of_some: RecordColumns | None
+    """The columns of one of the inputs that have columns."""
+
+    def __init__(self, id: int, inputs: Sequence[Transformation]) -> None:
+        super().__init__(id, inputs)
+        found = [given_columns(stream) for stream in inputs]
+        first, schemas = found[0], [None if columns is None else columns.schema for columns in found]
+        self.columns = first if all(schema == schemas[0] for schema in schemas) else None
+        known = [columns for stream in inputs if (columns := _columns_of_some(stream)) is not None]
+        for other in known[1:]:
+            _check_same(known[0], other)
+        self.columns_of_some = known[0] if known else None
+
+
 def given_columns(stream: Transformation) -> RecordColumns | None:
-    """Return the columns of a stream; None if it has records, or a union of columns of several schemas."""
-    while isinstance(stream, PartitionTransformation):
-        stream = stream.inputs[0]
-    if isinstance(stream, UnionTransformation):
-        first, *others = map(given_columns, stream.inputs)
-        is_one = first is not None and all(other is not None and other.schema == first.schema for other in others)
-        return first if is_one else None
+    """Return the columns of a stream; None if it has records, or is a union of several schemas."""
+    stream = _partitioned(stream)
+    if isinstance(stream, UnionOfStreams):
+        return stream.columns
     return stream.operator.given_columns(None) if isinstance(stream, DeployedTransformation) else None
 
 
-def check_union(streams: Sequence[Transformation]) -> None:
-    """Raise TypeError for a union of streams of columns with other names or types; their order may differ."""
-    first: dict[str, Any] = {}
-    for columns in _columns_of_inputs(streams):
-        types = dict(zip(columns.names, columns.schema.types, strict=True))
-        first = first or types
-        if types != first:
-            one, other = (", ".join(f"{name}: {kind}" for name, kind in each.items()) for each in (first, types))
-            raise TypeError(f"union needs streams with the same columns, got {one} and {other}")
+def _columns_of_some(stream: Transformation) -> RecordColumns | None:
+    stream = _partitioned(stream)
+    return stream.columns_of_some if isinstance(stream, UnionOfStreams) else given_columns(stream)
 
 
-def _columns_of_inputs(streams: Sequence[Transformation]) -> Iterator[RecordColumns]:
-    """Yield the columns of each of the streams that has columns, and of the streams of unions among them."""
-    for stream in streams:
-        while isinstance(stream, PartitionTransformation):
-            stream = stream.inputs[0]
-        if isinstance(stream, UnionTransformation):
-            yield from _columns_of_inputs(stream.inputs)
-        elif (columns := given_columns(stream)) is not None:
-            yield columns
+def _partitioned(stream: Transformation) -> Transformation:
+    """Return the stream before its partitioning."""
+    while isinstance(stream, PartitionTransformation):
+        stream = stream.inputs[0]
+    return stream
+
+
+def _check_same(first: RecordColumns, other: RecordColumns) -> None:
+    types = [dict(zip(columns.names, columns.schema.types, strict=True)) for columns in (first, other)]
+    if types[0] != types[1]:
+        one, another = (", ".join(f"{name}: {kind}" for name, kind in each.items()) for each in types)
+        raise TypeError(f"union needs streams with the same columns, got {one} and {another}")
 
 
 def row_type_of(columns: RecordColumns) -> RowTypeInfo | None:

@@ -31,7 +31,7 @@ from penstock.datastream.arguments import (
     partitioner_of,
     projected_type,
 )
-from penstock.datastream.column_types import BatchFormatName, check_union, columns_of, given_columns, row_type_of
+from penstock.datastream.column_types import BatchFormatName, UnionOfStreams, columns_of, given_columns, row_type_of
 from penstock.datastream.functions import (
     FilterBatchesFunction,
     FilterFunction,
@@ -51,7 +51,6 @@ from penstock.engine.plan.transformations import (
     PartitionTransformation,
     SideOutputTransformation,
     Transformation,
-    UnionTransformation,
 )
 from penstock.engine.runtime.network.partitioners import (
     BroadcastPartitioner,
@@ -284,8 +283,7 @@ class DataStream(OperatorSettings, Generic[T]):
                 raise TypeError(f"expected streams for union, got {stream!r}")
             check_one_environment("union", self, stream)
         inputs = [self._transformation, *(stream._transformation for stream in streams)]
-        check_union(inputs)
-        return DataStream(self.environment, UnionTransformation(self.environment.next_id(), inputs))
+        return DataStream(self.environment, UnionOfStreams(self.environment.next_id(), inputs))
 
     @overload
     def connect(self, ds: BroadcastStream[U]) -> BroadcastConnectedStream[T, U]: ...

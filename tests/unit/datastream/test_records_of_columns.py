@@ -224,6 +224,9 @@ def test_a_union_of_different_columns_is_refused(first: Any, second: Any) -> Non
         one.union(other)
     with pytest.raises(TypeError, match="union needs streams with the same columns"):
         one.union(one).union(other.rebalance())
+    rows = one.map(lambda row: row)
+    with pytest.raises(TypeError, match="union needs streams with the same columns"):
+        rows.union(one).rebalance().union(rows, rows.union(other))
 
 
 def test_a_union_knows_its_columns() -> None:
