@@ -190,26 +190,37 @@ def _found_in(declared: TypeInformation | None, position: int | str) -> int | st
 def key_selector_of(
     selector: Any, key_type: TypeInformation | None
 ) -> tuple[Callable[[Any], Any], TypeInformation | None]:
-    """Return a callable that extracts the key, and the key's type or None. A str names a field of the records."""
-    if isinstance(selector, str):
-        return FieldKey((selector,)), key_type
+    """Return a callable that extracts the key, and the key's type or None.
+
+    A str names a field of the records; a tuple or list of them names several.
+    """
+    if names := _field_names(selector):
+        return FieldKey(names), key_type
     if isinstance(selector, type) and hasattr(selector, "get_key"):
         raise class_given(selector)
     select = getattr(selector, "get_key", selector)
     if not callable(select):
         raise TypeError(
-            f"a key selector must be a callable, e.g. lambda value: value[0], or the name of a field, got {selector!r}"
+            f"a key selector must be a callable, e.g. lambda value: value[0], or the name of a field, or several: "
+            f'key_by("a", "b"), got {selector!r}'
         )
     check_parameters(select, KeySelector.get_key, "the key selector")
     key_type = key_type or from_function(select)
     return captured_call(select), key_type
 
 
+def _field_names(selector: Any) -> tuple[str, ...]:
+    """Return the names of the fields that a selector lists, or ()."""
+    names = (selector,) if isinstance(selector, str) else selector
+    return tuple(names) if isinstance(names, (tuple, list)) and all(isinstance(name, str) for name in names) else ()
+
+
 def key_of(
     selector: Any, more: Sequence[Any], *, key_type: TypeInformation | None, record_type: TypeInformation | None
 ) -> tuple[Callable[[Any], Any], TypeInformation | None]:
     """Return what `key_selector_of` returns, for the arguments of `key_by`: a selector and its type, or fields."""
-    if not isinstance(selector, str):
+    names = _field_names(selector)
+    if not names:
         if len(more) > 1:
             raise TypeError("key_by takes a key selector and a type, or names of fields")
         return key_selector_of(selector, more[0] if more else key_type)
@@ -218,7 +229,7 @@ def key_of(
     for field in more:
         if not isinstance(field, str):
             raise TypeError(f"expected names of fields after {selector!r}, got {field!r}")
-    select = FieldKey((selector, *more))
+    select = FieldKey((*names, *more))
     for field in select.fields:
         field_of(field, record_type)
     return select, key_type or select.key_type(record_type)

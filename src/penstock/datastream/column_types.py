@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+from penstock.common.types.basic_types import BasicType, BasicTypeInfo, TypeInformation
 from penstock.common.types.composite_types import RowTypeInfo
 from penstock.common.types.type_hints import from_hint
-from penstock.engine.plan.transformations import DeployedTransformation, PartitionTransformation, Transformation
+from penstock.engine.plan.transformations import (
+    DeployedTransformation,
+    PartitionTransformation,
+    Transformation,
+    UnionTransformation,
+)
 
 if TYPE_CHECKING:
     from penstock.common.columns.record_columns import RecordColumns
@@ -15,7 +22,7 @@ BatchFormatName = Literal["arrow", "pandas", "numpy", "polars"]
 
 
 def columns_of(record_type: Any) -> RecordColumns:
-    """Return the columns of a type of records. Raises TypeError for a type without columns."""
+    """Return the columns of a type of records. Raises TypeError for a type without columns that compute."""
     from penstock.common.columns.record_columns import RecordColumns
 
     if record_type is None:
@@ -23,14 +30,80 @@ def columns_of(record_type: Any) -> RecordColumns:
             "the columns of these records are not known: pass their type to as_columns, a Types.ROW_NAMED(...), a "
             "dataclass, a NamedTuple or a pyarrow.Schema"
         )
-    return RecordColumns(record_type)
+    columns = RecordColumns(record_type)
+    row_type = row_type_of(columns)
+    for name, kind in () if row_type is None else zip(columns.names, row_type.get_field_types(), strict=True):
+        for part in _parts(kind):
+            if instead := _INSTEAD.get(part):
+                raise TypeError(
+                    f"field {name!r} has the type {part}, whose numbers have no limit: their column is text, with "
+                    f"which functions can't compute. Declare {instead} in a pyarrow.Schema"
+                )
+    return columns
+
+
+_INSTEAD: dict[TypeInformation, str] = {
+    BasicTypeInfo(BasicType.BIG_INT): "Types.LONG(), or pyarrow.decimal128(38, 0)",
+    BasicTypeInfo(BasicType.BIG_DEC): "pyarrow.decimal128(precision, scale)",
+}
+
+
+def _parts(kind: Any) -> Iterator[TypeInformation]:
+    """Yield a type and the types inside it."""
+    if isinstance(kind, TypeInformation):
+        yield kind
+    for part in kind._parts() if isinstance(kind, TypeInformation) else kind:
+        if isinstance(part, (TypeInformation, tuple)):
+            yield from _parts(part)
+
+
+class UnionOfStreams(UnionTransformation):
+    """A union that knows its columns. Raises TypeError for streams of columns with other names or types.
+
+    It is found once, from the inputs: a program may unite thousands of streams one by one.
+    """
+
+    columns: RecordColumns | None
+    """The columns of all inputs; None if one of them has records, or their schemas differ, such as in their order."""
+    columns_of_some: RecordColumns | None
+    """The columns of one of the inputs that have columns."""
+
+    def __init__(self, id: int, inputs: Sequence[Transformation]) -> None:
+        super().__init__(id, inputs)
+        found = [given_columns(stream) for stream in inputs]
+        first, schemas = found[0], [None if columns is None else columns.schema for columns in found]
+        self.columns = first if all(schema == schemas[0] for schema in schemas) else None
+        known = [columns for stream in inputs if (columns := _columns_of_some(stream)) is not None]
+        for other in known[1:]:
+            _check_same(known[0], other)
+        self.columns_of_some = known[0] if known else None
 
 
 def given_columns(stream: Transformation) -> RecordColumns | None:
-    """Return the columns of a stream; None if it has records."""
+    """Return the columns of a stream; None if it has records, or is a union of several schemas."""
+    stream = _partitioned(stream)
+    if isinstance(stream, UnionOfStreams):
+        return stream.columns
+    return stream.operator.given_columns(None) if isinstance(stream, DeployedTransformation) else None
+
+
+def _columns_of_some(stream: Transformation) -> RecordColumns | None:
+    stream = _partitioned(stream)
+    return stream.columns_of_some if isinstance(stream, UnionOfStreams) else given_columns(stream)
+
+
+def _partitioned(stream: Transformation) -> Transformation:
+    """Return the stream before its partitioning."""
     while isinstance(stream, PartitionTransformation):
         stream = stream.inputs[0]
-    return stream.operator.given_columns(None) if isinstance(stream, DeployedTransformation) else None
+    return stream
+
+
+def _check_same(first: RecordColumns, other: RecordColumns) -> None:
+    types = [dict(zip(columns.names, columns.schema.types, strict=True)) for columns in (first, other)]
+    if types[0] != types[1]:
+        one, another = (", ".join(f"{name}: {kind}" for name, kind in each.items()) for each in types)
+        raise TypeError(f"union needs streams with the same columns, got {one} and {another}")
 
 
 def row_type_of(columns: RecordColumns) -> RowTypeInfo | None:

@@ -31,7 +31,7 @@ from penstock.datastream.arguments import (
     partitioner_of,
     projected_type,
 )
-from penstock.datastream.column_types import BatchFormatName, columns_of, given_columns, row_type_of
+from penstock.datastream.column_types import BatchFormatName, UnionOfStreams, columns_of, given_columns, row_type_of
 from penstock.datastream.functions import (
     FilterBatchesFunction,
     FilterFunction,
@@ -51,7 +51,6 @@ from penstock.engine.plan.transformations import (
     PartitionTransformation,
     SideOutputTransformation,
     Transformation,
-    UnionTransformation,
 )
 from penstock.engine.runtime.network.partitioners import (
     BroadcastPartitioner,
@@ -275,13 +274,16 @@ class DataStream(OperatorSettings, Generic[T]):
     # Transformations of several streams.
 
     def union(self, *streams: DataStream[T]) -> DataStream[T]:
-        """Merge this stream with others of the same type. The order between them is not defined."""
+        """Merge this stream with others of the same type. The order between them is not defined.
+
+        Streams of columns (`as_columns`) must have the same columns. Raises TypeError if they differ in names or types.
+        """
         for stream in streams:
             if not isinstance(stream, DataStream):
                 raise TypeError(f"expected streams for union, got {stream!r}")
             check_one_environment("union", self, stream)
         inputs = [self._transformation, *(stream._transformation for stream in streams)]
-        return DataStream(self.environment, UnionTransformation(self.environment.next_id(), inputs))
+        return DataStream(self.environment, UnionOfStreams(self.environment.next_id(), inputs))
 
     @overload
     def connect(self, ds: BroadcastStream[U]) -> BroadcastConnectedStream[T, U]: ...
@@ -349,8 +351,9 @@ class DataStream(OperatorSettings, Generic[T]):
 
         `key_selector` is a callable or a KeySelector, or the name of a field: `key_by("airport")`. Several names make a
         tuple the key: `key_by("airport", "day")`. Fields are those of a dict, of a Row with field names, or attributes.
-        A list or dict as a key is copied and can't be changed. Raises ValueError if the declared type of the stream
-        lacks a field. Source: Flink docs, "Operators", KeyBy.
+        A tuple or list of names is the same: `key_by(("airport", "day"))`. A list or dict as a key is copied and can't
+        be changed. Raises ValueError if the declared type of the stream lacks a field. Source: Flink docs,
+        "Operators", KeyBy.
         """
         from penstock.datastream.keyed_stream import KeyedStream
 
@@ -365,12 +368,16 @@ class DataStream(OperatorSettings, Generic[T]):
         )
 
     def as_columns(self, record_type: RowTypeInfo | pyarrow.Schema | type[Any] | None = None) -> DataStream[T]:
-        """Convert the records to columns: batches of Arrow, which `map_batches` passes to functions.
+        """Convert the records to columns: batches of Arrow, which `map_batches` passes to functions. Not in PyFlink.
 
         `record_type`: a Types.ROW_NAMED, a dataclass or NamedTuple with type hints, or a pyarrow.Schema; the stream's
-        declared type by default. Records are dicts, Rows, tuples or objects with these fields. Operators that need
-        records get them: Rows, objects of the class, or dicts for a schema. Raises TypeError without columns; a record
-        that does not fit fails the job. This is not in PyFlink.
+        declared type by default. Records are dicts, Rows, tuples or objects with these fields; other fields are left
+        out. Operators that need records get them: Rows, dicts for a schema, or objects of the class, as they were
+        (`__init__` does not run again).
+
+        Raises TypeError for a type without columns, and for Types.BIG_INT and Types.BIG_DEC: use pyarrow.decimal128 in
+        a schema. These records fail the job: one that lacks a field, a Row that is not an INSERT, an object of a
+        subclass, and one with a time that has a zone where the column lacks one, or the reverse.
         """
         from penstock.engine.runtime.columns.operators import TO_COLUMNS, ToColumnsOperator
 
@@ -400,8 +407,14 @@ class DataStream(OperatorSettings, Generic[T]):
         `output_type`: the columns that it returns, as in `as_columns`; by default those that it receives. A stream of
         records is converted by its declared type, see `as_columns`.
 
+        The dtypes of columns do not depend on nulls: in pandas, nullable integers and booleans, and
+        `pandas.ArrowDtype`; in NumPy, masked arrays for numbers and booleans that have nulls. What `func` returns may
+        be of another type if each value fits: an int for a float, but not a text for a number. Otherwise, or if `func`
+        raises, the job fails: `on_error` of `map` would need a single record to leave out.
+
         A batch is a chunk: a few records at a low rate, thousands at a high one. In a stream with timestamps `func`
-        must return a row for each row, in order, and the row keeps its timestamp. This is not in PyFlink.
+        must return a row for each row, in order, and the row keeps its timestamp; a frame of pandas must keep its
+        index. To drop rows, use `filter_batches`. This is not in PyFlink.
         """
         from penstock.engine.runtime.columns.operators import MapBatchesOperator
 
@@ -418,7 +431,8 @@ class DataStream(OperatorSettings, Generic[T]):
         """Keep the rows for which `func`, called with the columns of several records, returns true.
 
         It returns a boolean for each row, as an array of Arrow or NumPy or a Series of pandas or Polars; null is false.
-        `batch_format`: what it receives, as in `map_batches`. Rows keep their timestamps. This is not in PyFlink.
+        `batch_format`: what it receives, as in `map_batches`. A Series of pandas must keep the index of the frame. Rows
+        keep their timestamps. If it raises, the job fails, without `on_error`. This is not in PyFlink.
         """
         from penstock.engine.runtime.columns.operators import FilterBatchesOperator
 

@@ -62,6 +62,13 @@ def need_no_check(check: Check, values: Sequence[Any]) -> bool:
     return kinds <= _WHOLE or (kinds <= _MOMENTS and isinstance(check, partial) and check.args == ("us",))
 
 
+def checked_array(values: Sequence[Any], kind: pyarrow.DataType, check: Check | None) -> pyarrow.Array:
+    """Convert Python values to a column. Raises what the check, or Arrow, raises. `check`: `column_check(kind)`."""
+    if check is not None and not need_no_check(check, values):
+        values = list(map(check, values))
+    return pyarrow.array(values, kind)
+
+
 def _whole(value: Any) -> Any:
     # Arrow refuses a bool.
     return value if value is None or type(value) is bool else whole_number(value)

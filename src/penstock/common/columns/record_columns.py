@@ -8,11 +8,12 @@ from typing import Any
 
 import pyarrow
 
-from penstock.common.columns.checks import column_check, need_no_check
+from penstock.common.columns.checks import checked_array, column_check
+from penstock.common.columns.exact_records import check_times, exact_fields
 from penstock.common.columns.to_values import python_values, typed_values
 from penstock.common.typeinfo import RowTypeInfo
 from penstock.common.types import Row, row_factory
-from penstock.common.types.record_fields import dict_factory, fields_of
+from penstock.common.types.record_fields import dict_factory, fields_of, object_factory
 from penstock.common.types.type_hints import from_hint
 
 _BATCH_RECORDS_MAX = 1024
@@ -32,7 +33,8 @@ class RecordColumns:
     """The columns to write, and the conversion of each field to a value of its column.
 
     `record_type` is a RowTypeInfo (`Types.ROW_NAMED`), a dataclass or NamedTuple with type hints, or a pyarrow.Schema.
-    Raise TypeError for anything else, and for a field whose type has no column type (pickled types). Picklable.
+    Raise TypeError for anything else, and for a field whose type has no column type (pickled types); ValueError for a
+    schema with one name twice. Picklable.
     """
 
     def __init__(self, record_type: RowTypeInfo | pyarrow.Schema | type[Any]) -> None:
@@ -44,10 +46,7 @@ class RecordColumns:
         else:
             row_type = from_hint(record_type) if isinstance(record_type, type) else record_type
             if not isinstance(row_type, RowTypeInfo):
-                raise TypeError(
-                    "the type of the records must be a Types.ROW_NAMED(...), a dataclass or NamedTuple, or a "
-                    f"pyarrow.Schema, got {record_type!r}"
-                )
+                raise _not_a_record_type(record_type)
             types = row_type.get_field_types()
             self._row_type = row_type
             self.schema = _arrow_schema(row_type)
@@ -57,6 +56,9 @@ class RecordColumns:
         self.names = tuple(self.schema.names)
         if not self.names:
             raise TypeError(f"expected records with at least one field, got {record_type!r}")
+        for name in self.names:
+            if self.names.count(name) > 1:
+                raise ValueError(f"the schema has the name {name!r} twice: each column needs a name of its own")
 
     def only(self, names: Sequence[Any]) -> RecordColumns:
         """Return these columns, of Rows or dicts. Raises TypeError or ValueError for names that are not columns."""
@@ -99,14 +101,25 @@ class RecordColumns:
         for field, convert, check, values in zip(self.schema, self.converters, self._checks, columns, strict=True):
             try:
                 converted = values if convert is None else list(map(convert, values))
-                if check is not None and not need_no_check(check, converted):
-                    converted = list(map(check, converted))
-                arrays.append(pyarrow.array(converted, field.type))
+                arrays.append(checked_array(converted, field.type, check))
             except Exception as error:
                 raise TypeError(f"column {field.name!r} ({field.type}): {error}") from error
             if not field.nullable and arrays[-1].null_count:
                 raise TypeError(f"column {field.name!r} ({field.type}): the schema does not allow None")
         return pyarrow.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    def batch_of(self, records: Sequence[Any]) -> pyarrow.RecordBatch:
+        """Convert records of a stream to Arrow. Unlike `of` and `batch`, which write files, refuse what would be lost.
+
+        Raises TypeError or ValueError, see `exact_records`.
+        """
+        columns = exact_fields(records, self.names, self.record_type)
+        for field, values in zip(self.schema, columns, strict=True):
+            try:
+                check_times(values, field.type)
+            except ValueError as error:
+                raise ValueError(f"column {field.name!r} ({field.type}): {error}") from error
+        return self.batch(columns)
 
     def reader(self) -> Callable[[pyarrow.RecordBatch], list[Any]]:
         """Return a function from a batch of this schema to records of the type: Rows, objects of the class, or dicts.
@@ -126,10 +139,7 @@ class RecordColumns:
             return dict_factory(names)
         if not isinstance(kind, type):
             return row_factory(names)
-        make: Callable[[Sequence[Any]], Any] = getattr(kind, "_make", None) or (
-            lambda values: kind(**dict(zip(names, values, strict=True)))
-        )
-        return make
+        return getattr(kind, "_make", None) or object_factory(kind, names)
 
 
 class ColumnBuffer:
@@ -181,6 +191,18 @@ class ColumnBuffer:
             fitting = self._batch_bytes * batch.num_rows // max(1, batch.nbytes)
             self._batch_records = max(1, min(_BATCH_RECORDS_MAX, fitting))
             self._values = [[] for _ in self._columns.names]
+
+
+def _not_a_record_type(record_type: Any) -> TypeError:
+    if dataclasses.is_dataclass(record_type):
+        return TypeError(
+            f"{record_type!r} can't be the type of columns: its hints must name types, and the arguments of __init__ "
+            "must be its fields (no init=False, no InitVar)"
+        )
+    return TypeError(
+        "the type of the records must be a Types.ROW_NAMED(...), a dataclass or NamedTuple, or a pyarrow.Schema, got "
+        f"{record_type!r}"
+    )
 
 
 def _has_dictionary(kind: pyarrow.DataType) -> bool:

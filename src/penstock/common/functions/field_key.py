@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from operator import attrgetter, itemgetter
 from typing import Any
@@ -14,8 +15,9 @@ from penstock.common.types.record_fields import missing_field
 class FieldKey:
     """A key selector that returns the field of a record, or a tuple of several fields.
 
-    A record is a dict, a Row with field names, or an object with attributes. Raises TypeError for a record that lacks
-    a field. Unlike a callable, it tells which fields make the key, so columns can be partitioned by it.
+    A record is a dict, a Row with field names, or an object with attributes. A dot is a part of a name, and a method is
+    not a field. Raises TypeError for a record that lacks a field. Unlike a callable, it tells which fields make the
+    key, so columns can be partitioned by it.
     """
 
     def __init__(self, fields: tuple[str, ...]) -> None:
@@ -30,13 +32,27 @@ class FieldKey:
         """Return the key of a record."""
         # Records of a stream have one class: the accessor for it is kept until another one comes.
         if type(record) is not self._kind:
+            self._get = self._getter(record)
             self._kind = type(record)
-            is_mapping = isinstance(record, (dict, Row))
-            self._get = itemgetter(*self.fields) if is_mapping else attrgetter(*self.fields)
         try:
             return self._get(record)
         except (LookupError, AttributeError, ValueError, TypeError) as error:
             raise self._missing(record) from error
+
+    def _getter(self, record: Any) -> Callable[[Any], Any]:
+        if type(record) is dict or isinstance(record, Row):
+            return itemgetter(*self.fields)
+        if isinstance(record, dict):
+            return self._get_all
+        for field in self.fields:
+            # An attrgetter would follow dots, and return methods.
+            if "." in field or inspect.isroutine(getattr(record, field, None)):
+                raise missing_field(record, field)
+        return attrgetter(*self.fields)
+
+    def _get_all(self, record: Any) -> Any:
+        found = tuple(self._get_one(record, field) for field in self.fields)
+        return found if len(found) > 1 else found[0]
 
     def _missing(self, record: Any) -> Exception:
         for field in self.fields:
@@ -47,6 +63,9 @@ class FieldKey:
         return TypeError(f"the fields {', '.join(self.fields)} of {record!r:.100} can't be read")
 
     def _get_one(self, record: Any, field: str) -> Any:
+        if isinstance(record, dict) and field not in record:
+            # Not by access: a defaultdict would insert it.
+            raise KeyError(field)
         return record[field] if isinstance(record, (dict, Row)) else getattr(record, field)
 
     def key_type(self, record_type: TypeInformation | None) -> TypeInformation | None:

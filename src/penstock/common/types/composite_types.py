@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from penstock.common.types import Row
 from penstock.common.types.basic_types import PRIMITIVES, BasicType, BasicTypeInfo, TypeInformation, checked_type
+from penstock.common.types.record_fields import object_factory
 
 if TYPE_CHECKING:
     import pyarrow
@@ -211,8 +214,9 @@ class RowTypeInfo(_FieldsTypeInfo):
         if obj is None:
             return None
         values = self._from_columns(obj)
-        if self.record_class is not None:
-            return self.record_class(**dict(zip(self._column_names(), values, strict=True)))
+        record_class: Any = self.record_class
+        if record_class is not None:
+            return _object_maker(record_class, tuple(self._column_names()))(values)
         row = Row(*values)
         if self._field_names is not None:
             row.set_field_names(self._field_names)
@@ -223,6 +227,14 @@ class RowTypeInfo(_FieldsTypeInfo):
             return f"RowTypeInfo({', '.join(map(str, self._field_types))})"
         fields = zip(self._field_names, self._field_types, strict=True)
         return f"RowTypeInfo({', '.join(f'{name}: {field_type}' for name, field_type in fields)})"
+
+
+@lru_cache
+def _object_maker(kind: Any, names: tuple[str, ...]) -> Callable[[Sequence[Any]], Any]:
+    """Return a function from the values of fields to an object; other fields of a dataclass get their defaults."""
+    if dataclasses.is_dataclass(kind) and {field.name for field in dataclasses.fields(kind)} == set(names):
+        return object_factory(kind, names)
+    return lambda values: kind(**dict(zip(names, values, strict=True)))
 
 
 class TupleTypeInfo(_FieldsTypeInfo):

@@ -64,3 +64,28 @@ def dict_factory(names: Sequence[str]) -> Callable[[Sequence[Any]], dict[str, An
     exec(f"def make(values):\n    [{', '.join(variables)}] = values\n    return {{{items}}}", scope)
     make: Callable[[Sequence[Any]], dict[str, Any]] = scope["make"]
     return make
+
+
+def object_factory(kind: Any, names: Sequence[str]) -> Callable[[Sequence[Any]], Any]:
+    """Return a function from values, in the order of `names`, to an object of the class, as if unpickled.
+
+    `__init__` and `__post_init__` have run when the object was made: a second run might change its fields.
+    """
+    new = object.__new__
+    if hasattr(kind, "__slots__"):
+        put = object.__setattr__
+
+        def make_slotted(values: Sequence[Any]) -> Any:
+            record = new(kind)
+            for name, value in zip(names, values, strict=True):
+                put(record, name, value)
+            return record
+
+        return make_slotted
+
+    def make(values: Sequence[Any]) -> Any:
+        record = new(kind)
+        record.__dict__.update(zip(names, values, strict=True))
+        return record
+
+    return make

@@ -128,7 +128,7 @@ class ParquetColumns(ParquetFormat[Any]):
         if direct is not None:
             return direct
         # By records: values are converted to the declared types, and errors name the row and the column.
-        return self._of_records.batch(self._of_records.of(columns.records(batch, make, row)))
+        return self._of_records.batch_of(columns.records(batch, make, row))
 
 
 @contextmanager

@@ -1,13 +1,22 @@
-"""The forms in which functions of whole batches receive and return columns."""
+"""The forms in which functions of whole batches receive and return columns.
+
+A batch that a function receives has the same values in each form, and columns of the same classes with or without
+nulls. What it returns passes `fitted`, and is copied unless it is a column of the batch: the function may write to its
+memory again.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+import numpy
 import pyarrow
+from pyarrow import types as arrow
 
+from penstock.common.columns.fitted import fitted
+from penstock.engine.runtime.columns.arrays import arrow_array, numpy_array, pandas_array
 from penstock.engine.runtime.columns.chunk import Mask
 
 
@@ -19,8 +28,14 @@ class BatchFormat(ABC):
         """Return the argument of the function."""
 
     @abstractmethod
-    def to_arrow(self, result: Any, schema: pyarrow.Schema) -> pyarrow.RecordBatch:
-        """Return the result as a batch of this schema. Raises TypeError or ValueError if it does not fit."""
+    def to_arrow(self, result: Any, schema: pyarrow.Schema, given: pyarrow.RecordBatch) -> pyarrow.RecordBatch:
+        """Return the result for the batch `given` as one of this schema.
+
+        Raises TypeError or ValueError if it does not fit.
+        """
+
+    def check_order(self, result: Any, rows: int) -> None:
+        """Raise ValueError if the result shows that its rows are not those of the batch, in order."""
 
 
 class _Arrow(BatchFormat):
@@ -29,37 +44,42 @@ class _Arrow(BatchFormat):
     def of_arrow(self, batch: pyarrow.RecordBatch) -> Any:
         return batch
 
-    def to_arrow(self, result: Any, schema: pyarrow.Schema) -> pyarrow.RecordBatch:
+    def to_arrow(self, result: Any, schema: pyarrow.Schema, given: pyarrow.RecordBatch) -> pyarrow.RecordBatch:
         if not isinstance(result, (pyarrow.RecordBatch, pyarrow.Table)):
             raise _unexpected("a pyarrow.RecordBatch or Table", result)
-        return _of_columns({name: result.column(name) for name in _checked(result.schema.names, schema)}, schema)
+        names = _checked(result.schema.names, schema)
+        return _of_columns([arrow_array(result.column(name), schema.field(name)) for name in names], schema, given)
 
 
 class _Pandas(BatchFormat):
-    """A pandas.DataFrame. A column of integers with nulls has floats, as in pandas."""
+    """A pandas.DataFrame: of nullable integers and booleans, and of columns of Arrow."""
 
     def of_arrow(self, batch: pyarrow.RecordBatch) -> Any:
-        return batch.to_pandas()
+        return batch.to_pandas(types_mapper=_pandas_type)
 
-    def to_arrow(self, result: Any, schema: pyarrow.Schema) -> pyarrow.RecordBatch:
+    def to_arrow(self, result: Any, schema: pyarrow.Schema, given: pyarrow.RecordBatch) -> pyarrow.RecordBatch:
         import pandas
 
         if not isinstance(result, pandas.DataFrame):
             raise _unexpected("a pandas.DataFrame", result)
-        _checked([str(name) for name in result.columns], schema)
-        return pyarrow.RecordBatch.from_pandas(result, schema=schema, preserve_index=False)
+        names = _checked(list(result.columns), schema)
+        return _of_columns([pandas_array(result[name], schema.field(name)) for name in names], schema, given)
+
+    def check_order(self, result: Any, rows: int) -> None:
+        _check_index(result, rows, "frame")
 
 
 class _Numpy(BatchFormat):
-    """A dict from the name of each column to a NumPy array, which can't be changed in place."""
+    """A dict from the name of each column to a NumPy array: a masked one, if numbers or booleans have nulls."""
 
     def of_arrow(self, batch: pyarrow.RecordBatch) -> Any:
-        return {name: batch.column(name).to_numpy(zero_copy_only=False) for name in batch.schema.names}
+        return {name: numpy_array(batch.column(name)) for name in batch.schema.names}
 
-    def to_arrow(self, result: Any, schema: pyarrow.Schema) -> pyarrow.RecordBatch:
+    def to_arrow(self, result: Any, schema: pyarrow.Schema, given: pyarrow.RecordBatch) -> pyarrow.RecordBatch:
         if not isinstance(result, Mapping):
             raise _unexpected("a dict of NumPy arrays", result)
-        return _of_columns({name: result[name] for name in _checked(list(result), schema)}, schema)
+        names = _checked(list(result), schema)
+        return _of_columns([arrow_array(result[name], schema.field(name)) for name in names], schema, given)
 
 
 class _Polars(BatchFormat):
@@ -70,12 +90,15 @@ class _Polars(BatchFormat):
 
         return polars.from_arrow(batch)
 
-    def to_arrow(self, result: Any, schema: pyarrow.Schema) -> pyarrow.RecordBatch:
+    def to_arrow(self, result: Any, schema: pyarrow.Schema, given: pyarrow.RecordBatch) -> pyarrow.RecordBatch:
         import polars
 
         if not isinstance(result, polars.DataFrame):
             raise _unexpected("a polars.DataFrame", result)
-        return _ARROW.to_arrow(result.to_arrow(), schema)
+        return BATCH_FORMATS["arrow"].to_arrow(result.to_arrow(), schema, given)
+
+
+_MASK = pyarrow.field("mask", pyarrow.bool_())
 
 
 def as_mask(result: Any, rows: int) -> Mask:
@@ -83,52 +106,74 @@ def as_mask(result: Any, rows: int) -> Mask:
 
     Accepts an Array of Arrow, an array of NumPy, and a Series of pandas or Polars. Raises TypeError for anything else.
     """
-    to_arrow = getattr(result, "to_arrow", None)
-    column = to_arrow() if to_arrow is not None else result
-    if isinstance(column, pyarrow.ChunkedArray):
-        column = column.combine_chunks()
-    if not isinstance(column, pyarrow.Array):
-        if not hasattr(column, "__array__"):
-            raise _unexpected("an array of booleans", result)
-        column = pyarrow.array(column)
-    if not pyarrow.types.is_boolean(column.type):
+    if hasattr(result, "iloc"):
+        _check_index(result, rows, "Series")
+        column = pandas_array(result, _MASK)
+    else:
+        to_arrow = getattr(result, "to_arrow", None)
+        column = arrow_array(result if to_arrow is None else to_arrow(), _MASK)
+    if not (arrow.is_boolean(column.type) or arrow.is_null(column.type)):
         raise TypeError(f"expected an array of booleans from the function, got one of {column.type}")
     if len(column) != rows:
         raise ValueError(f"the function returned {len(column):,} booleans for {rows:,} rows")
-    mask: Mask = column.fill_null(False).to_numpy(zero_copy_only=False)
+    mask: Mask = fitted(column, _MASK).fill_null(False).to_numpy(zero_copy_only=False)
     return mask
+
+
+def _pandas_type(kind: pyarrow.DataType) -> Any:
+    """Return the dtype of a column of pandas, with or without nulls.
+
+    Columns of Arrow hold all values of Arrow, and keep null and NaN apart, but have no `%`, which integers need.
+    """
+    import pandas
+
+    if arrow.is_integer(kind):
+        return pandas.api.types.pandas_dtype(str(kind).replace("uint", "UInt").replace("int", "Int"))
+    return pandas.BooleanDtype() if arrow.is_boolean(kind) else pandas.ArrowDtype(kind)
+
+
+def _check_index(result: Any, rows: int, what: str) -> None:
+    """Raise ValueError if pandas has other rows, or another order, than the frame that the function has received."""
+    if len(result) == rows and not numpy.array_equal(result.index, numpy.arange(rows)):
+        raise ValueError(
+            f"the index of the returned {what} is not 0 to {rows - 1:,}, as that of the frame that the function has "
+            "received: return its rows in their order, for example by sort_index()"
+        )
 
 
 def _unexpected(expected: str, result: Any) -> TypeError:
     return TypeError(f"expected {expected} from the function, got {type(result).__name__}: {result!r:.200}")
 
 
-def _checked(names: list[str], schema: pyarrow.Schema) -> list[str]:
+def _checked(names: list[Any], schema: pyarrow.Schema) -> list[str]:
     """Return the names of the schema. Raises ValueError if the returned columns are not those of the schema."""
-    if sorted(names) != sorted(schema.names):
+    if len(names) != len(schema.names) or set(names) != set(schema.names):
         raise ValueError(
-            f"the function returned the columns {', '.join(names)}, but the type of its output has "
+            f"the function returned the columns {', '.join(map(str, names))}, but the type of its output has "
             f"{', '.join(schema.names)}: declare what it returns by output_type"
         )
     return list(schema.names)
 
 
-def _of_columns(columns: Mapping[str, Any], schema: pyarrow.Schema) -> pyarrow.RecordBatch:
+def _of_columns(
+    columns: list[pyarrow.Array], schema: pyarrow.Schema, given: pyarrow.RecordBatch
+) -> pyarrow.RecordBatch:
+    if len(set(map(len, columns))) > 1:
+        lengths = ", ".join(f"{name} {len(column):,}" for name, column in zip(schema.names, columns, strict=True))
+        raise ValueError(f"the function returned columns of different lengths: {lengths}")
+    known = _addresses(given.columns)
     arrays = []
-    for field in schema:
-        column = columns[field.name]
-        if isinstance(column, pyarrow.ChunkedArray):
-            column = column.combine_chunks()
-        if not isinstance(column, pyarrow.Array):
-            column = pyarrow.array(column)
-        try:
-            arrays.append(column if column.type == field.type else column.cast(field.type))
-        except pyarrow.ArrowException as error:
-            raise TypeError(f"column {field.name!r}: {column.type} can't become {field.type}: {error}") from error
+    for column, field in zip(columns, schema, strict=True):
+        fitting = fitted(column, field)
+        arrays.append(fitting if _addresses([fitting]) <= known else pyarrow.concat_arrays([fitting]))
     return pyarrow.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-_ARROW = _Arrow()
+def _addresses(columns: Iterable[pyarrow.Array]) -> set[int]:
+    """Return the addresses of the memory of columns."""
+    return {buffer.address for column in columns for buffer in column.buffers() if buffer is not None and buffer.size}
+
+
 BATCH_FORMATS: dict[str, BatchFormat] = {
-    "arrow": _ARROW, "pandas": _Pandas(), "numpy": _Numpy(), "polars": _Polars(),
+    "arrow": _Arrow(), "pandas": _Pandas(), "numpy": _Numpy(), "polars": _Polars(),
 }  # fmt: skip

@@ -38,7 +38,7 @@ class ToColumnsOperator(Operator):
     def process(self, chunk: Rows) -> bool:
         values = chunk.values
         try:
-            batch = self.columns.batch(self.columns.of(values))
+            batch = self.columns.batch_of(values)
         except RAISED as error:
             raise self._failed(error, values) from error
         times = None if chunk.timestamps is None else numpy.array(chunk.timestamps, numpy.int64)
@@ -48,7 +48,7 @@ class ToColumnsOperator(Operator):
         """Find the record by trying each: for speed, columns are converted as a whole."""
         for value in values:
             try:
-                self.columns.batch(self.columns.of([value]))
+                self.columns.batch_of([value])
             except RAISED as found:
                 return self.context.user_error(found, "conversion to columns", value)
         return self.context.user_error(error, "conversion to columns")
@@ -78,7 +78,7 @@ class ToRowsOperator(Operator):
             try:
                 self._records(batch.slice(row, 1))
             except RAISED as found:
-                return self.context.user_error(found, "conversion to rows", batch.slice(row, 1))
+                return self.context.user_error(found, "conversion to rows", _Row(batch, row))
         return self.context.user_error(error, "conversion to rows")
 
 
@@ -119,7 +119,7 @@ class FilterBatchesOperator(FunctionOperator):
         try:
             mask = as_mask(self.function.call(form.of_arrow(chunk.batch)), len(chunk))
         except RAISED as error:
-            raise self.context.user_error(error, self.function.method) from error
+            raise self.context.user_error(error, self.function.method, _Batch(chunk.batch)) from error
         return self.output.emit(chunk if mask.all() else chunk.filtered(mask))
 
 
@@ -143,13 +143,49 @@ class MapBatchesOperator(FunctionOperator):
     def process(self, chunk: Columns) -> bool:
         form = BATCH_FORMATS[self.batch_format]
         try:
-            batch = form.to_arrow(self.function.call(form.of_arrow(chunk.batch)), self.columns.schema)
-            if chunk.timestamps is not None and batch.num_rows != len(chunk):
-                raise ValueError(
-                    f"the function returned {batch.num_rows:,} rows for {len(chunk):,}: in a stream with timestamps it "
-                    "must return a row for each row. Use filter or flat_map to change the number, or assign "
-                    "timestamps after map_batches"
-                )
+            result = self.function.call(form.of_arrow(chunk.batch))
+            batch = form.to_arrow(result, self.columns.schema, chunk.batch)
+            if chunk.timestamps is not None:
+                _check_rows(batch, chunk)
+                form.check_order(result, len(chunk))
         except RAISED as error:
-            raise self.context.user_error(error, self.function.method) from error
+            raise self.context.user_error(error, self.function.method, _Batch(chunk.batch)) from error
         return self.output.emit(Columns(batch, chunk.timestamps))
+
+
+def _check_rows(batch: pyarrow.RecordBatch, chunk: Columns) -> None:
+    if batch.num_rows != len(chunk):
+        raise ValueError(
+            f"the function returned {batch.num_rows:,} rows for {len(chunk):,}: in a stream with timestamps it must "
+            "return a row for each row, in the same order. To drop rows, use filter_batches; to add some, flat_map"
+        )
+
+
+class _Row:
+    """The repr of a row, for errors: that of a dict."""
+
+    def __init__(self, batch: pyarrow.RecordBatch, position: int) -> None:
+        self._batch = batch
+        self._position = position
+
+    def __repr__(self) -> str:
+        return repr({name: self._value(name) for name in self._batch.schema.names})
+
+    def _value(self, name: str) -> Any:
+        scalar = self._batch.column(name)[self._position]
+        try:
+            return scalar.as_py()
+        except (ValueError, OverflowError):
+            # A date that Python cannot represent: as in Arrow, by its number of days or units.
+            return scalar.cast(pyarrow.int32() if scalar.type == pyarrow.date32() else pyarrow.int64()).as_py()
+
+
+class _Batch:
+    """The repr of a batch, for errors: its first row and the number of rows."""
+
+    def __init__(self, batch: pyarrow.RecordBatch) -> None:
+        self._batch = batch
+
+    def __repr__(self) -> str:
+        rows = self._batch.num_rows
+        return f"{_Row(self._batch, 0)!r} (the first of {rows:,} rows)" if rows else "a batch without rows"
