@@ -221,7 +221,9 @@ class WatermarkStrategy:
             self.timestamp_assigner = timestamp_assigner.extract_timestamp
             return self
         if not callable(timestamp_assigner):
-            raise TypeError(f"expected a TimestampAssigner or a function, got {timestamp_assigner!r}")
+            raise TypeError(
+                f"expected a TimestampAssigner or a function, or the name of a field, got {timestamp_assigner!r}"
+            )
         if not accepts_arguments(timestamp_assigner, 2):
             raise TypeError(
                 f"a timestamp assigner must accept two arguments, the value and its current timestamp, got "

@@ -15,6 +15,7 @@ from penstock.common.errors import ProgramError
 from penstock.common.execution_config import ExecutionConfig
 from penstock.common.time import TimeLength
 from penstock.common.typeinfo import TypeInformation, Types
+from penstock.common.types.composite_types import RowTypeInfo
 from penstock.common.values.shallow_copy import shallow_copy
 from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.connectors.base.function_sink import FunctionSink
@@ -45,6 +46,7 @@ from penstock.datastream.next_call import missing_method
 from penstock.datastream.operator_settings import OperatorSettings, buffer_timeout
 from penstock.datastream.program_ends import collected, printed, written
 from penstock.datastream.program_graph import unbounded_source_of
+from penstock.engine.plan.column_operators import on_columns
 from penstock.engine.plan.transformations import (
     Chaining,
     OperatorTransformation,
@@ -75,7 +77,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from penstock.common.columns.record_columns import RecordColumns
-    from penstock.common.types.composite_types import RowTypeInfo
     from penstock.datastream.broadcast_streams import BroadcastConnectedStream, BroadcastStream
     from penstock.datastream.cached_stream import CachedDataStream
     from penstock.datastream.collected import CloseableIterator
@@ -220,7 +221,10 @@ class DataStream(OperatorSettings, Generic[T]):
         With names, a stream of records is converted to columns by its declared type; names are not in PyFlink. Raises
         TypeError if the stream has a declared type without fields, ValueError for a field that it lacks.
         """
-        if given_columns(self._transformation) is not None or any(isinstance(field, str) for field in field_indexes):
+        has_names = isinstance(self._transformation.output_type, RowTypeInfo) and any(
+            isinstance(field, str) for field in field_indexes
+        )
+        if has_names or given_columns(self._transformation) is not None:
             return self._project_columns(field_indexes)
         indexes = tuple(checked_count("a position of project", index, 0) for index in field_indexes or (None,))
         declared = self._transformation.output_type
@@ -229,7 +233,7 @@ class DataStream(OperatorSettings, Generic[T]):
         return self._operator("Projection", MapOperator("Projection", function), projected)
 
     def _columns(self) -> RecordColumns:
-        """Return the columns of this stream, or those of its declared type. Raises TypeError if it has none."""
+        """Return the columns of this stream, or those of its declared type. Raises TypeError without such a type."""
         return given_columns(self._transformation) or columns_of(self._transformation.output_type)
 
     def _project_columns(self, fields: tuple[int | str, ...]) -> DataStream[Any]:
@@ -255,7 +259,7 @@ class DataStream(OperatorSettings, Generic[T]):
         strategy = shallow_copy(watermark_strategy)
         on_rows = TimestampsAndWatermarksOperator("Timestamps/Watermarks", strategy, interval_ms)
         columns = given_columns(self._transformation)
-        operator = (columns and on_rows.on_columns(columns)) or on_rows
+        operator = (columns and on_columns(on_rows, columns)) or on_rows
         return self._operator(operator.name, operator, self._transformation.output_type)
 
     def get_side_output(self, output_tag: OutputTag[R]) -> DataStream[R]:
@@ -422,7 +426,7 @@ class DataStream(OperatorSettings, Generic[T]):
         function = as_function(func, "map_batches", MapBatchesFunction)
         columns = self._columns()
         returned = columns if output_type is None else columns_of(output_type)
-        operator = MapBatchesOperator("Map Batches", function, batch_format, columns, returned)
+        operator = MapBatchesOperator("Map Batches", function, batch_format, received=columns, returned=returned)
         return self._operator("Map Batches", operator, row_type_of(returned))
 
     def filter_batches(

@@ -198,7 +198,7 @@ class _Windows(Unfinished, Generic[T]):
         "Windows", AggregateFunction.
 
         Instead of a function, a dict names results and what they are: `{"n": "count", "total": ("amount", "sum")}`, on
-        a stream with `key_by` of fields. Besides, ("amount", "count") counts amounts, and "window_start" and
+        a stream with `key_by` of fields. ("amount", "count") counts amounts, and "window_start" and
         "window_end" are the window's bounds (ms). Results are Rows of the key's fields and these. None is not counted
         and not added. On columns, tumbling windows compute them for whole batches. Raises ValueError for a field that
         the declared type lacks. This is not in PyFlink.
@@ -230,7 +230,7 @@ class _Windows(Unfinished, Generic[T]):
         choose: ChooseOperator = window_operator
         if row_type is not None and (columns := given_columns(keyed._transformation)) is not None:
             choose = partial(column_window_operator, function, fields, columns=columns, result_type=row_type)
-        return self._result(contents, evaluation, repr(function), row_type, choose)
+        return self._result(contents, evaluation, repr(function), row_type, choose=choose)
 
     def _key_fields(self) -> tuple[str, ...]:
         """Return the fields of the key. Raises TypeError if the key is not made of fields."""
@@ -399,7 +399,7 @@ class AllWindowedStream(_Windows[T]):
         output_type: TypeInformation | None,
         choose: ChooseOperator = window_operator,
     ) -> DataStream[Any]:
-        result = super()._result(contents, evaluation, function, output_type, choose).force_non_parallel()
+        result = super()._result(contents, evaluation, function, output_type, choose=choose).force_non_parallel()
         result._transformation.parallelism_fixed = "window_all processes all records of the stream in one subtask"
         return result
 

@@ -112,7 +112,7 @@ def test_wrong_arguments_are_refused_where_they_are_given() -> None:
     with pytest.raises(TypeError, match="must accept two arguments"):
         base.with_timestamp_assigner(lambda value: value[1])  # type: ignore[misc, arg-type]
     with pytest.raises(TypeError, match="TimestampAssigner or a function"):
-        base.with_timestamp_assigner("ts")  # type: ignore[arg-type]
+        base.with_timestamp_assigner(3)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="every split needs"):
         WatermarkStrategy.for_generator(Announced())  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="not a WatermarkGenerator"):

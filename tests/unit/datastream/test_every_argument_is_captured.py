@@ -202,6 +202,9 @@ CALLS: dict[str, Callable[[Given, Any], Any]] = {
     "DataStream.map_batches func": lambda g, p: (
         g.stream.as_columns(Types.ROW_NAMED(["n"], [Types.LONG()])).map_batches(code(p)).as_rows()
     ),
+    "DataStream.filter_batches func": lambda g, p: (
+        g.stream.as_columns(Types.ROW_NAMED(["n"], [Types.LONG()])).filter_batches(code(p)).as_rows()
+    ),
     "DataStream.flat_map func": lambda g, p: g.stream.flat_map(code(p)),
     "DataStream.filter func": lambda g, p: g.stream.filter(code(p)),
     "DataStream.process func": lambda g, p: g.stream.process(code(p)),

@@ -19,7 +19,7 @@ _OF_WINDOWS = (WINDOW_START, WINDOW_END)
 
 
 class FieldAggregate(NamedTuple):
-    """One aggregate: the name of its result, its kind, and the field that it reads, if any."""
+    """An aggregate: the name of its result, its kind, and the field that it reads, if any."""
 
     name: str
     kind: str

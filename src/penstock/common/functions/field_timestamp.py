@@ -23,7 +23,7 @@ class FieldTimestamp:
         self._get = FieldKey((field,))
 
     def __call__(self, record: Any, record_timestamp: int = 0) -> Any:
-        """Return the timestamp of a record (ms). A value that is no time is returned as it is, for the error."""
+        """Return the timestamp of a record (ms). Another value is returned as it is, for the error."""
         value = self._get(record)
         if isinstance(value, datetime.datetime):
             return (value - (_EPOCH if value.tzinfo is None else _EPOCH_UTC)) // _MILLISECOND

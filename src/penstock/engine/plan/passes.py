@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.common.errors import ProgramError
+from penstock.engine.plan.column_operators import on_columns
 from penstock.engine.plan.stream_graph import StreamEdge, StreamNode
 from penstock.engine.plan.transformations import Chaining
 from penstock.engine.runtime.chunks import ChunkKind
@@ -283,7 +284,7 @@ def read_columns(plan: Plan) -> Plan:
             continue
         target = plan.nodes[leaving[0].target]
         columns = target.operator.converts_to
-        operator = None if columns is None else node.operator.on_columns(columns)
+        operator = None if columns is None else on_columns(node.operator, columns)
         if operator is not None:
             nodes = {**plan.nodes, id: dataclasses.replace(node, operator=operator)}
             del nodes[target.id]
@@ -306,7 +307,7 @@ def write_columns(plan: Plan) -> Plan:
         first = given[0] if given else None
         if first is None or any(one is None or one.schema != first.schema for one in given):
             continue
-        operator = node.operator.on_columns(first)
+        operator = on_columns(node.operator, first)
         if operator is not None:
             nodes[id] = dataclasses.replace(node, operator=operator)
     return plan if nodes == plan.nodes else dataclasses.replace(plan, nodes=nodes)

@@ -7,6 +7,7 @@ from tests.unit.plain_buffers import encoded
 
 from penstock.engine.runtime.network.buffer import NO_KEY_GROUP, Header
 from penstock.engine.runtime.network.channel_log import ChannelLog, chunks_for, share_of
+from penstock.engine.runtime.network.edge import EdgeInfo
 from penstock.engine.runtime.network.partitioners import (
     BroadcastPartitioner,
     CustomPartitioner,
@@ -23,26 +24,33 @@ KEY_GROUPS = KeyGroups(128)
 EDGES = (7, 9)
 
 
+def edge(id: int, heads: int) -> EdgeInfo:
+    """Return an edge to so many heads."""
+    return EdgeInfo(
+        id, 1, source_parallelism=1, target_parallelism=heads, source_level=0, target_level=1, widths=(1, heads)
+    )
+
+
 def logs(heads: int, copies: bool = False) -> list:
     """Two buffers of each head: head i has 10 i … 10 i + 3, or with `copies` all have 0 … 3."""
     logged = []
     for head in range(heads):
-        log = ChannelLog(EDGES, heads, BufferQueue(1 << 20, None))
+        log = ChannelLog([edge(id, heads) for id in EDGES], heads, BufferQueue(1 << 20, None))
         first = 0 if copies else 10 * head
-        for edge, values in zip(EDGES, ([first, first + 1], [first + 2, first + 3]), strict=True):
-            log.append(encoded(Header(NO_KEY_GROUP, edge, 0, 0, head, 0), [(values, [value * 2 for value in values])]))
+        for id, values in zip(EDGES, ([first, first + 1], [first + 2, first + 3]), strict=True):
+            log.append(encoded(Header(NO_KEY_GROUP, id, 0, 0, head, 0), [(values, [value * 2 for value in values])]))
         logged += list(log)
     return logged
 
 
 def taken(partitioner: Partitioner, before: int, after: int, copies: bool = False) -> list[list[int]]:
     """What each head of the new parallelism takes."""
-    partitioners = [partitioner, partitioner]
+    edges = [(edge(id, after), partitioner) for id in EDGES]
     shares = []
     for subtask in range(after):
         values = []
-        for logged in share_of(logs(before, copies), partitioners, subtask, after):
-            for chunk in chunks_for(logged, partitioners, subtask=subtask, parallelism=after, key_groups=KEY_GROUPS):
+        for logged in share_of(logs(before, copies), edges, subtask, after):
+            for chunk in chunks_for(logged, edges, subtask=subtask, parallelism=after, key_groups=KEY_GROUPS):
                 assert chunk.timestamps == [value * 2 for value in chunk.values], "each with its timestamp"
                 values += chunk.values
         shares.append(values)

@@ -16,6 +16,7 @@ from penstock.common.errors import CheckpointError
 from penstock.engine.checkpoint.manifest import packed, unpacked
 from penstock.engine.runtime.network.buffer import NO_KEY_GROUP, Header
 from penstock.engine.runtime.network.channel_log import ChannelLog, chunks_for
+from penstock.engine.runtime.network.edge import EdgeInfo
 from penstock.engine.runtime.network.partitioners import ForwardPartitioner
 from penstock.engine.runtime.network.set_aside import BufferQueue
 from penstock.engine.state.handles import KeyedFile, Redistribution
@@ -222,13 +223,12 @@ def test_operator_state_enumerators_and_commits_keep_their_fields(kind: str, sto
 def test_records_in_flight_keep_their_fields(kind: str) -> None:
     """An unaligned checkpoint would shift the values of the records that it holds."""
     thing = use(source(kind, *BEFORE)).Thing(number=7, paid=250)
-    log = ChannelLog([3], 1, BufferQueue(1 << 20, None))
+    edge = EdgeInfo(3, 1, source_parallelism=1, target_parallelism=1, source_level=0, target_level=1, widths=(1, 1))
+    log = ChannelLog([edge], 1, BufferQueue(1 << 20, None))
     for values in ([thing], [1, "x"]):
         log.append(encoded(Header(NO_KEY_GROUP, 3, 0, 0, 0, 0), [(values, None)]))
     stored = list(log)
     use(source(kind, *AFTER))
-    partitioner = ForwardPartitioner()
-    (found,), (plain,) = (
-        chunks_for(one, [partitioner], subtask=0, parallelism=1, key_groups=KeyGroups(8)) for one in stored
-    )
+    edges = [(edge, ForwardPartitioner())]
+    (found,), (plain,) = (chunks_for(one, edges, subtask=0, parallelism=1, key_groups=KeyGroups(8)) for one in stored)
     assert fields_of(found.values[0], "number", "tip", "paid") == [7, -1, 250] and plain.values == [1, "x"]

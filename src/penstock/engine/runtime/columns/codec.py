@@ -20,9 +20,9 @@ def encoded(columns: Columns) -> EncodedColumns:
         len(columns),
         # A buffer can be pickled only by a copy.
         batch.serialize().to_pybytes(),
-        None if times is None else times.tobytes(),
-        forms,
-        times_form,
+        timestamps=None if times is None else times.tobytes(),
+        forms=forms,
+        timestamps_form=times_form,
     )
 
 

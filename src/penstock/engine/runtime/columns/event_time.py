@@ -86,7 +86,7 @@ class ColumnTimestampsOperator(TimestampsAndWatermarksOperator):
         return self.columns if tag is None else None
 
     def on_rows(self) -> Operator:
-        return TimestampsAndWatermarksOperator(self.name, self.strategy, self._interval_ms)
+        return TimestampsAndWatermarksOperator(self.name, self.strategy, self.interval_ms)
 
     def process(self, chunk: Columns) -> bool:  # type: ignore[override]
         return self.emit_pieces(self._time.whole(_stamped(self, chunk, self.strategy)))

@@ -46,7 +46,7 @@ class IntegerTable:
         self._numbers[value - self._base] = number
 
     def complete(self, values: Integers, number_of: Callable[[int], int]) -> Integers:
-        """Return the number of each value, which is included, after it is set for those that have none."""
+        """Return the number of each value, which is included, after it is set for those that lack it."""
         numbers = self.numbers_of(values)
         missing = numbers == MISSING
         if missing.any():

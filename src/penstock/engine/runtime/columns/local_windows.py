@@ -84,7 +84,7 @@ class LocalWindowAggregateOperator(Operator):
             else:
                 inside = numbers == number
                 may_continue = self._add(number, keys.filtered(inside), chunk.filtered(inside)) and may_continue
-        # Behind our own watermark, but perhaps not behind that of the receiver, which hears of others, too.
+        # Behind our own watermark, but perhaps not behind the receiver's, which is the lowest of all senders.
         may_continue = self._send(self._ended(found)) and may_continue
         if sum(len(arrays) for arrays in self._slices.values()) > _KEYS_MAX:
             may_continue = self._send(list(self._slices)) and may_continue

@@ -1,4 +1,4 @@
-"""Integers of an edge in as few bytes as a chunk needs: differences from the smallest, which is sent beside them.
+"""Integers of an edge in as few bytes as a chunk needs: differences from the smallest, which is sent as well.
 
 Spark's exchange costs 5 ns a byte, and to subtract and add 2 ns a value. Times, ids and counts of one chunk rarely
 differ by more than 16 bits.

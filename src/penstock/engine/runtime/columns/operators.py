@@ -130,7 +130,7 @@ class MapBatchesOperator(FunctionOperator):
     gives: ClassVar[ChunkKind] = ChunkKind.COLUMNS
 
     def __init__(
-        self, name: str, function: UserFunction, batch_format: str, received: RecordColumns, returned: RecordColumns
+        self, name: str, function: UserFunction, batch_format: str, *, received: RecordColumns, returned: RecordColumns
     ) -> None:
         super().__init__(name, function)
         self.batch_format = batch_format

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy
 import pyarrow
 
+from penstock.engine.runtime.columns.accumulator import ColumnAccumulator
 from penstock.engine.runtime.columns.chunk import Columns, Integers
 from penstock.engine.runtime.columns.integer_table import IntegerTable
 from penstock.engine.runtime.columns.keys import IntegerKeys, row_keys
 from penstock.engine.state.key_groups import KeyGroups, subtask_of
-
-if TYPE_CHECKING:
-    from penstock.engine.runtime.columns.gathering import ColumnAccumulator
 
 
 class KeyRoutes:

@@ -37,7 +37,7 @@ class TooLargeError(Exception):
 
 
 class AggregateArray:
-    """One aggregate of all keys: a sum, and how many values it has; or only a count."""
+    """An aggregate of all keys: a sum, and how many values it has; or only a count."""
 
     def __init__(self, kind: str, value_type: Any) -> None:
         self._sums = kind != COUNT

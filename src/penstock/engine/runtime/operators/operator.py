@@ -140,13 +140,6 @@ class Operator:
         """Return the columns that it reads of those that it receives; None: all."""
         return None
 
-    def on_columns(self, columns: RecordColumns) -> Operator | None:
-        """Return the operator that does the same on columns; None if there is none.
-
-        `columns`: those that it receives, or, of a source, is to give.
-        """
-        return None
-
     def on_rows(self) -> Operator | None:
         """Return the operator that does the same on rows, for an operator on columns that has one."""
         return None

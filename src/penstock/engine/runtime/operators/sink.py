@@ -20,7 +20,6 @@ from penstock.engine.state.handles import Redistribution
 from penstock.engine.state.operator_state import NamedList
 
 if TYPE_CHECKING:
-    from penstock.common.columns.record_columns import RecordColumns
     from penstock.engine.runtime.task.context import OperatorContext
 
 
@@ -49,11 +48,6 @@ class SinkOperator(Operator):
         self._is_restored = False
         self.sink = sink
         self.sink_id = sink_id
-
-    def on_columns(self, columns: RecordColumns) -> Operator | None:
-        from penstock.engine.runtime.columns.sink import ColumnSinkOperator
-
-        return ColumnSinkOperator(self.name, self.sink, self.sink_id) if self.sink.takes_columns(columns) else None
 
     def open(self) -> None:
         context = SubtaskSinkContext(self.context, self._is_restored)

@@ -23,7 +23,6 @@ from penstock.engine.state.handles import Redistribution
 from penstock.engine.state.operator_state import NamedList
 
 if TYPE_CHECKING:
-    from penstock.common.columns.record_columns import RecordColumns
     from penstock.engine.runtime.operators.operator import Output
     from penstock.engine.runtime.task.context import OperatorContext
 
@@ -276,16 +275,6 @@ class SourceOperator(EventTimeOrigin):
                 self._remove(_NO_SPLIT)
             self.announce_status(self._combined.active)
         return times
-
-    def on_columns(self, columns: RecordColumns) -> Operator | None:
-        from penstock.engine.runtime.columns.event_time import ColumnSourceOperator, can_time_columns
-
-        source = self.source.on_columns(columns) if can_time_columns(self.strategy, columns) else None
-        if source is None:
-            return None
-        operator = ColumnSourceOperator(self.name, source, self.strategy, self.interval_ms, columns=columns)
-        operator.given = self.given
-        return operator
 
     def _stamped(self, records: Records) -> Iterator[Chunk]:
         times = self._time_of(records.split_id)

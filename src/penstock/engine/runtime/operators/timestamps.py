@@ -17,8 +17,7 @@ from penstock.engine.runtime.operators.source import EventTimeOrigin, failed_at
 from penstock.engine.runtime.time.event_time import EventTime
 
 if TYPE_CHECKING:
-    from penstock.common.columns.record_columns import RecordColumns
-    from penstock.engine.runtime.operators.operator import Operator, Output
+    from penstock.engine.runtime.operators.operator import Output
     from penstock.engine.runtime.task.context import OperatorContext
 
 
@@ -28,19 +27,12 @@ class TimestampsAndWatermarksOperator(EventTimeOrigin):
     def __init__(self, name: str, strategy: WatermarkStrategy, interval_ms: int) -> None:
         super().__init__(name)
         self.strategy = strategy
-        self._interval_ms = interval_ms
-
-    def on_columns(self, columns: RecordColumns) -> Operator | None:
-        from penstock.engine.runtime.columns.event_time import ColumnTimestampsOperator, can_time_columns
-
-        if not can_time_columns(self.strategy, columns):
-            return None
-        return ColumnTimestampsOperator(self.name, self.strategy, self._interval_ms, columns)
+        self.interval_ms = interval_ms
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
-        self._time = EventTime(self.strategy, self._interval_ms, context.unblocked_ms, context.user_error)
-        self._next_ms = context.now_ms() + self._interval_ms
+        self._time = EventTime(self.strategy, self.interval_ms, context.unblocked_ms, context.user_error)
+        self._next_ms = context.now_ms() + self.interval_ms
 
     def process(self, chunk: Rows) -> bool:
         values = chunk.values
@@ -67,13 +59,13 @@ class TimestampsAndWatermarksOperator(EventTimeOrigin):
 
     def wake_at_ms(self) -> int | None:
         # An interval of 0 disables periodic watermarks.
-        has_no_interval = self.context.info.batched or self._time_ended or not self._interval_ms
+        has_no_interval = self.context.info.batched or self._time_ended or not self.interval_ms
         return None if has_no_interval else self._next_ms
 
     def processing_time(self, now_ms: int) -> bool:
         if now_ms < self._next_ms:
             return True
-        self._next_ms = now_ms + self._interval_ms
+        self._next_ms = now_ms + self.interval_ms
         self._time.periodic()
         self.advance()
         return self.emit_announced_or_pause()
