@@ -26,7 +26,7 @@ from penstock.engine.plan.transformations import (
     SourceTransformation,
     Transformation,
 )
-from penstock.engine.runtime.chunks import Rows
+from penstock.engine.runtime.chunks import Chunk, Rows
 from penstock.engine.runtime.network.partitioners import Partitioner
 from penstock.engine.runtime.operators.keyed import KeyedOperator
 from penstock.engine.runtime.operators.operator import Operator
@@ -79,7 +79,8 @@ class OperatorHarness:
         self.counters = OperatorCounters(transformation.name)
         self._watermark = MIN_TIMESTAMP
         self._watch = Watch(transformation.name)
-        self._recorder = _Recorder()
+        given = self.operator.given_columns(None)
+        self._recorder = _Recorder(None if given is None else given.reader())
         # One result per step, so that each value is compared with its state at the time of emission.
         self._budget = Budget(lambda: 0, step_ns=0)
         self._budget.chunk_records = 1
@@ -100,7 +101,8 @@ class OperatorHarness:
         task = TaskContext(info, lambda: self.now_ms, self._budget, groups, async_calls=calls)
         context = OperatorContext(task, transformation.name, uid=transformation.uid or "", counters=self.counters)
         self._selecting = [_keyed_partitioner(input) for input in transformation.inputs]
-        self.operator.setup(context, typed_output(self._recorder, context, transformation.output_type, ()))
+        declared = transformation.output_type if given is None else None
+        self.operator.setup(context, typed_output(self._recorder, context, declared, ()))
         self.operator.open()
         self._closed = False
 
@@ -115,7 +117,8 @@ class OperatorHarness:
     def push(self, value: Any, timestamp: int | None = None) -> None:
         """Process a record with event time `timestamp` (ms) or without."""
         self._check_key(0, value)
-        self._do(lambda: self.operator.process(Rows([value], None if timestamp is None else [timestamp])))
+        chunk = _chunk_for(self.operator, value, timestamp)
+        self._do(lambda: self.operator.process(chunk))
 
     def watermark(self, timestamp: int) -> None:
         """Advance event time to `timestamp` (ms). Raises ValueError if it is lower than before."""
@@ -320,14 +323,18 @@ class KeyedTwoInputHarness(TwoInputHarness):
 
 
 class _Recorder:
-    """The operator's output, recorded."""
+    """The operator's output, recorded. `records`: returns the records of columns."""
 
-    def __init__(self) -> None:
+    def __init__(self, records: Callable[[Any], list[Any]] | None) -> None:
+        self._records = records
         self.main: list[tuple[Any, int | None]] = []
         self.sides: dict[str, list[tuple[Any, int | None]]] = {}
         self.watermarks: list[int] = []
 
-    def emit(self, chunk: Rows) -> bool:
+    def emit(self, chunk: Any) -> bool:
+        if self._records is not None:
+            times = chunk.timestamps
+            chunk = Rows(self._records(chunk.batch), None if times is None else times.tolist())
         _note(self.main, chunk)
         return True
 
@@ -341,6 +348,19 @@ class _Recorder:
 
     def status(self, active: bool) -> bool:
         return True  # the harness has a single input, which is never idle
+
+
+def _chunk_for(operator: Operator, value: Any, timestamp: int | None) -> Chunk:
+    """Return a chunk of one record, of the kind that the operator takes."""
+    times = None if timestamp is None else [timestamp]
+    if operator.columns_received is None:
+        return Rows([value], times)
+    import numpy
+
+    from penstock.engine.runtime.columns.chunk import Columns
+
+    batch = operator.columns_received.batch_of([value])
+    return Columns(batch, None if times is None else numpy.array(times, numpy.int64))
 
 
 def _note(notes: list[tuple[Any, int | None]], chunk: Rows) -> None:
@@ -374,7 +394,7 @@ def _operator_of(program: Callable[..., DataStream[Any]], input_count: int) -> O
     last: Transformation | None = getattr(result, "_transformation", None)
     if not isinstance(last, OperatorTransformation):
         raise ValueError(f"the program must return the stream after its operator, it returned {result!r}")
-    before = [_unpartitioned(input) for input in last.inputs]
+    before = [_unconverted(input) for input in last.inputs]
     if len(before) != input_count or not all(isinstance(input, SourceTransformation) for input in before):
         names = ", ".join(repr(input.name) for input in before)
         raise ValueError(
@@ -387,8 +407,11 @@ def _keyed_partitioner(input: Transformation) -> Partitioner | None:
     return input.partitioner if isinstance(input, PartitionTransformation) and input.partitioner.keyed else None
 
 
-def _unpartitioned(input: Transformation) -> Transformation:
-    while isinstance(input, PartitionTransformation):
+def _unconverted(input: Transformation) -> Transformation:
+    """Return what is before partitionings and conversions to columns, which the harness makes itself."""
+    while isinstance(input, PartitionTransformation) or (
+        isinstance(input, OperatorTransformation) and input.operator.converts_to is not None
+    ):
         (input,) = input.inputs
     return input
 

@@ -10,7 +10,7 @@ from penstock.engine.runtime.columns.chunk import Integers
 
 MISSING = -1
 _SPAN_MAX = 1 << 20
-"""The most entries of the array (8 MiB)."""
+"""The most integers from the smallest to the largest: an array of 16 MiB."""
 
 
 class IntegerTable:
@@ -18,22 +18,27 @@ class IntegerTable:
 
     def __init__(self) -> None:
         self._base = 0
+        """The integer of the first entry."""
         self._numbers: Integers = numpy.zeros(0, numpy.int64)
+        self._low, self._high = 0, -1
+        """The smallest and the largest integer that were included."""
 
     def includes(self, values: Integers) -> bool:
         """Make room for these values. False: they are too far apart, from each other or from earlier ones."""
         low, high = int(values.min()), int(values.max())
-        base, end = self._base, self._base + len(self._numbers)
-        if base <= low and high < end:
-            return True
-        first, last = (min(low, base), max(high + 1, end)) if end > base else (low, high + 1)
-        if last - first > _SPAN_MAX:
+        if self._high >= self._low:
+            low, high = min(low, self._low), max(high, self._high)
+        if high - low >= _SPAN_MAX:
             return False
-        # Twice the room, so that keys that come one by one do not copy the array each time.
-        room = min(_SPAN_MAX, 2 * (last - first))
-        numbers = numpy.full(room, MISSING, numpy.int64)
-        numbers[base - first : end - first] = self._numbers
-        self._base, self._numbers = first, numbers
+        if low < self._base or high >= self._base + len(self._numbers):
+            # Twice the room, on both sides: keys that come one by one would copy the array each time.
+            base = low - (high - low + 1) // 2
+            numbers = numpy.full(2 * (high - low + 1), MISSING, numpy.int64)
+            if self._high >= self._low:
+                used = self._numbers[self._low - self._base : self._high + 1 - self._base]
+                numbers[self._low - base : self._high + 1 - base] = used
+            self._base, self._numbers = base, numbers
+        self._low, self._high = low, high
         return True
 
     def numbers_of(self, values: Integers) -> Integers:

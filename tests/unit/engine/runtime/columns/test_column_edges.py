@@ -1,0 +1,271 @@
+"""Columns on edges: encoded without a change, sent to the subtasks of rows, stored with their schema."""
+
+from __future__ import annotations
+
+import datetime
+from decimal import Decimal
+from itertools import chain
+from typing import Any
+
+import numpy
+import pyarrow
+import pytest
+
+from penstock.common.columns.record_columns import RecordColumns
+from penstock.common.errors import CheckpointError
+from penstock.common.functions.field_key import FieldKey
+from penstock.common.typeinfo import Types
+from penstock.engine.runtime.chunks import ChunkKind, EncodedColumns, Rows
+from penstock.engine.runtime.columns.accumulator import ColumnAccumulator
+from penstock.engine.runtime.columns.chunk import Columns, joined
+from penstock.engine.runtime.columns.codec import decoder, encoded
+from penstock.engine.runtime.columns.integer_table import IntegerTable
+from penstock.engine.runtime.network.buffer import (
+    NO_KEY_GROUP,
+    Header,
+    Watermark,
+    decode_items,
+    encode,
+)
+from penstock.engine.runtime.network.channel_log import ChannelLog, chunks_for
+from penstock.engine.runtime.network.edge import EdgeInfo
+from penstock.engine.runtime.network.partitioners import (
+    BroadcastPartitioner,
+    CustomPartitioner,
+    ForwardPartitioner,
+    GlobalPartitioner,
+    HashPartitioner,
+    Partitioner,
+    RebalancePartitioner,
+    ShufflePartitioner,
+)
+from penstock.engine.runtime.network.set_aside import BufferQueue
+from penstock.engine.state.key_groups import KeyGroups, subtask_of
+
+MANY = 500
+MOMENT = datetime.datetime(1969, 12, 31, 23, 59, 59, 999_999)
+
+
+def batch_of(**columns: Any) -> pyarrow.RecordBatch:
+    """Return a batch of these columns."""
+    return pyarrow.record_batch(columns)
+
+
+def schema_bytes(batch: pyarrow.RecordBatch) -> bytes:
+    """Return the schema as an edge has it."""
+    return batch.schema.serialize().to_pybytes()
+
+
+BATCHES = {
+    "integers": batch_of(x=pyarrow.array(range(MANY)), y=pyarrow.array([-5] * MANY, pyarrow.int32())),
+    "far apart": batch_of(x=pyarrow.array([-(1 << 63), (1 << 63) - 1] * MANY)),
+    "negative": batch_of(x=pyarrow.array([-(1 << 63), 255 - (1 << 63)] * MANY)),
+    "nulls": batch_of(x=pyarrow.array([1, None, 3] * MANY), s=pyarrow.array([None, "b", ""] * MANY)),
+    "floats": batch_of(x=pyarrow.array([0.5, float("nan"), None, -0.0] * MANY)),
+    "times": batch_of(t=pyarrow.array([MOMENT, None] * MANY), u=pyarrow.array([MOMENT] * 2 * MANY)),
+    "zoned": batch_of(t=pyarrow.array([1, 1 << 40] * MANY, pyarrow.timestamp("ns", "Europe/Zurich"))),
+    "lists": batch_of(x=pyarrow.array([[1, None], None, []] * MANY)),
+    "structs": batch_of(r=pyarrow.array([{"a": 1}, None, {"a": None}] * MANY)),
+    "few": batch_of(x=pyarrow.array([7])),
+    "decimals": batch_of(d=pyarrow.array([Decimal("1.50"), None] * MANY)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BATCHES)
+@pytest.mark.parametrize("timed", [True, False])
+def test_columns_arrive_as_they_were_sent(name: str, timed: bool) -> None:
+    """A value, a null or a time would change on the way, where integers are narrowed."""
+    batch = BATCHES[name]
+    times = numpy.arange(batch.num_rows) * 1000 - 5 if timed else None
+    header = Header(NO_KEY_GROUP, 1, 0, sequence=0, target=0, attempt=0, kind=ChunkKind.COLUMNS)
+    item, element = decode_items(encode(header, [Columns(batch, times), Watermark(5)]))
+    assert isinstance(item, EncodedColumns) and len(item) == batch.num_rows and element == Watermark(5)
+    arrived = decoder(schema_bytes(batch))(item)
+    assert arrived.batch.equals(batch, check_metadata=True) or "nan" in str(arrived.batch.column(0)[1])
+    assert str(arrived.batch.to_pylist()) == str(batch.to_pylist()) and arrived.batch.schema == batch.schema
+    assert (arrived.timestamps is None) is not timed
+    assert not timed or numpy.array_equal(arrived.timestamps, times)
+
+
+def test_a_slice_is_sent_as_a_slice() -> None:
+    """Twenty rows of a hundred thousand would take the bytes of all."""
+    batch = batch_of(x=numpy.random.default_rng(1).random(100_000), s=["text"] * 100_000)
+    columns = Columns(batch, numpy.arange(100_000)).part(500, 520)
+    assert len(encoded(columns).batch) < 2_000
+    assert decoder(schema_bytes(batch))(encoded(columns)).batch.to_pylist() == batch.slice(500, 20).to_pylist()
+
+
+def test_times_and_ids_of_a_chunk_take_few_bytes() -> None:
+    """An exchange would carry eight bytes for each, most of them equal."""
+    batch = batch_of(id=numpy.arange(1_000) + (1 << 40))
+    sent = encoded(Columns(batch, numpy.arange(1_000) + 1_700_000_000_000))
+    assert len(sent.batch) < 2_000 + 500 and len(sent.timestamps or b"") == 2_000
+
+
+KEYS = {
+    "integers": (Types.LONG(), [1, 2, -3, 10**15, 5, 0, 7]),
+    "integers with None": (Types.INT(), [1, None, 3, 4, None, 6, 7]),
+    "texts": (Types.STRING(), ["a", "", None, "c", "ä", "f", "g"]),
+    "booleans": (Types.BOOLEAN(), [True, False, None, True, False, True, False]),
+    "floats": (Types.DOUBLE(), [0.0, -0.0, 1.5, None, 1e300, -2.0, 3.0]),
+    "bytes": (Types.PRIMITIVE_ARRAY(Types.BYTE()), [b"a", b"", b"c", b"d", b"e", b"f", b"g"]),
+}
+
+
+class Sent:
+    """What a partitioner sends of rows, and of columns, to each of three receivers."""
+
+    def __init__(self, columns: RecordColumns, make: Any) -> None:
+        self.columns = columns
+        self.partitioner: Partitioner = make()
+        self.channels = [ColumnAccumulator(target) for target in range(3)]
+        self.partitioner.setup(self.channels, 1)
+        self.partitioner.setup_columns(KeyGroups(128), 3)
+
+    def distribute(self, batch: pyarrow.RecordBatch) -> list[list[Any]]:
+        """Return the records of each receiver."""
+        self.partitioner.distribute_columns(Columns(batch, numpy.arange(batch.num_rows)))
+        read = self.columns.reader()
+        return [read(joined(channel.parts).batch) if channel.parts else [] for channel in self.channels]
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_a_key_goes_to_the_subtask_that_it_has_in_rows(name: str) -> None:
+    """Operators on rows and on columns could not share state: a key would be in two subtasks."""
+    kind, values = KEYS[name]
+    row_type = Types.ROW_NAMED(["k", "n"], [kind, Types.LONG()])
+    columns = RecordColumns(row_type)
+    assert HashPartitioner(FieldKey(("k",))).carries_columns(columns)
+    records = [{"k": value, "n": number} for number, value in enumerate(values * 30)]
+    shares = Sent(columns, lambda: HashPartitioner(FieldKey(("k",)))).distribute(columns.batch(columns.of(records)))
+    groups = KeyGroups(128)
+    for receiver, share in enumerate(shares):
+        expected = [one["n"] for one in records if subtask_of(groups[one["k"]], 128, 3) == receiver]
+        assert [record.n for record in share] == expected, "in order"
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        Types.BIG_DEC(),
+        Types.BIG_INT(),
+        Types.ROW_NAMED(["a"], [Types.INT()]),
+        Types.LIST(Types.INT()),
+        Types.SQL_DATE(),
+    ],
+)
+def test_keys_with_another_form_in_columns_are_sent_as_rows(kind: Any) -> None:
+    """A big decimal is a text in columns, so its key would be in another group."""
+    columns = RecordColumns(Types.ROW_NAMED(["k"], [kind]))
+    assert not HashPartitioner(FieldKey(("k",))).carries_columns(columns)
+    assert ForwardPartitioner().carries_columns(columns)
+
+
+def test_partitioners_that_need_records_carry_rows() -> None:
+    """A selector or a partitioner of the user's would be called with columns."""
+    columns = RecordColumns(Types.ROW_NAMED(["k"], [Types.INT()]))
+    for partitioner in (HashPartitioner(lambda record: record.k), CustomPartitioner(lambda key, count: 0, hash)):
+        assert not partitioner.carries_columns(columns)
+    assert not HashPartitioner(FieldKey(("other",))).carries_columns(columns)
+
+
+def test_all_records_are_sent_once_or_to_all() -> None:
+    """Records would be lost or doubled by an exchange without keys."""
+    columns = RecordColumns(pyarrow.schema([("n", pyarrow.int64())]))
+    batch = batch_of(n=numpy.arange(101))
+    numbers = [[record["n"] for record in share] for share in Sent(columns, RebalancePartitioner).distribute(batch)]
+    assert sorted(chain(*numbers)) == list(range(101)) and max(map(len, numbers)) - min(map(len, numbers)) <= 1
+    shuffled = [[record["n"] for record in share] for share in Sent(columns, ShufflePartitioner).distribute(batch)]
+    assert sorted(chain(*shuffled)) == list(range(101)) and all(shuffled)
+    assert [len(share) for share in Sent(columns, BroadcastPartitioner).distribute(batch)] == [101] * 3
+    assert [len(share) for share in Sent(columns, GlobalPartitioner).distribute(batch)] == [101, 0, 0]
+
+
+def test_a_shuffle_sends_columns_as_it_sends_rows() -> None:
+    """A task that runs twice would send records elsewhere."""
+    batch = batch_of(n=numpy.arange(50))
+    of_columns = Sent(RecordColumns(batch.schema), ShufflePartitioner).distribute(batch)
+    rows = ShufflePartitioner()
+
+    class Channel(list[int]):
+        append_value = property(lambda self: self.append)
+
+    channels = [Channel(), Channel(), Channel()]
+    rows.setup(channels, 1)
+    rows.distribute(Rows(list(range(50))))
+    assert [[record["n"] for record in share] for share in of_columns] == channels
+
+
+def test_integers_in_a_table_may_come_in_any_order_and_range() -> None:
+    """A key would get the number of another, or one bad id take gigabytes."""
+    table, numbers = IntegerTable(), {}
+    for values in ([5, 7], [-3, 5], [900_000, 1], [7, -40]):
+        array = numpy.array(values)
+        assert table.includes(array)
+        assert table.complete(array, lambda value: numbers.setdefault(value, len(numbers))).tolist() == [
+            numbers[value] for value in values
+        ]
+    assert not table.includes(numpy.array([1 << 60])), "too far away"
+    assert not IntegerTable().includes(numpy.array([-(1 << 63), (1 << 63) - 1]))
+    assert table.numbers_of(numpy.array([900_000])).tolist() == [numbers[900_000]]
+
+
+def edge(batch: pyarrow.RecordBatch | None, parallelism: int) -> EdgeInfo:
+    """Return an edge with the columns of a batch, or of rows."""
+    return EdgeInfo(
+        4,
+        1,
+        source_parallelism=1,
+        target_parallelism=parallelism,
+        source_level=0,
+        target_level=1,
+        widths=(1, parallelism),
+        kind=ChunkKind.ROWS if batch is None else ChunkKind.COLUMNS,
+        schema=None if batch is None else schema_bytes(batch),
+    )
+
+
+def logged(batch: pyarrow.RecordBatch) -> list[Any]:
+    """Return a log of the batch with timestamps, then without, as a snapshot stores it."""
+    log = ChannelLog([edge(batch, 1)], 1, BufferQueue(1 << 20, None))
+    header = Header(NO_KEY_GROUP, 4, 0, sequence=0, target=0, attempt=0, kind=ChunkKind.COLUMNS)
+    log.append(encode(header, [Columns(batch, numpy.arange(batch.num_rows) * 10), Columns(batch)]))
+    return list(log)
+
+
+@pytest.mark.parametrize("parallelism", [1, 3])
+def test_columns_in_flight_are_restored_to_their_subtasks(parallelism: int) -> None:
+    """Columns that a barrier has overtaken would be lost or doubled, at another parallelism, too."""
+    batch = batch_of(k=numpy.arange(100) % 7, s=[None, "x"] * 50)
+    partitioner, groups = HashPartitioner(FieldKey(("k",))), KeyGroups(128)
+    found = []
+    for subtask in range(parallelism):
+        for buffer in logged(batch):
+            edges = [(edge(batch, parallelism), partitioner)]
+            for chunk in chunks_for(buffer, edges, subtask=subtask, parallelism=parallelism, key_groups=groups):
+                assert isinstance(chunk, Columns) and chunk.batch.schema == batch.schema
+                times = [None] * len(chunk) if chunk.timestamps is None else chunk.timestamps.tolist()
+                records = list(zip(chunk.batch.to_pylist(), times, strict=True))
+                found += records
+                if parallelism > 1:
+                    assert {subtask_of(groups[record["k"]], 128, parallelism) for record, _ in records} == {subtask}
+    whole = batch.to_pylist()
+    expected = [*zip(whole, range(0, 1000, 10), strict=True), *((record, None) for record in whole)]
+    assert sorted(map(str, found)) == sorted(map(str, expected))
+
+
+@pytest.mark.parametrize("now", [None, batch_of(k=[1], other=["a"])])
+def test_columns_in_flight_of_another_program_are_refused(now: pyarrow.RecordBatch | None) -> None:
+    """They would be read as other fields."""
+    (buffer,) = logged(batch_of(k=[1], s=["a"]))
+    with pytest.raises(CheckpointError, match=r"columns k int64, s string.*take a savepoint"):
+        chunks_for(buffer, [(edge(now, 1), ForwardPartitioner())], subtask=0, parallelism=1, key_groups=KeyGroups(128))
+
+
+def test_rows_in_flight_of_another_program_are_refused() -> None:
+    """Rows would be given to an operator on columns."""
+    log = ChannelLog([edge(None, 1)], 1, BufferQueue(1 << 20, None))
+    log.append(encode(Header(NO_KEY_GROUP, 4, 0, sequence=0, target=0, attempt=0), [Rows([1])]))
+    edges = [(edge(batch_of(k=[1]), 1), ForwardPartitioner())]
+    with pytest.raises(CheckpointError, match="in flight as rows"):
+        chunks_for(next(iter(log)), edges, subtask=0, parallelism=1, key_groups=KeyGroups(128))
