@@ -1,0 +1,339 @@
+"""The automaton of a pattern: events and time of one key in, matches and time-outs out. No I/O, no clock.
+
+An automaton belongs to a pattern and has no state but tables that fill themselves; the state of a key is a
+`PartialMatches`. A key without one costs nothing: create it when `begins` says that an event starts a match, drop it
+when it is falsy.
+
+    bits = automaton.bits(event)
+    matches, timeouts = automaton.advance_time(partial, timestamp)     first, for what is over by then is over
+    matches += automaton.process(partial, event, timestamp, bits)
+
+Events come in order of their timestamps. Matches that one event or one advance of time completes come in order of
+their first event; among those with the same first event, a match is first that took an event where the other one
+passed over it, and that stayed in the earlier step where the other one went on. Source: Flink docs, "Event Processing
+(CEP)"; Agrawal et al., "Efficient Pattern Matching over Event Streams", SIGMOD 2008.
+"""
+
+from __future__ import annotations
+
+import heapq
+from bisect import insort_right
+from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
+from typing import Any, Generic, TypeAlias, TypeVar
+
+from penstock.cep.after_match import AfterMatchSkipStrategy
+from penstock.cep.compiler import compile_steps
+from penstock.cep.conditions import Iterative, evaluator, expression_of, text_of
+from penstock.cep.decisions import ENDS, PASSES_OVER, UNCHANGED, Ask, Decision, Decisions, Move
+from penstock.cep.expressions import Expression
+from penstock.cep.graph import Kind
+from penstock.cep.match_context import MatchContext, events_of, path_of
+from penstock.cep.partial_matches import Completed, Node, PartialMatches, Run
+from penstock.cep.pattern import Pattern
+from penstock.cep.predicate_bits import bits_of_chunk, bits_of_event
+from penstock.cep.steps import all_steps
+
+T = TypeVar("T")
+
+Match: TypeAlias = dict[str, list[T]]
+"""The events of each step that took any, steps and events in order."""
+Timeout: TypeAlias = tuple[dict[str, list[T]], int]
+"""The events of a partial match, and the time at which its time was over (ms)."""
+
+ROWS_MAX = 4_096
+"""Combinations of bits whose decisions are remembered."""
+
+_FIRST = itemgetter(0)
+
+
+class Automaton(Generic[T]):
+    """The automaton of a pattern.
+
+    Raises MalformedPatternError for what `Pattern.check` refuses.
+    """
+
+    def __init__(self, pattern: Pattern[T, Any]) -> None:
+        pattern.check()
+        self.pattern = pattern
+        self.skip: AfterMatchSkipStrategy = pattern.get_after_match_skip_strategy()
+        self.step_names = tuple(step.name for step in all_steps(pattern.steps()))
+        graph = compile_steps(pattern.steps())
+        self.graph = graph
+        self.window_ms = graph.window_ms
+        self.state_names = tuple(state.name for state in graph.states)
+        """Stable as long as the steps and their repetitions are: see `translated`."""
+        self._gap_ms = [state.gap_ms for state in graph.states]
+        self._after_gap = [None if state.after_gap is None else state.after_gap.number for state in graph.states]
+        self._gap_discards = [state.gap_discards for state in graph.states]
+        self._pending = [state.kind is Kind.PENDING for state in graph.states]
+        self._has_gaps = any(gap is not None for gap in self._gap_ms)
+        predicates = graph.atoms.predicates
+        steps = {name: number for number, name in enumerate(self.step_names)}
+        self._decisions = Decisions(graph.states, steps, len(predicates))
+        self._iterative = [part.function for part in graph.atoms.iterative if isinstance(part, Iterative)]
+        self._rows: dict[int, list[Decision]] = {}
+        self.predicates: tuple[Expression | None, ...] = tuple(expression_of(part) for part in predicates)
+        """For each bit, its condition as an expression that can be evaluated on columns; None if it is a function."""
+        self.predicate_texts = tuple(text_of(part) for part in predicates)
+        functions = [evaluator(part) for part in predicates]
+        self.bits: Callable[[T], int] = bits_of_event(functions)
+        """Returns the bits of an event: bit n is 1 if it meets the simple condition n."""
+        self.bits_of_chunk: Callable[[Sequence[T]], list[int]] = bits_of_chunk(functions)
+        """Returns the bits of each event of a chunk."""
+
+    def __reduce__(self) -> tuple[type[Automaton[Any]], tuple[Pattern[T, Any]]]:
+        return type(self), (self.pattern,)
+
+    # ---- which events matter
+
+    def begins(self, bits: int) -> bool:
+        """Return whether an event with these bits may start a match. If not, a key without state does not need it."""
+        return self._row(bits)[0] is not UNCHANGED
+
+    def is_passed_over(self, bits: int) -> bool:
+        """Return whether an event with these bits leaves every possible state unchanged, and may be dropped."""
+        return all(decision is UNCHANGED for decision in self._row(bits))
+
+    def is_only_a_gap(self, bits: int) -> bool:
+        """Return whether no step takes an event with these bits, which may end partial matches, though.
+
+        Of several such events of a key in a row, the first one suffices.
+        """
+        return all(
+            decision is UNCHANGED
+            or (not isinstance(decision, Ask) and all(move.step == PASSES_OVER and not move.completes for move in decision))
+            for decision in self._row(bits)
+        )
+
+    # ---- events and time
+
+    def process(
+        self, partial: PartialMatches, event: T, timestamp: int, bits: int, processing_time: int = 0
+    ) -> list[Match[T]]:
+        """Process one event and return the matches that it completes.
+
+        Args:
+            partial: the state of the event's key, which is changed.
+            event: the event.
+            timestamp: its time (ms), not below that of events before. Call `advance_time` with it first.
+            bits: what `bits` returns for the event.
+            processing_time: what `Context.current_processing_time` returns (ms).
+
+        Raises:
+            SkipTargetError: see `AfterMatchSkipStrategy.throw_exception_on_miss`.
+        """
+        row = self._rows.get(bits) or self._row(bits)
+        families = partial.families
+        here = partial.number
+        done: list[Completed] = []
+        for number in partial.changed_by(row, UNCHANGED) if families else ():
+            family = families[number]
+            after: list[Run] = []
+            changed = False
+            for run in family[1]:
+                moves = row[run[0]]
+                if moves.__class__ is Ask:
+                    moves = self._answered(moves, run[1], event, timestamp, processing_time)
+                if moves is UNCHANGED:
+                    after.append(run)
+                    continue
+                changed = True
+                node = run[1]
+                for step, target, completes in moves:  # type: ignore[union-attr]
+                    last = node if step < 0 else (node, step, event, here, timestamp)
+                    if target >= 0:
+                        after.append((target, last))
+                    if completes:
+                        done.append((number, last))
+            if changed:
+                partial.replace(number, family, after)
+                if self._has_gaps and after:
+                    self._limit_gaps(partial, number, after)
+        moves = row[0]
+        if moves is not UNCHANGED:
+            self._begin(partial, moves, event, timestamp, processing_time, done)
+        partial.number = here + 1
+        if done or partial.completed:
+            return self._released(partial, done)
+        return []
+
+    def advance_time(self, partial: PartialMatches, time_ms: int) -> tuple[list[Match[T]], list[Timeout[T]]]:
+        """Advance the time of a key: return the matches that are complete by then, and the partial ones that are over.
+
+        Args:
+            partial: the state of the key, which is changed.
+            time_ms: the time; what ends at it is over.
+
+        Returns:
+            Matches that a final `not_followed_by` completes or that time-outs no longer hold back; and time-outs, with
+            the time at which each was over.
+        """
+        done: list[Completed] = []
+        timeouts: list[Timeout[T]] = []
+        while partial.gaps and partial.gaps[0][0] <= time_ms:
+            end_ms, number = heapq.heappop(partial.gaps)
+            self._end_gap(partial, end_ms, number, done, timeouts)
+        if self.window_ms is not None:
+            families = partial.families
+            while families:
+                number = next(iter(families))
+                family = families[number]
+                end_ms = family[0] + self.window_ms
+                if end_ms > time_ms:
+                    break
+                partial.replace(number, family, ())
+                for state, node in family[1]:
+                    if self._pending[state]:
+                        done.append((number, node))
+                    else:
+                        timeouts.append((self.match(node), end_ms))
+        return self._released(partial, done) if done or partial.completed else [], timeouts
+
+    def deadline(self, partial: PartialMatches) -> int | None:
+        """Return the next time at which `advance_time` may have results (ms); None if time alone changes nothing."""
+        ends = [partial.gaps[0][0]] if partial.gaps else []
+        if self.window_ms is not None and partial.families:
+            ends.append(next(iter(partial.families.values()))[0] + self.window_ms)
+        return min(ends, default=None)
+
+    def match(self, node: Node) -> Match[T]:
+        """Return the events of the match or partial match that ends with a node."""
+        return events_of(node, self.step_names)
+
+    # ---- state
+
+    def load(self, value: tuple[Any, ...]) -> PartialMatches:
+        """Return the state of a key from what `PartialMatches.dumped` gave."""
+        return PartialMatches.loaded(value, self._gap_ms.__getitem__)
+
+    def translated(
+        self, value: tuple[Any, ...], state_names: Sequence[str], step_names: Sequence[str]
+    ) -> tuple[Any, ...]:
+        """Return a dumped state of another automaton as one of this automaton, whose pattern was changed.
+
+        States and steps keep their meaning by name, so partial matches go on under changed conditions and times. A
+        partial match is dropped if its state, or a step that took one of its events, has no namesake here.
+        """
+        number, events, table, families, completed = value
+        states = {name: position for position, name in enumerate(self.state_names)}
+        steps = {name: position for position, name in enumerate(self.step_names)}
+        new_steps = [steps.get(name) for name in step_names]
+        new_states = [states.get(name) for name in state_names]
+        fits: list[bool] = []
+        nodes: list[tuple[int, int, int]] = []
+        for before, step, event in table:
+            new_step = new_steps[step]
+            fits.append(new_step is not None and (before < 0 or fits[before]))
+            nodes.append((before, new_step or 0, event))
+        kept = []
+        for first, start_time, runs in families:
+            new_runs = tuple((new_states[state], node) for state, node in runs if fits[node] and new_states[state] is not None)
+            if new_runs:
+                kept.append((first, start_time, new_runs))
+        waiting = tuple((first, node) for first, node in completed if fits[node])
+        return number, events, tuple(nodes), tuple(kept), waiting
+
+    # ---- inside
+
+    def _row(self, bits: int) -> list[Decision]:
+        """Return what an event with these bits does, by state. State 0 is the start, where nothing is passed over."""
+        row = self._rows.get(bits)
+        if row is None:
+            if len(self._rows) >= ROWS_MAX:
+                self._rows.clear()
+            row = [self._decisions.decide(state, bits) for state in range(len(self.state_names))]
+            if not isinstance(row[0], Ask):
+                row[0] = _beginnings(row[0]) or UNCHANGED
+            self._rows[bits] = row
+        return row
+
+    def _begin(
+        self,
+        partial: PartialMatches,
+        decision: Decision,
+        event: T,
+        timestamp: int,
+        processing_time: int,
+        done: list[Completed],
+    ) -> None:
+        """Start the matches that begin with the event."""
+        number = partial.number
+        if isinstance(decision, Ask):
+            decision = self._answered(decision, None, event, timestamp, processing_time)
+        runs: list[Run] = []
+        for step, target, completes in _beginnings(decision):
+            node = (None, step, event, number, timestamp)
+            if target != ENDS:
+                runs.append((target, node))
+            if completes:
+                done.append((number, node))
+        if runs:
+            partial.add(number, timestamp, runs)
+            if self._has_gaps:
+                self._limit_gaps(partial, number, runs)
+
+    def _answered(
+        self, decision: Decision, node: Node | None, event: T, timestamp: int, processing_time: int
+    ) -> Decision:
+        """Evaluate iterative conditions until the moves are known."""
+        while isinstance(decision, Ask):
+            last = node if decision.taken < 0 else (node, decision.taken, event, -1, timestamp)
+            context = MatchContext(self.step_names, last, timestamp, processing_time)
+            decision = decision.answer(bool(self._iterative[decision.condition](event, context)))
+        return decision
+
+    def _limit_gaps(self, partial: PartialMatches, number: int, runs: Sequence[Run]) -> None:
+        for state, node in runs:
+            if (gap_ms := self._gap_ms[state]) is not None:
+                partial.limit_gap(node[4] + gap_ms, number)
+
+    def _end_gap(
+        self, partial: PartialMatches, end_ms: int, number: int, done: list[Completed], timeouts: list[Timeout[T]]
+    ) -> None:
+        """End the time between two events for the runs of a family to which it applies."""
+        family = partial.families.get(number)
+        if family is None or (self.window_ms is not None and family[0] + self.window_ms < end_ms):
+            return
+        after: list[Run] = []
+        for state, node in family[1]:
+            gap_ms = self._gap_ms[state]
+            if gap_ms is None or node[4] + gap_ms != end_ms:
+                after.append((state, node))
+            elif (target := self._after_gap[state]) is not None:
+                after.append((target, node))
+                if (further_ms := self._gap_ms[target]) is not None:
+                    partial.limit_gap(node[4] + further_ms, number)
+            elif self._pending[state]:
+                done.append((number, node))
+            elif not self._gap_discards[state]:
+                timeouts.append((self.match(node), end_ms))
+        partial.replace(number, family, after)
+
+    def _released(self, partial: PartialMatches, done: list[Completed]) -> list[Match[T]]:
+        """Return the complete matches whose turn it is, and discard what they make the skip strategy discard."""
+        if not self.skip.skips:
+            if len(done) > 1:
+                done.sort(key=_FIRST)
+            return [self.match(node) for _, node in done]
+        for completed in done:
+            insort_right(partial.completed, completed, key=_FIRST)
+        matches: list[Match[T]] = []
+        while partial.completed:
+            number, node = partial.completed[0]
+            if partial.families and next(iter(partial.families)) < number:
+                break
+            del partial.completed[0]
+            matches.append(self.match(node))
+            last = self.skip.last_discarded((self.step_names[step], event) for step, event in path_of(node))
+            if last >= 0:
+                partial.discard_up_to(last)
+        return matches
+
+
+def _beginnings(decision: Decision) -> tuple[Move, ...]:
+    """Return the moves that start a match: those that take the event."""
+    assert not isinstance(decision, Ask)
+    return () if decision is UNCHANGED else tuple(move for move in decision if move.step != PASSES_OVER)  # type: ignore[union-attr]
+
+

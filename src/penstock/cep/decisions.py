@@ -1,0 +1,180 @@
+"""What an event does to a partial match: the moves of a state, computed once for each combination of bits.
+
+If all conditions are simple, the moves depend on the state and the event's bits alone, of which a pattern meets a few
+dozen combinations: a table that fills itself answers. Where an iterative condition matters, the answer is an `Ask`,
+which evaluates that one condition and leads to the next answer, so each condition is called at most once per event and
+partial match.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
+
+from penstock.cep.graph import Action, And, Atom, Edge, Formula, Kind, Not, Or, State
+
+PASSES_OVER = -1
+"""In place of a step: the event is not taken."""
+ENDS = -1
+"""In place of a state: no partial match remains."""
+
+
+class Move(NamedTuple):
+    """One thing that becomes of a partial match."""
+
+    step: int
+    """The step that takes the event, or PASSES_OVER."""
+    target: int
+    """The next state, or ENDS."""
+    completes: bool
+    """Whether a match is complete with this move."""
+
+
+class Unchanged:
+    """The partial match stays as it is: most events, most of the time."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "UNCHANGED"
+
+
+UNCHANGED = Unchanged()
+
+Moves: TypeAlias = tuple[Move, ...]
+"""In the order in which they count as first. Empty: the partial match is discarded."""
+
+
+class Ask:
+    """An iterative condition that decides what the moves are."""
+
+    __slots__ = ("_answers", "_continue", "condition", "taken")
+
+    def __init__(self, condition: int, taken: int, proceed: Callable[[bool], Decision]) -> None:
+        self.condition = condition
+        """Its position among the iterative conditions."""
+        self.taken = taken
+        """The step that takes the event, if the condition is one behind it; else PASSES_OVER."""
+        self._continue = proceed
+        self._answers: list[Decision | None] = [None, None]
+
+    def answer(self, holds: bool) -> Decision:
+        """Return what follows from the value of the condition."""
+        decision = self._answers[holds]
+        if decision is None:
+            decision = self._answers[holds] = self._continue(holds)
+        return decision
+
+
+Decision: TypeAlias = Moves | Unchanged | Ask
+
+
+class _UnknownError(Exception):
+    """An iterative condition whose value is needed."""
+
+    def __init__(self, atom: int, taken: int) -> None:
+        super().__init__(atom)
+        self.atom = atom
+        self.taken = taken
+
+
+class Decisions:
+    """The moves of the states of one automaton."""
+
+    def __init__(self, states: list[State], steps: dict[str, int], predicate_count: int) -> None:
+        self._states = states
+        self._steps = steps
+        self._predicate_count = predicate_count
+
+    def decide(self, state: int, bits: int, known: dict[int, bool] | None = None) -> Decision:
+        """Return what an event with these bits does to a partial match in the state.
+
+        Args:
+            state: its number.
+            bits: the simple conditions that the event meets.
+            known: the values of iterative conditions, by position of the atom.
+        """
+        values = {} if known is None else known
+        try:
+            return self._moves(self._states[state], bits, values)
+        except _UnknownError as unknown:
+            atom = unknown.atom
+            return Ask(
+                atom - self._predicate_count,
+                unknown.taken,
+                lambda holds: self.decide(state, bits, {**values, atom: holds}),
+            )
+
+    def _moves(self, state: State, bits: int, values: dict[int, bool]) -> Moves | Unchanged:
+        edges = self._open_edges(state, bits, values)
+        stops = any(edge.target.kind is Kind.STOP for _, edge in edges)
+        moves = []
+        for source, edge in edges:
+            target = edge.target
+            if target.kind is Kind.STOP:
+                continue
+            step = PASSES_OVER
+            completes = target.kind is Kind.FINAL
+            if edge.action is Action.TAKE:
+                assert source.step is not None
+                step = self._steps[source.step]
+                completes = completes or self._reaches_end(target, bits, values, step)
+            remains = target.number if target.kind is not Kind.FINAL and not stops else ENDS
+            if completes or remains != ENDS:
+                moves.append(Move(step, remains, completes))
+        if moves == [Move(PASSES_OVER, state.number, False)]:
+            return UNCHANGED
+        return tuple(moves)
+
+    def _open_edges(self, state: State, bits: int, values: dict[int, bool]) -> list[tuple[State, Edge]]:
+        """Return the edges with a guard that holds, PROCEED replaced by the edges behind it. A stop state is one."""
+        found = []
+        waiting, seen = [state], {state}
+        while waiting:
+            source = waiting.pop()
+            for edge in source.edges:
+                if edge.target in seen and edge.action is Action.PROCEED:
+                    continue
+                if not _holds(edge.guard, bits, values, self._predicate_count, PASSES_OVER):
+                    continue
+                if edge.action is not Action.PROCEED or edge.target.kind is Kind.STOP:
+                    found.append((source, edge))
+                elif edge.target.kind is not Kind.FINAL:
+                    seen.add(edge.target)
+                    waiting.append(edge.target)
+        return found
+
+    def _reaches_end(self, state: State, bits: int, values: dict[int, bool], taken: int) -> bool:
+        """Return whether the match is complete in the state, without another event."""
+        waiting, seen = [state], {state}
+        while waiting:
+            for edge in waiting.pop().edges:
+                target = edge.target
+                # A not-step forbids events that come after this one, so this one does not count.
+                if edge.action is not Action.PROCEED or target.kind is Kind.STOP or target in seen:
+                    continue
+                if _holds(edge.guard, bits, values, self._predicate_count, taken):
+                    if target.kind is Kind.FINAL:
+                        return True
+                    seen.add(target)
+                    waiting.append(target)
+        return False
+
+
+def _holds(formula: Formula, bits: int, values: dict[int, bool], predicate_count: int, taken: int) -> bool:
+    """Evaluate a formula, from left to right, as far as necessary. Raises _UnknownError."""
+    if isinstance(formula, bool):
+        return formula
+    if isinstance(formula, Atom):
+        if formula.position < predicate_count:
+            return bool(bits >> formula.position & 1)
+        if formula.position not in values:
+            raise _UnknownError(formula.position, taken)
+        return values[formula.position]
+    if isinstance(formula, Not):
+        return not _holds(formula.part, bits, values, predicate_count, taken)
+    first = _holds(formula.first, bits, values, predicate_count, taken)
+    if isinstance(formula, And):
+        return first and _holds(formula.second, bits, values, predicate_count, taken)
+    assert isinstance(formula, Or)
+    return first or _holds(formula.second, bits, values, predicate_count, taken)

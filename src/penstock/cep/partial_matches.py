@@ -1,0 +1,161 @@
+"""The state of a key: its partial matches, and complete ones that wait for their turn.
+
+Partial matches with the same first event are a *family*: they time out together, and are discarded together by skip
+strategies. Families are in order of their first event. A partial match, or *run*, is a pair of its state and its last
+node; a node is a tuple `(node before, step, event, number, timestamp)`, so runs share what they have in common, and
+nodes that no run needs are freed. `number` counts the events of the key.
+
+A key with few families is searched from end to end. With more than `SMALL`, families are also found by the states of
+their runs, so that an event costs nothing for those that it does not change.
+
+`dumped` gives the state as a flat value: no nesting as deep as a match is long, each event once.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeAlias
+
+Node: TypeAlias = tuple[Any, int, Any, int, int]
+"""The node before or None, step, event, number of the event, its timestamp (ms)."""
+Run: TypeAlias = tuple[int, Node]
+"""State and last node."""
+Family: TypeAlias = tuple[int, Sequence[Run]]
+"""The timestamp of the first event (ms), and the runs, the first to count as first in front."""
+Completed: TypeAlias = tuple[int, Node]
+"""The number of the first event, and the last node."""
+
+SMALL = 32
+
+
+class PartialMatches:
+    """The partial matches of a key. `Automaton` changes them; falsy if there is nothing to keep."""
+
+    __slots__ = ("_index", "completed", "families", "gaps", "number")
+
+    def __init__(self) -> None:
+        self.number = 0
+        """Of the next event."""
+        self.families: dict[int, Family] = {}
+        """By the number of the first event, in ascending order."""
+        self.completed: list[Completed] = []
+        """Matches that wait for partial matches which began before them."""
+        self.gaps: list[tuple[int, int]] = []
+        """A heap: when a run's time between two events ends (ms), and its family. May name families that are gone."""
+        self._index: dict[int, dict[int, None]] | None = None
+        """The families that have a run in a state; None as long as there are few."""
+
+    def __bool__(self) -> bool:
+        return bool(self.families or self.completed)
+
+    def __len__(self) -> int:
+        """Return the number of partial matches."""
+        return sum(len(runs) for _, runs in self.families.values())
+
+    def changed_by(self, decisions: Sequence[Any], unchanged: Any) -> Iterable[int]:
+        """Return the families that an event changes, in order; perhaps others, too, if there are few.
+
+        Args:
+            decisions: what the event does to a run, by state.
+            unchanged: the decision to leave a run as it is.
+        """
+        if self._index is None:
+            return list(self.families)
+        changed: dict[int, None] | None = None
+        merged = False
+        for state, members in self._index.items():
+            if members and decisions[state] is not unchanged:
+                merged = changed is not None
+                changed = {**changed, **members} if changed is not None else members
+        return () if changed is None else sorted(changed) if merged or len(changed) > 1 else list(changed)
+
+    def add(self, number: int, start_time: int, runs: Sequence[Run]) -> None:
+        """Add a family."""
+        self.families[number] = (start_time, runs)
+        if self._index is not None:
+            for state, _ in runs:
+                self._index.setdefault(state, {})[number] = None
+        elif len(self.families) > SMALL:
+            self._build_index()
+
+    def replace(self, number: int, before: Family, runs: Sequence[Run]) -> None:
+        """Replace the runs of a family; without runs, remove it."""
+        if self._index is not None:
+            for state, _ in before[1]:
+                self._index[state].pop(number, None)
+            for state, _ in runs:
+                self._index.setdefault(state, {})[number] = None
+        if runs:
+            self.families[number] = (before[0], runs)
+        else:
+            del self.families[number]
+
+    def discard_up_to(self, number: int) -> None:
+        """Remove families and complete matches that begin with the event `number` or an earlier one."""
+        while self.families and (first := next(iter(self.families))) <= number:
+            self.replace(first, self.families[first], ())
+        self.completed = [completed for completed in self.completed if completed[0] > number]
+
+    def limit_gap(self, end_ms: int, number: int) -> None:
+        """Note when the time of a run between two events ends."""
+        heapq.heappush(self.gaps, (end_ms, number))
+
+    def _build_index(self) -> None:
+        # The first entry of a dict is slow to find when many before it were removed.
+        self.families = OrderedDict(self.families)
+        self._index = {}
+        for number, (_, runs) in self.families.items():
+            for state, _ in runs:
+                self._index.setdefault(state, {})[number] = None
+
+    def dumped(self) -> tuple[Any, ...]:
+        """Return the state as a flat value of tuples, ints and the events."""
+        nodes: dict[int, int] = {}
+        events: dict[int, tuple[int, int, Any]] = {}
+        table: list[tuple[int, int, int]] = []
+
+        def position(node: Node) -> int:
+            path = []
+            walked: Node | None = node
+            while walked is not None and id(walked) not in nodes:
+                path.append(walked)
+                walked = walked[0]
+            for new in reversed(path):
+                before, step, event, number, timestamp = new
+                events.setdefault(number, (number, timestamp, event))
+                nodes[id(new)] = len(table)
+                table.append((-1 if before is None else nodes[id(before)], step, number))
+            return nodes[id(node)]
+
+        families = tuple(
+            (number, start_time, tuple((state, position(node)) for state, node in runs))
+            for number, (start_time, runs) in self.families.items()
+        )
+        completed = tuple((number, position(node)) for number, node in self.completed)
+        return self.number, tuple(events.values()), tuple(table), families, completed
+
+    @staticmethod
+    def loaded(value: tuple[Any, ...], gap_ms: Callable[[int], int | None]) -> PartialMatches:
+        """Return the state that was dumped.
+
+        Args:
+            value: what `dumped` returned.
+            gap_ms: the time that a run may spend in a state after its last event, if limited.
+        """
+        number, events, table, families, completed = value
+        by_number = {event[0]: event for event in events}
+        nodes: list[Node] = []
+        for before, step, event_number in table:
+            _, timestamp, event = by_number[event_number]
+            nodes.append((nodes[before] if before >= 0 else None, step, event, event_number, timestamp))
+        partial = PartialMatches()
+        partial.number = number
+        for first, start_time, runs in families:
+            partial.add(first, start_time, tuple((state, nodes[node]) for state, node in runs))
+            for state, node in runs:
+                if (gap := gap_ms(state)) is not None:
+                    partial.limit_gap(nodes[node][4] + gap, first)
+        partial.completed = [(first, nodes[node]) for first, node in completed]
+        return partial
