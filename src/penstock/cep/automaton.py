@@ -123,6 +123,113 @@ class Automaton(Generic[T]):
         Raises:
             SkipTargetError: see `AfterMatchSkipStrategy.throw_exception_on_miss`.
         """
+        done = self._step(partial, event, timestamp, bits, processing_time=processing_time)
+        partial.number += 1
+        return self._released(partial, done) if done or partial.completed else []
+
+    def advance_time(self, partial: PartialMatches, time_ms: int) -> tuple[list[Match[T]], list[Timeout[T]]]:
+        """Advance the time of a key: return the matches that are complete by then, and the partial ones that are over.
+
+        Args:
+            partial: the state of the key, which is changed.
+            time_ms: the time; what ends at it is over.
+
+        Returns:
+            Matches that a final `not_followed_by` completes or that time-outs no longer hold back; and time-outs, with
+            the time at which each was over.
+        """
+        done, timeouts = self._ended(partial, time_ms)
+        matches = self._released(partial, done) if done or partial.completed else []
+        partial.find_deadline(self.window_ms)
+        return matches, timeouts
+
+    def _ended(self, partial: PartialMatches, time_ms: int) -> tuple[list[Completed], list[Timeout[T]]]:
+        """Remove the runs whose time is over, and return those that are complete thereby, and those that are not."""
+        done: list[Completed] = []
+        timeouts: list[Timeout[T]] = []
+        while partial.gaps and partial.gaps[0][0] <= time_ms:
+            end_ms, number = heapq.heappop(partial.gaps)
+            self._end_gap(partial, end_ms, number, done, timeouts)
+        if self.window_ms is not None:
+            families = partial.families
+            while families:
+                number = next(iter(families))
+                family = families[number]
+                end_ms = family[0] + self.window_ms
+                if end_ms > time_ms:
+                    break
+                partial.replace(number, family, ())
+                for state, node in family[1]:
+                    if self._pending[state]:
+                        done.append((number, node))
+                    else:
+                        timeouts.append((self.match(node), end_ms))
+        return done, timeouts
+
+    def match(self, node: Node) -> Match[T]:
+        """Return the events of the match or partial match that ends with a node."""
+        return events_of(node, self.step_names)
+
+    # ---- state
+
+    def load(self, value: tuple[Any, ...]) -> PartialMatches:
+        """Return the state of a key from what `PartialMatches.dumped` gave."""
+        partial = PartialMatches.loaded(value, self._gap_ms.__getitem__, self.bits)
+        partial.find_deadline(self.window_ms)
+        return partial
+
+    def translated(
+        self, value: tuple[Any, ...], state_names: Sequence[str], step_names: Sequence[str]
+    ) -> tuple[Any, ...]:
+        """Return a dumped state of another automaton as one of this automaton, whose pattern was changed.
+
+        States and steps keep their meaning by name, so partial matches go on under changed conditions and times. A
+        partial match is dropped if its state, or a step that took one of its events, has no namesake here.
+        """
+        number, events, table, families, completed, deferred = value
+        states = {name: position for position, name in enumerate(self.state_names)}
+        steps = {name: position for position, name in enumerate(self.step_names)}
+        new_steps = [steps.get(name) for name in step_names]
+        new_states = [states.get(name) for name in state_names]
+        fits: list[bool] = []
+        nodes: list[tuple[int, int, int]] = []
+        for before, step, event in table:
+            new_step = new_steps[step]
+            fits.append(new_step is not None and (before < 0 or fits[before]))
+            nodes.append((before, new_step or 0, event))
+        kept = []
+        for first, start_time, runs in families:
+            new_runs = tuple((new_states[state], node) for state, node in runs if fits[node] and new_states[state] is not None)
+            if new_runs:
+                kept.append((first, start_time, new_runs))
+        waiting = tuple((first, node) for first, node in completed if fits[node])
+        return number, events, tuple(nodes), tuple(kept), waiting, deferred
+
+    # ---- inside
+
+    def _row(self, bits: int) -> list[Decision]:
+        """Return what an event with these bits does, by state. State 0 is the start, where nothing is passed over."""
+        row = self._rows.get(bits)
+        if row is None:
+            if len(self._rows) >= ROWS_MAX:
+                self._rows.clear()
+            row = [self._decisions.decide(state, bits) for state in range(len(self.state_names))]
+            if not isinstance(row[0], Ask):
+                row[0] = _beginnings(row[0]) or UNCHANGED
+            self._rows[bits] = row
+        return row
+
+    def _step(
+        self,
+        partial: PartialMatches,
+        event: T,
+        timestamp: int,
+        bits: int,
+        *,
+        processing_time: int,
+        begins: bool = True,
+    ) -> list[Completed]:
+        """Take each run along the event, begin a family if `begins`, and return what is complete."""
         row = self._rows.get(bits) or self._row(bits)
         families = partial.families
         here = partial.number
@@ -151,102 +258,9 @@ class Automaton(Generic[T]):
                 if self._has_gaps and after:
                     self._limit_gaps(partial, number, after)
         moves = row[0]
-        if moves is not UNCHANGED:
+        if begins and moves is not UNCHANGED:
             self._begin(partial, moves, event, timestamp, processing_time, done)
-        partial.number = here + 1
-        if done or partial.completed:
-            return self._released(partial, done)
-        return []
-
-    def advance_time(self, partial: PartialMatches, time_ms: int) -> tuple[list[Match[T]], list[Timeout[T]]]:
-        """Advance the time of a key: return the matches that are complete by then, and the partial ones that are over.
-
-        Args:
-            partial: the state of the key, which is changed.
-            time_ms: the time; what ends at it is over.
-
-        Returns:
-            Matches that a final `not_followed_by` completes or that time-outs no longer hold back; and time-outs, with
-            the time at which each was over.
-        """
-        done: list[Completed] = []
-        timeouts: list[Timeout[T]] = []
-        while partial.gaps and partial.gaps[0][0] <= time_ms:
-            end_ms, number = heapq.heappop(partial.gaps)
-            self._end_gap(partial, end_ms, number, done, timeouts)
-        if self.window_ms is not None:
-            families = partial.families
-            while families:
-                number = next(iter(families))
-                family = families[number]
-                end_ms = family[0] + self.window_ms
-                if end_ms > time_ms:
-                    break
-                partial.replace(number, family, ())
-                for state, node in family[1]:
-                    if self._pending[state]:
-                        done.append((number, node))
-                    else:
-                        timeouts.append((self.match(node), end_ms))
-        return self._released(partial, done) if done or partial.completed else [], timeouts
-
-    def deadline(self, partial: PartialMatches) -> int | None:
-        """Return the next time at which `advance_time` may have results (ms); None if time alone changes nothing."""
-        ends = [partial.gaps[0][0]] if partial.gaps else []
-        if self.window_ms is not None and partial.families:
-            ends.append(next(iter(partial.families.values()))[0] + self.window_ms)
-        return min(ends, default=None)
-
-    def match(self, node: Node) -> Match[T]:
-        """Return the events of the match or partial match that ends with a node."""
-        return events_of(node, self.step_names)
-
-    # ---- state
-
-    def load(self, value: tuple[Any, ...]) -> PartialMatches:
-        """Return the state of a key from what `PartialMatches.dumped` gave."""
-        return PartialMatches.loaded(value, self._gap_ms.__getitem__)
-
-    def translated(
-        self, value: tuple[Any, ...], state_names: Sequence[str], step_names: Sequence[str]
-    ) -> tuple[Any, ...]:
-        """Return a dumped state of another automaton as one of this automaton, whose pattern was changed.
-
-        States and steps keep their meaning by name, so partial matches go on under changed conditions and times. A
-        partial match is dropped if its state, or a step that took one of its events, has no namesake here.
-        """
-        number, events, table, families, completed = value
-        states = {name: position for position, name in enumerate(self.state_names)}
-        steps = {name: position for position, name in enumerate(self.step_names)}
-        new_steps = [steps.get(name) for name in step_names]
-        new_states = [states.get(name) for name in state_names]
-        fits: list[bool] = []
-        nodes: list[tuple[int, int, int]] = []
-        for before, step, event in table:
-            new_step = new_steps[step]
-            fits.append(new_step is not None and (before < 0 or fits[before]))
-            nodes.append((before, new_step or 0, event))
-        kept = []
-        for first, start_time, runs in families:
-            new_runs = tuple((new_states[state], node) for state, node in runs if fits[node] and new_states[state] is not None)
-            if new_runs:
-                kept.append((first, start_time, new_runs))
-        waiting = tuple((first, node) for first, node in completed if fits[node])
-        return number, events, tuple(nodes), tuple(kept), waiting
-
-    # ---- inside
-
-    def _row(self, bits: int) -> list[Decision]:
-        """Return what an event with these bits does, by state. State 0 is the start, where nothing is passed over."""
-        row = self._rows.get(bits)
-        if row is None:
-            if len(self._rows) >= ROWS_MAX:
-                self._rows.clear()
-            row = [self._decisions.decide(state, bits) for state in range(len(self.state_names))]
-            if not isinstance(row[0], Ask):
-                row[0] = _beginnings(row[0]) or UNCHANGED
-            self._rows[bits] = row
-        return row
+        return done
 
     def _begin(
         self,
@@ -270,6 +284,8 @@ class Automaton(Generic[T]):
                 done.append((number, node))
         if runs:
             partial.add(number, timestamp, runs)
+            if self.window_ms is not None and timestamp + self.window_ms < partial.deadline_ms:
+                partial.deadline_ms = timestamp + self.window_ms
             if self._has_gaps:
                 self._limit_gaps(partial, number, runs)
 

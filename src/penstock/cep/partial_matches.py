@@ -24,16 +24,20 @@ Run: TypeAlias = tuple[int, Node]
 """State and last node."""
 Family: TypeAlias = tuple[int, Sequence[Run]]
 """The timestamp of the first event (ms), and the runs, the first to count as first in front."""
+Deferred: TypeAlias = tuple[int, Any, int, int]
+"""An event's number, the event, its timestamp (ms) and its bits."""
 Completed: TypeAlias = tuple[int, Node]
 """The number of the first event, and the last node."""
 
 SMALL = 32
+NEVER = 2**63 - 1
+"""Time does not change the state."""
 
 
 class PartialMatches:
     """The partial matches of a key. `Automaton` changes them; falsy if there is nothing to keep."""
 
-    __slots__ = ("_index", "completed", "families", "gaps", "number")
+    __slots__ = ("_index", "completed", "deadline_ms", "deferred", "families", "gaps", "number")
 
     def __init__(self) -> None:
         self.number = 0
@@ -44,6 +48,10 @@ class PartialMatches:
         """Matches that wait for partial matches which began before them."""
         self.gaps: list[tuple[int, int]] = []
         """A heap: when a run's time between two events ends (ms), and its family. May name families that are gone."""
+        self.deadline_ms = NEVER
+        """Time below it has no results (ms); `Automaton.advance_time` is worth its call from here on."""
+        self.deferred: list[Deferred] = []
+        """Events that may begin a match once the present ones are over: see `deferred_starts`."""
         self._index: dict[int, dict[int, None]] | None = None
         """The families that have a run in a state; None as long as there are few."""
 
@@ -101,6 +109,16 @@ class PartialMatches:
     def limit_gap(self, end_ms: int, number: int) -> None:
         """Note when the time of a run between two events ends."""
         heapq.heappush(self.gaps, (end_ms, number))
+        if end_ms < self.deadline_ms:
+            self.deadline_ms = end_ms
+
+    def find_deadline(self, window_ms: int | None) -> None:
+        """Set the deadline from gaps and families, which may be fewer than before."""
+        self.deadline_ms = self.gaps[0][0] if self.gaps else NEVER
+        if window_ms is not None and self.families:
+            end_ms = next(iter(self.families.values()))[0] + window_ms
+            if end_ms < self.deadline_ms:
+                self.deadline_ms = end_ms
 
     def _build_index(self) -> None:
         # The first entry of a dict is slow to find when many before it were removed.
@@ -134,17 +152,21 @@ class PartialMatches:
             for number, (start_time, runs) in self.families.items()
         )
         completed = tuple((number, position(node)) for number, node in self.completed)
-        return self.number, tuple(events.values()), tuple(table), families, completed
+        deferred = tuple((number, timestamp, event) for number, event, timestamp, _ in self.deferred)
+        return self.number, tuple(events.values()), tuple(table), families, completed, deferred
 
     @staticmethod
-    def loaded(value: tuple[Any, ...], gap_ms: Callable[[int], int | None]) -> PartialMatches:
+    def loaded(
+        value: tuple[Any, ...], gap_ms: Callable[[int], int | None], bits: Callable[[Any], int]
+    ) -> PartialMatches:
         """Return the state that was dumped.
 
         Args:
             value: what `dumped` returned.
             gap_ms: the time that a run may spend in a state after its last event, if limited.
+            bits: the bits of an event, which conditions that were changed give anew.
         """
-        number, events, table, families, completed = value
+        number, events, table, families, completed, deferred = value
         by_number = {event[0]: event for event in events}
         nodes: list[Node] = []
         for before, step, event_number in table:
@@ -158,4 +180,5 @@ class PartialMatches:
                 if (gap := gap_ms(state)) is not None:
                     partial.limit_gap(nodes[node][4] + gap, first)
         partial.completed = [(first, nodes[node]) for first, node in completed]
+        partial.deferred = [(first, event, timestamp, bits(event)) for first, timestamp, event in deferred]
         return partial

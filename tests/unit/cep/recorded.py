@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from penstock.cep.after_match import AfterMatchSkipStrategy
-from penstock.cep.automaton import Automaton
+from penstock.cep.deferred_starts import automaton_of
 from penstock.cep.partial_matches import PartialMatches
 from penstock.cep.pattern import Pattern
 from penstock.cep.steps import WithinType
@@ -128,7 +128,7 @@ class Key:
     """One key's automaton and state, with what came out."""
 
     def __init__(self, pattern: Pattern[Event, Event]) -> None:
-        self.automaton = Automaton(pattern)
+        self.automaton = automaton_of(pattern)
         self.partial = PartialMatches()
         self.results: list[Result] = []
 
@@ -184,8 +184,7 @@ class Operator:
                 self.now = time
                 self.release(time - 1)
                 for key in self.keys.values():
-                    deadline = key.automaton.deadline(key.partial)
-                    if deadline is not None and deadline < time:
+                    if key.partial.deadline_ms < time:
                         key.time(time)
         for name, key in self.keys.items():
             for kind, events, at in key.results[before.get(name, 0) :]:
