@@ -101,7 +101,7 @@ class AfterMatchSkipStrategy:
         return target - 1
 
 
-def _named(step_name: str) -> str:
+def _named(step_name: object) -> str:
     if not isinstance(step_name, str) or not step_name:
         raise MalformedPatternError(f"expected the name of a step to skip to, got {step_name!r}")
     return step_name

@@ -18,14 +18,14 @@ from __future__ import annotations
 
 import heapq
 from bisect import insort_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from penstock.cep.after_match import AfterMatchSkipStrategy
 from penstock.cep.compiler import compile_steps
 from penstock.cep.conditions import Iterative, evaluator, expression_of, text_of
-from penstock.cep.decisions import ENDS, PASSES_OVER, UNCHANGED, Ask, Decision, Decisions, Move
+from penstock.cep.decisions import ENDS, PASSES_OVER, UNCHANGED, Ask, Decision, Decisions, Moves
 from penstock.cep.expressions import Expression
 from penstock.cep.graph import Kind
 from penstock.cep.match_context import MatchContext, events_of, path_of
@@ -62,7 +62,7 @@ class Automaton(Generic[T]):
         self.graph = graph
         self.window_ms = graph.window_ms
         self.state_names = tuple(state.name for state in graph.states)
-        """Stable as long as the steps and their repetitions are: see `translated`."""
+        """Stable as long as the steps and their repetitions are: see `changed_patterns`."""
         self._gap_ms = [state.gap_ms for state in graph.states]
         self._after_gap = [None if state.after_gap is None else state.after_gap.number for state in graph.states]
         self._gap_discards = [state.gap_discards for state in graph.states]
@@ -73,6 +73,8 @@ class Automaton(Generic[T]):
         self._decisions = Decisions(graph.states, steps, len(predicates))
         self._iterative = [part.function for part in graph.atoms.iterative if isinstance(part, Iterative)]
         self._rows: dict[int, list[Decision]] = {}
+        self._idle: list[Decision] = [UNCHANGED] * len(graph.states)
+        """What an event does that changes nothing."""
         self.predicates: tuple[Expression | None, ...] = tuple(expression_of(part) for part in predicates)
         """For each bit, its condition as an expression that can be evaluated on columns; None if it is a function."""
         self.predicate_texts = tuple(text_of(part) for part in predicates)
@@ -93,7 +95,7 @@ class Automaton(Generic[T]):
 
     def is_passed_over(self, bits: int) -> bool:
         """Return whether an event with these bits leaves every possible state unchanged, and may be dropped."""
-        return all(decision is UNCHANGED for decision in self._row(bits))
+        return self._row(bits) is self._idle
 
     def is_only_a_gap(self, bits: int) -> bool:
         """Return whether no step takes an event with these bits, which may end partial matches, though.
@@ -102,7 +104,10 @@ class Automaton(Generic[T]):
         """
         return all(
             decision is UNCHANGED
-            or (not isinstance(decision, Ask) and all(move.step == PASSES_OVER and not move.completes for move in decision))
+            or (
+                not isinstance(decision, Ask)
+                and all(move.step == PASSES_OVER and not move.completes for move in decision)
+            )
             for decision in self._row(bits)
         )
 
@@ -178,33 +183,6 @@ class Automaton(Generic[T]):
         partial.find_deadline(self.window_ms)
         return partial
 
-    def translated(
-        self, value: tuple[Any, ...], state_names: Sequence[str], step_names: Sequence[str]
-    ) -> tuple[Any, ...]:
-        """Return a dumped state of another automaton as one of this automaton, whose pattern was changed.
-
-        States and steps keep their meaning by name, so partial matches go on under changed conditions and times. A
-        partial match is dropped if its state, or a step that took one of its events, has no namesake here.
-        """
-        number, events, table, families, completed, deferred = value
-        states = {name: position for position, name in enumerate(self.state_names)}
-        steps = {name: position for position, name in enumerate(self.step_names)}
-        new_steps = [steps.get(name) for name in step_names]
-        new_states = [states.get(name) for name in state_names]
-        fits: list[bool] = []
-        nodes: list[tuple[int, int, int]] = []
-        for before, step, event in table:
-            new_step = new_steps[step]
-            fits.append(new_step is not None and (before < 0 or fits[before]))
-            nodes.append((before, new_step or 0, event))
-        kept = []
-        for first, start_time, runs in families:
-            new_runs = tuple((new_states[state], node) for state, node in runs if fits[node] and new_states[state] is not None)
-            if new_runs:
-                kept.append((first, start_time, new_runs))
-        waiting = tuple((first, node) for first, node in completed if fits[node])
-        return number, events, tuple(nodes), tuple(kept), waiting, deferred
-
     # ---- inside
 
     def _row(self, bits: int) -> list[Decision]:
@@ -216,6 +194,8 @@ class Automaton(Generic[T]):
             row = [self._decisions.decide(state, bits) for state in range(len(self.state_names))]
             if not isinstance(row[0], Ask):
                 row[0] = _beginnings(row[0]) or UNCHANGED
+            if all(decision is UNCHANGED for decision in row):
+                row = self._idle
             self._rows[bits] = row
         return row
 
@@ -231,23 +211,25 @@ class Automaton(Generic[T]):
     ) -> list[Completed]:
         """Take each run along the event, begin a family if `begins`, and return what is complete."""
         row = self._rows.get(bits) or self._row(bits)
+        done: list[Completed] = []
+        if row is self._idle:
+            return done
         families = partial.families
         here = partial.number
-        done: list[Completed] = []
         for number in partial.changed_by(row, UNCHANGED) if families else ():
             family = families[number]
             after: list[Run] = []
             changed = False
             for run in family[1]:
                 moves = row[run[0]]
-                if moves.__class__ is Ask:
+                if isinstance(moves, Ask):
                     moves = self._answered(moves, run[1], event, timestamp, processing_time)
                 if moves is UNCHANGED:
                     after.append(run)
                     continue
                 changed = True
                 node = run[1]
-                for step, target, completes in moves:  # type: ignore[union-attr]
+                for step, target, completes in moves:
                     last = node if step < 0 else (node, step, event, here, timestamp)
                     if target >= 0:
                         after.append((target, last))
@@ -256,7 +238,7 @@ class Automaton(Generic[T]):
             if changed:
                 partial.replace(number, family, after)
                 if self._has_gaps and after:
-                    self._limit_gaps(partial, number, after)
+                    self._limit_gaps(partial, number, after, family[1])
         moves = row[0]
         if begins and moves is not UNCHANGED:
             self._begin(partial, moves, event, timestamp, processing_time, done)
@@ -287,11 +269,9 @@ class Automaton(Generic[T]):
             if self.window_ms is not None and timestamp + self.window_ms < partial.deadline_ms:
                 partial.deadline_ms = timestamp + self.window_ms
             if self._has_gaps:
-                self._limit_gaps(partial, number, runs)
+                self._limit_gaps(partial, number, runs, ())
 
-    def _answered(
-        self, decision: Decision, node: Node | None, event: T, timestamp: int, processing_time: int
-    ) -> Decision:
+    def _answered(self, decision: Decision, node: Node | None, event: T, timestamp: int, processing_time: int) -> Moves:
         """Evaluate iterative conditions until the moves are known."""
         while isinstance(decision, Ask):
             last = node if decision.taken < 0 else (node, decision.taken, event, -1, timestamp)
@@ -299,10 +279,12 @@ class Automaton(Generic[T]):
             decision = decision.answer(bool(self._iterative[decision.condition](event, context)))
         return decision
 
-    def _limit_gaps(self, partial: PartialMatches, number: int, runs: Sequence[Run]) -> None:
-        for state, node in runs:
-            if (gap_ms := self._gap_ms[state]) is not None:
-                partial.limit_gap(node[4] + gap_ms, number)
+    def _limit_gaps(self, partial: PartialMatches, number: int, runs: Sequence[Run], known: Sequence[Run]) -> None:
+        """Note the ends of the times between two events, for the runs that are not among those that were there."""
+        present = {id(run) for run in known}
+        for run in runs:
+            if (gap_ms := self._gap_ms[run[0]]) is not None and id(run) not in present:
+                partial.limit_gap(run[1][4] + gap_ms, number)
 
     def _end_gap(
         self, partial: PartialMatches, end_ms: int, number: int, done: list[Completed], timeouts: list[Timeout[T]]
@@ -312,11 +294,15 @@ class Automaton(Generic[T]):
         if family is None or (self.window_ms is not None and family[0] + self.window_ms < end_ms):
             return
         after: list[Run] = []
-        for state, node in family[1]:
+        changed = False
+        for run in family[1]:
+            state, node = run
             gap_ms = self._gap_ms[state]
             if gap_ms is None or node[4] + gap_ms != end_ms:
-                after.append((state, node))
-            elif (target := self._after_gap[state]) is not None:
+                after.append(run)
+                continue
+            changed = True
+            if (target := self._after_gap[state]) is not None:
                 after.append((target, node))
                 if (further_ms := self._gap_ms[target]) is not None:
                     partial.limit_gap(node[4] + further_ms, number)
@@ -324,7 +310,8 @@ class Automaton(Generic[T]):
                 done.append((number, node))
             elif not self._gap_discards[state]:
                 timeouts.append((self.match(node), end_ms))
-        partial.replace(number, family, after)
+        if changed:
+            partial.replace(number, family, after)
 
     def _released(self, partial: PartialMatches, done: list[Completed]) -> list[Match[T]]:
         """Return the complete matches whose turn it is, and discard what they make the skip strategy discard."""
@@ -347,9 +334,6 @@ class Automaton(Generic[T]):
         return matches
 
 
-def _beginnings(decision: Decision) -> tuple[Move, ...]:
+def _beginnings(moves: Moves) -> Moves:
     """Return the moves that start a match: those that take the event."""
-    assert not isinstance(decision, Ask)
-    return () if decision is UNCHANGED else tuple(move for move in decision if move.step != PASSES_OVER)  # type: ignore[union-attr]
-
-
+    return tuple(move for move in moves if move.step != PASSES_OVER)

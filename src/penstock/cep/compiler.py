@@ -1,9 +1,10 @@
-"""From a pattern to its automaton, from the last step to the first: each step is built in front of its *sink*, the
-state that waits for what comes behind the step.
+"""From a pattern to its automaton.
+
+Steps are built from the last one to the first, each in front of its *sink*: the state that waits for what comes behind.
 
     a single step          state ──TAKE──▶ sink, and IGNORE to itself if its contiguity is relaxed
-    an optional step       also PROCEED to the sink; its IGNORE leads to a *twin* without PROCEED, so that a match which
-                           leaves the step out comes from one state only
+    an optional step       also PROCEED to the sink; its IGNORE leads to a *twin* without PROCEED, so that a match
+                           which leaves the step out comes from one state only
     times(2, 4)            four states in a row, of which the last two PROCEED to the sink
     a loop                 states for its least number of repetitions, then one that TAKEs to itself and PROCEEDs
     a greedy step          the sink's guards get "and the step does not fit"
@@ -22,6 +23,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from penstock.cep.graph import Action, Atoms, Formula, Kind, State, both, negated
+from penstock.cep.places import Place, Variant, gap_of
 from penstock.cep.steps import Contiguity, Step, Times, window_ms
 
 
@@ -34,46 +36,13 @@ class Graph:
     window_ms: int | None
 
 
-@dataclass(frozen=True)
-class _Place:
-    """Where a step stands: among which steps, and in which group."""
-
-    steps: Sequence[Step]
-    position: int
-    following: Step | None
-    group: Step | None = None
-    repeats: bool = False
-    """The group is not in its first repetition."""
-    until: Formula | None = None
-    """Of the group."""
-    head_gap_ms: int | None = None
-    """The time between the event before the group, or before its repetition, and its first event is shorter."""
-
-    @property
-    def step(self) -> Step:
-        return self.steps[self.position]
-
-    @property
-    def is_head(self) -> bool:
-        """Whether the step is the first one of a group."""
-        return self.group is not None and self.position == 0
-
-    def not_steps(self) -> list[Step]:
-        """Return the `not_followed_by` steps before this one, back to the last step that must take an event."""
-        found = []
-        for before in reversed(self.steps[: self.position]):
-            if before.contiguity is Contiguity.NOT_FOLLOWED:
-                found.append(before)
-            elif not before.optional:
-                break
-        return found
-
-
 def compile_steps(steps: list[Step]) -> Graph:
     """Return the automaton of a pattern that was checked."""
-    atoms = Atoms([condition for step in _with_groups(steps) for condition in (step.condition, step.until) if condition])
+    atoms = Atoms(
+        [condition for step in _with_groups(steps) for condition in (step.condition, step.until) if condition]
+    )
     compiler = _Compiler(atoms, window_ms(steps))
-    start = compiler.sequence(steps, State("end", None, Kind.FINAL), _Place(steps, 0, None))
+    start = compiler.sequence(steps, State("end", None, Kind.FINAL), Place(steps, 0, None))
     compiler.finish_gaps(start)
     states = _reachable(start)
     names: Counter[str] = Counter()
@@ -94,7 +63,7 @@ class _Compiler:
 
     # ---- sequences and groups
 
-    def sequence(self, steps: Sequence[Step], sink: State, place: _Place) -> State:
+    def sequence(self, steps: Sequence[Step], sink: State, place: Place) -> State:
         following = place.following
         for position in reversed(range(len(steps))):
             here = replace(place, steps=steps, position=position, following=following)
@@ -107,7 +76,7 @@ class _Compiler:
             following = here.step
         return sink
 
-    def _pending(self, place: _Place, final: State) -> State:
+    def _pending(self, place: Place, final: State) -> State:
         """Build the end of a pattern that is complete when its time is over without the event."""
         fits = self._take(place, place.step)
         state = State(f"{place.step.name}~", place.step.name, Kind.PENDING, gap_ms=place.step.gap_ms)
@@ -115,7 +84,7 @@ class _Compiler:
         state.add(Action.IGNORE, state, negated(fits))
         return state
 
-    def _not_next(self, place: _Place, sink: State) -> State:
+    def _not_next(self, place: Place, sink: State) -> State:
         fits = self._take(place, place.step)
         state = State(place.step.name, place.step.name, gap_ms=place.step.gap_ms)
         # Completing a match needs an event, so the edge to the final state ignores one.
@@ -124,7 +93,7 @@ class _Compiler:
         state.add(Action.PROCEED, self._stop(place.step), fits)
         return state
 
-    def _step(self, place: _Place, sink: State) -> State:
+    def _step(self, place: Place, sink: State) -> State:
         step = place.step
         if step.loops:
             loop = self._loop(place, self._without_nots(place, sink))
@@ -132,27 +101,28 @@ class _Compiler:
         elif step.times is not None:
             state = self._repetitions(place, sink, sink, step.times)
         else:
-            state = self._single(place, sink, sink, step.optional, _Variant(self._take(place, step), _ignored(self, place)))
+            once = Variant(self._take(place, step), self._ignored(place, place.contiguity))
+            state = self._single(place, sink, sink, optional=step.optional, variant=once)
         self._add_stops(place, state)
         return state
 
-    def _group(self, place: _Place, sink: State, repeats: bool, gap_ms: int | None) -> State:
+    def _group(self, place: Place, sink: State, repeats: bool, gap_ms: int | None) -> State:
         group = place.step
         until = None if group.until is None else self.atoms.formula(group.until)
-        inside = _Place(group.group, 0, place.following, group, repeats, until, gap_ms)
+        inside = Place(group.group, 0, place.following, group, repeats, until, gap_ms)
         return self.sequence(group.group, sink, inside)
 
     # ---- one step
 
-    def _single(self, place: _Place, sink: State, leave: State, optional: bool, variant: _Variant) -> State:
+    def _single(self, place: Place, sink: State, leave: State, *, optional: bool, variant: Variant) -> State:
         """Build the state that takes one event of a step. `leave` is where PROCEED leads if it is `optional`."""
         step = place.step
         if step.group:
-            state = self._group(place, sink, variant.repeats, _gap_of(place, variant.repeats))
+            state = self._group(place, sink, variant.repeats, gap_of(place, variant.repeats))
             if optional:
                 state.add(Action.PROCEED, leave, self._true(place))
             return state
-        gap_ms = _gap_of(place, variant.repeats)
+        gap_ms = gap_of(place, variant.repeats)
         state = State(f"{step.name}{variant.label}", step.name, gap_ms=gap_ms)
         behind = self._without_nots(place, sink)
         state.add(Action.TAKE, behind, variant.take)
@@ -174,35 +144,36 @@ class _Compiler:
             state.add(Action.IGNORE, waiting, variant.ignore)
         return state
 
-    def _repetitions(self, place: _Place, sink: State, leave: State, times: Times) -> State:
+    def _repetitions(self, place: Place, sink: State, leave: State, times: Times) -> State:
         """Build the states of a step that repeats, in front of `sink`, which may be its loop."""
         step = place.step
         until = None if step.until is None else negated(self.atoms.formula(step.until))
         take = both(until if until is not None else True, self._take(place, step))
-        inner = _inner_ignored(self, place)
+        inner = self._ignored(place, place.inner)
         ignore = inner if inner is None or until is None else both(until, inner)
         most = times.least if times.most is None else times.most
         if step.greedy and times.least != most:
-            self._restrict(sink, take, _gap_of(place, repeats=True))
+            self._restrict(sink, take, gap_of(place, repeats=True))
         for number in range(most, times.least, -1):
-            variant = _Variant(take, ignore, f"[{number}]", repeats=True)
-            sink = self._single(place, sink, leave, True, variant)
+            variant = Variant(take, ignore, f"[{number}]", repeats=True)
+            sink = self._single(place, sink, leave, optional=True, variant=variant)
             self._add_following_stop(place, sink)
         for number in range(times.least, 1, -1):
-            variant = _Variant(take, ignore, f"[{number}]", repeats=True)
-            sink = self._single(place, sink, leave, False, variant)
+            variant = Variant(take, ignore, f"[{number}]", repeats=True)
+            sink = self._single(place, sink, leave, optional=False, variant=variant)
             self._add_following_stop(place, sink)
-        return self._single(place, sink, leave, step.optional, _Variant(take, _ignored(self, place)))
+        first = Variant(take, self._ignored(place, place.contiguity))
+        return self._single(place, sink, leave, optional=step.optional, variant=first)
 
-    def _loop(self, place: _Place, sink: State) -> State:
+    def _loop(self, place: Place, sink: State) -> State:
         step = place.step
         if step.group:
             return self._group_loop(place, sink)
         until = None if step.until is None else self.atoms.formula(step.until)
         go_on: Formula = True if until is None else negated(until)
         take = both(go_on, self._take(place, step))
-        inner = _inner_ignored(self, place)
-        gap_ms = _gap_of(place, repeats=True)
+        inner = self._ignored(place, place.inner)
+        gap_ms = gap_of(place, repeats=True)
         loop = State(f"{step.name}[*]", step.name, gap_ms=gap_ms)
         true = self._true(place)
         if step.greedy:
@@ -224,9 +195,9 @@ class _Compiler:
             self._add_following_stop(place, waiting)
         return loop
 
-    def _group_loop(self, place: _Place, sink: State) -> State:
+    def _group_loop(self, place: Place, sink: State) -> State:
         again = State("again", None)
-        head = self._group(place, again, True, _gap_of(place, repeats=True))
+        head = self._group(place, again, True, gap_of(place, repeats=True))
         true = self._true(place)
         head.add(Action.PROCEED, sink, true)
         again.add(Action.PROCEED, head, true)
@@ -234,14 +205,14 @@ class _Compiler:
 
     # ---- guards
 
-    def _take(self, place: _Place, step: Step) -> Formula:
+    def _take(self, place: Place, step: Step) -> Formula:
         fits = self.atoms.formula(step.condition)
         return fits if place.until is None else both(negated(place.until), fits)
 
-    def _true(self, place: _Place) -> Formula:
+    def _true(self, place: Place) -> Formula:
         return True if place.until is None else negated(place.until)
 
-    def ignored(self, place: _Place, contiguity: Contiguity) -> Formula | None:
+    def _ignored(self, place: Place, contiguity: Contiguity) -> Formula | None:
         """Return which events are passed over while the step waits; None: no event is."""
         if contiguity is Contiguity.STRICT:
             return None
@@ -271,16 +242,16 @@ class _Compiler:
     def _stop(self, step: Step) -> State:
         return self._stops.setdefault(step.name, State(f"{step.name}!", step.name, Kind.STOP))
 
-    def _add_stops(self, place: _Place, state: State) -> None:
+    def _add_stops(self, place: Place, state: State) -> None:
         for step in place.not_steps():
             state.add(Action.PROCEED, self._stop(step), self._take(place, step))
 
-    def _add_following_stop(self, place: _Place, state: State) -> None:
+    def _add_following_stop(self, place: Place, state: State) -> None:
         step = place.following
         if step is not None and step.contiguity is Contiguity.NOT_FOLLOWED:
             state.add(Action.PROCEED, self._stop(step), self._take(place, step))
 
-    def _without_nots(self, place: _Place, sink: State) -> State:
+    def _without_nots(self, place: Place, sink: State) -> State:
         """Return the sink behind an optional step that took an event: the not-steps before it are over."""
         nots = place.not_steps()
         if not nots or not place.step.optional:
@@ -310,42 +281,6 @@ class _Compiler:
         for edge in state.edges:
             if edge.action is Action.PROCEED:
                 closed.add(edge.action, edge.target.unrestricted or edge.target, edge.guard)
-
-
-@dataclass(frozen=True)
-class _Variant:
-    """One of the states of a step: its guards, and which repetition it is."""
-
-    take: Formula
-    ignore: Formula | None
-    label: str = ""
-    repeats: bool = False
-
-
-def _ignored(compiler: _Compiler, place: _Place) -> Formula | None:
-    """Return what is passed over before the step's first event. The head of a group follows the group's contiguity."""
-    contiguity = place.step.contiguity
-    if place.is_head and place.group is not None:
-        contiguity = place.group.inner if place.repeats else place.group.contiguity
-    return compiler.ignored(place, contiguity)
-
-
-def _inner_ignored(compiler: _Compiler, place: _Place) -> Formula | None:
-    """Return what is passed over between repetitions."""
-    head_of = place.group if place.is_head else None
-    return compiler.ignored(place, place.step.inner if head_of is None else head_of.inner)
-
-
-def _gap_of(place: _Place, repeats: bool) -> int | None:
-    """Return the time since the event before that limits a step's event, or the first event of a group."""
-    step = place.step
-    if repeats:
-        return _shortest(step.gap_ms, None if step.times is None else step.times.gap_ms)
-    return _shortest(step.gap_ms, place.head_gap_ms if place.is_head else None)
-
-
-def _shortest(first: int | None, second: int | None) -> int | None:
-    return min((gap for gap in (first, second) if gap is not None), default=None)
 
 
 def _with_groups(steps: Sequence[Step]) -> list[Step]:

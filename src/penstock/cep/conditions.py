@@ -1,6 +1,6 @@
 """Conditions of patterns, in their three forms, and how they combine.
 
-* `lambda e: ...` is simple: its answer depends on the event alone. It is called once per event, for all partial matches.
+* `lambda e: ...` is simple: its answer depends on the event alone. It is called once per event.
 * An expression, `field("amount") > 500`, is simple, too, and is data: see `expressions`.
 * `lambda e, ctx: ...` is iterative: its answer also depends on the partial match, which `ctx` shows. It is called at
   most once per event and partial match, and only if the simple conditions it is combined with do not decide.
@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from penstock.cep.errors import MalformedPatternError
+from penstock.cep.evaluation import compiled
 from penstock.cep.expressions import Expression
 from penstock.common.functions.arity import accepts_arguments
 
@@ -140,7 +141,7 @@ def evaluator(condition: Condition) -> Callable[[Any], Any]:
         case Subtype(cls):
             return lambda event: isinstance(event, cls)
         case OfFields(expression):
-            return expression.compiled()
+            return compiled(expression)
         case Both(first, second):
             left, right = evaluator(first), evaluator(second)
             return lambda event: left(event) and right(event)

@@ -9,7 +9,7 @@ partial match.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from penstock.cep.graph import Action, And, Atom, Edge, Formula, Kind, Not, Or, State
 
@@ -30,19 +30,11 @@ class Move(NamedTuple):
     """Whether a match is complete with this move."""
 
 
-class Unchanged:
-    """The partial match stays as it is: most events, most of the time."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return "UNCHANGED"
-
-
-UNCHANGED = Unchanged()
-
 Moves: TypeAlias = tuple[Move, ...]
 """In the order in which they count as first. Empty: the partial match is discarded."""
+
+UNCHANGED: Moves = (Move(PASSES_OVER, ENDS, False),)
+"""The partial match stays as it is: most events, most of the time. Compared by identity."""
 
 
 class Ask:
@@ -66,7 +58,7 @@ class Ask:
         return decision
 
 
-Decision: TypeAlias = Moves | Unchanged | Ask
+Decision: TypeAlias = Moves | Ask
 
 
 class _UnknownError(Exception):
@@ -105,7 +97,7 @@ class Decisions:
                 lambda holds: self.decide(state, bits, {**values, atom: holds}),
             )
 
-    def _moves(self, state: State, bits: int, values: dict[int, bool]) -> Moves | Unchanged:
+    def _moves(self, state: State, bits: int, values: dict[int, bool]) -> Moves:
         edges = self._open_edges(state, bits, values)
         stops = any(edge.target.kind is Kind.STOP for _, edge in edges)
         moves = []

@@ -62,7 +62,7 @@ def as_mermaid(steps: Sequence[Step]) -> str:
                 edges.append(f'  {last} {arrow}|"{_BETWEEN[step.contiguity]}"| {name}')
             first, last = first or name, name
             if step.loops:
-                edges.append(f'  {name} --> {name}')
+                edges.append(f"  {name} --> {name}")
         return first, last
 
     draw(steps, "  ")

@@ -3,20 +3,17 @@
 `field("amount") > 500` builds a tree of a closed language: fields, constants, comparisons, arithmetic on numbers, tests
 of texts and lists, and, or, not. A tree is printed in plans, sent as JSON, and evaluated on a record without `eval`.
 A None makes the result of what it is compared or combined with unknown, which is None, too; `&`, `|` and `~` follow
-SQL's three-valued logic, and a condition holds if its value is True. `json_form` reads and writes trees.
+SQL's three-valued logic, and a condition holds if its value is True. `evaluation` computes values, `json_form` reads
+and writes trees.
 """
 
 from __future__ import annotations
 
 import math
-import operator
-from collections.abc import Callable, Iterable
-from typing import Any, TypeAlias
+from collections.abc import Iterable
+from typing import Any
 
 from penstock.cep.errors import MalformedPatternError
-from penstock.common.types import Row
-
-Evaluate: TypeAlias = Callable[[Any], Any]
 
 TEXT_LENGTH_MAX = 10_000
 """Of a constant, in characters."""
@@ -27,30 +24,13 @@ NODES_MAX = 1_000
 DEPTH_MAX = 50
 """Of a tree: evaluating it takes as many nested calls."""
 
-COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
-ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "/": operator.truediv,
-    "%": operator.mod,
-}
-TEXTS: dict[str, Callable[[Any, Any], Any]] = {
-    "starts_with": str.startswith,
-    "ends_with": str.endswith,
-    "contains": operator.contains,
-}
-LOGIC = ("and", "or")
-BINARY = {*COMPARISONS, *ARITHMETIC, *TEXTS, *LOGIC}
-UNARY = {"not", "is_null"}
 FIELD, VALUE, IN = "field", "value", "in"
+COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
+ARITHMETIC = ("+", "-", "*", "/", "%")
+TEXTS = ("starts_with", "ends_with", "contains")
+LOGIC = ("and", "or")
+BINARY = (*COMPARISONS, *ARITHMETIC, *TEXTS, *LOGIC)
+UNARY = ("not", "is_null")
 
 
 class Expression:
@@ -69,8 +49,8 @@ class Expression:
         self.symbol = symbol
         self.operands = operands
         parts = [operand for operand in operands if isinstance(operand, Expression)]
-        self.nodes = 1 + sum(part.nodes for part in parts)
-        self.depth = 1 + max((part.depth for part in parts), default=0)
+        self.nodes: int = 1 + sum(part.nodes for part in parts)
+        self.depth: int = 1 + max((part.depth for part in parts), default=0)
         if self.nodes > NODES_MAX or self.depth > DEPTH_MAX:
             raise MalformedPatternError(
                 f"an expression has at most {NODES_MAX} parts and a depth of {DEPTH_MAX}, got {self.nodes} and "
@@ -167,22 +147,10 @@ class Expression:
         """Return whether the value is a text that contains `part`."""
         return Expression("contains", self, operand(part))
 
-    def evaluate(self, record: Any) -> Any:
-        """Compute the value for one record: a dict, a Row, or an object with the fields as attributes.
-
-        Raises what the record raises for a field that it lacks, and TypeError for values that cannot be compared or
-        computed with. Use `compiled` to evaluate many records.
-        """
-        return self.compiled()(record)
-
-    def compiled(self) -> Evaluate:
-        """Return a function of a record that computes the value."""
-        return _compiled(self)
-
     def __bool__(self) -> bool:
         raise MalformedPatternError(
-            f"{self!r} has a value for each event, not now: combine expressions with &, | and ~ rather than `and`, `or` "
-            "and `not`, and compare them one pair at a time"
+            f"{self!r} has a value for each event, not now: combine expressions with &, | and ~ rather than `and`, "
+            "`or` and `not`, and compare them one pair at a time"
         )
 
     def __repr__(self) -> str:
@@ -197,7 +165,8 @@ def field(name: str) -> Expression:
 
     Raises MalformedPatternError if `name` is not a text, is empty, or begins with an underscore.
     """
-    if not isinstance(name, str) or not name or name.startswith("_") or len(name) > TEXT_LENGTH_MAX:
+    given: object = name
+    if not isinstance(given, str) or not name or name.startswith("_") or len(name) > TEXT_LENGTH_MAX:
         raise MalformedPatternError(f"expected the name of a field that does not begin with '_', got {name!r:.100}")
     return Expression(FIELD, name)
 
@@ -207,7 +176,7 @@ def operand(value: object) -> Expression:
     return value if isinstance(value, Expression) else Expression(VALUE, constant(value))
 
 
-def constant(value: object) -> None | bool | int | float | str:
+def constant(value: object) -> bool | int | float | str | None:
     """Return a constant that expressions may contain. Raises MalformedPatternError for another value."""
     if value is None or isinstance(value, bool):
         return value
@@ -238,102 +207,3 @@ def _text(expression: Expression) -> str:
         return f"{left} is null"
     text = f"{left} {symbol} {_text(operands[1])}"
     return f"({text})" if symbol in LOGIC or symbol in ARITHMETIC else text
-
-
-def _compiled(expression: Expression) -> Evaluate:
-    symbol, operands = expression.symbol, expression.operands
-    if symbol == FIELD:
-        return _field(operands[0])
-    if symbol == VALUE:
-        value = operands[0]
-        return lambda record: value
-    left = _compiled(operands[0])
-    if symbol == IN:
-        return _contained(left, operands[1])
-    if symbol == "is_null":
-        return lambda record: left(record) is None
-    if symbol == "not":
-        return lambda record: None if (value := _truth(left(record))) is None else not value
-    right = _compiled(operands[1])
-    if symbol == "and":
-        return _both(left, right)
-    if symbol == "or":
-        return _either(left, right)
-    compute = _checked(symbol)
-    if operands[1].symbol == VALUE and (value := operands[1].operands[0]) is not None:
-        return lambda record: None if (first := left(record)) is None else compute(first, value)
-    return _combined(left, right, compute)
-
-
-def _field(name: str) -> Evaluate:
-    def value(record: Any) -> Any:
-        if type(record) is dict or isinstance(record, (dict, Row)):
-            return record[name]
-        return getattr(record, name)
-
-    return value
-
-
-def _contained(left: Evaluate, constants: tuple[Any, ...]) -> Evaluate:
-    among = frozenset(constants) - {None}
-
-    def contained(record: Any) -> bool | None:
-        value = left(record)
-        return None if value is None else value in among
-
-    return contained
-
-
-def _combined(left: Evaluate, right: Evaluate, compute: Callable[[Any, Any], Any]) -> Evaluate:
-    def combined(record: Any) -> Any:
-        first, second = left(record), right(record)
-        return None if first is None or second is None else compute(first, second)
-
-    return combined
-
-
-def _both(left: Evaluate, right: Evaluate) -> Evaluate:
-    def both(record: Any) -> bool | None:
-        first = _truth(left(record))
-        if first is False:
-            return False
-        second = _truth(right(record))
-        return second if first or second is False else None
-
-    return both
-
-
-def _either(left: Evaluate, right: Evaluate) -> Evaluate:
-    def either(record: Any) -> bool | None:
-        first = _truth(left(record))
-        if first:
-            return True
-        second = _truth(right(record))
-        return second if first is False or second else None
-
-    return either
-
-
-def _truth(value: Any) -> bool | None:
-    if value is None or value is True or value is False:
-        return value
-    # NumPy's bool, among others.
-    if type(value).__name__ in ("bool", "bool_"):
-        return bool(value)
-    raise TypeError(f"&, | and ~ combine conditions, got the value {value!r:.100} of type {type(value).__name__}")
-
-
-def _checked(symbol: str) -> Callable[[Any, Any], Any]:
-    if symbol in COMPARISONS:
-        return COMPARISONS[symbol]
-    compute = TEXTS.get(symbol) or ARITHMETIC[symbol]
-    texts = symbol in TEXTS
-
-    def checked(first: Any, second: Any) -> Any:
-        # A text times a number, or a format, would make values of any size.
-        if isinstance(first, str) is not texts or isinstance(second, str) is not texts or isinstance(first, bytes):
-            kind = "texts" if texts else "numbers"
-            raise TypeError(f"'{symbol}' takes {kind}, got {first!r:.100} and {second!r:.100}")
-        return compute(first, second)
-
-    return checked

@@ -1,7 +1,7 @@
 """Expressions as JSON: read with limits, so that a text from outside costs no more than its length.
 
-A field is `{"field": "amount"}`, a constant `{"value": 500}`, an operation `{"op": ">", "args": [..., ...]}`; `is_in` is
-`{"op": "in", "args": [..., {"values": [1, 2]}]}`. What does not fit this form is refused with its position.
+A field is `{"field": "amount"}`, a constant `{"value": 500}`, an operation `{"op": ">", "args": [..., ...]}`, and
+`is_in` is `{"op": "in", "args": [..., {"values": [1, 2]}]}`. What does not fit is refused with its position.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ LENGTH_MAX = 1_000_000
 """Of the JSON text, in characters."""
 
 
-def to_json(expression: Expression) -> str:
+def expression_to_json(expression: Expression) -> str:
     """Return the expression as JSON text."""
     return json.dumps(_written(expression), allow_nan=False)
 
 
-def from_json(text: str | bytes) -> Expression:
+def expression_from_json(text: str | bytes) -> Expression:
     """Return the expression in a JSON text. Raises MalformedPatternError, with the position, if there is none."""
     if len(text) > LENGTH_MAX:
         raise MalformedPatternError(f"an expression as JSON has at most {LENGTH_MAX} characters, got {len(text)}")
@@ -59,8 +59,8 @@ def _read(tree: Any, where: str, depth: int) -> Expression:
 
 def _operation(symbol: str, operands: list[Any], where: str, depth: int) -> Expression:
     count = 1 if symbol in expressions.UNARY else 2
-    if symbol not in expressions.BINARY and symbol not in expressions.UNARY and symbol != expressions.IN:
-        known = sorted(expressions.BINARY | expressions.UNARY | {expressions.IN})
+    known = (*expressions.BINARY, *expressions.UNARY, expressions.IN)
+    if symbol not in known:
         raise MalformedPatternError(f"{where}: expected one of the operations {', '.join(known)}, got {symbol!r:.100}")
     if len(operands) != count:
         raise MalformedPatternError(f"{where}: '{symbol}' takes {count} arguments, got {len(operands)}")

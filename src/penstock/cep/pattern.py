@@ -343,7 +343,9 @@ class Pattern(Generic[T, F]):
 
     def _check_repeats(self, call: str) -> None:
         if self._step.times is None:
-            raise self._refused(f"{call} needs a step that repeats: call times(), times_or_more() or one_or_more() before")
+            raise self._refused(
+                f"{call} needs a step that repeats: call times(), times_or_more() or one_or_more() before"
+            )
 
     def _refused(self, reason: str) -> MalformedPatternError:
         return MalformedPatternError(f"{_called(self._step)}: {reason}")
@@ -366,13 +368,16 @@ def _appended(
                 f"a group cannot end with not_followed_by('{group[-1].name}'): put that step behind the group"
             )
         return GroupPattern(Step("", contiguity, group=group), previous, skip)
-    if not isinstance(name, str) or not name:
+    given: object = name
+    if not isinstance(given, str) or not name:
         raise MalformedPatternError(f"expected the name of a step, or a pattern as a group, got {name!r:.100}")
     return Pattern(Step(name, contiguity), previous, skip)
 
 
 def _called(step: Step) -> str:
-    return f"group ({', '.join(inner.name for inner in all_steps(step.group))})" if step.group else f"step '{step.name}'"
+    return (
+        f"group ({', '.join(inner.name for inner in all_steps(step.group))})" if step.group else f"step '{step.name}'"
+    )
 
 
 def _is_count(value: object, least: int) -> bool:

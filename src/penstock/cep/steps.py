@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from penstock.cep.conditions import ALWAYS, Condition
@@ -74,7 +75,7 @@ class Step:
         return self.times is not None and self.times.most is None
 
 
-def all_steps(steps: list[Step]) -> list[Step]:
+def all_steps(steps: Sequence[Step]) -> list[Step]:
     """Return the steps in order, those of groups in place of the groups."""
     found: list[Step] = []
     for step in steps:
@@ -82,13 +83,13 @@ def all_steps(steps: list[Step]) -> list[Step]:
     return found
 
 
-def window_ms(steps: list[Step]) -> int | None:
+def window_ms(steps: Sequence[Step]) -> int | None:
     """Return the time between first and last event of a match: the smallest one that any step or group sets."""
     lengths = [step.within_ms for step in steps if step.within_ms is not None]
     lengths += [inner for step in steps if (inner := window_ms(step.group)) is not None]
     return min(lengths, default=None)
 
 
-def longest_gap_ms(steps: list[Step]) -> int:
+def longest_gap_ms(steps: Sequence[Step]) -> int:
     """Return the longest time between previous and current event that any step or group sets; 0 if none does."""
     return max((max(step.gap_ms or 0, longest_gap_ms(step.group)) for step in steps), default=0)

@@ -62,7 +62,8 @@ def pattern_of(steps: list[dict[str, Any]], skip: dict[str, Any] | None = None) 
         if step.get("where", "True") != "True":
             pattern.where(condition_of(step["where"]))
         quantify(pattern, step)
-    return pattern
+    built: Pattern[Event, Event] = pattern
+    return built
 
 
 def quantify(pattern: Any, step: dict[str, Any]) -> None:
@@ -183,11 +184,11 @@ class Operator:
             case ["pt", time]:
                 self.now = time
                 self.release(time - 1)
-                for key in self.keys.values():
-                    if key.partial.deadline_ms < time:
-                        key.time(time)
-        for name, key in self.keys.items():
-            for kind, events, at in key.results[before.get(name, 0) :]:
+                for state in self.keys.values():
+                    if state.partial.deadline_ms < time:
+                        state.time(time)
+        for name, state in self.keys.items():
+            for kind, events, at in state.results[before.get(name, 0) :]:
                 self.output.append([kind, json.loads(events), "end" if at == END else at, item])
 
     def arrive(self, event: Event, time: int, name: str, item: list[Any]) -> None:
