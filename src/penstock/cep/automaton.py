@@ -63,11 +63,11 @@ class Automaton(Generic[T]):
         self.window_ms = graph.window_ms
         self.state_names = tuple(state.name for state in graph.states)
         """Stable as long as the steps and their repetitions are: see `changed_patterns`."""
-        self._gap_ms = [state.gap_ms for state in graph.states]
-        self._after_gap = [None if state.after_gap is None else state.after_gap.number for state in graph.states]
-        self._gap_discards = [state.gap_discards for state in graph.states]
+        self._closes_ms = [state.closes_ms for state in graph.states]
+        self._closed = [None if state.closed is None else state.closed.number for state in graph.states]
+        self._discarded = [state.discarded for state in graph.states]
         self._pending = [state.kind is Kind.PENDING for state in graph.states]
-        self._has_gaps = any(gap is not None for gap in self._gap_ms)
+        self._has_gaps = any(closes is not None for closes in self._closes_ms)
         predicates = graph.atoms.predicates
         steps = {name: number for number, name in enumerate(self.step_names)}
         self._decisions = Decisions(graph.states, steps, len(predicates))
@@ -179,7 +179,7 @@ class Automaton(Generic[T]):
 
     def load(self, value: tuple[Any, ...]) -> PartialMatches:
         """Return the state of a key from what `PartialMatches.dumped` gave."""
-        partial = PartialMatches.loaded(value, self._gap_ms.__getitem__, self.bits)
+        partial = PartialMatches.loaded(value, self._closes_ms.__getitem__, self.bits)
         partial.find_deadline(self.window_ms)
         return partial
 
@@ -283,7 +283,7 @@ class Automaton(Generic[T]):
         """Note the ends of the times between two events, for the runs that are not among those that were there."""
         present = {id(run) for run in known}
         for run in runs:
-            if (gap_ms := self._gap_ms[run[0]]) is not None and id(run) not in present:
+            if (gap_ms := self._closes_ms[run[0]]) is not None and id(run) not in present:
                 partial.limit_gap(run[1][4] + gap_ms, number)
 
     def _end_gap(
@@ -297,18 +297,18 @@ class Automaton(Generic[T]):
         changed = False
         for run in family[1]:
             state, node = run
-            gap_ms = self._gap_ms[state]
+            gap_ms = self._closes_ms[state]
             if gap_ms is None or node[4] + gap_ms != end_ms:
                 after.append(run)
                 continue
             changed = True
-            if (target := self._after_gap[state]) is not None:
+            if (target := self._closed[state]) is not None:
                 after.append((target, node))
-                if (further_ms := self._gap_ms[target]) is not None:
+                if (further_ms := self._closes_ms[target]) is not None:
                     partial.limit_gap(node[4] + further_ms, number)
             elif self._pending[state]:
                 done.append((number, node))
-            elif not self._gap_discards[state]:
+            elif not self._discarded[state]:
                 timeouts.append((self.match(node), end_ms))
         if changed:
             partial.replace(number, family, after)

@@ -22,6 +22,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from penstock.cep.gaps import close_gaps
 from penstock.cep.graph import Action, Atoms, Formula, Kind, State, both, negated
 from penstock.cep.places import Place, Variant, gap_of
 from penstock.cep.steps import Contiguity, Step, Times, window_ms
@@ -43,8 +44,7 @@ def compile_steps(steps: list[Step]) -> Graph:
     )
     compiler = _Compiler(atoms, window_ms(steps))
     start = compiler.sequence(steps, State("end", None, Kind.FINAL), Place(steps, 0, None))
-    compiler.finish_gaps(start)
-    states = _reachable(start)
+    states = close_gaps(start)
     names: Counter[str] = Counter()
     for number, state in enumerate(states):
         state.number = number
@@ -231,9 +231,7 @@ class _Compiler:
         if gap_ms is not None and sink.kind is not Kind.FINAL:
             sink.unrestricted = _copied(sink)
             sink.unrestricted.name += "'"
-            if sink.gap_ms is None or gap_ms < sink.gap_ms:
-                sink.gap_ms = gap_ms
-                sink.after_gap = sink.unrestricted
+            sink.release_ms = gap_ms
         for edge in sink.edges:
             edge.guard = both(edge.guard, negated(take))
 
@@ -257,30 +255,6 @@ class _Compiler:
         if not nots or not place.step.optional:
             return sink
         return _without(sink, {self._stop(step) for step in nots}, {})
-
-    # ---- gaps
-
-    def finish_gaps(self, start: State) -> None:
-        """Decide, for each state whose TAKE has a limited time, what becomes of a match when that time is over."""
-        decided: set[State] = set()
-        while undecided := [state for state in _reachable(start) if state not in decided]:
-            for state in undecided:
-                decided.add(state)
-                self._finish_gap(state)
-
-    def _finish_gap(self, state: State) -> None:
-        if state.gap_ms is None or state.after_gap is not None or state.kind is Kind.PENDING:
-            return
-        origin = state.twin_of or state
-        if not any(edge.target.kind is not Kind.FINAL for edge in origin.goes_on()):
-            return
-        if state.twin_of is not None:
-            state.gap_discards = True
-            return
-        closed = state.after_gap = State(f"{state.name}|", state.step)
-        for edge in state.edges:
-            if edge.action is Action.PROCEED:
-                closed.add(edge.action, edge.target.unrestricted or edge.target, edge.guard)
 
 
 def _with_groups(steps: Sequence[Step]) -> list[Step]:
@@ -309,17 +283,3 @@ def _without(state: State, stops: set[State], copies: dict[State, State]) -> Sta
             target = edge.target if edge.target.kind is Kind.STOP else _without(edge.target, stops, copies)
             copy.add(edge.action, target, edge.guard)
     return copy
-
-
-def _reachable(start: State) -> list[State]:
-    """Return the states in the order in which they are found, the start first."""
-    found = {start: None}
-    waiting = [start]
-    while waiting:
-        state = waiting.pop(0)
-        further = [edge.target for edge in state.edges] + ([state.after_gap] if state.after_gap else [])
-        for target in further:
-            if target not in found:
-                found[target] = None
-                waiting.append(target)
-    return list(found)

@@ -86,6 +86,9 @@ class Decisions:
             bits: the simple conditions that the event meets.
             known: the values of iterative conditions, by position of the atom.
         """
+        if self._states[state].kind in (Kind.FINAL, Kind.STOP):
+            # No partial match is there.
+            return UNCHANGED
         values = {} if known is None else known
         try:
             return self._moves(self._states[state], bits, values)

@@ -32,7 +32,7 @@ def _may_defer(automaton: Automaton[Any]) -> bool:
     """Return whether no state passes an event over, no time between events is limited, and the skip strategy fits."""
     states = automaton.graph.states
     return automaton.skip.kind == PAST_LAST and not any(
-        state.gap_ms is not None
+        state.closes_ms is not None
         or any(edge.action is Action.IGNORE and edge.target.kind is not Kind.FINAL for edge in state.edges)
         for state in states
     )

@@ -109,24 +109,24 @@ class State:
     kind: Kind = Kind.NORMAL
     edges: list[Edge] = field(default_factory=list)
     gap_ms: int | None = None
-    """The time since the event taken before must be shorter for the TAKE edge of the state."""
+    """The time since the event taken before must be shorter for TAKE. A PENDING state is complete then."""
     twin_of: State | None = None
     """The optional state whose IGNORE edge leads here; PROCEED stays with that one."""
     unrestricted: State | None = None
     """The state without the guards of a greedy loop before it, if repetitions of the loop have a limited time."""
+    release_ms: int | None = None
+    """That time."""
     number: int = -1
-    after_gap: State | None = None
-    """Where a partial match goes when the gap's time is over, if it may go on without this step."""
-    gap_discards: bool = False
-    """The gap's end discards the partial match silently: its other branch goes on."""
+    closes_ms: int | None = None
+    """How long after the event taken before the state changes, because the first gap that limits it is over."""
+    closed: State | None = None
+    """What it changes to; None: nothing can be taken then."""
+    discarded: bool = False
+    """If nothing can be taken then: it ends silently, for the partial match goes on in another branch."""
 
     def add(self, action: Action, target: State, guard: Formula) -> None:
         """Add an edge."""
         self.edges.append(Edge(action, target, guard))
-
-    def goes_on(self) -> Iterator[Edge]:
-        """Return the PROCEED edges that do not discard the match."""
-        return (edge for edge in self.edges if edge.action is Action.PROCEED and edge.target.kind is not Kind.STOP)
 
 
 class Atoms:

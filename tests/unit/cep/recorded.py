@@ -122,7 +122,7 @@ def strategy_of(skip: dict[str, Any] | None) -> AfterMatchSkipStrategy:
 
 
 def labels(match: dict[str, list[Event]]) -> str:
-    return json.dumps({name: [event.label for event in events] for name, events in match.items()}, sort_keys=True)
+    return json.dumps({name: [event.label for event in events] for name, events in match.items()})
 
 
 class Key:
@@ -132,6 +132,10 @@ class Key:
         self.automaton = automaton_of(pattern)
         self.partial = PartialMatches()
         self.results: list[Result] = []
+
+    def of_kind(self, kind: str) -> list[tuple[dict[str, list[str]], int]]:
+        """The events by step of each result, and its time."""
+        return [(json.loads(events), at) for what, events, at in self.results if what == kind]
 
     def event(self, event: Event, time: int) -> None:
         self.time(time)
@@ -147,7 +151,7 @@ class Key:
             self.partial = self.automaton.load(self.partial.dumped())
 
     def time(self, time: int) -> None:
-        """Advance the time as a timer per deadline would: to each deadline that is due, then to `time`."""
+        """Advance the time."""
         matches, timeouts = self.automaton.advance_time(self.partial, time)
         self.results += [("match", labels(match), time) for match in matches]
         self.results += [("timeout", labels(events), end) for events, end in timeouts]
@@ -170,6 +174,12 @@ class Operator:
         if name not in self.keys:
             self.keys[name] = Key(pattern_of(self.case["steps"], self.case["skip"]))
         return self.keys[name]
+
+    def feed_all(self) -> list[list[Any]]:
+        """What comes out: what, events, time, the item at which it came."""
+        for item in self.case["feed"]:
+            self.feed(item)
+        return self.output
 
     def feed(self, item: list[Any]) -> None:
         before = {name: len(key.results) for name, key in self.keys.items()}
