@@ -1,16 +1,16 @@
-"""The automaton of a pattern: events and time of one key in, matches and time-outs out. No I/O, no clock.
+"""The automaton of a pattern: events and time of one key in, matches and timeouts out. No I/O, no clock.
 
 An automaton belongs to a pattern and has no state but tables that fill themselves; the state of a key is a
 `PartialMatches`. A key without one costs nothing: create it when `begins` says that an event starts a match, drop it
 when it is falsy.
 
     bits = automaton.bits(event)
-    matches, timeouts = automaton.advance_time(partial, timestamp)     first, for what is over by then is over
+    matches, timeouts = automaton.advance_time(partial, timestamp)     first, for a time ends before its events
     matches += automaton.process(partial, event, timestamp, bits)
 
 Events come in order of their timestamps. Matches that one event or one advance of time completes come in order of
 their first event; among those with the same first event, a match is first that took an event where the other one
-passed over it, and that stayed in the earlier step where the other one went on. Source: Flink docs, "Event Processing
+passed over it, and that stayed in the earlier step where the other one left it. Source: Flink docs, "Event Processing
 (CEP)"; Agrawal et al., "Efficient Pattern Matching over Event Streams", SIGMOD 2008.
 """
 
@@ -20,7 +20,7 @@ import heapq
 from bisect import insort_right
 from collections.abc import Callable, Sequence
 from operator import itemgetter
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from penstock.cep.after_match import AfterMatchSkipStrategy
 from penstock.cep.compiler import compile_steps
@@ -40,6 +40,16 @@ Match: TypeAlias = dict[str, list[T]]
 """The events of each step that took any, steps and events in order."""
 Timeout: TypeAlias = tuple[dict[str, list[T]], int]
 """The events of a partial match, and the time at which its time was over (ms)."""
+
+
+class Arrival(NamedTuple):
+    """An event and what comes with it."""
+
+    event: Any
+    number: int
+    timestamp: int
+    processing_time: int
+
 
 ROWS_MAX = 4_096
 """Combinations of bits whose decisions are remembered."""
@@ -74,7 +84,7 @@ class Automaton(Generic[T]):
         self._iterative = [part.function for part in graph.atoms.iterative if isinstance(part, Iterative)]
         self._rows: dict[int, list[Decision]] = {}
         self._idle: list[Decision] = [UNCHANGED] * len(graph.states)
-        """What an event does that changes nothing."""
+        """The row of an event that changes nothing."""
         self.predicates: tuple[Expression | None, ...] = tuple(expression_of(part) for part in predicates)
         """For each bit, its condition as an expression that can be evaluated on columns; None if it is a function."""
         self.predicate_texts = tuple(text_of(part) for part in predicates)
@@ -133,15 +143,15 @@ class Automaton(Generic[T]):
         return self._released(partial, done) if done or partial.completed else []
 
     def advance_time(self, partial: PartialMatches, time_ms: int) -> tuple[list[Match[T]], list[Timeout[T]]]:
-        """Advance the time of a key: return the matches that are complete by then, and the partial ones that are over.
+        """Advance the time of a key: return the matches that are complete by then, and the partial ones that timed out.
 
         Args:
             partial: the state of the key, which is changed.
-            time_ms: the time; what ends at it is over.
+            time_ms: the time. A window that ends at it has ended.
 
         Returns:
-            Matches that a final `not_followed_by` completes or that time-outs no longer hold back; and time-outs, with
-            the time at which each was over.
+            Matches that a final `not_followed_by` completes or that timeouts no longer hold back; and timeouts, with
+            the end of each one's time.
         """
         done, timeouts = self._ended(partial, time_ms)
         matches = self._released(partial, done) if done or partial.completed else []
@@ -149,12 +159,14 @@ class Automaton(Generic[T]):
         return matches, timeouts
 
     def _ended(self, partial: PartialMatches, time_ms: int) -> tuple[list[Completed], list[Timeout[T]]]:
-        """Remove the runs whose time is over, and return those that are complete thereby, and those that are not."""
+        """Remove the runs whose time has ended, and return those that are complete thereby, and those that are not."""
         done: list[Completed] = []
         timeouts: list[Timeout[T]] = []
         while partial.gaps and partial.gaps[0][0] <= time_ms:
             end_ms, number = heapq.heappop(partial.gaps)
-            self._end_gap(partial, end_ms, number, done, timeouts)
+            completed, ended = self._end_gap(partial, end_ms, number)
+            done += completed
+            timeouts += ended
         if self.window_ms is not None:
             families = partial.families
             while families:
@@ -223,7 +235,7 @@ class Automaton(Generic[T]):
             for run in family[1]:
                 moves = row[run[0]]
                 if isinstance(moves, Ask):
-                    moves = self._answered(moves, run[1], event, timestamp, processing_time)
+                    moves = self._answered(moves, run[1], Arrival(event, here, timestamp, processing_time))
                 if moves is UNCHANGED:
                     after.append(run)
                     continue
@@ -241,23 +253,16 @@ class Automaton(Generic[T]):
                     self._limit_gaps(partial, number, after, family[1])
         moves = row[0]
         if begins and moves is not UNCHANGED:
-            self._begin(partial, moves, event, timestamp, processing_time, done)
+            done += self._begin(partial, moves, Arrival(event, here, timestamp, processing_time))
         return done
 
-    def _begin(
-        self,
-        partial: PartialMatches,
-        decision: Decision,
-        event: T,
-        timestamp: int,
-        processing_time: int,
-        done: list[Completed],
-    ) -> None:
-        """Start the matches that begin with the event."""
-        number = partial.number
+    def _begin(self, partial: PartialMatches, decision: Decision, arrival: Arrival) -> list[Completed]:
+        """Start the matches that begin with the event, and return those that are complete with it."""
         if isinstance(decision, Ask):
-            decision = self._answered(decision, None, event, timestamp, processing_time)
+            decision = self._answered(decision, None, arrival)
+        event, number, timestamp, _ = arrival
         runs: list[Run] = []
+        done: list[Completed] = []
         for step, target, completes in _beginnings(decision):
             node = (None, step, event, number, timestamp)
             if target != ENDS:
@@ -270,9 +275,11 @@ class Automaton(Generic[T]):
                 partial.deadline_ms = timestamp + self.window_ms
             if self._has_gaps:
                 self._limit_gaps(partial, number, runs, ())
+        return done
 
-    def _answered(self, decision: Decision, node: Node | None, event: T, timestamp: int, processing_time: int) -> Moves:
+    def _answered(self, decision: Decision, node: Node | None, arrival: Arrival) -> Moves:
         """Evaluate iterative conditions until the moves are known."""
+        event, _, timestamp, processing_time = arrival
         while isinstance(decision, Ask):
             last = node if decision.taken < 0 else (node, decision.taken, event, -1, timestamp)
             context = MatchContext(self.step_names, last, timestamp, processing_time)
@@ -286,13 +293,13 @@ class Automaton(Generic[T]):
             if (gap_ms := self._closes_ms[run[0]]) is not None and id(run) not in present:
                 partial.limit_gap(run[1][4] + gap_ms, number)
 
-    def _end_gap(
-        self, partial: PartialMatches, end_ms: int, number: int, done: list[Completed], timeouts: list[Timeout[T]]
-    ) -> None:
-        """End the time between two events for the runs of a family to which it applies."""
+    def _end_gap(self, partial: PartialMatches, end_ms: int, number: int) -> tuple[list[Completed], list[Timeout[T]]]:
+        """Change the runs of a family whose time since the event before ends, as `gaps` describes."""
+        done: list[Completed] = []
+        timeouts: list[Timeout[T]] = []
         family = partial.families.get(number)
         if family is None or (self.window_ms is not None and family[0] + self.window_ms < end_ms):
-            return
+            return done, timeouts
         after: list[Run] = []
         changed = False
         for run in family[1]:
@@ -312,6 +319,7 @@ class Automaton(Generic[T]):
                 timeouts.append((self.match(node), end_ms))
         if changed:
             partial.replace(number, family, after)
+        return done, timeouts
 
     def _released(self, partial: PartialMatches, done: list[Completed]) -> list[Match[T]]:
         """Return the complete matches whose turn it is, and discard what they make the skip strategy discard."""

@@ -13,8 +13,8 @@ def translated(
 ) -> tuple[Any, ...]:
     """Return the dumped state of a key for an automaton whose pattern was changed.
 
-    States and steps keep their meaning by name, so partial matches go on under changed conditions and times. A partial
-    match is dropped if its state, or a step that took one of its events, has no namesake.
+    States and steps keep their meaning by name, so partial matches continue under changed conditions and times. A
+    partial match is dropped if its state, or a step that took one of its events, has no namesake.
 
     Args:
         value: what `PartialMatches.dumped` returned.

@@ -109,7 +109,7 @@ class _Compiler:
     def _group(self, place: Place, sink: State, repeats: bool, gap_ms: int | None) -> State:
         group = place.step
         until = None if group.until is None else self.atoms.formula(group.until)
-        inside = Place(group.group, 0, place.following, group, repeats, until, gap_ms)
+        inside = Place(group.group, 0, place.following, group=group, repeats=repeats, until=until, head_gap_ms=gap_ms)
         return self.sequence(group.group, sink, inside)
 
     # ---- one step
@@ -250,7 +250,7 @@ class _Compiler:
             state.add(Action.PROCEED, self._stop(step), self._take(place, step))
 
     def _without_nots(self, place: Place, sink: State) -> State:
-        """Return the sink behind an optional step that took an event: the not-steps before it are over."""
+        """Return the sink behind an optional step that took an event: the not-steps before it have ended."""
         nots = place.not_steps()
         if not nots or not place.step.optional:
             return sink

@@ -25,7 +25,7 @@ E = TypeVar("E")
 
 
 class Context(Protocol):
-    """What an iterative condition sees of the partial match that may take the event."""
+    """Shows an iterative condition the partial match that may take the event."""
 
     def get_events_for_pattern(self, name: str) -> Sequence[Any]:
         """Return the events that the step `name` has taken so far, in order, without the event in question."""
@@ -56,7 +56,7 @@ class Condition:
 
 @dataclass(frozen=True, eq=False)
 class Always(Condition):
-    """Holds for each event: the condition of a step that has none."""
+    """Holds for each event: the condition of a step without conditions."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +103,7 @@ class Both(Condition):
 
 @dataclass(frozen=True, eq=False)
 class Either(Condition):
-    """One of the conditions holds. The second one is evaluated if the first one does not hold."""
+    """The first condition holds, or the second one. The second one is evaluated if the first one does not hold."""
 
     first: Condition
     second: Condition
@@ -118,7 +118,7 @@ ALWAYS = Always()
 
 
 def condition_of(given: Any, call: str) -> Condition:
-    """Return the condition that a user gave to the method `call`. Raises MalformedPatternError if it is none."""
+    """Return the condition that a user gave to the method `call`. Raises MalformedPatternError for anything else."""
     if isinstance(given, Expression):
         return OfFields(given)
     if callable(given) and not isinstance(given, type):

@@ -1,4 +1,4 @@
-"""What an event does to a partial match: the moves of a state, computed once for each combination of bits.
+"""The moves of a partial match when an event comes, computed once for each state and combination of bits.
 
 If all conditions are simple, the moves depend on the state and the event's bits alone, of which a pattern meets a few
 dozen combinations: a table that fills itself answers. Where an iterative condition matters, the answer is an `Ask`,
@@ -8,7 +8,8 @@ partial match.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeAlias
 
 from penstock.cep.graph import Action, And, Atom, Edge, Formula, Kind, Not, Or, State
@@ -20,7 +21,7 @@ ENDS = -1
 
 
 class Move(NamedTuple):
-    """One thing that becomes of a partial match."""
+    """A way in which a partial match continues or completes."""
 
     step: int
     """The step that takes the event, or PASSES_OVER."""
@@ -70,6 +71,34 @@ class _UnknownError(Exception):
         self.taken = taken
 
 
+@dataclass(frozen=True)
+class _Facts:
+    """Everything that is known of an event and a partial match."""
+
+    bits: int
+    predicate_count: int
+    iterative: Mapping[int, bool]
+    taken: int = PASSES_OVER
+
+    def meet(self, formula: Formula) -> bool:
+        """Evaluate a formula, from left to right, as far as necessary. Raises _UnknownError."""
+        if isinstance(formula, bool):
+            return formula
+        if isinstance(formula, Atom):
+            if formula.position < self.predicate_count:
+                return bool(self.bits >> formula.position & 1)
+            if formula.position not in self.iterative:
+                raise _UnknownError(formula.position, self.taken)
+            return self.iterative[formula.position]
+        if isinstance(formula, Not):
+            return not self.meet(formula.part)
+        first = self.meet(formula.first)
+        if isinstance(formula, And):
+            return first and self.meet(formula.second)
+        assert isinstance(formula, Or)
+        return first or self.meet(formula.second)
+
+
 class Decisions:
     """The moves of the states of one automaton."""
 
@@ -91,7 +120,7 @@ class Decisions:
             return UNCHANGED
         values = {} if known is None else known
         try:
-            return self._moves(self._states[state], bits, values)
+            return self._moves(self._states[state], _Facts(bits, self._predicate_count, values))
         except _UnknownError as unknown:
             atom = unknown.atom
             return Ask(
@@ -100,8 +129,8 @@ class Decisions:
                 lambda holds: self.decide(state, bits, {**values, atom: holds}),
             )
 
-    def _moves(self, state: State, bits: int, values: dict[int, bool]) -> Moves:
-        edges = self._open_edges(state, bits, values)
+    def _moves(self, state: State, facts: _Facts) -> Moves:
+        edges = _open_edges(state, facts)
         stops = any(edge.target.kind is Kind.STOP for _, edge in edges)
         moves = []
         for source, edge in edges:
@@ -113,7 +142,7 @@ class Decisions:
             if edge.action is Action.TAKE:
                 assert source.step is not None
                 step = self._steps[source.step]
-                completes = completes or self._reaches_end(target, bits, values, step)
+                completes = completes or _reaches_end(target, replace(facts, taken=step))
             remains = target.number if target.kind is not Kind.FINAL and not stops else ENDS
             if completes or remains != ENDS:
                 moves.append(Move(step, remains, completes))
@@ -121,55 +150,38 @@ class Decisions:
             return UNCHANGED
         return tuple(moves)
 
-    def _open_edges(self, state: State, bits: int, values: dict[int, bool]) -> list[tuple[State, Edge]]:
-        """Return the edges with a guard that holds, PROCEED replaced by the edges behind it. A stop state is one."""
-        found = []
-        waiting, seen = [state], {state}
-        while waiting:
-            source = waiting.pop()
-            for edge in source.edges:
-                if edge.target in seen and edge.action is Action.PROCEED:
-                    continue
-                if not _holds(edge.guard, bits, values, self._predicate_count, PASSES_OVER):
-                    continue
-                if edge.action is not Action.PROCEED or edge.target.kind is Kind.STOP:
-                    found.append((source, edge))
-                elif edge.target.kind is not Kind.FINAL:
-                    seen.add(edge.target)
-                    waiting.append(edge.target)
-        return found
 
-    def _reaches_end(self, state: State, bits: int, values: dict[int, bool], taken: int) -> bool:
-        """Return whether the match is complete in the state, without another event."""
-        waiting, seen = [state], {state}
-        while waiting:
-            for edge in waiting.pop().edges:
-                target = edge.target
-                # A not-step forbids events that come after this one, so this one does not count.
-                if edge.action is not Action.PROCEED or target.kind is Kind.STOP or target in seen:
-                    continue
-                if _holds(edge.guard, bits, values, self._predicate_count, taken):
-                    if target.kind is Kind.FINAL:
-                        return True
-                    seen.add(target)
-                    waiting.append(target)
-        return False
+def _open_edges(state: State, facts: _Facts) -> list[tuple[State, Edge]]:
+    """Return the edges with a guard that holds, PROCEED replaced by the edges behind it. A stop state is one."""
+    found = []
+    waiting, seen = [state], {state}
+    while waiting:
+        source = waiting.pop()
+        for edge in source.edges:
+            if edge.target in seen and edge.action is Action.PROCEED:
+                continue
+            if not facts.meet(edge.guard):
+                continue
+            if edge.action is not Action.PROCEED or edge.target.kind is Kind.STOP:
+                found.append((source, edge))
+            elif edge.target.kind is not Kind.FINAL:
+                seen.add(edge.target)
+                waiting.append(edge.target)
+    return found
 
 
-def _holds(formula: Formula, bits: int, values: dict[int, bool], predicate_count: int, taken: int) -> bool:
-    """Evaluate a formula, from left to right, as far as necessary. Raises _UnknownError."""
-    if isinstance(formula, bool):
-        return formula
-    if isinstance(formula, Atom):
-        if formula.position < predicate_count:
-            return bool(bits >> formula.position & 1)
-        if formula.position not in values:
-            raise _UnknownError(formula.position, taken)
-        return values[formula.position]
-    if isinstance(formula, Not):
-        return not _holds(formula.part, bits, values, predicate_count, taken)
-    first = _holds(formula.first, bits, values, predicate_count, taken)
-    if isinstance(formula, And):
-        return first and _holds(formula.second, bits, values, predicate_count, taken)
-    assert isinstance(formula, Or)
-    return first or _holds(formula.second, bits, values, predicate_count, taken)
+def _reaches_end(state: State, facts: _Facts) -> bool:
+    """Return whether the match is complete in the state, without another event."""
+    waiting, seen = [state], {state}
+    while waiting:
+        for edge in waiting.pop().edges:
+            target = edge.target
+            # A not-step forbids events that come after this one, so this one does not count.
+            if edge.action is not Action.PROCEED or target.kind is Kind.STOP or target in seen:
+                continue
+            if facts.meet(edge.guard):
+                if target.kind is Kind.FINAL:
+                    return True
+                seen.add(target)
+                waiting.append(target)
+    return False

@@ -58,7 +58,7 @@ class DeferringAutomaton(Automaton[T]):
             if not ended:
                 break
             timeouts += ended
-            # Events came before the time of the match at the front was over, so the next one's is not over for them.
+            # The deferred events came before this match timed out, so no later match had timed out by then.
             del partial.deferred[:1]
             matches += self._followed(partial, 0, 0)
         partial.find_deadline(self.window_ms)

@@ -16,13 +16,13 @@ from typing import Any
 from penstock.cep.errors import MalformedPatternError
 
 TEXT_LENGTH_MAX = 10_000
-"""Of a constant, in characters."""
+"""Length of a constant, in characters."""
 LIST_LENGTH_MAX = 10_000
-"""Of the constants of `is_in`."""
+"""Number of the constants of `is_in`."""
 INTEGER_BITS_MAX = 256
 NODES_MAX = 1_000
 DEPTH_MAX = 50
-"""Of a tree: evaluating it takes as many nested calls."""
+"""Depth of a tree: its evaluation takes as many nested calls."""
 
 FIELD, VALUE, IN = "field", "value", "in"
 COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")

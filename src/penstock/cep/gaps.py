@@ -2,7 +2,7 @@
 
 A gap limits the time between the event taken before and a step's event. It is part of the step's TAKE edge, which a
 partial match reaches from the state of the step, and by PROCEED from states in front of it. So each state in front of
-gaps changes when the first of them is over: to a copy in which the steps with that gap take and pass over nothing, and
+gaps changes when the first of them ends: to a copy in which the steps with that gap take and pass over nothing, and
 greedy loops with it leave all events to the next step. If nothing is left to do, the partial match has timed out.
 """
 
@@ -16,7 +16,7 @@ _FIXED = (Kind.FINAL, Kind.STOP, Kind.PENDING)
 
 
 def close_gaps(start: State) -> list[State]:
-    """Decide for each state what becomes of it when gaps are over; return all states, the start first."""
+    """Decide for each state what becomes of it when gaps end; return all states, the start first."""
     done: set[State] = set()
     while undone := [state for state in reachable(start) if state not in done]:
         for state in undone:

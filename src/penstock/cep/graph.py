@@ -20,7 +20,7 @@ from penstock.cep.conditions import ALWAYS, Both, Condition, Either
 
 
 class Action(enum.Enum):
-    """What an edge does with the event."""
+    """The use that an edge makes of the event."""
 
     TAKE = "take"
     IGNORE = "ignore"
@@ -32,7 +32,7 @@ class Kind(enum.Enum):
 
     NORMAL = "normal"
     PENDING = "pending"
-    """It is complete when its time is over."""
+    """It is complete when its time ends."""
     STOP = "stop"
     """It is discarded."""
     FINAL = "final"
@@ -63,7 +63,7 @@ class And:
 
 @dataclass(frozen=True)
 class Or:
-    """One of the formulas holds."""
+    """The first formula holds, or the second one."""
 
     first: Formula
     second: Formula
@@ -118,11 +118,11 @@ class State:
     """That time."""
     number: int = -1
     closes_ms: int | None = None
-    """How long after the event taken before the state changes, because the first gap that limits it is over."""
+    """How long after the event taken before the state changes, because the first gap that limits it ends."""
     closed: State | None = None
-    """What it changes to; None: nothing can be taken then."""
+    """The state that it changes to, or None: nothing can be taken then."""
     discarded: bool = False
-    """If nothing can be taken then: it ends silently, for the partial match goes on in another branch."""
+    """If nothing can be taken then: it ends silently, for the partial match continues in another branch."""
 
     def add(self, action: Action, target: State, guard: Formula) -> None:
         """Add an edge."""

@@ -14,7 +14,7 @@ from penstock.cep.errors import MalformedPatternError
 from penstock.cep.expressions import Expression
 
 LENGTH_MAX = 1_000_000
-"""Of the JSON text, in characters."""
+"""Length of the JSON text, in characters."""
 
 
 def expression_to_json(expression: Expression) -> str:

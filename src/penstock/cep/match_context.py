@@ -1,4 +1,4 @@
-"""What is read from the nodes of a match: its events by step, and the context of iterative conditions."""
+"""Reads the nodes of a match: its events by step, and the context of iterative conditions."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class PartialMatches:
 
     def __init__(self) -> None:
         self.number = 0
-        """Of the next event."""
+        """The number of the next event."""
         self.families: dict[int, Family] = {}
         """By the number of the first event, in ascending order."""
         self.completed: list[Completed] = []
@@ -51,7 +51,7 @@ class PartialMatches:
         self.deadline_ms = NEVER
         """Time below it has no results (ms); `Automaton.advance_time` is worth its call from here on."""
         self.deferred: list[Deferred] = []
-        """Events that may begin a match once the present ones are over: see `deferred_starts`."""
+        """Events that may begin a match once the present one ends: see `deferred_starts`."""
         self._index: dict[int, dict[int, None]] | None = None
         """The families that have a run in a state; None as long as there are few."""
 
@@ -164,7 +164,7 @@ class PartialMatches:
         Args:
             value: what `dumped` returned.
             gap_ms: the time that a run may spend in a state after its last event, if limited.
-            bits: the bits of an event, which conditions that were changed give anew.
+            bits: computes the bits of an event, under conditions that may have changed.
         """
         number, events, table, families, completed, deferred = value
         by_number = {event[0]: event for event in events}

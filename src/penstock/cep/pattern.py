@@ -99,7 +99,7 @@ class Pattern(Generic[T, F]):
     def not_followed_by(self, name: str) -> Pattern[T, T]:
         """Require that no event that fits comes before the next step takes its event.
 
-        At the end of a pattern, which then needs `within`, a match is complete when its time is over. Raises
+        At the end of a pattern, which then needs `within`, a match is complete when its time ends. Raises
         MalformedPatternError behind an optional step.
         """
         return _appended(name, self._before_not(name), Contiguity.NOT_FOLLOWED, self._skip)
@@ -235,7 +235,7 @@ class Pattern(Generic[T, F]):
         return self._with_inner(Contiguity.RELAXED_ANY, "allow_combinations()")
 
     def within(self, length: TimeLength, within_type: WithinType = WithinType.FIRST_AND_LAST) -> Pattern[T, F]:
-        """Limit the time of a match; a partial match that takes longer times out.
+        """Limit the time of a match. A partial match that takes longer times out.
 
         Args:
             length: the time must be shorter than this. With FIRST_AND_LAST, the shortest of all steps' lengths counts.
@@ -286,7 +286,7 @@ class Pattern(Generic[T, F]):
         steps = self.steps()
         last = steps[-1]
         if last.contiguity is Contiguity.NOT_FOLLOWED and last.gap_ms is None and window_ms(steps) is None:
-            raise self._refused("not_followed_by() at the end of a pattern needs within(): when is its time over?")
+            raise self._refused("not_followed_by() at the end of a pattern needs within(): when does its time end?")
         names = [step.name for step in all_steps(steps) if not step.contiguity.is_not]
         if self._skip.step_name is not None and self._skip.step_name not in names:
             raise MalformedPatternError(

@@ -20,7 +20,7 @@ class Place:
     repeats: bool = False
     """The group is not in its first repetition."""
     until: Formula | None = None
-    """Of the group."""
+    """The condition that ends the group's loop."""
     head_gap_ms: int | None = None
     """The time between the event before the group, or before its repetition, and its first event is shorter."""
 
@@ -59,7 +59,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Variant:
-    """One of the states of a step: its guards, and which repetition it is."""
+    """A state of a step: its guards, and which repetition it is."""
 
     take: Formula
     ignore: Formula | None

@@ -13,7 +13,7 @@ class Contiguity(enum.Enum):
     """Which events may be between the event taken before and the one that a step takes."""
 
     STRICT = ","
-    """None: the very next event of the key must fit."""
+    """No event: the very next one of the key must fit."""
     RELAXED = ".."
     """Those that do not fit: the first event that fits is taken."""
     RELAXED_ANY = "..."
@@ -42,7 +42,7 @@ class Times:
 
     least: int
     most: int | None
-    """None: without a limit, which makes the step a loop."""
+    """The limit; without one, the step is a loop."""
     gap_ms: int | None = None
     """The time between two repetitions must be shorter."""
 
@@ -52,14 +52,14 @@ ONCE = Times(1, 1)
 
 @dataclass
 class Step:
-    """One step of a pattern, or a group: a pattern inside a pattern."""
+    """A step of a pattern, or a group: a pattern inside a pattern."""
 
     name: str
     contiguity: Contiguity
     condition: Condition = ALWAYS
     until: Condition | None = None
     times: Times | None = None
-    """None: once, and no quantifier was given."""
+    """Without a quantifier: once."""
     inner: Contiguity = Contiguity.RELAXED
     """Contiguity between repetitions."""
     greedy: bool = False

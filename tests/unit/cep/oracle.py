@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from penstock.cep import Pattern, WithinType
@@ -129,7 +130,7 @@ class OraclePattern:
 def random_pattern(chance: random.Random) -> OraclePattern:
     """A pattern of one to four steps, and four to ten events."""
     steps = [_random_step(chance, number) for number in range(chance.randint(1, 4))]
-    for before, step in zip(steps, steps[1:], strict=False):
+    for before, step in pairwise(steps):
         if not before.optional and not step.optional and chance.random() < 0.2:
             step.forbidden = chance.choice(["next", "followed"])
     pattern = OraclePattern(steps)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 
 import pytest
+from tests.unit.cep.oracle import random_pattern
 
 from penstock.cep.deferred_starts import automaton_of
 from penstock.cep.partial_matches import PartialMatches
-from tests.unit.cep.oracle import random_pattern
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -24,6 +24,8 @@ def test_matches_are_those_of_the_definition(seed: int) -> None:
             found += automaton.advance_time(partial, time)[0]
             found += automaton.process(partial, label, time, automaton.bits(label))
         found += automaton.advance_time(partial, 1_000)[0]
-        shown = sorted(sorted((e for part in match.values() for e in part), key=lambda e: int(e[1:])) for match in found)
+        shown = sorted(
+            sorted((e for part in match.values() for e in part), key=lambda e: int(e[1:])) for match in found
+        )
 
         assert shown == pattern.matches(), (seed, pattern)
