@@ -20,8 +20,9 @@ import heapq
 from bisect import insort_right
 from collections.abc import Callable, Sequence
 from operator import itemgetter
-from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
+from penstock.cep.accumulators import Accumulator, accumulate_of
 from penstock.cep.after_match import AfterMatchSkipStrategy
 from penstock.cep.compiler import compile_steps
 from penstock.cep.conditions import Iterative, evaluator, expression_of, text_of
@@ -41,15 +42,8 @@ Match: TypeAlias = dict[str, list[T]]
 Timeout: TypeAlias = tuple[dict[str, list[T]], int]
 """The events of a partial match, and the time at which its time was over (ms)."""
 
-
-class Arrival(NamedTuple):
-    """An event and what comes with it."""
-
-    event: Any
-    number: int
-    timestamp: int
-    processing_time: int
-
+Arrival: TypeAlias = tuple[Any, int, int, int]
+"""An event, its number, its timestamp (ms) and the processing time (ms)."""
 
 ROWS_MAX = 4_096
 """Combinations of bits whose decisions are remembered."""
@@ -58,16 +52,19 @@ _FIRST = itemgetter(0)
 
 
 class Automaton(Generic[T]):
-    """The automaton of a pattern.
+    """The automaton of a pattern, with values that `MatchContext.accumulated` shows to its conditions.
 
     Raises MalformedPatternError for what `Pattern.check` refuses.
     """
 
-    def __init__(self, pattern: Pattern[T, Any]) -> None:
+    def __init__(self, pattern: Pattern[T, Any], accumulators: Sequence[Accumulator] = ()) -> None:
         pattern.check()
         self.pattern = pattern
+        self.accumulators = tuple(accumulators)
         self.skip: AfterMatchSkipStrategy = pattern.get_after_match_skip_strategy()
         self.step_names = tuple(step.name for step in all_steps(pattern.steps()))
+        self._zeros = tuple(accumulator.zero for accumulator in self.accumulators)
+        self._accumulate = accumulate_of(self.accumulators, self.step_names)
         graph = compile_steps(pattern.steps())
         self.graph = graph
         self.window_ms = graph.window_ms
@@ -94,8 +91,8 @@ class Automaton(Generic[T]):
         self.bits_of_chunk: Callable[[Sequence[T]], list[int]] = bits_of_chunk(functions)
         """Returns the bits of each event of a chunk."""
 
-    def __reduce__(self) -> tuple[type[Automaton[Any]], tuple[Pattern[T, Any]]]:
-        return type(self), (self.pattern,)
+    def __reduce__(self) -> tuple[type[Automaton[Any]], tuple[Any, ...]]:
+        return type(self), (self.pattern, self.accumulators)
 
     # ---- which events matter
 
@@ -191,7 +188,7 @@ class Automaton(Generic[T]):
 
     def load(self, value: tuple[Any, ...]) -> PartialMatches:
         """Return the state of a key from what `PartialMatches.dumped` gave."""
-        partial = PartialMatches.loaded(value, self._closes_ms.__getitem__, self.bits)
+        partial = PartialMatches.loaded(value, self._closes_ms.__getitem__, self.bits, self._accumulate)
         partial.find_deadline(self.window_ms)
         return partial
 
@@ -227,6 +224,7 @@ class Automaton(Generic[T]):
         if row is self._idle:
             return done
         families = partial.families
+        accumulate = self._accumulate
         here = partial.number
         for number in partial.changed_by(row, UNCHANGED) if families else ():
             family = families[number]
@@ -235,14 +233,19 @@ class Automaton(Generic[T]):
             for run in family[1]:
                 moves = row[run[0]]
                 if isinstance(moves, Ask):
-                    moves = self._answered(moves, run[1], Arrival(event, here, timestamp, processing_time))
+                    moves = self._answered(moves, run[1], (event, here, timestamp, processing_time))
                 if moves is UNCHANGED:
                     after.append(run)
                     continue
                 changed = True
                 node = run[1]
                 for step, target, completes in moves:
-                    last = node if step < 0 else (node, step, event, here, timestamp)
+                    if step < 0:
+                        last = node
+                    elif accumulate is None:
+                        last = (node, step, event, here, timestamp)
+                    else:
+                        last = (node, step, event, here, timestamp, accumulate(node, step, event))
                     if target >= 0:
                         after.append((target, last))
                     if completes:
@@ -253,18 +256,20 @@ class Automaton(Generic[T]):
                     self._limit_gaps(partial, number, after, family[1])
         moves = row[0]
         if begins and moves is not UNCHANGED:
-            done += self._begin(partial, moves, Arrival(event, here, timestamp, processing_time))
+            done += self._begin(partial, moves, (event, here, timestamp, processing_time))
         return done
 
     def _begin(self, partial: PartialMatches, decision: Decision, arrival: Arrival) -> list[Completed]:
         """Start the matches that begin with the event, and return those that are complete with it."""
         if isinstance(decision, Ask):
-            decision = self._answered(decision, None, arrival)
+            decision = _beginnings(self._answered(decision, None, arrival))
         event, number, timestamp, _ = arrival
         runs: list[Run] = []
         done: list[Completed] = []
-        for step, target, completes in _beginnings(decision):
-            node = (None, step, event, number, timestamp)
+        for step, target, completes in decision:
+            node: Node = (None, step, event, number, timestamp)
+            if self._accumulate is not None:
+                node = (*node, self._accumulate(None, step, event))
             if target != ENDS:
                 runs.append((target, node))
             if completes:
@@ -281,8 +286,12 @@ class Automaton(Generic[T]):
         """Evaluate iterative conditions until the moves are known."""
         event, _, timestamp, processing_time = arrival
         while isinstance(decision, Ask):
-            last = node if decision.taken < 0 else (node, decision.taken, event, -1, timestamp)
-            context = MatchContext(self.step_names, last, timestamp, processing_time)
+            last = node
+            if decision.taken != PASSES_OVER:
+                last = (node, decision.taken, event, -1, timestamp)
+                if self._accumulate is not None:
+                    last = (*last, self._accumulate(node, decision.taken, event))
+            context = MatchContext(self.step_names, last, timestamp, processing_time, zeros=self._zeros)
             decision = decision.answer(bool(self._iterative[decision.condition](event, context)))
         return decision
 

@@ -11,8 +11,10 @@ Where contiguity is relaxed, an event mostly leaves open matches as they are, wh
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
+from penstock.cep.accumulators import Accumulator
 from penstock.cep.after_match import PAST_LAST
 from penstock.cep.automaton import Automaton, Match, Timeout
 from penstock.cep.graph import Action, Kind
@@ -22,10 +24,10 @@ from penstock.cep.pattern import Pattern
 T = TypeVar("T")
 
 
-def automaton_of(pattern: Pattern[T, Any]) -> Automaton[T]:
+def automaton_of(pattern: Pattern[T, Any], accumulators: Sequence[Accumulator] = ()) -> Automaton[T]:
     """Return the automaton of a pattern. Raises MalformedPatternError for what `Pattern.check` refuses."""
-    automaton = Automaton(pattern)
-    return DeferringAutomaton(pattern) if _may_defer(automaton) else automaton
+    automaton = Automaton(pattern, accumulators)
+    return DeferringAutomaton(pattern, accumulators) if _may_defer(automaton) else automaton
 
 
 def _may_defer(automaton: Automaton[Any]) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from penstock.cep.accumulators import VALUES
 from penstock.cep.partial_matches import Node
 
 
@@ -36,9 +37,18 @@ def path_of(node: Node | None) -> list[tuple[int, int]]:
 class MatchContext:
     """The partial match that may take an event; see `penstock.cep.conditions.Context`."""
 
-    __slots__ = ("_events", "_node", "_processing_time", "_step_names", "_timestamp")
+    __slots__ = ("_events", "_node", "_processing_time", "_step_names", "_timestamp", "_zeros")
 
-    def __init__(self, step_names: Sequence[str], node: Node | None, timestamp: int, processing_time: int) -> None:
+    def __init__(
+        self,
+        step_names: Sequence[str],
+        node: Node | None,
+        timestamp: int,
+        processing_time: int,
+        *,
+        zeros: tuple[Any, ...] = (),
+    ) -> None:
+        self._zeros = zeros
         self._step_names = step_names
         self._node = node
         self._timestamp = timestamp
@@ -58,6 +68,10 @@ class MatchContext:
                 raise ValueError(f"the pattern has no step '{name}', only {', '.join(self._step_names)}")
             return []
         return found
+
+    def accumulated(self, position: int) -> Any:
+        """Return the value of an accumulator of the automaton, without the event in question."""
+        return (self._zeros if self._node is None else self._node[VALUES])[position]
 
     def timestamp(self) -> int:
         """Return the event's timestamp (milliseconds)."""

@@ -18,8 +18,10 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
-Node: TypeAlias = tuple[Any, int, Any, int, int]
-"""The node before or None, step, event, number of the event, its timestamp (ms)."""
+from penstock.cep.accumulators import VALUES, Accumulate
+
+Node: TypeAlias = tuple[Any, ...]
+"""The node before or None, step, event, number of the event, its timestamp (ms); values of accumulators, if any."""
 Run: TypeAlias = tuple[int, Node]
 """State and last node."""
 Family: TypeAlias = tuple[int, Sequence[Run]]
@@ -141,7 +143,7 @@ class PartialMatches:
                 path.append(walked)
                 walked = walked[0]
             for new in reversed(path):
-                before, step, event, number, timestamp = new
+                before, step, event, number, timestamp = new[:VALUES]
                 events.setdefault(number, (number, timestamp, event))
                 nodes[id(new)] = len(table)
                 table.append((-1 if before is None else nodes[id(before)], step, number))
@@ -157,7 +159,10 @@ class PartialMatches:
 
     @staticmethod
     def loaded(
-        value: tuple[Any, ...], gap_ms: Callable[[int], int | None], bits: Callable[[Any], int]
+        value: tuple[Any, ...],
+        gap_ms: Callable[[int], int | None],
+        bits: Callable[[Any], int],
+        accumulate: Accumulate | None = None,
     ) -> PartialMatches:
         """Return the state that was dumped.
 
@@ -165,20 +170,23 @@ class PartialMatches:
             value: what `dumped` returned.
             gap_ms: the time that a run may spend in a state after its last event, if limited.
             bits: computes the bits of an event, under conditions that may have changed.
+            accumulate: computes the values of a node.
         """
         number, events, table, families, completed, deferred = value
         by_number = {event[0]: event for event in events}
         nodes: list[Node] = []
         for before, step, event_number in table:
             _, timestamp, event = by_number[event_number]
-            nodes.append((nodes[before] if before >= 0 else None, step, event, event_number, timestamp))
+            parent = nodes[before] if before >= 0 else None
+            node: Node = (parent, step, event, event_number, timestamp)
+            nodes.append(node if accumulate is None else (*node, accumulate(parent, step, event)))
         partial = PartialMatches()
         partial.number = number
         for first, start_time, runs in families:
             partial.add(first, start_time, tuple((state, nodes[node]) for state, node in runs))
-            for state, node in runs:
+            for state, position in runs:
                 if (gap := gap_ms(state)) is not None:
-                    partial.limit_gap(nodes[node][4] + gap, first)
+                    partial.limit_gap(nodes[position][4] + gap, first)
         partial.completed = [(first, nodes[node]) for first, node in completed]
         partial.deferred = [(first, event, timestamp, bits(event)) for first, timestamp, event in deferred]
         return partial
