@@ -1,8 +1,8 @@
 """The automaton of a pattern: events and time of one key in, matches and timeouts out. No I/O, no clock.
 
 An automaton belongs to a pattern and has no state but tables that fill themselves; the state of a key is a
-`PartialMatches`. A key without one costs nothing: create it when `begins` says that an event starts a match, drop it
-when it is falsy.
+`PartialMatches`. A key without one costs nothing: create it when `moves.begins` says that an event starts a match, drop
+it when it is falsy.
 
     bits = automaton.bits(event)
     matches, timeouts = automaton.advance_time(partial, timestamp)     first, for a time ends before its events
@@ -30,6 +30,7 @@ from penstock.cep.decisions import ENDS, PASSES_OVER, UNCHANGED, Ask, Decision, 
 from penstock.cep.expressions import Expression
 from penstock.cep.graph import Kind
 from penstock.cep.match_context import MatchContext, events_of, path_of
+from penstock.cep.move_table import MoveTable, beginnings
 from penstock.cep.partial_matches import Completed, Node, PartialMatches, Run
 from penstock.cep.pattern import Pattern
 from penstock.cep.predicate_bits import bits_of_chunk, bits_of_event
@@ -44,9 +45,6 @@ Timeout: TypeAlias = tuple[dict[str, list[T]], int]
 
 Arrival: TypeAlias = tuple[Any, int, int, int]
 """An event, its number, its timestamp (ms) and the processing time (ms)."""
-
-ROWS_MAX = 4_096
-"""Combinations of bits whose decisions are remembered."""
 
 _FIRST = itemgetter(0)
 
@@ -77,11 +75,11 @@ class Automaton(Generic[T]):
         self._has_gaps = any(closes is not None for closes in self._closes_ms)
         predicates = graph.atoms.predicates
         steps = {name: number for number, name in enumerate(self.step_names)}
-        self._decisions = Decisions(graph.states, steps, len(predicates))
+        self.moves = MoveTable(Decisions(graph.states, steps, len(predicates)), len(graph.states))
+        """What events do to partial matches, by their bits."""
+        self._rows = self.moves.rows
+        self._idle = self.moves.idle
         self._iterative = [part.function for part in graph.atoms.iterative if isinstance(part, Iterative)]
-        self._rows: dict[int, list[Decision]] = {}
-        self._idle: list[Decision] = [UNCHANGED] * len(graph.states)
-        """The row of an event that changes nothing."""
         self.predicates: tuple[Expression | None, ...] = tuple(expression_of(part) for part in predicates)
         """For each bit, its condition as an expression that can be evaluated on columns; None if it is a function."""
         self.predicate_texts = tuple(text_of(part) for part in predicates)
@@ -93,30 +91,6 @@ class Automaton(Generic[T]):
 
     def __reduce__(self) -> tuple[type[Automaton[Any]], tuple[Any, ...]]:
         return type(self), (self.pattern, self.accumulators)
-
-    # ---- which events matter
-
-    def begins(self, bits: int) -> bool:
-        """Return whether an event with these bits may start a match. If not, a key without state does not need it."""
-        return self._row(bits)[0] is not UNCHANGED
-
-    def is_passed_over(self, bits: int) -> bool:
-        """Return whether an event with these bits leaves every possible state unchanged, and may be dropped."""
-        return self._row(bits) is self._idle
-
-    def is_only_a_gap(self, bits: int) -> bool:
-        """Return whether no step takes an event with these bits, which may end partial matches, though.
-
-        Of several such events of a key in a row, the first one suffices.
-        """
-        return all(
-            decision is UNCHANGED
-            or (
-                not isinstance(decision, Ask)
-                and all(move.step == PASSES_OVER and not move.completes for move in decision)
-            )
-            for decision in self._row(bits)
-        )
 
     # ---- events and time
 
@@ -194,20 +168,6 @@ class Automaton(Generic[T]):
 
     # ---- inside
 
-    def _row(self, bits: int) -> list[Decision]:
-        """Return what an event with these bits does, by state. State 0 is the start, where nothing is passed over."""
-        row = self._rows.get(bits)
-        if row is None:
-            if len(self._rows) >= ROWS_MAX:
-                self._rows.clear()
-            row = [self._decisions.decide(state, bits) for state in range(len(self.state_names))]
-            if not isinstance(row[0], Ask):
-                row[0] = _beginnings(row[0]) or UNCHANGED
-            if all(decision is UNCHANGED for decision in row):
-                row = self._idle
-            self._rows[bits] = row
-        return row
-
     def _step(
         self,
         partial: PartialMatches,
@@ -219,7 +179,7 @@ class Automaton(Generic[T]):
         begins: bool = True,
     ) -> list[Completed]:
         """Take each run along the event, begin a family if `begins`, and return what is complete."""
-        row = self._rows.get(bits) or self._row(bits)
+        row = self._rows.get(bits) or self.moves.row(bits)
         done: list[Completed] = []
         if row is self._idle:
             return done
@@ -262,7 +222,7 @@ class Automaton(Generic[T]):
     def _begin(self, partial: PartialMatches, decision: Decision, arrival: Arrival) -> list[Completed]:
         """Start the matches that begin with the event, and return those that are complete with it."""
         if isinstance(decision, Ask):
-            decision = _beginnings(self._answered(decision, None, arrival))
+            decision = beginnings(self._answered(decision, None, arrival))
         event, number, timestamp, _ = arrival
         runs: list[Run] = []
         done: list[Completed] = []
@@ -349,8 +309,3 @@ class Automaton(Generic[T]):
             if last >= 0:
                 partial.discard_up_to(last)
         return matches
-
-
-def _beginnings(moves: Moves) -> Moves:
-    """Return the moves that start a match: those that take the event."""
-    return tuple(move for move in moves if move.step != PASSES_OVER)

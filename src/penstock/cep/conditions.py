@@ -20,7 +20,6 @@ from penstock.cep.evaluation import compiled
 from penstock.cep.expressions import Expression
 from penstock.common.functions.arity import accepts_arguments
 
-E_contra = TypeVar("E_contra", contravariant=True)
 E = TypeVar("E")
 
 
@@ -37,14 +36,10 @@ class Context(Protocol):
         """Return the processing time (milliseconds)."""
 
 
-class IterativeFunction(Protocol[E_contra]):
-    """A condition that depends on the partial match."""
-
-    def __call__(self, event: E_contra, ctx: Context, /) -> bool:
-        """Return whether the step takes the event."""
-
-
-ConditionLike: TypeAlias = Callable[[E], bool] | IterativeFunction[E] | Expression
+SimpleLike: TypeAlias = Callable[[E], bool] | Expression
+"""A condition on the event alone."""
+IterativeLike: TypeAlias = Callable[[E, Context], bool]
+"""A condition on the event and the partial match that may take it."""
 
 
 class Condition:

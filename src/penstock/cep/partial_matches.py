@@ -39,13 +39,15 @@ NEVER = 2**63 - 1
 class PartialMatches:
     """The partial matches of a key. `Automaton` changes them; falsy if there is nothing to keep."""
 
-    __slots__ = ("_index", "completed", "deadline_ms", "deferred", "families", "gaps", "number")
+    __slots__ = ("_index", "completed", "deadline_ms", "deferred", "families", "gaps", "number", "runs")
 
     def __init__(self) -> None:
         self.number = 0
         """The number of the next event."""
         self.families: dict[int, Family] = {}
         """By the number of the first event, in ascending order."""
+        self.runs = 0
+        """Number of partial matches."""
         self.completed: list[Completed] = []
         """Matches that wait for partial matches which began before them."""
         self.gaps: list[tuple[int, int]] = []
@@ -59,10 +61,6 @@ class PartialMatches:
 
     def __bool__(self) -> bool:
         return bool(self.families or self.completed)
-
-    def __len__(self) -> int:
-        """Return the number of partial matches."""
-        return sum(len(runs) for _, runs in self.families.values())
 
     def changed_by(self, decisions: Sequence[Any], unchanged: Any) -> Iterable[int]:
         """Return the families that an event changes, in order; perhaps others, too, if there are few.
@@ -84,6 +82,7 @@ class PartialMatches:
     def add(self, number: int, start_time: int, runs: Sequence[Run]) -> None:
         """Add a family."""
         self.families[number] = (start_time, runs)
+        self.runs += len(runs)
         if self._index is not None:
             for state, _ in runs:
                 self._index.setdefault(state, {})[number] = None
@@ -92,6 +91,7 @@ class PartialMatches:
 
     def replace(self, number: int, before: Family, runs: Sequence[Run]) -> None:
         """Replace the runs of a family; without runs, remove it."""
+        self.runs += len(runs) - len(before[1])
         if self._index is not None:
             for state, _ in before[1]:
                 self._index[state].pop(number, None)
@@ -107,6 +107,18 @@ class PartialMatches:
         while self.families and (first := next(iter(self.families))) <= number:
             self.replace(first, self.families[first], ())
         self.completed = [completed for completed in self.completed if completed[0] > number]
+
+    def discard_oldest(self, most: int) -> int:
+        """Remove families from the front until there are at most `most` partial matches; return how many were removed.
+
+        Bounds the state of a key. Events that are deferred go with the partial match at the front.
+        """
+        before = self.runs
+        while self.runs > most:
+            self.discard_up_to(next(iter(self.families)))
+        if not self.families:
+            self.deferred.clear()
+        return before - self.runs
 
     def limit_gap(self, end_ms: int, number: int) -> None:
         """Note when the time of a run between two events ends."""

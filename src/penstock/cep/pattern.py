@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar, cast, overload
 
 from penstock.cep import drawing
 from penstock.cep.after_match import AfterMatchSkipStrategy
-from penstock.cep.conditions import ALWAYS, Both, Condition, ConditionLike, Either, Subtype, condition_of
+from penstock.cep.conditions import ALWAYS, Both, Condition, Either, IterativeLike, SimpleLike, Subtype, condition_of
 from penstock.cep.errors import MalformedPatternError
 from penstock.cep.steps import Contiguity, Step, Times, WithinType, all_steps, longest_gap_ms, window_ms
 from penstock.common.time import TimeLength, to_milliseconds
@@ -106,7 +106,13 @@ class Pattern(Generic[T, F]):
 
     # ---- conditions
 
-    def where(self, condition: ConditionLike[F]) -> Pattern[T, F]:
+    @overload
+    def where(self, condition: SimpleLike[F]) -> Pattern[T, F]: ...
+
+    @overload
+    def where(self, condition: IterativeLike[F]) -> Pattern[T, F]: ...
+
+    def where(self, condition: SimpleLike[F] | IterativeLike[F]) -> Pattern[T, F]:
         """Require `condition` of the step's events, in addition to what is there already.
 
         Args:
@@ -121,7 +127,13 @@ class Pattern(Generic[T, F]):
         self._step.condition = given if present is ALWAYS else Both(present, given)
         return self
 
-    def or_(self, condition: ConditionLike[F]) -> Pattern[T, F]:
+    @overload
+    def or_(self, condition: SimpleLike[F]) -> Pattern[T, F]: ...
+
+    @overload
+    def or_(self, condition: IterativeLike[F]) -> Pattern[T, F]: ...
+
+    def or_(self, condition: SimpleLike[F] | IterativeLike[F]) -> Pattern[T, F]:
         """Accept events that meet `condition`, too. Conditions combine from left to right, as in `where`."""
         given = condition_of(condition, "or_()")
         present = self._own_condition("or_()")
@@ -137,7 +149,13 @@ class Pattern(Generic[T, F]):
         self._step.condition = given if present is ALWAYS else Both(present, given)
         return cast("Pattern[T, S]", self)
 
-    def until(self, condition: ConditionLike[F]) -> Pattern[T, F]:
+    @overload
+    def until(self, condition: SimpleLike[F]) -> Pattern[T, F]: ...
+
+    @overload
+    def until(self, condition: IterativeLike[F]) -> Pattern[T, F]: ...
+
+    def until(self, condition: SimpleLike[F] | IterativeLike[F]) -> Pattern[T, F]:
         """End the loop with the first event that meets `condition`; the next step may take that event.
 
         Raises MalformedPatternError unless the step is a loop (`one_or_more`, `times_or_more`), and at a second call.

@@ -140,7 +140,7 @@ class Key:
     def event(self, event: Event, time: int) -> None:
         self.time(time)
         bits = self.automaton.bits(event)
-        if self.partial or self.automaton.begins(bits):
+        if self.partial or self.automaton.moves.begins(bits):
             found = self.automaton.process(self.partial, event, time, bits)
             self.results += [("match", labels(match), time) for match in found]
         if not self.partial:
