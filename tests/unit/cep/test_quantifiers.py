@@ -84,6 +84,43 @@ def test_the_event_that_ends_a_loop_may_go_to_the_next_step() -> None:
     assert play(pattern, "a1 b1 c1 b2") == ["a1 b1 c1"]
 
 
+def test_the_event_that_ends_a_greedy_loop_may_be_one_that_it_takes() -> None:
+    """A greedy loop would keep the event that ends it from the next step."""
+
+    def pattern(until: str) -> Pattern[str, str]:
+        loop = Pattern.begin("a").where(lambda e: e[0] in "ac").one_or_more().greedy().until(lambda e: e[0] == until)
+        return loop.followed_by("c")
+
+    assert play(pattern("c"), "a1 a2 c1") == ["a1 a2 c1", "a2 c1"]
+    assert play(pattern("u"), "a1 c1 u1 c2") == ["a1 c1 c2", "c1 c2"]
+    assert play(pattern("u"), "a1 c1 x1") == []
+
+
+def test_an_optional_greedy_loop_may_be_ended_before_it_begins() -> None:
+    """The event that ends the loop would discard a match that has no repetition."""
+    loop = Pattern.begin("s").followed_by("a").where(lambda e: e[0] in "ac").one_or_more().greedy().optional()
+    pattern = loop.until(lambda e: e[0] == "u").followed_by("c")
+
+    assert play(pattern, "s1 u1 c1") == ["s1 c1"]
+    assert play(pattern, "s1 a1 u1 c1") == ["s1 a1 c1"]
+
+
+def test_a_loop_is_discarded_by_a_not_step_behind_it() -> None:
+    """A loop would go on after the forbidden event, and the match with it."""
+    pattern = Pattern.begin("a").one_or_more().not_followed_by("n").followed_by("b")
+
+    assert play(pattern, "a1 n1 b1 a2 a3 b2") == ["a2 a3 b2", "a2 b2", "a3 b2"]
+
+
+def test_until_ends_the_loop_of_a_group() -> None:
+    """A group would repeat past the event that ends it."""
+    group = Pattern.begin("a").next("b")
+    pattern = Pattern.begin("s").followed_by(group).one_or_more().until(lambda e: e[0] == "u").followed_by("e")
+
+    assert play(pattern, "s1 a1 b1 u1 a2 b2 e1") == ["s1 a1 b1 e1"]
+    assert play(pattern, "s1 a1 b1 a2 b2 e1") == ["s1 a1 a2 b1 b2 e1", "s1 a1 b1 e1"]
+
+
 def test_a_group_repeats_as_a_whole() -> None:
     """Events of two repetitions would mix."""
     group = Pattern.begin("a").next("b")
