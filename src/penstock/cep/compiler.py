@@ -149,7 +149,7 @@ class _Compiler:
         step = place.step
         until = None if step.until is None else negated(self.atoms.formula(step.until))
         take = both(until if until is not None else True, self._take(place, step))
-        inner = self._ignored(place, place.inner)
+        inner = self._ignored(place, place.step.inner)
         ignore = inner if inner is None or until is None else both(until, inner)
         most = times.least if times.most is None else times.most
         if step.greedy and times.least != most:
@@ -172,7 +172,7 @@ class _Compiler:
         until = None if step.until is None else self.atoms.formula(step.until)
         go_on: Formula = True if until is None else negated(until)
         take = both(go_on, self._take(place, step))
-        inner = self._ignored(place, place.inner)
+        inner = self._ignored(place, place.step.inner)
         gap_ms = gap_of(place, repeats=True)
         loop = State(f"{step.name}[*]", step.name, gap_ms=gap_ms)
         true = self._true(place)

@@ -41,11 +41,6 @@ class Place:
             return self.step.contiguity
         return self.group.inner if self.repeats else self.group.contiguity
 
-    @property
-    def inner(self) -> Contiguity:
-        """Contiguity between repetitions. The head of a group follows the group's."""
-        return self.step.inner if self.group is None or self.position else self.group.inner
-
     def not_steps(self) -> list[Step]:
         """Return the `not_followed_by` steps before this one, back to the last step that must take an event."""
         found = []

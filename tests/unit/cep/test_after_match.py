@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.unit.cep.letters import Play, play
 
-from penstock.cep import AfterMatchSkipStrategy, MalformedPatternError, Pattern, SkipTargetError
+from penstock.cep import AfterMatchSkipStrategy, MalformedPatternError, Pattern, SkipTargetError, WithinType
 
 EVENTS = "b1 b2 b3 c1"
 
@@ -33,6 +33,13 @@ def test_past_last_gives_matches_that_do_not_overlap() -> None:
         "a1 a2 a3",
         "a4 a5 a6",
     ]
+
+
+def test_the_event_that_ends_a_match_may_begin_the_next_one() -> None:
+    """Past the last event, the event that only shows that a match is complete would be lost."""
+    pattern = Pattern.begin("a", AfterMatchSkipStrategy.skip_past_last_event()).not_next("n")
+
+    assert play(pattern, "a1 a2 n1 a3 a4 x1") == ["a1", "a3", "a4"]
 
 
 def test_to_first_and_to_last_discard_what_begins_before_the_event() -> None:
@@ -73,6 +80,15 @@ def test_a_match_waits_for_partial_matches_that_began_before() -> None:
     assert game.until(10) == []
     assert game.until(11) == ["a2 b2"]
     assert game.timeouts == [("a1", 11)]
+
+
+def test_matches_of_one_advance_of_time_are_in_order_of_their_first_event() -> None:
+    """The order of results would depend on how far a watermark jumps."""
+    pattern = Pattern.begin("a").followed_by("b").where(lambda e, ctx: e == f"b{first(ctx)[1]}").not_followed_by("n")
+    game = Play(pattern.within(10, WithinType.PREVIOUS_AND_CURRENT))
+    game.feed("a1@1 a2@2 b2@3 b1@5")
+
+    assert game.until(100) == ["a1 b1", "a2 b2"]
 
 
 def first(ctx: object) -> str:

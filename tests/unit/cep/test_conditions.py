@@ -81,6 +81,16 @@ def test_a_condition_of_a_not_step_sees_the_step_before(contiguity: str) -> None
     assert play(pattern, "a1 n1 b1") == []
 
 
+def test_a_condition_of_a_not_step_is_not_called_for_the_event_before_it() -> None:
+    """A condition would be called for an event that cannot meet it, with a match that it does not expect."""
+    calls: list[str] = []
+    pattern = Pattern.begin("a").not_followed_by("n").where(lambda e, ctx: calls.append(e) or False)
+    pattern = pattern.followed_by("b").optional().followed_by("c").optional()
+
+    assert play(pattern, "a1 x1") == ["a1"]
+    assert set(calls) == {"x1"}
+
+
 def test_a_condition_behind_a_not_step_sees_the_event_just_taken() -> None:
     """The check whether a match is complete would raise in the user's condition, as in Flink."""
     pattern = (

@@ -51,6 +51,7 @@ def test_an_optional_step_that_took_an_event_ends_the_not_step_before_it() -> No
     pattern = Pattern.begin("a").not_followed_by("n").followed_by("c").optional().followed_by("b")
 
     assert play(pattern, "a1 c1 n1 b1") == ["a1 c1 b1"]
+    assert play(pattern, "a1 x1 n1 c1 b1") == []
 
 
 def test_not_followed_by_at_the_end_is_complete_when_its_time_is_over() -> None:

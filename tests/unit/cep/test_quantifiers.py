@@ -130,6 +130,21 @@ def test_a_group_repeats_as_a_whole() -> None:
     ]
 
 
+def test_repetitions_of_a_group_have_the_contiguity_of_the_group() -> None:
+    """Repetitions with other events between them would count as a row."""
+    pattern = Pattern.begin("s").followed_by(Pattern.begin("a").followed_by("b")).times(2).consecutive()
+
+    assert play(pattern, "s1 x1 a1 x2 b1 a2 b2") == ["s1 a1 a2 b1 b2"]
+    assert play(pattern, "s1 a1 b1 x1 a2 b2") == []
+
+
+def test_the_first_step_of_a_group_repeats_as_it_says() -> None:
+    """Flink repeats it as the group is repeated: `consecutive` has no effect."""
+    pattern = Pattern.begin("s").followed_by(Pattern.begin("a").one_or_more().consecutive().followed_by("b"))
+
+    assert play(pattern, "s1 a1 x1 a2 b1") == ["s1 a1 b1"]
+
+
 def test_a_group_may_be_optional() -> None:
     """A match without the group would be missing."""
     pattern = Pattern.begin("s").followed_by(Pattern.begin("a").next("b")).optional().followed_by("e")

@@ -104,6 +104,7 @@ def test_a_loop_ends_when_its_gap_is_over_and_the_match_goes_on() -> None:
     game = Play(Pattern.begin("a").one_or_more(gap=3).followed_by("b"))
 
     assert game.feed("a1@1 a2@9 b1@10") == ["a1 b1", "a2 b1"]
+    assert game.feed("a3@21 x1@22 a4@29 b2@30") == ["a3 b2", "a4 b2"]
     assert game.timeouts == []
 
 
