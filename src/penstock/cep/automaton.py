@@ -113,12 +113,15 @@ class Automaton(Generic[T]):
         partial.number += 1
         return self._released(partial, done) if done or partial.completed else []
 
-    def advance_time(self, partial: PartialMatches, time_ms: int) -> tuple[list[Match[T]], list[Timeout[T]]]:
+    def advance_time(
+        self, partial: PartialMatches, time_ms: int, processing_time: int = 0
+    ) -> tuple[list[Match[T]], list[Timeout[T]]]:
         """Advance the time of a key: return the matches that are complete by then, and the partial ones that timed out.
 
         Args:
             partial: the state of the key, which is changed.
             time_ms: the time. A window that ends at it has ended.
+            processing_time: see `process`; for conditions of a pattern whose starts are deferred.
 
         Returns:
             Matches that a final `not_followed_by` completes or that timeouts no longer hold back; and timeouts, with

@@ -51,7 +51,9 @@ class DeferringAutomaton(Automaton[T]):
         partial.number += 1
         return self._followed(partial, len(partial.deferred) - 1, processing_time)
 
-    def advance_time(self, partial: PartialMatches, time_ms: int) -> tuple[list[Match[T]], list[Timeout[T]]]:
+    def advance_time(
+        self, partial: PartialMatches, time_ms: int, processing_time: int = 0
+    ) -> tuple[list[Match[T]], list[Timeout[T]]]:
         """Advance the time of a key: see `Automaton.advance_time`."""
         matches: list[Match[T]] = []
         timeouts: list[Timeout[T]] = []
@@ -62,7 +64,7 @@ class DeferringAutomaton(Automaton[T]):
             timeouts += ended
             # The deferred events came before this match timed out, so no later match had timed out by then.
             del partial.deferred[:1]
-            matches += self._followed(partial, 0, 0)
+            matches += self._followed(partial, 0, processing_time)
         partial.find_deadline(self.window_ms)
         return matches, timeouts
 

@@ -216,6 +216,18 @@ def test_a_strict_match_costs_its_length() -> None:
     assert len(evaluated) == 2 * 501
 
 
+def test_deferred_events_see_the_processing_time_at_which_they_are_processed() -> None:
+    """A condition on processing time would see 1970 when a timeout sets deferred events free."""
+    seen: list[int] = []
+    pattern = Pattern.begin("a", AfterMatchSkipStrategy.skip_past_last_event()).times(3).consecutive().within(10)
+    pattern.where(lambda e, ctx: seen.append(ctx.current_processing_time()) or True)
+    game = Play(pattern)
+    game.feed("a1@1 a2@5", processing_time=7)
+    game.automaton.advance_time(game.partial, 11, 8)
+
+    assert seen == [7, 7, 8]
+
+
 def test_a_window_of_the_previous_event_is_restored() -> None:
     """After a restart, a gap would end with the key's next event only."""
     game = Play(Pattern.begin("a").followed_by("b").within(10, WithinType.PREVIOUS_AND_CURRENT))
