@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import penstock.cep
 import penstock.common
 import penstock.datastream
 import penstock.metrics
@@ -24,6 +25,7 @@ from penstock.datastream.window import TimeWindow, Trigger, TumblingEventTimeWin
 
 # The packages from which users import. What one of their modules lists in `__all__` is public.
 PUBLIC = (
+    penstock.cep,
     penstock.common,
     penstock.datastream,
     penstock.metrics,
