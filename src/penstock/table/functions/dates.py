@@ -1,0 +1,231 @@
+"""Dates and times from text and numbers, and to text; the present. Patterns are those of Java's `DateTimeFormatter`.
+
+Source: Flink docs, "System (Built-in) Functions", temporal functions.
+"""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.table.functions import datetime_text, java_dates
+from penstock.table.functions.arrow_types import arrow_type, unit_of
+from penstock.table.functions.cast_text import shifted
+from penstock.table.functions.columns import Column, as_array, is_constant, per_distinct, rows_of
+from penstock.table.functions.datetime_text import DAY_S, PER_SECOND
+from penstock.table.functions.errors import FunctionError, InvalidCallError
+from penstock.table.functions.java_dates import Moment, PatternError
+from penstock.table.functions.registry import Arguments, Call, Family
+from penstock.table.functions.temporal_arithmetic import integers
+from penstock.table.functions.zones import local_from_utc, utc_from_local, zone_of
+from penstock.table.logical_types import BIGINT, CHARACTER_STRING, DATE, STRING, LogicalType
+
+FAMILY = Family()
+
+_DEFAULT = "yyyy-MM-dd HH:mm:ss"
+_NANOS = 1_000_000_000
+_TEXT = "<CHARACTER_STRING>"
+
+
+def timestamp(precision: int, *, zoned: bool = False) -> LogicalType:
+    """Return TIMESTAMP(precision) or TIMESTAMP_LTZ(precision)."""
+    return LogicalType("TIMESTAMP_LTZ" if zoned else "TIMESTAMP", precision=precision)
+
+
+@FAMILY.kernel("DATE_FORMAT", signatures=[f"<DATETIME>, {_TEXT}", f"{_TEXT}, {_TEXT}"], result=STRING)
+def date_format(call: Call) -> Column:
+    """Write a time by a pattern."""
+    column, kind = call.columns[0], call.types[0]
+    if kind.root in CHARACTER_STRING:
+        return per_distinct(_reformatted, call.columns, pa.string())
+    if not is_constant(call.columns[1]) or is_constant(column) or not call.columns[1].is_valid:
+        return per_distinct(_writer(kind, call.context.zone), [column.cast(_integers_of(kind)), call.columns[1]], pa.string())
+    return formatted_times(*integers(column), kind, call.constant(1), call.context.zone)
+
+
+def _integers_of(kind: LogicalType) -> Any:
+    return pa.int32() if kind.root in ("DATE", "TIME") else pa.int64()
+
+
+def formatted_times(values: Any, mask: Any, kind: LogicalType, pattern: str, zone: str) -> Any:
+    """Write times, each distinct one once: distinct in the finest unit that the pattern has."""
+    per_second = _per_second(kind)
+    if kind.root == "DATE":
+        values = values * DAY_S
+    if kind.root == "TIMESTAMP_LTZ":
+        values = local_from_utc(values, per_second, zone)
+    seconds = java_dates.step_seconds(pattern)
+    step = 1 if seconds is None else seconds * per_second
+    distinct, index = np.unique(values // step, return_inverse=True)
+    texts = [java_dates.formatted(_moment(value * step, per_second), pattern) for value in distinct.tolist()]
+    return pa.array(texts, pa.string()).take(pa.array(index.astype(np.int64), mask=mask))
+
+
+def _per_second(kind: LogicalType) -> int:
+    return 1 if kind.root == "DATE" else 1000 if kind.root == "TIME" else PER_SECOND[unit_of(kind.precision)]
+
+
+def _moment(value: int, per_second: int) -> Moment:
+    days, rest = divmod(value, per_second * DAY_S)
+    return Moment(days, rest * (_NANOS // per_second))
+
+
+def _writer(kind: LogicalType, zone: str) -> Any:
+    def write(value: int, pattern: str) -> str:
+        found: str = formatted_times(np.array([value]), np.array([False]), kind, pattern, zone)[0].as_py()
+        return found
+
+    return write
+
+
+def _reformatted(text: str, pattern: str) -> str | None:
+    value = datetime_text.parse_timestamp(text, "ns", 9)
+    return None if value is None else java_dates.formatted(_moment(value, _NANOS), pattern)
+
+
+@FAMILY.values("TO_DATE", _TEXT, f"{_TEXT}, {_TEXT}", result=DATE, nullable=True)
+def to_date(text: str, pattern: str = "yyyy-MM-dd") -> Any:
+    """Read a date, NULL if the text does not fit."""
+    days = datetime_text.parse_date(text) if pattern == "yyyy-MM-dd" else (_read(text, pattern) or (None,))[0]
+    return None if days is None else np.datetime64(days, "D")
+
+
+def _read(text: str, pattern: str) -> Moment | None:
+    try:
+        return java_dates.parsed(text, pattern)
+    except PatternError as error:
+        raise FunctionError(f"Invalid pattern '{pattern}' for parsing a time: {error}") from None
+
+
+@FAMILY.kernel("TO_TIMESTAMP", signatures=[_TEXT, f"{_TEXT}, {_TEXT}"], result=timestamp(3), nullable=True)
+def to_timestamp(call: Call) -> Column:
+    """Read a timestamp, NULL if the text does not fit."""
+    return per_distinct(_reader(call.result, None), call.columns, pa.int64()).cast(call.arrow_type)
+
+
+def _reader(kind: LogicalType, zone: str | None) -> Any:
+    """Return the function that reads text by a pattern, in a time zone or in that which the text comes with."""
+    unit = unit_of(kind.precision)
+    step = _NANOS // PER_SECOND[unit]
+    digit = 10 ** max(9 - kind.precision, 0)
+
+    def read(text: str, pattern: str = _DEFAULT, own_zone: str | None = None) -> int | None:
+        if pattern == _DEFAULT:
+            value = datetime_text.parse_timestamp(text, unit, kind.precision)
+        else:
+            moment = _read(text, pattern)
+            value = moment and (moment.days * DAY_S * _NANOS + moment.nanos // digit * digit) // step
+        if value is None or zone is None:
+            return value
+        return int(utc_from_local(np.array([value]), PER_SECOND[unit], own_zone or zone)[0])
+
+    def read_or_null(*arguments: str) -> int | None:
+        """A pattern or zone that comes from a column may be invalid."""
+        try:
+            return read(*arguments)
+        except (FunctionError, ValueError):
+            return None
+
+    return read_or_null if zone else read
+
+
+def _instant_type(arguments: Arguments) -> LogicalType:
+    """Digits of a second are as many as the pattern has. A literal pattern or zone must be valid."""
+    pattern, zone = arguments.literal(1), arguments.literal(2)
+    if isinstance(zone, str):
+        try:
+            zone_of(zone)
+        except ValueError as error:
+            raise InvalidCallError(f"Invalid timezone for parsing TIMESTAMP_LTZ: {error}") from None
+    if not isinstance(pattern, str):
+        return timestamp(3, zoned=True)
+    try:
+        return timestamp(max(3, java_dates.fraction_digits(pattern)), zoned=True)
+    except PatternError as error:
+        raise InvalidCallError(f"Invalid pattern for parsing TIMESTAMP_LTZ: {error}") from None
+
+
+@FAMILY.kernel(
+    "TO_TIMESTAMP_LTZ", nullable=True, result=_instant_type,
+    signatures=["<NUMERIC>", "<NUMERIC>, <INTEGER>", _TEXT, f"{_TEXT}, {_TEXT}", f"{_TEXT}, {_TEXT}, {_TEXT}"],
+)  # fmt: skip
+def to_timestamp_ltz(call: Call) -> Column:
+    """Return the instant of seconds or, with precision 3, milliseconds since the epoch; or read it from text."""
+    if call.types[0].root in CHARACTER_STRING or call.types[0].root == "NULL" and len(call.types) != 1:
+        zone = call.context.zone if len(call.columns) < 3 else "UTC"
+        return per_distinct(_reader(call.result, zone), call.columns, pa.int64()).cast(call.arrow_type)
+    per_second = PER_SECOND[unit_of(call.result.precision)]
+
+    def instant(value: Any, precision: int = 3) -> int | None:
+        if precision not in (0, 3):
+            raise FunctionError(f"The precision value '{precision}' for function TO_TIMESTAMP_LTZ is unsupported, the"
+                                " supported value is '0' for second or '3' for millisecond.")  # fmt: skip
+        if not math.isfinite(value):
+            return None
+        scaled = int(Decimal(str(value)) * (per_second if precision == 0 else per_second // 1000))
+        return scaled if abs(scaled) < 2**63 else None
+
+    return per_distinct(instant, call.columns, pa.int64()).cast(call.arrow_type)
+
+
+@FAMILY.kernel("FROM_UNIXTIME", signatures=["<NUMERIC>", f"<NUMERIC>, {_TEXT}"], result=STRING)
+def from_unixtime(call: Call) -> Column:
+    """Write seconds since the epoch by a pattern, in the session's time zone."""
+    seconds = call.columns[0].cast(pa.int64())
+    rows = rows_of(call.columns)
+    pattern = call.constant(1, _DEFAULT)
+    if pattern is None:
+        return pa.scalar(None, pa.string()) if rows is None else pa.nulls(rows, pa.string())
+    values, mask = integers(as_array(seconds, rows or 1))
+    array = formatted_times(values * 1000, mask, timestamp(3, zoned=True), pattern, call.context.zone)
+    return array[0] if rows is None else array
+
+
+_NO_TIME = -(2**63)
+
+
+@FAMILY.kernel("UNIX_TIMESTAMP", signatures=["", _TEXT, f"{_TEXT}, {_TEXT}"], result=BIGINT, nullable=False)
+def unix_timestamp(call: Call) -> Column:
+    """Return the seconds since the epoch: of now, or of text in the session's time zone."""
+    if not call.columns:
+        return pa.scalar(call.context.now_us // 1_000_000, pa.int64())
+    read = _reader(timestamp(3, zoned=True), call.context.zone)
+
+    def seconds(text: str, pattern: str = _DEFAULT) -> int:
+        value = read(text, pattern)
+        return _NO_TIME if value is None else value // 1000
+
+    return per_distinct(seconds, call.columns, pa.int64())
+
+
+@FAMILY.values("CONVERT_TZ", f"{_TEXT}, {_TEXT}, {_TEXT}", result=STRING, nullable=True)
+def convert_tz(text: str, source: str, target: str) -> str | None:
+    """Return a time `yyyy-MM-dd HH:mm:ss` of one time zone in another."""
+    value = datetime_text.parse_timestamp(text, "ms", 3)
+    if value is None:
+        return None
+    instant = utc_from_local(np.array([value]), 1000, source)
+    return datetime_text.timestamp_text(int(local_from_utc(instant, 1000, target)[0]), "ms", 0)
+
+
+def _register_now(kind: LogicalType, *names: str) -> None:
+    @FAMILY.kernel(*names, signatures=[""], result=kind, nullable=False)
+    def _(call: Call) -> Column:
+        micros = pa.scalar(call.context.now_us, pa.int64())
+        if kind.root != "TIMESTAMP_LTZ":
+            micros = shifted(micros, 1_000_000, call.context.zone, local_from_utc)
+        if kind.root == "DATE":
+            return pa.scalar(micros.as_py() // 1_000_000 // DAY_S, pa.int32()).cast(pa.date32())
+        if kind.root == "TIME":
+            return pa.scalar(micros.as_py() // 1000 % (DAY_S * 1000), pa.int32()).cast(arrow_type(kind))
+        return pa.scalar(micros.as_py() // 1000, pa.int64()).cast(arrow_type(kind))
+
+
+_register_now(timestamp(3, zoned=True), "CURRENT_TIMESTAMP", "NOW", "CURRENT_ROW_TIMESTAMP", "PROCTIME")
+_register_now(timestamp(3), "LOCALTIMESTAMP")
+_register_now(LogicalType("TIME"), "LOCALTIME", "CURRENT_TIME")
+_register_now(DATE, "CURRENT_DATE")

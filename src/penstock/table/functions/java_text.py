@@ -1,0 +1,75 @@
+"""Values as Java writes them."""
+
+from __future__ import annotations
+
+import math
+import re
+from decimal import Decimal
+
+import numpy as np
+
+MILLIS_PER_DAY = 86_400_000
+
+
+def double_text(value: float) -> str:
+    """Return the text of `Double.toString`: `1.0E10`, `0.001`, `NaN`."""
+    return _floating_text(value, repr(value))
+
+
+def float_text(value: float) -> str:
+    """Return the text of `Float.toString`: the shortest that reads as the same 32-bit float."""
+    return _floating_text(value, str(np.format_float_scientific(np.float32(value), unique=True)))
+
+
+def _floating_text(value: float, shortest: str) -> str:
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    sign = "-" if math.copysign(1, value) < 0 else ""
+    if value == 0:
+        return f"{sign}0.0"
+    _, digits_tuple, exponent = Decimal(shortest).as_tuple()
+    digits = "".join(map(str, digits_tuple)).rstrip("0") or "0"
+    point = len(digits_tuple) + int(exponent)
+    """Where the decimal point is, counted from the first digit."""
+    if -3 < point <= 7:
+        if point <= 0:
+            return f"{sign}0.{'0' * -point}{digits}"
+        return f"{sign}{digits[:point].ljust(point, '0')}.{digits[point:] or '0'}"
+    return f"{sign}{digits[0]}.{digits[1:] or '0'}E{point - 1}"
+
+
+def decimal_text(value: Decimal) -> str:
+    """Return the text of `BigDecimal.toPlainString`."""
+    return format(value, "f")
+
+
+_DOUBLE = re.compile(r"([+-]?)(NaN|Infinity|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)[dDfF]?")
+
+
+def parse_double(text: str) -> float:
+    """Read a number as `Double.valueOf`. Raises ValueError."""
+    match = _DOUBLE.fullmatch(text.strip("".join(map(chr, range(33)))))
+    if match is None:
+        raise ValueError(f'For input string: "{text}"')
+    return float(match[1] + match[2])
+
+
+def months_text(months: int) -> str:
+    """Return an interval of months as SQL writes it: `+1-02`."""
+    years, rest = divmod(abs(months), 12)
+    return f"{'-' if months < 0 else '+'}{years}-{rest:02d}"
+
+
+def millis_text(millis: int) -> str:
+    """Return an interval of days and time as SQL writes it: `+1 02:03:04.005`."""
+    days, rest = divmod(abs(millis), MILLIS_PER_DAY)
+    sign = "-" if millis < 0 else "+"
+    return f"{sign}{days} {clock_text(rest)}.{rest % 1000:03d}"
+
+
+def clock_text(millis: int) -> str:
+    """Return the hours, minutes and seconds of a time of the day in milliseconds."""
+    seconds = millis // 1000
+    return f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"

@@ -1,0 +1,138 @@
+"""Parts of text: SUBSTRING, LEFT, RIGHT, POSITION, OVERLAY, SPLIT_INDEX and SPLIT. Positions start at 1."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.table.functions.columns import Column, is_constant, per_distinct
+from penstock.table.functions.registry import Call, Family
+from penstock.table.logical_types import CHARACTER_STRING, INT, STRING, array_of, map_of
+
+FAMILY = Family()
+_TEXT = "<CHARACTER_STRING>"
+
+
+@FAMILY.kernel(
+    "SUBSTRING", "SUBSTR", signatures=[f"{_TEXT}, <INTEGER>", f"{_TEXT}, <INTEGER>, <INTEGER>"], result=STRING, nullable=True
+)
+def substring(call: Call) -> Column:
+    """Return the characters from a position on, counted from the end if it is negative; NULL for a negative length."""
+    start, *length = call.columns[1:]
+    if is_constant(start) and start.is_valid and start.as_py() >= 0 and all(
+        is_constant(one) and one.is_valid and one.as_py() >= 0 for one in length
+    ):  # fmt: skip
+        first = max(start.as_py() - 1, 0)
+        return pc.utf8_slice_codeunits(call.columns[0], first, first + length[0].as_py() if length else None)
+    return per_distinct(part_of, call.columns, pa.string())
+
+
+def part_of(text: str, position: int, length: int | None = None) -> str | None:
+    """Return a part of text as SQL counts."""
+    if length is not None and length < 0:
+        return None
+    start = position - 1 if position > 0 else len(text) + position if position < 0 else 0
+    if start < 0:
+        return ""
+    return text[start:] if length is None else text[start : start + length]
+
+
+@FAMILY.values("LEFT", f"{_TEXT}, <INTEGER>", result=STRING, nullable=True)
+def left(text: str, count: int) -> str:
+    """Return the first characters."""
+    return text[: max(count, 0)]
+
+
+@FAMILY.values("RIGHT", f"{_TEXT}, <INTEGER>", result=STRING, nullable=True)
+def right(text: str, count: int) -> str:
+    """Return the last characters."""
+    return text[-count:] if count > 0 else ""
+
+
+@FAMILY.values("POSITION", f"{_TEXT}, {_TEXT}", result=INT)
+@FAMILY.values("LOCATE", f"{_TEXT}, {_TEXT}", f"{_TEXT}, {_TEXT}, <INTEGER>", result=INT)
+def position(part: str, text: str, start: int = 1) -> int:
+    """Return where a part begins, 0 if it does not occur: POSITION(part IN text)."""
+    if start < 1:
+        return 0
+    return text.find(part, start - 1) + 1
+
+
+@FAMILY.values("INSTR", f"{_TEXT}, {_TEXT}", f"{_TEXT}, {_TEXT}, <INTEGER>", f"{_TEXT}, {_TEXT}, <INTEGER>, <INTEGER>", result=INT)
+def instr(text: str, part: str, start: int = 1, occurrence: int = 1) -> int:
+    """Return where the n-th occurrence of a part begins, searched backwards from a negative start."""
+    at = start - 1 if start > 0 else len(text) + start
+    for _ in range(occurrence):
+        at = text.find(part, at) if start > 0 else text.rfind(part, 0, at + len(part))
+        if at < 0:
+            return 0
+        at += 1 if start > 0 else -1
+    return at if start > 0 else at + 2
+
+
+@FAMILY.values(
+    "OVERLAY", f"{_TEXT}, {_TEXT}, <INTEGER>", f"{_TEXT}, {_TEXT}, <INTEGER>, <INTEGER>", result=STRING
+)  # fmt: skip
+def overlay(text: str, other: str, start: int, length: int | None = None) -> str:
+    """Replace the characters from a position by other text."""
+    if start <= 0 or start > len(text):
+        return text
+    count = len(other) if length is None else length
+    end = len(text) if start + count > len(text) or count < 0 else start + count - 1
+    return text[: start - 1] + other + (text[end:] if start + count <= len(text) and count >= 0 else "")
+
+
+@FAMILY.kernel(
+    "SPLIT_INDEX", signatures=[f"{_TEXT}, {_TEXT}, <INTEGER>", f"{_TEXT}, <INTEGER>, <INTEGER>"], result=STRING, nullable=True
+)
+def split_index(call: Call) -> Column:
+    """Return the part at an index from 0 between separators, NULL if there is none. 10 is the newline."""
+    text, separator, index = call.columns
+    if is_constant(text) or not (is_constant(separator) and is_constant(index)):
+        return per_distinct(_part_at, call.columns, pa.string())
+    if not (separator.is_valid and index.is_valid) or index.as_py() < 0:
+        return pa.nulls(len(text), pa.string())
+    wanted = separator.as_py() if call.types[1].root in CHARACTER_STRING else _character(separator.as_py())
+    if not wanted:
+        return per_distinct(_part_at, call.columns, pa.string())
+    parts = pc.split_pattern(text, wanted, max_splits=index.as_py() + 1)
+    return _elements(parts, index.as_py(), pc.equal(text, ""))
+
+
+def _elements(parts: Any, index: int, empty: Any) -> Any:
+    """Return the element at an index of each list, NULL if it is too short or `empty` is true."""
+    offsets = parts.offsets.to_numpy()
+    at = offsets[:-1] + index
+    missing = (at >= offsets[1:]) | pc.fill_null(empty, True).to_numpy(zero_copy_only=False)
+    return parts.values.take(pa.array(at.astype(np.int64), mask=missing))
+
+
+def _character(code: int) -> str:
+    return chr(code) if 0 < code < 256 else ""
+
+
+def _part_at(text: str, separator: str | int, index: int) -> str | None:
+    wanted = separator if isinstance(separator, str) else _character(separator)
+    parts = text.split(wanted or None) if text else []
+    return parts[index] if 0 <= index < len(parts) else None
+
+
+@FAMILY.values("SPLIT", f"{_TEXT}, {_TEXT}", result=array_of(STRING))
+def split(text: str, separator: str) -> list[str]:
+    """Return the parts between separators; without a separator the characters."""
+    return text.split(separator) if separator else list(text)
+
+
+@FAMILY.values(
+    "STR_TO_MAP", _TEXT, f"{_TEXT}, {_TEXT}, {_TEXT}", result=map_of(STRING, STRING)
+)  # fmt: skip
+def str_to_map(text: str, between: str = ",", inside: str = "=") -> list[tuple[str, str | None]]:
+    """Read a map from `a=1,b=2`."""
+    found: dict[str, str | None] = {}
+    for part in text.split(between) if text else []:
+        key, sign, value = part.partition(inside)
+        found[key] = value if sign else None
+    return list(found.items())
