@@ -101,7 +101,8 @@ _BEHAVIOR = re.compile(r"\s*NULL\s+ON\b", re.IGNORECASE)
 """What may follow the type after RETURNING is not its nullability."""
 
 _SIMPLE = {
-    "BOOLEAN": "BOOLEAN", "TINYINT": "TINYINT", "SMALLINT": "SMALLINT", "INT": "INT", "INTEGER": "INT", "BIGINT": "BIGINT",
+    "BOOLEAN": "BOOLEAN", "TINYINT": "TINYINT", "SMALLINT": "SMALLINT", "INT": "INT", "INTEGER": "INT",
+    "BIGINT": "BIGINT",
     "FLOAT": "FLOAT", "DOUBLE": "DOUBLE", "DATE": "DATE", "NULL": "NULL", "BITMAP": "BITMAP", "VARIANT": "VARIANT",
     "DESCRIPTOR": "DESCRIPTOR", "SYMBOL": "SYMBOL",
 }  # fmt: skip
@@ -116,6 +117,7 @@ class TypeReader:
 
     @property
     def rest(self) -> str:
+        """What has not been read."""
         return self._text[self._at :]
 
     def type(self) -> LogicalType:

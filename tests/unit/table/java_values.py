@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from penstock.table.functions import bitmap_values
 from penstock.table.functions.arrow_types import arrow_type, unit_of
+from penstock.table.functions.cast_numbers import WIDE
 from penstock.table.functions.cast_text import raw
 from penstock.table.functions.datetime_text import DAY_S, PER_SECOND, date_text, days_of
 from penstock.table.functions.java_text import double_text, float_text
@@ -65,47 +66,37 @@ def field_texts(text: str, types: tuple[LogicalType, ...]) -> list[str]:
         return [inside]
     parts = split(inside)
     if len(parts) != len(types):
-        plain = inside.split(", ")
-        candidates = [one for one in _groupings(plain, len(types)) if _plausible(one, types)]
-        if not candidates:
-            raise ValueError(f"cannot split {inside[:80]} into {len(types)} values")
-        return candidates[0]
+        return _joined_numbers(inside, len(types))
     return parts
 
 
-def _groupings(parts: list[str], count: int) -> Iterator[list[str]]:
-    for cuts in itertools.islice(itertools.combinations(range(1, len(parts)), count - 1), 200_000):
-        bounds = [0, *cuts, len(parts)]
-        yield [", ".join(parts[start:end]) for start, end in itertools.pairwise(bounds)]
-
-
-def _plausible(texts: list[str], types: tuple[LogicalType, ...]) -> bool:
-    return all(_fits(text, one) for text, one in zip(texts, types, strict=True))
-
-
-def _fits(text: str, one: LogicalType) -> bool:
-    if text == "null":
-        return True
-    if one.root in ("VARCHAR", "CHAR"):
-        return all(text.count(left) == text.count(right) for left, right in zip("[{", "]}", strict=True))
-    try:
-        read(text, one, "UTC")
-    except (ValueError, IndexError):
-        return False
-    return True
+def _joined_numbers(inside: str, count: int) -> list[str]:
+    """Split at all commas, but keep numbers with the bracket before them: text may have one that is not closed. What is
+    left over belongs to the last value."""
+    parts: list[str] = []
+    for part in inside.split(", "):
+        if parts and "[" in parts[-1] and re.fullmatch(r"\d+[\]}]?", part):
+            parts[-1] += f", {part}"
+        else:
+            parts.append(part)
+    if len(parts) < count:
+        raise ValueError(f"cannot split {inside[:80]} into {count} values")
+    return [*parts[: count - 1], ", ".join(parts[count - 1 :])]
 
 
 def read(text: str, one: LogicalType, zone: str) -> Any:
     """Return the value that Arrow's Python conversion takes; dates and times as integers."""
     if text == "null":
         return None
+    if text == "?":
+        raise ValueError("the case does not have the value")
     if one.root in ("ARRAY", "ROW", "MAP", "STRUCTURED"):
         return _read_nested(text, one, zone)
     readers: dict[str, Callable[[str], Any]] = {
         "BOOLEAN": lambda value: {"true": True, "false": False}[value],
-        "BINARY": _read_bytes, "VARBINARY": _read_bytes,
+        "BINARY": lambda value: _read_bytes(value).ljust(one.length, b"\0"), "VARBINARY": _read_bytes,
         "FLOAT": float, "DOUBLE": float,
-        "DECIMAL": lambda value: Decimal(value).quantize(Decimal(1).scaleb(-one.scale)),
+        "DECIMAL": lambda value: WIDE.quantize(Decimal(value), Decimal(1).scaleb(-one.scale)),
         "DATE": _read_date, "TIME": _read_time,
         "TIMESTAMP": lambda value: _read_timestamp(value, one, zone),
         "TIMESTAMP_LTZ": lambda value: _read_timestamp(value, one, zone),
@@ -202,17 +193,39 @@ def texts(value: Any, one: LogicalType) -> Iterator[str]:
     elif one.root == "ARRAY":
         for parts in itertools.product(*(list(texts(part, one.children[0])) for part in value)):
             yield f"[{', '.join(parts)}]"
+    elif one.class_name.startswith("org.apache.flink."):  # an object of a Java class without a text
+        yield f"{one.class_name}@{java_hash(value):x}"
     elif one.root in ("ROW", "STRUCTURED"):
         children = zip(value.values(), one.children, strict=True)
         for parts in itertools.product(*(list(texts(part, kind)) for part, kind in children)):
             yield f"+I[{', '.join(parts)}]"
     elif one.root == "MAP":
         for pairs in itertools.permutations(value):
-            entries = [[f"{k}={v}" for k in texts(key, one.children[0]) for v in texts(item, one.children[1])] for key, item in pairs]
+            entries = [
+                [f"{k}={v}" for k in texts(key, one.children[0]) for v in texts(item, one.children[1])]
+                for key, item in pairs
+            ]
             for chosen in itertools.product(*entries):
                 yield "{" + ", ".join(chosen) + "}"
     else:
         yield _text(value, one)
+
+
+def java_hash(value: Any) -> int:
+    """`hashCode` of strings, integers, and of objects that combine those of their fields by `Objects.hash`."""
+    if value is None:
+        return 0
+    found = 0
+    if isinstance(value, str):
+        for character in value:
+            found = found * 31 + ord(character)
+    elif isinstance(value, dict):
+        found = 1
+        for one in value.values():
+            found = found * 31 + java_hash(one)
+    else:
+        found = int(value)
+    return found & 0xFFFFFFFF
 
 
 def _text(value: Any, one: LogicalType) -> str:

@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+from tests.unit.table.sql_expressions import Invocation, Literal, Name, Tree, parse_list
 
 from penstock.table.functions.calls import call, result_type
 from penstock.table.functions.casts import cast
@@ -14,7 +15,6 @@ from penstock.table.functions.errors import InvalidCallError
 from penstock.table.functions.json_constructors import RAW_JSON
 from penstock.table.functions.registry import Context
 from penstock.table.logical_types import LogicalType, decimal
-from tests.unit.table.sql_expressions import Invocation, Literal, Name, Tree, parse_list
 
 
 class Typed(NamedTuple):
@@ -58,7 +58,9 @@ class Evaluator:
             return self._functions[tree.name](arguments)
         if name in ("JSON_OBJECT", "JSON_ARRAY"):
             arguments = [
-                one._replace(type=RAW_JSON) if isinstance(operand, Invocation) and operand.name in _RAW_JSON_CALLS else one
+                one._replace(type=RAW_JSON)
+                if isinstance(operand, Invocation) and operand.name in _RAW_JSON_CALLS
+                else one
                 for one, operand in zip(arguments, tree.operands, strict=True)
             ]
         columns, types = [one.column for one in arguments], [one.type for one in arguments]
@@ -104,7 +106,8 @@ def _number(text: str) -> Typed:
         return Typed(pa.scalar(value, pa.decimal128(type_.precision, type_.scale)), type_)
     small = -(2**31) <= int(text) < 2**31
     return Typed(
-        pa.scalar(int(text), pa.int32() if small else pa.int64()), LogicalType("INT" if small else "BIGINT", nullable=False)
+        pa.scalar(int(text), pa.int32() if small else pa.int64()),
+        LogicalType("INT" if small else "BIGINT", nullable=False),
     )
 
 

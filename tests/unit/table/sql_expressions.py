@@ -1,4 +1,4 @@
-"""SQL text as trees, for tests: Flink's planner parses what users write. A Pratt parser over the tokens of a scanner."""
+"""SQL text as trees, for tests: Flink's planner parses what users write. A Pratt parser."""
 
 from __future__ import annotations
 
@@ -44,8 +44,9 @@ _TOKEN = re.compile(
 )
 
 _BINARY = {
-    "OR": 10, "AND": 20, "=": 40, "<>": 40, "!=": 40, "<": 40, ">": 40, "<=": 40, ">=": 40, "LIKE": 40, "IS": 40, "IN": 40,
-    "OVERLAPS": 40, "BETWEEN": 40, "||": 50, "+": 50, "-": 50, "*": 60, "/": 60, "%": 60, ".": 90, "[": 90,
+    "OR": 10, "AND": 20, "=": 40, "<>": 40, "!=": 40, "<": 40, ">": 40, "<=": 40, ">=": 40, "LIKE": 40,
+    "IS": 40, "IN": 40, "OVERLAPS": 40, "BETWEEN": 40, "||": 50, "+": 50, "-": 50,
+    "*": 60, "/": 60, "%": 60, ".": 90, "[": 90,
 }  # fmt: skip
 _JSON_BEHAVIOURS = {"NULL", "ERROR", "EMPTY", "DEFAULT", "TRUE", "FALSE", "UNKNOWN"}
 

@@ -72,7 +72,9 @@ def add(call: Call) -> Column:
     return _calculate(call, pc.add, WIDE.add)
 
 
-@FAMILY.kernel("-", "MINUS", signatures=["<NUMERIC | INTERVAL>", *_SUMMANDS], result=lambda arguments: _difference(arguments))
+@FAMILY.kernel(
+    "-", "MINUS", signatures=["<NUMERIC | INTERVAL>", *_SUMMANDS], result=lambda arguments: _difference(arguments)
+)
 def subtract(call: Call) -> Column:
     """Subtract, or negate a single operand."""
     if len(call.columns) == 1:
@@ -97,7 +99,9 @@ def multiply(call: Call) -> Column:
     return _calculate(call, pc.multiply, WIDE.multiply)
 
 
-@FAMILY.kernel("/", "DIVIDE", "/INT", signatures=_PAIR, result=lambda one: _numeric_result(one, decimal_types.quotient_type))
+@FAMILY.kernel(
+    "/", "DIVIDE", "/INT", signatures=_PAIR, result=lambda one: _numeric_result(one, decimal_types.quotient_type)
+)
 def divide(call: Call) -> Column:
     """Divide: integers toward zero, decimals to 38 digits and then to the scale of the result."""
     if call.result.root == "DECIMAL":

@@ -11,15 +11,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.table.functions.arrow_types import arrow_type
 from penstock.table.functions.casts import cast
 from penstock.table.functions.columns import Column, per_row
-from penstock.table.functions.common_types import common_type, is_castable_implicitly
+from penstock.table.functions.common_types import common_type
 from penstock.table.functions.comparison import plain
-from penstock.table.functions.errors import FunctionError, InvalidCallError
+from penstock.table.functions.errors import InvalidCallError
 from penstock.table.functions.registry import Arguments, Call, Family, Function
 from penstock.table.functions.signatures import COMPARABLE
-from penstock.table.logical_types import BOOLEAN, INT, ROWS, STRING, LogicalType, array_of
+from penstock.table.logical_types import BOOLEAN, INT, STRING, LogicalType, array_of
 
 FAMILY = Family()
 _ORDERED = COMPARABLE - {"BOOLEAN"}
@@ -73,22 +72,12 @@ def cardinality(call: Call) -> Column:
     return per_row(len, call.columns, pa.int32())
 
 
-@FAMILY.kernel("ELEMENT", signatures=["<ARRAY>"], result=lambda one: element_of(one.types[0]), nullable=True)
-def element(call: Call) -> Column:
-    """Return the only element, NULL if there is none. Raises FunctionError if there are several."""
-
-    def only(values: list[Any]) -> Any:
-        if len(values) > 1:
-            raise FunctionError("Array has more than one element.")
-        return values[0] if values else None
-
-    return per_row(only, call.columns, call.arrow_type)
-
-
 def _with_element(arguments: Arguments) -> LogicalType:
     kind, added = arguments.types
     element_type = element_of(kind)
-    return array_of(element_type.with_nullability(element_type.nullable or added.nullable)).with_nullability(kind.nullable)
+    return array_of(element_type.with_nullability(element_type.nullable or added.nullable)).with_nullability(
+        kind.nullable
+    )
 
 
 def _register_with_element(name: str, signature: str, result: Any, function: Callable[[list[Any], Any], Any]) -> None:
@@ -96,7 +85,9 @@ def _register_with_element(name: str, signature: str, result: Any, function: Cal
     def _(call: Call) -> Column:
         """The array is not NULL in `function`, the element may be."""
         columns = [call.columns[0], _as_result(call, 1, element_of(call.types[0]))]
-        return per_row(lambda values, one: None if values is None else function(values, one), columns, call.arrow_type, nulls=True)
+        return per_row(
+            lambda values, one: None if values is None else function(values, one), columns, call.arrow_type, nulls=True
+        )
 
 
 def _result(kind: LogicalType) -> Callable[[Arguments], LogicalType]:
@@ -111,9 +102,17 @@ _register_with_element(
     "ARRAY_CONTAINS", _SOUGHT, _result(BOOLEAN), lambda values, one: any(_same(value, one) for value in values)
 )
 _register_with_element(
-    "ARRAY_REMOVE", _SOUGHT, lambda one: one.types[0], lambda values, one: [value for value in values if not _same(value, one)]
+    "ARRAY_REMOVE",
+    _SOUGHT,
+    lambda one: one.types[0],
+    lambda values, one: [value for value in values if not _same(value, one)],
 )
-_register_with_element("ARRAY_POSITION", _SOUGHT, lambda one: INT.with_nullability(one.nullable), lambda values, one: _position(values, one))
+_register_with_element(
+    "ARRAY_POSITION",
+    _SOUGHT,
+    lambda one: INT.with_nullability(one.nullable),
+    lambda values, one: _position(values, one),
+)
 
 
 def _position(values: list[Any], one: Any) -> int | None:
@@ -257,46 +256,3 @@ def array_slice(call: Call) -> Column:
         return values[first - 1 : last] if last >= first else []
 
     return per_row(part, call.columns, call.arrow_type)
-
-
-def _item(arguments: Arguments) -> LogicalType:
-    kind, key = arguments.types
-    if kind.root == "ARRAY":
-        return kind.children[0].with_nullability(True)
-    if kind.root == "MAP":
-        if not is_castable_implicitly(key, kind.children[0]):
-            raise InvalidCallError(f"expected a key of the type {kind.children[0]}, got {key}")
-        return kind.children[1].with_nullability(True)
-    if kind.root in ROWS:
-        index = _index_of(kind, arguments.literal(1))
-        return kind.children[index].with_nullability(kind.nullable or kind.children[index].nullable)
-    raise InvalidCallError(f"values of the type {kind} have no elements")
-
-
-def _index_of(kind: LogicalType, key: Any) -> int:
-    if isinstance(key, int) and 1 <= key <= len(kind.names):
-        return key - 1
-    if key not in kind.names:
-        raise InvalidCallError(f"expected one of the fields {', '.join(kind.names)}, got {key}")
-    return kind.names.index(key)
-
-
-@FAMILY.kernel("ITEM", signatures=["<ANY>, <ANY>"], result=_item)
-def item(call: Call) -> Column:
-    """Return the element at a position from 1, the value of a key, or the field of a name; NULL if there is none."""
-    kind = call.types[0]
-    if kind.root in ROWS:
-        return pc.struct_field(call.columns[0], [_index_of(kind, call.constant(1))])
-    if kind.root == "ARRAY":
-        return per_row(lambda values, at: values[at - 1] if 0 < at <= len(values) else None, call.columns, call.arrow_type)
-    columns = [call.columns[0], cast(call.columns[1], call.types[1], kind.children[0])]
-    return per_row(lambda pairs, key: dict(pairs).get(key), columns, call.arrow_type)
-
-
-@FAMILY.kernel("DOT", signatures=["<ROW>, <SYMBOL>"], result=_item)
-def dot(call: Call) -> Column:
-    """Return a field of a row by its name."""
-    return pc.struct_field(call.columns[0], [_index_of(call.types[0], call.constant(1))])
-
-
-__all__ = ["FAMILY", "arrow_type", "distinct"]

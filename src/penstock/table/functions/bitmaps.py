@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.table.functions.bitmap_values import decoded, encoded, text_of
-from penstock.table.functions.columns import Column, per_distinct, per_row
+from penstock.table.functions.columns import Column, per_row
 from penstock.table.functions.errors import FunctionError
 from penstock.table.functions.registry import Call, Family
 from penstock.table.logical_types import BIGINT, BYTES, INT, STRING, LogicalType, array_of

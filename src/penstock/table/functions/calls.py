@@ -19,6 +19,7 @@ _FAMILIES = (
     "comparison",
     "conditional",
     "dates",
+    "elements",
     "hashes",
     "json_constructors",
     "json_queries",
@@ -54,9 +55,7 @@ def find(name: str) -> Function:
     return function
 
 
-def result_type(
-    name: str, types: Sequence[LogicalType], columns: Sequence[Column | None] | None = None
-) -> LogicalType:
+def result_type(name: str, types: Sequence[LogicalType], columns: Sequence[Column | None] | None = None) -> LogicalType:
     """Return the type of a call's result.
 
     `columns` has a scalar for each argument that is a literal: the types of some results depend on these.
@@ -81,4 +80,6 @@ def call(
     function = find(name)
     if result is None:
         result = function.result_type(Arguments(types, columns))
-    return function.kernel(Call(function.name, columns, types, result, context or Context()))
+    return function.kernel(
+        Call(name=function.name, columns=columns, types=types, result=result, context=context or Context())
+    )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from penstock.table.functions.errors import InvalidCallError
-from penstock.table.functions.signatures import calcite_name
 from penstock.table.logical_types import (
     BINARY_STRING,
     CHARACTER_STRING,
@@ -88,5 +87,3 @@ _SOURCES: dict[str, frozenset[str]] = {
     "VARIANT": frozenset({"VARIANT"}),
     "NULL": frozenset({"NULL"}),
 }
-
-__all__ = ["calcite_name", "check_cast", "is_castable"]

@@ -131,8 +131,8 @@ def temporal_of_text(column: Column, target: LogicalType, zone: str) -> Column:
         if value is None:
             raise FunctionError(f"Cannot parse '{text}' as {target.summary}.")
         if target.root == "TIME":
-            return value - value % 10 ** max(3 - precision, 0)
-        return value
+            value -= value % 10 ** max(3 - precision, 0)
+        return int(value)
 
     integers = per_distinct(checked, [column], pa.int32() if target.root in ("DATE", "TIME") else pa.int64())
     if target.root == "TIMESTAMP_LTZ":

@@ -8,11 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.table.functions import bitmap_values
 from penstock.table.functions.arrow_types import arrow_type, unit_of
 from penstock.table.functions.cast_numbers import to_boolean, to_number
 from penstock.table.functions.cast_rules import check_cast
-from penstock.table.functions.cast_text import shifted, temporal_of_text, to_text
+from penstock.table.functions.cast_text import temporal_of_text, to_text
 from penstock.table.functions.columns import Column, all_null, is_constant, per_distinct
 from penstock.table.functions.datetime_text import PER_SECOND
 from penstock.table.functions.errors import FunctionError

@@ -6,6 +6,7 @@ Source: Flink docs, "System (Built-in) Functions", comparison; what may be compa
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import reduce
 from typing import Any
 
@@ -54,12 +55,17 @@ def aligned(columns: list[Column], types: list[LogicalType], zone: str) -> list[
     left, right = types
     if "NULL" in (left.root, right.root):
         other = right if left.root == "NULL" else left
-        return [all_null([one], arrow_type(other)) if kind.root == "NULL" else one for one, kind in zip(columns, types, strict=True)]
+        return [
+            all_null([one], arrow_type(other)) if kind.root == "NULL" else one
+            for one, kind in zip(columns, types, strict=True)
+        ]
     for index, other in ((0, right), (1, left)):
         if types[index].root in CHARACTER_STRING and other.root in DATETIME:
             columns[index] = cast(columns[index], types[index], other, zone)
             return columns
-    if {left.root, right.root} == {"TIMESTAMP", "TIMESTAMP_LTZ"} or "DATE" in (left.root, right.root) and left.root != right.root:
+    if {left.root, right.root} == {"TIMESTAMP", "TIMESTAMP_LTZ"} or (
+        "DATE" in (left.root, right.root) and left.root != right.root
+    ):
         common = common_type(types) or left
         return [cast(one, kind, common, zone) for one, kind in zip(columns, types, strict=True)]
     if {left.root, right.root} & {"FLOAT", "DOUBLE"} and "DECIMAL" in (left.root, right.root):
@@ -116,7 +122,7 @@ for _name in _KERNELS:
 
 
 def _with(call: Call, left: int, right: int, name: str) -> Column:
-    pair = Call(name, [call.columns[left], call.columns[right]], [call.types[left], call.types[right]], BOOLEAN, call.context)
+    pair = replace(call, columns=[call.columns[left], call.columns[right]], types=[call.types[left], call.types[right]])
     return compare(pair, *_KERNELS[name])
 
 

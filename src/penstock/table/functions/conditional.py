@@ -62,7 +62,9 @@ def if_(call: Call) -> Column:
 def _if(condition: Column, value: Column, otherwise: Column) -> Column:
     condition = pc.coalesce(condition.cast(pa.bool_()), pa.scalar(False))
     if pa.types.is_map(value.type):
-        return per_row(lambda test, one, other: one if test else other, [condition, value, otherwise], value.type, nulls=True)
+        return per_row(
+            lambda test, one, other: one if test else other, [condition, value, otherwise], value.type, nulls=True
+        )
     if is_constant(condition):
         return value if condition.as_py() else otherwise
     return pc.if_else(condition, value, otherwise)
@@ -78,7 +80,9 @@ def coalesce(call: Call) -> Column:
     """Return the first argument that is not NULL."""
     columns = _converted(call, range(len(call.columns)))
     if any(one.children for one in call.types):
-        return per_row(lambda *values: next((one for one in values if one is not None), None), columns, call.arrow_type, nulls=True)
+        return per_row(
+            lambda *values: next((one for one in values if one is not None), None), columns, call.arrow_type, nulls=True
+        )
     return pc.coalesce(*columns)
 
 

@@ -43,15 +43,18 @@ def date_format(call: Call) -> Column:
     if kind.root in CHARACTER_STRING:
         return per_distinct(_reformatted, call.columns, pa.string())
     if not is_constant(call.columns[1]) or is_constant(column) or not call.columns[1].is_valid:
-        return per_distinct(_writer(kind, call.context.zone), [column.cast(_integers_of(kind)), call.columns[1]], pa.string())
-    return formatted_times(*integers(column), kind, call.constant(1), call.context.zone)
+        return per_distinct(
+            _writer(kind, call.context.zone), [column.cast(_integers_of(kind)), call.columns[1]], pa.string()
+        )
+    values, mask = integers(column)
+    return formatted_times(values, mask, kind, pattern=call.constant(1), zone=call.context.zone)
 
 
 def _integers_of(kind: LogicalType) -> Any:
     return pa.int32() if kind.root in ("DATE", "TIME") else pa.int64()
 
 
-def formatted_times(values: Any, mask: Any, kind: LogicalType, pattern: str, zone: str) -> Any:
+def formatted_times(values: Any, mask: Any, kind: LogicalType, *, pattern: str, zone: str) -> Any:
     """Write times, each distinct one once: distinct in the finest unit that the pattern has."""
     per_second = _per_second(kind)
     if kind.root == "DATE":
@@ -76,8 +79,8 @@ def _moment(value: int, per_second: int) -> Moment:
 
 def _writer(kind: LogicalType, zone: str) -> Any:
     def write(value: int, pattern: str) -> str:
-        found: str = formatted_times(np.array([value]), np.array([False]), kind, pattern, zone)[0].as_py()
-        return found
+        array = formatted_times(np.array([value]), np.array([False]), kind, pattern=pattern, zone=zone)
+        return str(array[0])
 
     return write
 
@@ -155,7 +158,7 @@ def _instant_type(arguments: Arguments) -> LogicalType:
 )  # fmt: skip
 def to_timestamp_ltz(call: Call) -> Column:
     """Return the instant of seconds or, with precision 3, milliseconds since the epoch; or read it from text."""
-    if call.types[0].root in CHARACTER_STRING or call.types[0].root == "NULL" and len(call.types) != 1:
+    if call.types[0].root in CHARACTER_STRING or (call.types[0].root == "NULL" and len(call.types) != 1):
         zone = call.context.zone if len(call.columns) < 3 else "UTC"
         return per_distinct(_reader(call.result, zone), call.columns, pa.int64()).cast(call.arrow_type)
     per_second = PER_SECOND[unit_of(call.result.precision)]
@@ -181,7 +184,8 @@ def from_unixtime(call: Call) -> Column:
     if pattern is None:
         return pa.scalar(None, pa.string()) if rows is None else pa.nulls(rows, pa.string())
     values, mask = integers(as_array(seconds, rows or 1))
-    array = formatted_times(values * 1000, mask, timestamp(3, zoned=True), pattern, call.context.zone)
+    kind = timestamp(3, zoned=True)
+    array = formatted_times(values * 1000, mask, kind, pattern=pattern, zone=call.context.zone)
     return array[0] if rows is None else array
 
 
@@ -212,8 +216,8 @@ def convert_tz(text: str, source: str, target: str) -> str | None:
     return datetime_text.timestamp_text(int(local_from_utc(instant, 1000, target)[0]), "ms", 0)
 
 
-def _register_now(kind: LogicalType, *names: str) -> None:
-    @FAMILY.kernel(*names, signatures=[""], result=kind, nullable=False)
+def _register_now(name: str, kind: LogicalType) -> None:
+    @FAMILY.kernel(name, signatures=[""], result=kind, nullable=False)
     def _(call: Call) -> Column:
         micros = pa.scalar(call.context.now_us, pa.int64())
         if kind.root != "TIMESTAMP_LTZ":
@@ -225,7 +229,9 @@ def _register_now(kind: LogicalType, *names: str) -> None:
         return pa.scalar(micros.as_py() // 1000, pa.int64()).cast(arrow_type(kind))
 
 
-_register_now(timestamp(3, zoned=True), "CURRENT_TIMESTAMP", "NOW", "CURRENT_ROW_TIMESTAMP", "PROCTIME")
-_register_now(timestamp(3), "LOCALTIMESTAMP")
-_register_now(LogicalType("TIME"), "LOCALTIME", "CURRENT_TIME")
-_register_now(DATE, "CURRENT_DATE")
+for _name in ("CURRENT_TIMESTAMP", "NOW", "CURRENT_ROW_TIMESTAMP", "PROCTIME"):
+    _register_now(_name, timestamp(3, zoned=True))
+_register_now("LOCALTIMESTAMP", timestamp(3))
+_register_now("LOCALTIME", LogicalType("TIME"))
+_register_now("CURRENT_TIME", LogicalType("TIME"))
+_register_now("CURRENT_DATE", DATE)

@@ -11,5 +11,9 @@ class InvalidCallError(TypeError):
     """A function does not accept the types of its arguments. Flink's planner reports it before a job starts."""
 
 
+class InvalidOptionError(InvalidCallError):
+    """An option of a call, such as RETURNING, is not accepted. Flink reports it without the call."""
+
+
 class UnknownFunctionError(InvalidCallError):
     """No function has this name, or its name is one of Flink's that is not supported."""

@@ -16,11 +16,13 @@ from penstock.table.functions import calendar
 from penstock.table.functions.datetime_text import DAY_S, days_of
 
 _MONTHS = (
-    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December",
+    "January", "February", "March", "April", "May", "June",
+    "July", "August", "September", "October", "November", "December",
 )  # fmt: skip
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _LETTERS = "yuYMLdDQqEewWaHhKkmsSnNAGxXZVzOpBcFgv"
-_FINEST_S = {"d": DAY_S, "D": DAY_S, "E": DAY_S, "e": DAY_S, "w": DAY_S, "M": DAY_S, "y": DAY_S, "H": 3600, "h": 3600, "K": 3600, "k": 3600, "a": 3600, "m": 60, "s": 1}  # fmt: skip
+_FINEST_S = {"H": 3600, "h": 3600, "K": 3600, "k": 3600, "a": 3600, "m": 60, "s": 1}
+"""Seconds between two texts of a letter; a day for others."""
 
 
 class PatternError(ValueError):
@@ -31,7 +33,7 @@ class Token(NamedTuple):
     """A run of one letter, or literal text."""
 
     letter: str
-    count: int
+    length: int
     text: str = ""
 
 
@@ -83,7 +85,7 @@ def tokens_of(pattern: str) -> tuple[Token, ...]:
 
 def fraction_digits(pattern: str) -> int:
     """Return how many digits of a second the pattern has."""
-    return max((token.count for token in tokens_of(pattern) if token.letter == "S"), default=0)
+    return max((token.length for token in tokens_of(pattern) if token.letter == "S"), default=0)
 
 
 def step_seconds(pattern: str) -> int | None:
@@ -107,7 +109,7 @@ def _written(token: Token, moment: Moment) -> str:
     write = _WRITERS.get(token.letter)
     if write is None:
         raise PatternError(f"the pattern letter {token.letter} is not supported")
-    return write(moment, token.count)
+    return write(moment, token.length)
 
 
 def _year(moment: Moment, count: int) -> str:
@@ -181,7 +183,7 @@ def _expression(pattern: str) -> re.Pattern[str]:
 
 
 def _body(token: Token, adjacent: bool) -> str:
-    letter, count = token.letter, token.count
+    letter, count = token.letter, token.length
     if letter == "S":
         return rf"\d{{1,{count}}}" if adjacent else r"\d{1,9}"
     if letter in "ML" and count > 2:

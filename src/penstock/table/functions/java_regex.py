@@ -131,7 +131,7 @@ _REPLACEMENT = re.compile(r"\\(.)|\$(\d+)|\$\{(\w+)\}|([\\$])", re.DOTALL)
 
 
 def expanded(replacement: str, match: re.Match[str]) -> str:
-    """Return the replacement of a match, with Java's `$1`, `${name}` and `\\$`. Raises IndexError without the group."""
+    """Return the replacement of a match with the groups that it refers to, as Java does. Raises IndexError."""
 
     def part(reference: re.Match[str]) -> str:
         if reference[4]:
@@ -150,9 +150,11 @@ def expanded(replacement: str, match: re.Match[str]) -> str:
     return _REPLACEMENT.sub(part, replacement)
 
 
-_RE2_SAFE = re.compile(
-    r"(?:[A-Za-z0-9 _/&=:;,#@!%<>~\"'-]|\\[dwDW.+*?()\[\]|/^$-]|\[\^?(?:[A-Za-z0-9 _/&=:;,.#@!%?+*()|-]|\\[dw.-])+\]|[|^*+?]|\((?:\?:)?|\))+"
-)
+_ITSELF = r"[A-Za-z0-9 _/&=:;,#@!%<>~\"'-]"
+_ESCAPE = r"\\[dwDW.+*?()\[\]|/^$-]"
+_CLASS = r"\[\^?(?:[A-Za-z0-9 _/&=:;,.#@!%?+*()|-]|\\[dw.-])+\]"
+_RE2_SAFE = re.compile(rf"(?:{_ITSELF}|{_ESCAPE}|{_CLASS}|[|^*+?]|\((?:\?:)?|\))+")
+"""What RE2 and Java have in common, by syntax and meaning."""
 
 
 def re2_pattern(pattern: str) -> str | None:

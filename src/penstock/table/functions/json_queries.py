@@ -10,13 +10,14 @@ import json
 import re
 from collections.abc import Callable
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from penstock.table.functions.casts import cast
 from penstock.table.functions.columns import Column, per_distinct
-from penstock.table.functions.errors import FunctionError, InvalidCallError
+from penstock.table.functions.errors import FunctionError, InvalidCallError, InvalidOptionError
 from penstock.table.functions.json_paths import InvalidPathError, PathNotFoundError, find
 from penstock.table.functions.json_values import parse, scalar_text, write
 from penstock.table.functions.registry import Arguments, Call, Family
@@ -99,10 +100,17 @@ def _returned(arguments: Arguments) -> LogicalType:
 def _has_type(types: Any, columns: Any) -> bool:
     """Tell whether the last argument is the type after RETURNING: a NULL of that type."""
     column = columns[-1]
-    return types[-1].root not in ("SYMBOL", "NULL", "CHAR") and len(types) > 2 and column is not None and column.as_py() is None
+    return (
+        types[-1].root not in ("SYMBOL", "NULL", "CHAR")
+        and len(types) > 2
+        and column is not None
+        and column.as_py() is None
+    )
 
 
-@FAMILY.kernel("JSON_VALUE", signatures=["<CHARACTER_STRING>, <CHARACTER_STRING>, <ANY>..."], result=_returned, nullable=True)
+@FAMILY.kernel(
+    "JSON_VALUE", signatures=["<CHARACTER_STRING>, <CHARACTER_STRING>, <ANY>..."], result=_returned, nullable=True
+)
 def json_value(call: Call) -> Column:
     """Return the scalar that a path leads to, as text or as the type after RETURNING."""
     behaviours = _behaviours(call, 2)
@@ -122,7 +130,7 @@ def json_value(call: Call) -> Column:
     return texts if call.result.root in CHARACTER_STRING else cast(texts, STRING, call.result, call.context.zone)
 
 
-def _instead(behaviour: _Behaviour | None, message: str) -> Any:
+def _instead(behaviour: _Behaviour | None, message: str) -> str | None:
     """Return what stands for an absent value or for an error."""
     if behaviour is None or behaviour.what == "NULL":
         return None
@@ -135,12 +143,12 @@ def _query_type(arguments: Arguments) -> LogicalType:
     kind = _returned(arguments)
     if kind.root == "ARRAY" and kind.children[0].root not in CHARACTER_STRING:
         element = {"INT": "INTEGER"}.get(kind.children[0].root, kind.children[0].summary)
-        raise InvalidCallError(f"Unsupported array element type '{element}' for RETURNING ARRAY in JSON_QUERY()")
+        raise InvalidOptionError(f"Unsupported array element type '{element}' for RETURNING ARRAY in JSON_QUERY()")
     if kind.root == "ARRAY":
         symbols = [arguments.literal(index) for index in range(2, len(arguments.types))]
-        for what, when in zip(symbols, symbols[1:], strict=False):
+        for what, when in pairwise(symbols):
             if what == "EMPTY_OBJECT" and when in ("EMPTY", "ERROR"):
-                raise InvalidCallError(
+                raise InvalidOptionError(
                     f"Illegal on {when.lower()} behavior 'EMPTY OBJECT' for return type: VARCHAR(2147483647) ARRAY"
                 )
     return kind
@@ -154,7 +162,7 @@ def json_query(call: Call) -> Column:
     behaviours = _behaviours(call, 3)
     wrapper = call.constant(2, "WITHOUT_ARRAY")
     as_array = call.result.root == "ARRAY"
-    empty = {"EMPTY_ARRAY": [], "EMPTY_OBJECT": {}}
+    empty: dict[str, Any] = {"EMPTY_ARRAY": [], "EMPTY_OBJECT": {}}
 
     def instead(when: str, message: str) -> Any:
         behaviour = behaviours.get(when)

@@ -38,7 +38,7 @@ def _matches(text: str, pattern: str, escape: str = "") -> bool:
 
 @lru_cache(maxsize=1000)
 def _expression(pattern: str, escape: str) -> re.Pattern[str]:
-    if len(escape) > 1 or escape == " ":
+    if len(escape) > 1 or escape == "\0":
         raise FunctionError(f"Invalid escape character '{escape}'")
     parts: list[str] = []
     at = 0

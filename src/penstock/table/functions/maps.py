@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pyarrow as pa
-
 from penstock.table.functions.casts import cast
 from penstock.table.functions.columns import Column, per_row
 from penstock.table.functions.common_types import common_type
@@ -32,15 +30,20 @@ def map_(call: Call) -> Column:
     """Make a map of keys and values; the last value of a key counts."""
     kinds = call.result.children
     columns = [
-        cast(column, kind, kinds[index % 2]) for index, (column, kind) in enumerate(zip(call.columns, call.types, strict=True))
+        cast(column, kind, kinds[index % 2])
+        for index, (column, kind) in enumerate(zip(call.columns, call.types, strict=True))
     ]
-    return per_row(lambda *values: merged(list(zip(values[::2], values[1::2], strict=True))), columns, call.arrow_type, nulls=True)
+    return per_row(
+        lambda *values: merged(list(zip(values[::2], values[1::2], strict=True))), columns, call.arrow_type, nulls=True
+    )
 
 
 def merged(pairs: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
     """Return one entry for each key, with its last value."""
     found: dict[str, tuple[Any, Any]] = {}
     for key, value in pairs:
+        if key is None:
+            raise FunctionError("a key of a map is NULL, which is not supported: Arrow's maps have no such keys")
         found[repr(key)] = (key, value)
     return list(found.values())
 
@@ -63,19 +66,19 @@ def _entries(arguments: Arguments) -> LogicalType:
 @FAMILY.kernel("MAP_KEYS", signatures=_MAP, result=_keys)
 def map_keys(call: Call) -> Column:
     """Return the keys."""
-    return per_row(lambda pairs: [key for key, _ in pairs], _nullable_keys(call), call.arrow_type)
+    return per_row(lambda pairs: [key for key, _ in pairs], call.columns, call.arrow_type)
 
 
 @FAMILY.kernel("MAP_VALUES", signatures=_MAP, result=_values)
 def map_values(call: Call) -> Column:
     """Return the values."""
-    return per_row(lambda pairs: [value for _, value in pairs], _nullable_keys(call), call.arrow_type)
+    return per_row(lambda pairs: [value for _, value in pairs], call.columns, call.arrow_type)
 
 
 @FAMILY.kernel("MAP_ENTRIES", signatures=_MAP, result=_entries)
 def map_entries(call: Call) -> Column:
     """Return the entries as rows."""
-    return per_row(lambda pairs: [{"key": key, "value": value} for key, value in pairs], _nullable_keys(call), call.arrow_type)
+    return per_row(lambda pairs: [{"key": key, "value": value} for key, value in pairs], call.columns, call.arrow_type)
 
 
 def _nullable_keys(call: Call) -> list[Column]:
@@ -114,6 +117,3 @@ def map_union(call: Call) -> Column:
     """Return the entries of all maps; of a key in several, the last value."""
     columns = [cast(column, kind, call.result) for column, kind in zip(call.columns, call.types, strict=True)]
     return per_row(lambda *maps: merged([pair for one in maps for pair in one]), columns, call.arrow_type)
-
-
-__all__ = ["FAMILY", "merged", "pa"]

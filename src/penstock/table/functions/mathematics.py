@@ -7,7 +7,6 @@ import random
 import uuid as uuids
 from collections.abc import Callable, Iterator
 from decimal import Decimal
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -38,7 +37,7 @@ def sign(call: Call) -> Column:
 
 
 def _guarded(function: Callable[..., float]) -> Callable[..., float]:
-    """Return what Java returns where Python raises: NaN outside of the domain, infinity where the result is too large."""
+    """Return what Java returns where Python raises: NaN outside of the domain, infinity for what is too large."""
 
     def guarded(*values: float) -> float:
         try:
@@ -135,9 +134,10 @@ class JavaRandom:
                 return value
 
 
-def _generators(call: Call, seeds: list[Any]) -> Iterator[JavaRandom]:
-    """Yield the generator for each row: one for a literal seed, a new one for each value of a column."""
-    constant = is_constant(call.columns[0]) if call.columns else True
+def _generators(seed: Column | None, rows: int) -> Iterator[JavaRandom]:
+    """Yield the generator for each row: one for a literal seed or none, a new one for each value of a column."""
+    constant = seed is None or is_constant(seed)
+    seeds = [random.getrandbits(48)] * rows if seed is None else as_array(seed, rows).to_pylist()
     shared = JavaRandom(seeds[0] or 0)
     for seed in seeds:
         yield shared if constant else JavaRandom(seed or 0)
@@ -146,22 +146,18 @@ def _generators(call: Call, seeds: list[Any]) -> Iterator[JavaRandom]:
 @FAMILY.kernel("RAND", signatures=["", "<INTEGER>"], result=DOUBLE)
 def rand(call: Call) -> Column:
     """Return a random number from 0 to below 1, with a seed if one is given."""
-    rows = rows_of(call.columns) or call.context.rows
-    seeds = as_array(call.columns[0], rows).to_pylist() if call.columns else [random.getrandbits(32)] * rows
-    return pa.array([generator.double() for generator in _generators(call, seeds)])
+    seed = call.columns[0] if call.columns else None
+    return pa.array([one.double() for one in _generators(seed, rows_of(call.columns) or call.context.rows)])
 
 
 @FAMILY.kernel("RAND_INTEGER", signatures=["<INTEGER>", "<INTEGER>, <INTEGER>"], result=INT)
 def rand_integer(call: Call) -> Column:
     """Return a random integer from 0 to below a bound: RAND_INTEGER([seed,] bound)."""
     rows = rows_of(call.columns) or call.context.rows
+    seed = call.columns[0] if len(call.columns) == 2 else None
     bounds = as_array(call.columns[-1], rows).to_pylist()
-    seeds = as_array(call.columns[0], rows).to_pylist() if len(call.columns) == 2 else [random.getrandbits(32)] * rows
-    whole = Call(call.name, call.columns if len(call.columns) == 2 else [], call.types, call.result, call.context)
-    values = [
-        None if bound is None else generator.integer(bound)
-        for bound, generator in zip(bounds, _generators(whole, seeds), strict=True)
-    ]
+    generators = _generators(seed, rows)
+    values = [None if bound is None else one.integer(bound) for bound, one in zip(bounds, generators, strict=True)]
     return pa.array(values, pa.int32())
 
 

@@ -13,7 +13,7 @@ _ADDRESS = re.compile(r"\d+(?:\.\d+){0,3}", re.ASCII)
 
 @FAMILY.values("INET_ATON", "<CHARACTER_STRING>", result=BIGINT, nullable=True)
 def inet_aton(text: str) -> int | None:
-    """Return the number of an address such as 10.0.0.1. Of a short one, the last part is the last byte: 10.1 is 10.0.0.1."""
+    """Return the number of an address such as 10.0.0.1. The last part of a short one is the last byte: 10.1."""
     if not _ADDRESS.fullmatch(text):
         return None
     *leading, last = (int(part) for part in text.split("."))

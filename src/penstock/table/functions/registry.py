@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from penstock.table.functions.arrow_types import arrow_type
 from penstock.table.functions.columns import Column, is_constant, per_distinct
-from penstock.table.functions.errors import InvalidCallError
+from penstock.table.functions.errors import InvalidCallError, InvalidOptionError
 from penstock.table.functions.signatures import accepts, calcite_name, has_arity
 from penstock.table.logical_types import LogicalType
 
@@ -44,6 +44,7 @@ class Arguments(NamedTuple):
 
     @property
     def nullable(self) -> bool:
+        """Whether any argument is nullable."""
         return any(one.nullable for one in self.types)
 
 
@@ -95,7 +96,8 @@ class Function:
         if not any(has_arity(one, len(types)) for one in self.signatures):
             shown = ", ".join(f"<{calcite_name(one)}>" for one in types)
             raise InvalidCallError(
-                f"No match found for function signature {self.name}({shown}).\nSupported signatures are:\n{self._shown()}"
+                f"No match found for function signature {self.name}({shown}).\n"
+                f"Supported signatures are:\n{self._shown()}"
             )
         if not any(accepts(one, types) for one in self.signatures):
             raise InvalidCallError(self.refusal(types))
@@ -103,6 +105,8 @@ class Function:
             return self.result.with_nullability(arguments.nullable if self.nullable is None else self.nullable)
         try:
             result = self.result(arguments)
+        except InvalidOptionError:
+            raise
         except InvalidCallError as error:
             raise InvalidCallError(f"{self.refusal(types, signatures=False)}\n{error}") from None
         return result if self.nullable is None else result.with_nullability(self.nullable)
@@ -133,7 +137,7 @@ class Family:
             def kernel(call: Call) -> Column:
                 return per_distinct(function, call.columns, call.arrow_type, nulls=nulls)
 
-            self.add(Function(name, signatures, result, kernel, nullable))
+            self.add(Function(name=name, signatures=signatures, result=result, kernel=kernel, nullable=nullable))
             return function
 
         return register
@@ -145,7 +149,9 @@ class Family:
 
         def register(kernel: Kernel) -> Kernel:
             for name in names:
-                self.add(Function(name, tuple(signatures), result, kernel, nullable))
+                self.add(
+                    Function(name=name, signatures=tuple(signatures), result=result, kernel=kernel, nullable=nullable)
+                )
             return kernel
 
         return register

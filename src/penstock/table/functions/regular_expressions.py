@@ -42,7 +42,9 @@ def regexp(text: str, pattern: str) -> bool:
 @FAMILY.values("SIMILAR TO", _PAIR, result=BOOLEAN)
 def similar_to(text: str, pattern: str) -> bool:
     """Tell whether the whole text matches a pattern of SQL's SIMILAR TO."""
-    translated = re.sub(r"[%_.^$\\]", lambda match: {"%": "(?:.|\n)*", "_": "(?:.|\n)"}.get(match[0], "\\" + match[0]), pattern)
+    translated = re.sub(
+        r"[%_.^$\\]", lambda match: {"%": "(?:.|\n)*", "_": "(?:.|\n)"}.get(match[0], "\\" + match[0]), pattern
+    )
     return compiled(translated).fullmatch(text) is not None
 
 

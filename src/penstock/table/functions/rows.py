@@ -28,7 +28,10 @@ def row(call: Call) -> Column:
 
 def _struct(columns: Any, kind: LogicalType, mask: Any = None) -> Column:
     rows = rows_of(columns)
-    arrays = [as_array(column, rows or 1).cast(arrow_type(child)) for column, child in zip(columns, kind.children, strict=True)]
+    arrays = [
+        as_array(column, rows or 1).cast(arrow_type(child))
+        for column, child in zip(columns, kind.children, strict=True)
+    ]
     array = pa.StructArray.from_arrays(arrays, fields=list(arrow_type(kind)), mask=mask)
     return array[0] if rows is None else array
 
@@ -51,7 +54,9 @@ def _names(arguments: Arguments) -> list[str]:
     for position in range(1, len(arguments.types), 2):
         name = arguments.literal(position)
         if name is None or arguments.types[position].root not in CHARACTER_STRING:
-            raise InvalidCallError(f"The field key at position {position + 1} must be a non-nullable character string literal.")
+            raise InvalidCallError(
+                f"The field key at position {position + 1} must be a non-nullable character string literal."
+            )
         names.append(name)
     return names
 

@@ -94,9 +94,7 @@ def accepts(signature: str, types: Sequence[LogicalType]) -> bool:
     parameters = parameters_of(signature)
     if not has_arity(signature, len(types)):
         return False
-    return all(
-        parameters[min(index, len(parameters) - 1)].accepts(one, types) for index, one in enumerate(types)
-    )
+    return all(parameters[min(index, len(parameters) - 1)].accepts(one, types) for index, one in enumerate(types))
 
 
 def has_arity(signature: str, count: int) -> bool:

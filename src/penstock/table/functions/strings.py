@@ -50,7 +50,7 @@ def char_length(call: Call) -> Column:
 
 @FAMILY.values("INITCAP", *_TEXT, result=STRING)
 def initcap(text: str) -> str:
-    """Return the text with the first letter of each word upper, the others lower; words are of ASCII letters, digits."""
+    """Return the text with the first letter of each word in upper case. Words are of ASCII letters and digits."""
     return re.sub(r"[A-Za-z0-9]+", lambda match: match[0][0].upper() + match[0][1:].lower(), text)
 
 
@@ -70,7 +70,9 @@ def concat_ws(call: Call) -> Column:
     )  # fmt: skip
 
 
-def _register_trim(name: str, kernel: Callable[..., Any], function: Callable[[str, str], str], signatures: list[str]) -> None:
+def _register_trim(
+    name: str, kernel: Callable[..., Any], function: Callable[[str, str], str], signatures: list[str]
+) -> None:
     @FAMILY.kernel(name, signatures=signatures, result=STRING)
     def _(call: Call) -> Column:
         if len(call.columns) == 1:
@@ -84,7 +86,9 @@ _TRIMS: dict[str, tuple[Callable[..., Any], Callable[[str, str], str]]] = {
     "TRAILING": (pc.utf8_rtrim, lambda text, characters: text.rstrip(characters) if characters else text),
 }
 _PAIR = ["<CHARACTER_STRING>", "<CHARACTER_STRING>, <CHARACTER_STRING>"]
-_register_trim("BTRIM", *_TRIMS["BOTH"], ["str <CHARACTER_STRING>", "str <CHARACTER_STRING>, trimStr <CHARACTER_STRING>"])
+_register_trim(
+    "BTRIM", *_TRIMS["BOTH"], ["str <CHARACTER_STRING>", "str <CHARACTER_STRING>, trimStr <CHARACTER_STRING>"]
+)
 _register_trim("LTRIM", *_TRIMS["LEADING"], _PAIR)
 _register_trim("RTRIM", *_TRIMS["TRAILING"], _PAIR)
 
@@ -142,7 +146,9 @@ def replace(call: Call) -> Column:
     text, *others = call.columns
     if all(is_constant(one) and one.is_valid for one in others) and others[0].as_py():
         return pc.replace_substring(text, others[0].as_py(), others[1].as_py())
-    return per_distinct(lambda one, search, other: one.replace(search, other) if search else one, call.columns, pa.string())
+    return per_distinct(
+        lambda one, search, other: one.replace(search, other) if search else one, call.columns, pa.string()
+    )
 
 
 @FAMILY.values(

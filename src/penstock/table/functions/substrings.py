@@ -17,7 +17,11 @@ _TEXT = "<CHARACTER_STRING>"
 
 
 @FAMILY.kernel(
-    "SUBSTRING", "SUBSTR", signatures=[f"{_TEXT}, <INTEGER>", f"{_TEXT}, <INTEGER>, <INTEGER>"], result=STRING, nullable=True
+    "SUBSTRING",
+    "SUBSTR",
+    signatures=[f"{_TEXT}, <INTEGER>", f"{_TEXT}, <INTEGER>, <INTEGER>"],
+    result=STRING,
+    nullable=True,
 )
 def substring(call: Call) -> Column:
     """Return the characters from a position on, counted from the end if it is negative; NULL for a negative length."""
@@ -61,7 +65,9 @@ def position(part: str, text: str, start: int = 1) -> int:
     return text.find(part, start - 1) + 1
 
 
-@FAMILY.values("INSTR", f"{_TEXT}, {_TEXT}", f"{_TEXT}, {_TEXT}, <INTEGER>", f"{_TEXT}, {_TEXT}, <INTEGER>, <INTEGER>", result=INT)
+@FAMILY.values(
+    "INSTR", f"{_TEXT}, {_TEXT}", f"{_TEXT}, {_TEXT}, <INTEGER>", f"{_TEXT}, {_TEXT}, <INTEGER>, <INTEGER>", result=INT
+)
 def instr(text: str, part: str, start: int = 1, occurrence: int = 1) -> int:
     """Return where the n-th occurrence of a part begins, searched backwards from a negative start."""
     at = start - 1 if start > 0 else len(text) + start
@@ -86,7 +92,10 @@ def overlay(text: str, other: str, start: int, length: int | None = None) -> str
 
 
 @FAMILY.kernel(
-    "SPLIT_INDEX", signatures=[f"{_TEXT}, {_TEXT}, <INTEGER>", f"{_TEXT}, <INTEGER>, <INTEGER>"], result=STRING, nullable=True
+    "SPLIT_INDEX",
+    signatures=[f"{_TEXT}, {_TEXT}, <INTEGER>", f"{_TEXT}, <INTEGER>, <INTEGER>"],
+    result=STRING,
+    nullable=True,
 )
 def split_index(call: Call) -> Column:
     """Return the part at an index from 0 between separators, NULL if there is none. 10 is the newline."""

@@ -17,7 +17,7 @@ from penstock.table.functions.datetime_text import PER_SECOND
 from penstock.table.functions.errors import InvalidCallError
 from penstock.table.functions.java_text import MILLIS_PER_DAY
 from penstock.table.functions.registry import Arguments, Call, Family
-from penstock.table.logical_types import BIGINT, BOOLEAN, DATETIME, INT, INTERVALS, TIMESTAMPS, LogicalType
+from penstock.table.logical_types import BOOLEAN, DATETIME, INT, INTERVALS, TIMESTAMPS, LogicalType
 
 FAMILY = Family()
 
@@ -41,10 +41,10 @@ def add(call: Call, sign: int = 1) -> Column:
         left, right, left_type, right_type = right, left, right_type, left_type
     if left_type.root in INTERVALS:
         return (pc.add if sign > 0 else pc.subtract)(left, right)
-    return plus(left, right, left_type, right_type, sign)
+    return plus(left, right, left_type, right_type, sign=sign)
 
 
-def plus(time: Column, interval: Column, kind: LogicalType, interval_kind: LogicalType, sign: int) -> Column:
+def plus(time: Column, interval: Column, kind: LogicalType, interval_kind: LogicalType, *, sign: int = 1) -> Column:
     """Add an interval to a time. The day of a month that is too short is its last."""
     rows = rows_of([time, interval])
     if interval_kind.root == "INTERVAL_SECOND" and kind.root in TIMESTAMPS:
@@ -152,7 +152,7 @@ def timestampadd(call: Call) -> Column:
         kind = LogicalType("INTERVAL_SECOND")
     else:
         raise InvalidCallError(f"TIMESTAMPADD: expected a unit such as DAY, got {unit}")
-    return plus(call.columns[2], interval, call.types[2], kind, 1)
+    return plus(call.columns[2], interval, call.types[2], kind)
 
 
 _PERIODS = ["<DATETIME>, <DATETIME | INTERVAL>, <DATETIME>, <DATETIME | INTERVAL>"]
@@ -166,11 +166,11 @@ def overlaps(call: Call) -> Column:
     for start, end in ((0, 1), (2, 3)):
         first, last = call.columns[start], call.columns[end]
         if call.types[end].root in INTERVALS:
-            last = plus(first, last, call.types[start], call.types[end], 1)
-        bounds += [pc.min_element_wise(first, last, skip_nulls=False), pc.max_element_wise(first, last, skip_nulls=False)]
+            last = plus(first, last, call.types[start], call.types[end])
+        bounds += [
+            pc.min_element_wise(first, last, skip_nulls=False),
+            pc.max_element_wise(first, last, skip_nulls=False),
+        ]
     if kind is None:
         raise InvalidCallError("OVERLAPS: the two periods are of different types")
     return pc.and_kleene(pc.greater_equal(bounds[1], bounds[2]), pc.greater_equal(bounds[3], bounds[0]))
-
-
-__all__ = ["BIGINT", "FAMILY", "add", "plus", "sum_type"]
