@@ -176,10 +176,10 @@ def _read_millis(text: str) -> int:
     return int((Decimal(match[1] or 0) * 3600 + Decimal(match[2] or 0) * 60 + Decimal(match[3] or 0)) * 1000)
 
 
-def column_of(text: str, one: LogicalType, zone: str, rows: int) -> Any:
-    """Return a column that repeats the value."""
+def column_of(text: str, one: LogicalType, zone: str) -> Any:
+    """Return a column with the value, NULL if the type has it, and the value again."""
     value = read(text, one, zone)
-    return pa.array([value] * rows, _reading_type(one)).cast(arrow_type(one))
+    return pa.array([value, None if one.nullable else value, value], _reading_type(one)).cast(arrow_type(one))
 
 
 def _reading_type(one: LogicalType) -> Any:

@@ -27,11 +27,12 @@ from penstock.table.logical_types import LogicalType, parse
 
 CASES = Path(__file__).parents[4] / "shared/data/flink-table-tests/functions.jsonl.gz"
 
-RESULTS_THAT_AGREE = 1020
+RESULTS_THAT_AGREE = 1019
 ERRORS_THAT_AGREE = 396
 
 ZONES = {"CastFunctionITCase": "Asia/Shanghai", "ComparisonFunctionITCase": "America/Los_Angeles"}
-ROWS = 2
+ROWS = 3
+"""Rows of a column: the value, NULL, and the value again. A kernel that mixes up rows does not give the same twice."""
 
 
 class Case(NamedTuple):
@@ -65,7 +66,7 @@ def evaluated(case: Case) -> list[Typed]:
         values = field_texts(case.group["fields"], tuple(types))
         for index, (value, one) in enumerate(zip(values, types, strict=True)):
             if f"f{index}" in case.expression:
-                fields[f"f{index}"] = Typed(column_of(value, one, zone, ROWS), one)
+                fields[f"f{index}"] = Typed(column_of(value, one, zone), one)
     return Evaluator(fields, zone=zone, rows=ROWS, functions=USER_FUNCTIONS).all(case.expression)
 
 
@@ -112,7 +113,7 @@ def shown_as(one: Typed) -> list[str]:
         column = pa.array([column.as_py()], column.type)
     assert column.type == arrow_type(one.type), f"expected {arrow_type(one.type)}, got {column.type}"
     values = (column if one.type.root == "NULL" else raw(column, one.type)).to_pylist()
-    assert all(repr(value) == repr(values[0]) for value in values)
+    assert repr(values[0]) == repr(values[2 if len(values) == ROWS else 0]), f"{values} differ"
     return list(texts(values[0], one.type))
 
 

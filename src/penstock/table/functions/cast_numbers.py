@@ -69,9 +69,23 @@ def to_float(column: Column, source: LogicalType) -> Column:
     """Return the doubles nearest to numbers."""
     if source.root != "DECIMAL":
         return column.cast(pa.float64(), safe=False)
-    if source.precision <= 15:  # both are exact as doubles, so that their quotient is the nearest double
-        return pc.divide(unscaled(column).cast(pa.float64()), float(10**source.scale))
-    return per_distinct(float, [column], pa.float64())
+    exact = _exact_digits(column, source)
+    if exact is None:
+        return per_distinct(float, [column], pa.float64())
+    return pc.divide(exact.cast(pa.float64()), float(10**source.scale))
+
+
+def _exact_digits(column: Column, source: LogicalType) -> Column | None:
+    """Return the digits if these and the power of ten are exact as doubles, as their quotient is then rounded once."""
+    if is_constant(column) or source.scale > 22:
+        return None
+    try:
+        digits = unscaled(column)
+    except pa.ArrowInvalid:
+        return None
+    limits = pc.min_max(digits)
+    low, high = limits["min"].as_py(), limits["max"].as_py()
+    return digits if low is None or (low > -(2**53) and high < 2**53) else None
 
 
 def unscaled(column: Any) -> Any:
@@ -147,6 +161,8 @@ _DECIMAL = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 
 
 def _number_of_text(column: Any, target: LogicalType) -> Any:
+    if target.root != "DECIMAL" and (fast := _plain_numbers(column, target)) is not None:
+        return fast
     if target.root in INTEGER_NUMERIC:
         convert: Any = lambda text: _integer_of_text(text, target)  # noqa: E731
     elif target.root == "DECIMAL":
@@ -154,6 +170,18 @@ def _number_of_text(column: Any, target: LogicalType) -> Any:
     else:
         convert = _float_of_text
     return per_distinct(convert, [column], arrow_type(target))
+
+
+def _plain_numbers(column: Any, target: LogicalType) -> Any | None:
+    """Return numbers that Arrow reads as Flink does; None if any text is one that only one of them reads."""
+    try:
+        numbers = column.cast(arrow_type(target))
+    except pa.ArrowInvalid:
+        return None
+    if target.root in APPROXIMATE_NUMERIC:  # `inf` and `nan` are not Java's
+        return numbers if pc.all(pc.is_finite(numbers)).as_py() is not False else None
+    hexadecimal = pc.match_substring(column, "x", ignore_case=True)
+    return None if pc.any(hexadecimal).as_py() else numbers
 
 
 def _integer_of_text(text: str, target: LogicalType) -> int:

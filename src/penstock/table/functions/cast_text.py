@@ -13,6 +13,7 @@ from penstock.table.functions import bitmap_values, datetime_text, java_text
 from penstock.table.functions.arrow_types import arrow_type, unit_of
 from penstock.table.functions.columns import Column, is_constant, per_distinct, per_row
 from penstock.table.functions.errors import FunctionError
+from penstock.table.functions.uniform_text import read_timestamps
 from penstock.table.functions.zones import local_from_utc, utc_from_local
 from penstock.table.logical_types import (
     BINARY_STRING,
@@ -45,10 +46,24 @@ def text_of(column: Column, source: LogicalType, zone: str) -> Column:
         return per_distinct(lambda value: value.decode(errors="replace"), [column], pa.string())
     if source.root == "BOOLEAN":
         return pc.if_else(column, "TRUE", "FALSE")
+    if source.root in TIMESTAMPS and not is_constant(column):
+        return _timestamps_text(column, source, zone)
     if source.children:
         write = writer_of(source, zone)
         return per_row(write, [raw(column, source)], pa.string())
     return per_distinct(writer_of(source, zone), [raw(column, source)], pa.string())
+
+
+def _timestamps_text(column: Any, source: LogicalType, zone: str) -> Any:
+    """Arrow writes all digits of its unit: cut off what the type does not have."""
+    unit, precision = unit_of(source.precision), source.precision
+    if source.root == "TIMESTAMP_LTZ":
+        local = shifted(column.cast(pa.int64()), datetime_text.PER_SECOND[unit], zone, local_from_utc)
+        column = local.cast(pa.timestamp(unit))
+    text = column.cast(pa.string())
+    if 10**precision == datetime_text.PER_SECOND[unit]:
+        return text
+    return pc.utf8_slice_codeunits(text, 0, 19 + (precision + 1 if precision else 0))
 
 
 def raw(column: Column, source: LogicalType) -> Column:
@@ -134,10 +149,18 @@ def temporal_of_text(column: Column, target: LogicalType, zone: str) -> Column:
             value -= value % 10 ** max(3 - precision, 0)
         return int(value)
 
-    integers = per_distinct(checked, [column], pa.int32() if target.root in ("DATE", "TIME") else pa.int64())
+    if target.root in TIMESTAMPS and (fast := _uniform(column, unit, precision)) is not None:
+        integers = fast
+    else:
+        integers = per_distinct(checked, [column], pa.int32() if target.root in ("DATE", "TIME") else pa.int64())
     if target.root == "TIMESTAMP_LTZ":
         integers = shifted(integers, datetime_text.PER_SECOND[unit], zone, utc_from_local)
     return integers.cast(arrow_type(target))
+
+
+def _uniform(column: Column, unit: str, precision: int) -> Column | None:
+    values = None if is_constant(column) else read_timestamps(column, unit, precision)
+    return None if values is None else pa.array(values)
 
 
 def shifted(integers: Column, per_second: int, zone: str, conversion: Callable[[Any, int, str], Any]) -> Column:

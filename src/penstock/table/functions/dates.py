@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.table.functions import datetime_text, java_dates
 from penstock.table.functions.arrow_types import arrow_type, unit_of
@@ -21,8 +22,9 @@ from penstock.table.functions.errors import FunctionError, InvalidCallError
 from penstock.table.functions.java_dates import Moment, PatternError
 from penstock.table.functions.registry import Arguments, Call, Family
 from penstock.table.functions.temporal_arithmetic import integers
+from penstock.table.functions.uniform_text import read_timestamps
 from penstock.table.functions.zones import local_from_utc, utc_from_local, zone_of
-from penstock.table.logical_types import BIGINT, CHARACTER_STRING, DATE, STRING, LogicalType
+from penstock.table.logical_types import BIGINT, CHARACTER_STRING, DATE, INTEGER_NUMERIC, STRING, LogicalType
 
 FAMILY = Family()
 
@@ -107,6 +109,11 @@ def _read(text: str, pattern: str) -> Moment | None:
 @FAMILY.kernel("TO_TIMESTAMP", signatures=[_TEXT, f"{_TEXT}, {_TEXT}"], result=timestamp(3), nullable=True)
 def to_timestamp(call: Call) -> Column:
     """Read a timestamp, NULL if the text does not fit."""
+    text, *pattern = call.columns
+    if not is_constant(text) and all(is_constant(one) and one.as_py() == _DEFAULT for one in pattern):
+        values = read_timestamps(text, unit_of(call.result.precision), call.result.precision)
+        if values is not None:
+            return pa.array(values).cast(call.arrow_type)
     return per_distinct(_reader(call.result, None), call.columns, pa.int64()).cast(call.arrow_type)
 
 
@@ -162,6 +169,9 @@ def to_timestamp_ltz(call: Call) -> Column:
         zone = call.context.zone if len(call.columns) < 3 else "UTC"
         return per_distinct(_reader(call.result, zone), call.columns, pa.int64()).cast(call.arrow_type)
     per_second = PER_SECOND[unit_of(call.result.precision)]
+    if call.types[0].root in INTEGER_NUMERIC and all(is_constant(one) and one.as_py() == 3 for one in call.columns[1:]):
+        millis = call.columns[0].cast(pa.int64())
+        return pc.multiply(millis, pa.scalar(per_second // 1000, pa.int64())).cast(call.arrow_type)
 
     def instant(value: Any, precision: int = 3) -> int | None:
         if precision not in (0, 3):

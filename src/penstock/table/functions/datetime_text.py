@@ -6,6 +6,7 @@ Dates are days since the epoch, times of the day milliseconds, timestamps a numb
 from __future__ import annotations
 
 import re
+from datetime import date
 
 import numpy as np
 
@@ -14,16 +15,19 @@ from penstock.table.functions.java_text import MILLIS_PER_DAY, clock_text
 PER_SECOND = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _DIGITS = {"ms": 3, "us": 6, "ns": 9}
 DAY_S = 86_400
+_EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
+_DAYS_OF_400_YEARS = 146_097
 
 
 def days_of(year: int, month: int, day: int) -> int | None:
     """Return the days since the epoch of a date of the proleptic Gregorian calendar, or None if there is none."""
-    if not (1 <= month <= 12 and 1 <= day <= 31 and 0 <= year <= 9999):
+    if not 0 <= year <= 9999:
         return None
-    first = np.datetime64(f"{year:04d}-{month:02d}", "M")
-    days = int(first.astype("M8[D]").astype(np.int64))
-    length = int((first + 1).astype("M8[D]").astype(np.int64)) - days
-    return days + day - 1 if day <= length else None
+    try:
+        # Python's dates begin with the year 1. The year 400 has the calendar of the year 0.
+        return date(year or 400, month, day).toordinal() - _EPOCH_ORDINAL - (0 if year else _DAYS_OF_400_YEARS)
+    except ValueError:
+        return None
 
 
 def date_text(days: int) -> str:

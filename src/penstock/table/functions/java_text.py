@@ -13,6 +13,8 @@ MILLIS_PER_DAY = 86_400_000
 
 def double_text(value: float) -> str:
     """Return the text of `Double.toString`: `1.0E10`, `0.001`, `NaN`."""
+    if 0.001 <= abs(value) < 10_000_000:
+        return repr(value)
     return _floating_text(value, repr(value), significant_bits=53)
 
 

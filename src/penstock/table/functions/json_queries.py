@@ -39,12 +39,17 @@ def _document(text: str) -> Any:
     return parse(text)
 
 
+@lru_cache(maxsize=1000)
+def _mode_of(path: str) -> tuple[bool, str]:
+    match = _MODE.fullmatch(path)
+    return (False, path) if match is None else (match[1].lower() == "lax", match[2])
+
+
 def _find(text: str, path: str) -> _Found:
     """Follow a path. In lax mode what is not there is None, in strict mode an error."""
-    match = _MODE.fullmatch(path)
-    lax = match is not None and match[1].lower() == "lax"
+    lax, path = _mode_of(path)
     try:
-        return _Found(find(_document(text), match[2] if match else path), None, lax)
+        return _Found(find(_document(text), path), None, lax)
     except PathNotFoundError as error:
         return _Found(None, None if lax else str(error), lax)
     except (ValueError, InvalidPathError) as error:

@@ -6,6 +6,10 @@ import json
 from decimal import Decimal
 from typing import Any
 
+import msgspec
+
+_DECODER = msgspec.json.Decoder(float_hook=Decimal)
+
 
 class Raw(str):
     """Text that is JSON already."""
@@ -15,7 +19,11 @@ class Raw(str):
 
 def parse(text: str) -> Any:
     """Read JSON. Fractions are Decimals, so that no digit is lost. Raises ValueError."""
-    return json.loads(text, parse_float=Decimal, parse_constant=_no_constant)
+    try:
+        return _DECODER.decode(text)
+    except (msgspec.DecodeError, UnicodeError):
+        # It refuses what Jackson reads, and has no position.
+        return json.loads(text, parse_float=Decimal, parse_constant=_no_constant)
 
 
 def _no_constant(name: str) -> Any:
