@@ -9,12 +9,13 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from tests.unit.table.sql_expressions import Invocation, Literal, Name, Tree, parse_list
 
+from penstock.table.functions.arrow_types import arrow_type
 from penstock.table.functions.calls import call, result_type
 from penstock.table.functions.casts import cast
 from penstock.table.functions.errors import InvalidCallError
 from penstock.table.functions.json_constructors import RAW_JSON
 from penstock.table.functions.registry import Context
-from penstock.table.logical_types import LogicalType, decimal
+from penstock.table.logical_types import LogicalType, decimal, parse
 
 
 class Typed(NamedTuple):
@@ -72,6 +73,27 @@ class Evaluator:
             columns, types = [*columns, pa.scalar(None)], [*types, tree.type]
         result = result_type(name, types, columns)
         return Typed(call(name, columns, types, result=result, context=self._context), result)
+
+
+def evaluate(text: str, zone: str = "UTC", **fields: tuple[str, list[Any]]) -> list[Any]:
+    """Return the values of an expression over columns: `evaluate("a + 1", a=("INT", [1, None]))`."""
+    columns = {}
+    for name, (type_, values) in fields.items():
+        kind = parse(type_)
+        columns[name] = Typed(pa.array(values, arrow_type(kind)), kind)
+    rows = max([len(one.column) for one in columns.values()], default=1)
+    (result,) = Evaluator(columns, zone=zone, rows=rows).all(text)
+    if isinstance(result.column, pa.Scalar):
+        return [result.column.as_py()]
+    found: list[Any] = result.column.to_pylist()
+    return found
+
+
+def type_of(text: str, **fields: str) -> str:
+    """Return the type of an expression over columns of these types."""
+    columns = {name: Typed(pa.nulls(1, arrow_type(parse(kind))), parse(kind)) for name, kind in fields.items()}
+    (result,) = Evaluator(columns).all(text)
+    return str(result.type)
 
 
 def _literal(tree: Literal) -> Typed:

@@ -51,7 +51,7 @@ def find(name: str) -> Function:
     """Return a function. Raises UnknownFunctionError."""
     function = functions().get(name.upper())
     if function is None:
-        raise UnknownFunctionError(f"the function {name} is not supported")
+        raise UnknownFunctionError(f"the function {name.upper()} is not supported")
     return function
 
 

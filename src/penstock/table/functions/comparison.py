@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from penstock.table.functions.arrow_types import arrow_type
 from penstock.table.functions.cast_numbers import to_float
 from penstock.table.functions.casts import cast
-from penstock.table.functions.columns import Column, all_null, per_row
+from penstock.table.functions.columns import Column, all_null, is_constant, per_row
 from penstock.table.functions.common_types import common_type
 from penstock.table.functions.errors import InvalidCallError
 from penstock.table.functions.registry import Arguments, Call, Family
@@ -158,6 +158,12 @@ def not_between(call: Call) -> Column:
 @FAMILY.kernel("IN", signatures=["<ANY>, <ANY>..."], result=BOOLEAN)
 def is_in(call: Call) -> Column:
     """Tell whether a value is one of a list: unknown if it is not, and NULL is."""
+    value, *listed = call.columns
+    if not is_constant(value) and not pa.types.is_nested(value.type) and all(
+        is_constant(one) and one.is_valid and one.type == value.type for one in listed
+    ):  # fmt: skip
+        found = pc.is_in(value, value_set=pa.array([one.as_py() for one in listed], value.type))
+        return pc.if_else(pc.is_valid(value), found, pa.scalar(None, pa.bool_()))
     return reduce(pc.or_kleene, [_with(call, 0, index, "=") for index in range(1, len(call.columns))])
 
 

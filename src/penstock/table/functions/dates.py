@@ -128,7 +128,10 @@ def _reader(kind: LogicalType, zone: str | None) -> Any:
             value = datetime_text.parse_timestamp(text, unit, kind.precision)
         else:
             moment = _read(text, pattern)
-            value = moment and (moment.days * DAY_S * _NANOS + moment.nanos // digit * digit) // step
+            if moment is None:  # Flink then takes what `java.sql.Timestamp` reads
+                value = datetime_text.parse_timestamp(text.strip(), unit, kind.precision)
+            else:
+                value = (moment.days * DAY_S * _NANOS + moment.nanos // digit * digit) // step
         if value is None or zone is None:
             return value
         return int(utc_from_local(np.array([value]), PER_SECOND[unit], own_zone or zone)[0])
@@ -159,6 +162,11 @@ def _instant_type(arguments: Arguments) -> LogicalType:
         raise InvalidCallError(f"Invalid pattern for parsing TIMESTAMP_LTZ: {error}") from None
 
 
+_MIN_MILLIS = -62_167_219_200_000
+_MAX_MILLIS = 253_402_300_799_999
+"""From the year 0 to the year 9999."""
+
+
 @FAMILY.kernel(
     "TO_TIMESTAMP_LTZ", nullable=True, result=_instant_type,
     signatures=["<NUMERIC>", "<NUMERIC>, <INTEGER>", _TEXT, f"{_TEXT}, {_TEXT}", f"{_TEXT}, {_TEXT}, {_TEXT}"],
@@ -171,7 +179,9 @@ def to_timestamp_ltz(call: Call) -> Column:
     per_second = PER_SECOND[unit_of(call.result.precision)]
     if call.types[0].root in INTEGER_NUMERIC and all(is_constant(one) and one.as_py() == 3 for one in call.columns[1:]):
         millis = call.columns[0].cast(pa.int64())
-        return pc.multiply(millis, pa.scalar(per_second // 1000, pa.int64())).cast(call.arrow_type)
+        known = pc.and_(pc.greater_equal(millis, _MIN_MILLIS), pc.less_equal(millis, _MAX_MILLIS))
+        scaled = pc.multiply(millis, pa.scalar(per_second // 1000, pa.int64()))
+        return pc.if_else(known, scaled, pa.scalar(None, pa.int64())).cast(call.arrow_type)
 
     def instant(value: Any, precision: int = 3) -> int | None:
         if precision not in (0, 3):
@@ -179,8 +189,8 @@ def to_timestamp_ltz(call: Call) -> Column:
                                 " supported value is '0' for second or '3' for millisecond.")  # fmt: skip
         if not math.isfinite(value):
             return None
-        scaled = int(Decimal(str(value)) * (per_second if precision == 0 else per_second // 1000))
-        return scaled if abs(scaled) < 2**63 else None
+        millis = int(Decimal(str(value)) * (1000 if precision == 0 else 1))
+        return millis * (per_second // 1000) if _MIN_MILLIS <= millis <= _MAX_MILLIS else None
 
     return per_distinct(instant, call.columns, pa.int64()).cast(call.arrow_type)
 
@@ -211,7 +221,7 @@ def unix_timestamp(call: Call) -> Column:
 
     def seconds(text: str, pattern: str = _DEFAULT) -> int:
         value = read(text, pattern)
-        return _NO_TIME if value is None else value // 1000
+        return _NO_TIME if value is None else math.trunc(value / 1000)
 
     return per_distinct(seconds, call.columns, pa.int64())
 

@@ -68,14 +68,16 @@ _TIME = re.compile(r"\s*(\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?)?)?\s*")
 
 
 def parse_time(text: str) -> int | None:
-    """Read a time of the day: `12:34:56.789`, `12:34`, `12`. Return milliseconds, or None if it is none."""
+    """Read a time of the day: `12:34:56.789`, `12:34`, `12`. Return milliseconds, rounded half up, or None."""
     match = _TIME.fullmatch(text)
     if match is None:
         return None
     hour, minute, second = (int(part or 0) for part in match.groups()[:3])
     if hour > 23 or minute > 59 or second > 59:
         return None
-    return ((hour * 60 + minute) * 60 + second) * 1000 + int((match[4] or "0")[:3].ljust(3, "0"))
+    fraction = (match[4] or "").ljust(4, "0")
+    millis = int(fraction[:3]) + (fraction[3] >= "5")
+    return ((hour * 60 + minute) * 60 + second) * 1000 + millis
 
 
 _TIMESTAMP = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})(?: (\d{1,2}):(\d{1,2}):(\d{1,2})(?:\.(\d{0,9}))?)?")

@@ -6,11 +6,16 @@ import base64
 import binascii
 import hashlib
 import re
+import zlib
 from urllib.parse import quote_plus, unquote_plus
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.table.functions.columns import Column, per_distinct
 from penstock.table.functions.errors import FunctionError
-from penstock.table.functions.registry import Family
-from penstock.table.logical_types import BYTES, INT, STRING
+from penstock.table.functions.registry import Call, Family
+from penstock.table.logical_types import BYTES, INT, INTEGER_NUMERIC, STRING
 
 FAMILY = Family()
 _TEXT = "<CHARACTER_STRING>"
@@ -102,6 +107,7 @@ _URL = re.compile(
     r"(?:\?(?P<QUERY>[^#]*))?(?:#(?P<REF>.*))?",
     re.DOTALL,
 )
+_PROTOCOLS = ("http", "https", "ftp", "file", "jar", "mailto")
 _PARTS = ("HOST", "PATH", "QUERY", "REF", "PROTOCOL", "FILE", "AUTHORITY", "USERINFO")
 
 
@@ -109,7 +115,7 @@ _PARTS = ("HOST", "PATH", "QUERY", "REF", "PROTOCOL", "FILE", "AUTHORITY", "USER
 def parse_url(url: str, part: str, key: str | None = None) -> str | None:
     """Return a part of a URL, or a parameter of its query: PARSE_URL(url, 'QUERY', key)."""
     match = _URL.fullmatch(url)
-    if match is None or not match["PROTOCOL"] or part not in _PARTS:
+    if match is None or str(match["PROTOCOL"]).lower() not in _PROTOCOLS or part not in _PARTS:
         return None
     authority: str | None = match["AUTHORITY"]
     user, _, host = (authority or "").rpartition("@")
@@ -123,3 +129,17 @@ def parse_url(url: str, part: str, key: str | None = None) -> str | None:
         "USERINFO": user or None,
     }.get(part)
     return found_part if part in ("HOST", "FILE", "USERINFO") else match[part]
+
+
+@FAMILY.kernel("HASH_CODE", signatures=["<ANY>"], result=INT, nullable=False)
+def hash_code(call: Call) -> Column:
+    """Return a number by which the planner spreads distinct values over buckets: the same for the same value.
+
+    It is not the number that Flink computes; no result depends on it.
+    """
+    column, kind = call.columns[0], call.types[0]
+    if kind.root in INTEGER_NUMERIC:
+        wide = column.cast(pa.int64())
+        folded = pc.bit_wise_and(pc.bit_wise_xor(wide, pc.shift_right(wide, 32)), 0x7FFFFFFF)
+        return pc.coalesce(folded.cast(pa.int32()), pa.scalar(0, pa.int32()))
+    return per_distinct(lambda value: zlib.crc32(repr(value).encode()) & 0x7FFFFFFF, [column], pa.int32(), nulls=True)

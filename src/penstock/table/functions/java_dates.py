@@ -185,7 +185,7 @@ def _expression(pattern: str) -> re.Pattern[str]:
 def _body(token: Token, adjacent: bool) -> str:
     letter, count = token.letter, token.length
     if letter == "S":
-        return rf"\d{{1,{count}}}" if adjacent else r"\d{1,9}"
+        return rf"\d{{{count}}}"
     if letter in "ML" and count > 2:
         return "|".join(name if count == 4 else name[:3] for name in _MONTHS)
     if letter == "E":

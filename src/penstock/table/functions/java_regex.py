@@ -127,29 +127,6 @@ class _Translator:
         raise re.error("unclosed character class", self._pattern, self._at)
 
 
-_REPLACEMENT = re.compile(r"\\(.)|\$(\d+)|\$\{(\w+)\}|([\\$])", re.DOTALL)
-
-
-def expanded(replacement: str, match: re.Match[str]) -> str:
-    """Return the replacement of a match with the groups that it refers to, as Java does. Raises IndexError."""
-
-    def part(reference: re.Match[str]) -> str:
-        if reference[4]:
-            raise IndexError("Illegal group reference")
-        if reference[1]:
-            return reference[1]
-        if reference[3]:
-            return match[reference[3]] or ""
-        digits = reference[2]
-        count = match.re.groups
-        used = 1
-        while used < len(digits) and int(digits[: used + 1]) <= count:
-            used += 1
-        return (match[int(digits[:used])] or "") + digits[used:]
-
-    return _REPLACEMENT.sub(part, replacement)
-
-
 _ITSELF = r"[A-Za-z0-9 _/&=:;,#@!%<>~\"'-]"
 _ESCAPE = r"\\[dwDW.+*?()\[\]|/^$-]"
 _CLASS = r"\[\^?(?:[A-Za-z0-9 _/&=:;,.#@!%?+*()|-]|\\[dw.-])+\]"
@@ -159,7 +136,7 @@ _RE2_SAFE = re.compile(rf"(?:{_ITSELF}|{_ESCAPE}|{_CLASS}|[|^*+?]|\((?:\?:)?|\))
 
 def re2_pattern(pattern: str) -> str | None:
     """Return the pattern with its groups named g1, g2, ..., if RE2 finds what Java finds; else None."""
-    if not _RE2_SAFE.fullmatch(pattern) or re.search(r"[*+?][*+?]", pattern):
+    if not _RE2_SAFE.fullmatch(pattern) or re.search(r"[*+?][*+?]|\((?!\?:)\?", pattern):
         return None
     try:
         compiled(pattern)

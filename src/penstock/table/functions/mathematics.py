@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 
 from penstock.table.functions.cast_numbers import to_float
 from penstock.table.functions.columns import Column, as_array, is_constant, per_distinct, rows_of
-from penstock.table.functions.errors import FunctionError
 from penstock.table.functions.registry import Call, Family
 from penstock.table.logical_types import BYTES, CHARACTER_STRING, DOUBLE, INT, STRING, LogicalType
 
@@ -59,15 +58,12 @@ def _logarithm(value: float) -> float:
 def _log(first: float, second: float | None = None) -> float:
     if second is None:
         return _logarithm(first)
-    if first <= 1:
-        raise FunctionError(f"base of '{first:g}' must be > 1")
-    if second <= 0:
-        raise FunctionError(f"x of '{second:g}' must be > 0")
-    return math.log(second) / math.log(first)
+    divisor = _logarithm(first)
+    return _logarithm(second) / divisor if divisor else math.copysign(math.inf, _logarithm(second))
 
 
 _DOUBLES: dict[str, Callable[..., float]] = {
-    "EXP": math.exp, "LN": _logarithm, "LOG2": lambda x: math.log2(x) if x > 0 else _logarithm(x),
+    "EXP": math.exp, "LN": _logarithm, "LOG2": lambda x: _logarithm(x) / math.log(2),
     "LOG10": lambda x: math.log10(x) if x > 0 else _logarithm(x), "SQRT": math.sqrt,
     "SIN": math.sin, "COS": math.cos, "TAN": math.tan, "COT": lambda x: 1 / math.tan(x),
     "ASIN": math.asin, "ACOS": math.acos, "ATAN": math.atan,

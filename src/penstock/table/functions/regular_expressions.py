@@ -10,8 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.table.functions.columns import Column, is_constant, per_distinct
-from penstock.table.functions.errors import FunctionError
-from penstock.table.functions.java_regex import compiled, expanded, re2_pattern
+from penstock.table.functions.java_regex import compiled, re2_pattern
 from penstock.table.functions.registry import Call, Family
 from penstock.table.logical_types import BOOLEAN, INT, STRING, array_of
 
@@ -32,11 +31,11 @@ def _null_if_invalid(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @FAMILY.values("REGEXP", _PAIR, result=BOOLEAN)
 def regexp(text: str, pattern: str) -> bool:
-    """Tell whether the pattern is found in the text; the empty pattern is not."""
+    """Tell whether the pattern is found in the text; an empty or invalid one is not."""
     try:
         return bool(pattern) and compiled(pattern).search(text) is not None
-    except re.error as error:
-        raise FunctionError(f"REGEXP: invalid pattern {pattern!r}: {error}") from None
+    except re.error:
+        return False
 
 
 @FAMILY.values("SIMILAR TO", _PAIR, result=BOOLEAN)
@@ -89,8 +88,8 @@ def _with_absent_groups(text: Any, found: Any, pattern: str, index: int) -> Any:
 @FAMILY.values("REGEXP_REPLACE", f"{_PAIR}, <CHARACTER_STRING>", result=STRING, nullable=True)
 @_null_if_invalid
 def regexp_replace(text: str, pattern: str, replacement: str) -> str:
-    """Replace each match; `$1` is a group."""
-    return compiled(pattern).sub(lambda match: expanded(replacement, match), text)
+    """Replace each match by text, in which `$` and a backslash mean themselves."""
+    return compiled(pattern).sub(lambda match: replacement, text)
 
 
 @FAMILY.values("REGEXP_COUNT", _TEXT, result=INT, nullable=True)

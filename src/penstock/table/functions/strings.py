@@ -17,8 +17,9 @@ from penstock.table.functions.columns import Column, is_constant, per_distinct
 from penstock.table.functions.conditional import common
 from penstock.table.functions.errors import InvalidCallError
 from penstock.table.functions.java_format import formatted
+from penstock.table.functions.java_text import parse_double
 from penstock.table.functions.registry import Arguments, Call, Family
-from penstock.table.logical_types import BOOLEAN, INT, STRING, LogicalType
+from penstock.table.logical_types import BOOLEAN, CHARACTER_STRING, INT, INTEGER_NUMERIC, NUMERIC, STRING, LogicalType
 
 FAMILY = Family()
 _TEXT = ["<CHARACTER_STRING>"]
@@ -235,3 +236,26 @@ def _iso_text(column: Column, kind: LogicalType) -> Column:
         return f"{whole}.{fraction.ljust(-(-len(fraction) // 3) * 3, '0')}"
 
     return per_distinct(shortened, [text_of(column, kind, "UTC")], pa.string())
+
+
+def _register_is(name: str, holds: Callable[[str], bool], roots: frozenset[str]) -> None:
+    """Register a test of text that holds for all values of some types, and never for NULL."""
+
+    @FAMILY.kernel(name, signatures=["<ANY>"], result=BOOLEAN, nullable=False)
+    def _(call: Call) -> Column:
+        if call.types[0].root in CHARACTER_STRING:
+            return per_distinct(lambda text: bool(text) and holds(text), call.columns, pa.bool_(), nulls=True)
+        return pc.and_(pc.is_valid(call.columns[0]), call.types[0].root in roots)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        parse_double(text)
+    except ValueError:
+        return False
+    return True
+
+
+_register_is("IS_ALPHA", str.isalpha, frozenset())
+_register_is("IS_DIGIT", str.isdecimal, INTEGER_NUMERIC)
+_register_is("IS_DECIMAL", _is_number, NUMERIC)

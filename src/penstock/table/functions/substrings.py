@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.table.functions.columns import Column, is_constant, per_distinct
+from penstock.table.functions.errors import FunctionError
+from penstock.table.functions.java_regex import compiled
 from penstock.table.functions.registry import Call, Family
-from penstock.table.logical_types import CHARACTER_STRING, INT, STRING, array_of, map_of
+from penstock.table.logical_types import INT, STRING, array_of, map_of
 
 FAMILY = Family()
 _TEXT = "<CHARACTER_STRING>"
@@ -60,9 +63,11 @@ def right(text: str, count: int) -> str:
 @FAMILY.values("LOCATE", f"{_TEXT}, {_TEXT}", f"{_TEXT}, {_TEXT}, <INTEGER>", result=INT)
 def position(part: str, text: str, start: int = 1) -> int:
     """Return where a part begins, 0 if it does not occur: POSITION(part IN text)."""
-    if start < 1:
-        return 0
-    return text.find(part, start - 1) + 1
+    return _position(part, text, start)
+
+
+def _position(part: str, text: str, start: int) -> int:
+    return text.find(part, max(start - 1, 0)) + 1 if part else 1
 
 
 @FAMILY.values(
@@ -70,25 +75,31 @@ def position(part: str, text: str, start: int = 1) -> int:
 )
 def instr(text: str, part: str, start: int = 1, occurrence: int = 1) -> int:
     """Return where the n-th occurrence of a part begins, searched backwards from a negative start."""
-    at = start - 1 if start > 0 else len(text) + start
-    for _ in range(occurrence):
-        at = text.find(part, at) if start > 0 else text.rfind(part, 0, at + len(part))
-        if at < 0:
-            return 0
-        at += 1 if start > 0 else -1
-    return at if start > 0 else at + 2
+    return _instr(text, part, start, occurrence)
 
 
-@FAMILY.values(
-    "OVERLAY", f"{_TEXT}, {_TEXT}, <INTEGER>", f"{_TEXT}, {_TEXT}, <INTEGER>, <INTEGER>", result=STRING
-)  # fmt: skip
+def _instr(text: str, part: str, start: int, occurrence: int) -> int:
+    if occurrence <= 0:
+        raise FunctionError("nthAppearance must be positive!")
+    if start < 0:
+        at = _instr(text[::-1], part[::-1], -start, occurrence)
+        return at and len(text) + 2 - at - len(part)
+    at = start if start == 0 else start - 1
+    for _ in range(occurrence if start else 0):
+        at = _position(part, text, at + 1)
+        if not at:
+            break
+    return at
+
+
+@FAMILY.values("OVERLAY", f"{_TEXT}, {_TEXT}, <INTEGER>", f"{_TEXT}, {_TEXT}, <INTEGER>, <INTEGER>", result=STRING)
 def overlay(text: str, other: str, start: int, length: int | None = None) -> str:
     """Replace the characters from a position by other text."""
     if start <= 0 or start > len(text):
         return text
     count = len(other) if length is None else length
-    end = len(text) if start + count > len(text) or count < 0 else start + count - 1
-    return text[: start - 1] + other + (text[end:] if start + count <= len(text) and count >= 0 else "")
+    rest = text[start - 1 + count :] if count > 0 and start + count <= len(text) else ""
+    return text[: start - 1] + other + rest
 
 
 @FAMILY.kernel(
@@ -104,8 +115,8 @@ def split_index(call: Call) -> Column:
         return per_distinct(_part_at, call.columns, pa.string())
     if not (separator.is_valid and index.is_valid) or index.as_py() < 0:
         return pa.nulls(len(text), pa.string())
-    wanted = separator.as_py() if call.types[1].root in CHARACTER_STRING else _character(separator.as_py())
-    if not wanted:
+    wanted = separator.as_py()
+    if not isinstance(wanted, str) or not wanted:
         return per_distinct(_part_at, call.columns, pa.string())
     parts = pc.split_pattern(text, wanted, max_splits=index.as_py() + 1)
     return _elements(parts, index.as_py(), pc.equal(text, ""))
@@ -119,13 +130,12 @@ def _elements(parts: Any, index: int, empty: Any) -> Any:
     return parts.values.take(pa.array(at.astype(np.int64), mask=missing))
 
 
-def _character(code: int) -> str:
-    return chr(code) if 0 < code < 256 else ""
-
-
 def _part_at(text: str, separator: str | int, index: int) -> str | None:
-    wanted = separator if isinstance(separator, str) else _character(separator)
-    parts = text.split(wanted or None) if text else []
+    if isinstance(separator, int):
+        if not 0 < separator < 256:
+            return None
+        separator = chr(separator)
+    parts = (text.split(separator) if separator else re.split(r"\s", text)) if text else []
     return parts[index] if 0 <= index < len(parts) else None
 
 
@@ -139,9 +149,12 @@ def split(text: str, separator: str) -> list[str]:
     "STR_TO_MAP", _TEXT, f"{_TEXT}, {_TEXT}, {_TEXT}", result=map_of(STRING, STRING)
 )  # fmt: skip
 def str_to_map(text: str, between: str = ",", inside: str = "=") -> list[tuple[str, str | None]]:
-    """Read a map from `a=1,b=2`."""
+    """Read a map from `a=1,b=2`. The separators are patterns of Java."""
     found: dict[str, str | None] = {}
-    for part in text.split(between) if text else []:
-        key, sign, value = part.partition(inside)
-        found[key] = value if sign else None
+    parts = compiled(between).split(text) if text else []
+    while parts and not parts[-1]:
+        parts.pop()
+    for part in parts:
+        key, *value = compiled(inside).split(part, 1)
+        found[key] = value[-1] if value else None
     return list(found.items())

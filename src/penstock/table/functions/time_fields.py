@@ -18,7 +18,7 @@ from penstock.table.functions.datetime_text import DAY_S, PER_SECOND
 from penstock.table.functions.errors import InvalidCallError
 from penstock.table.functions.registry import Arguments, Call, Family
 from penstock.table.functions.temporal_arithmetic import from_integers, integers
-from penstock.table.functions.zones import local_from_utc, utc_from_local
+from penstock.table.functions.zones import local_from_utc
 from penstock.table.logical_types import BIGINT, INTERVALS, TIMESTAMPS, LogicalType
 
 FAMILY = Family()
@@ -124,11 +124,12 @@ def floor_to(call: Call, *, up: bool) -> Column:
     rows = rows_of([column])
     values, mask = integers(as_array(column, 1) if rows is None else column)
     per_second = per_second_of(kind)
+    offsets = 0
     if kind.root == "TIMESTAMP_LTZ":
-        values = local_from_utc(values, per_second, call.context.zone)
-    found = _date_to(values, unit, up) if kind.root == "DATE" else _time_to(values, unit, per_second, up)
-    if kind.root == "TIMESTAMP_LTZ":
-        found = utc_from_local(found, per_second, call.context.zone)
+        offsets = local_from_utc(values, per_second, call.context.zone) - values
+    local = values + offsets
+    found = _date_to(local, unit, up) if kind.root == "DATE" else _time_to(local, unit, per_second, up)
+    found = found - offsets
     array = from_integers(found, kind, mask)
     return array[0] if rows is None else array
 
@@ -136,8 +137,6 @@ def floor_to(call: Call, *, up: bool) -> Column:
 def _date_to(days: Any, unit: str, up: bool) -> Any:
     if unit in _FRACTIONS or unit in ("SECOND", "MINUTE", "HOUR"):
         return days
-    if unit == "DAY":  # Calcite's ceiling of a date to a day is the next day
-        return days + 1 if up else days
     return _days_to(days, unit, up)
 
 
@@ -148,23 +147,32 @@ def _time_to(values: Any, unit: str, per_second: int, up: bool) -> Any:
         size = per_second * _FINE_S[unit]
     else:
         per_day = per_second * DAY_S
-        days = -(-values // per_day) if up else values // per_day
-        return _days_to(days, unit, up) * per_day
+        return _days_to(values // per_day, unit, up) * per_day
     return (-(-values // size) if up else values // size) * size
 
 
 def _days_to(days: Any, unit: str, up: bool) -> Any:
+    """Floor or ceil days as Calcite does: its ceilings to DAY, QUARTER, DECADE, CENTURY and MILLENNIUM go one further.
+
+    A day that is the first of such a unit is not its own ceiling, except of the first quarter of a year.
+    """
+    if unit == "DAY":
+        return days + 1 if up else days
     if unit == "WEEK":  # from Sunday to Saturday
         return -(-(days + 4) // 7) * 7 - 4 if up else (days + 4) // 7 * 7 - 4
-    months, _ = calendar.month_and_day(days)
-    if unit in ("MONTH", "QUARTER"):
-        size, origin = (1, 0) if unit == "MONTH" else (3, 0)
-    elif unit in _YEARS:
-        size = 12 * _YEARS[unit]
-        first_year = 0 if unit in ("YEAR", "DECADE") else 1
-        origin = (first_year - 1970) * 12
-    else:
+    if unit not in ("MONTH", "QUARTER", *_YEARS):
         raise InvalidCallError(f"expected a unit of time such as MONTH, got {unit}")
+    months, _ = calendar.month_and_day(days)
+    size = {"MONTH": 1, "QUARTER": 3}.get(unit) or 12 * _YEARS[unit]
+    origin = -1969 * 12 if unit in ("CENTURY", "MILLENNIUM") else -1970 * 12
     start = (months - origin) // size * size + origin
     floor = calendar.first_day(start)
-    return np.where(floor < days, calendar.first_day(start + size), floor) if up else floor
+    if not up:
+        return floor
+    if unit in ("MONTH", "YEAR"):
+        stays = floor == days
+    elif unit == "QUARTER":
+        stays = (floor == days) & (start % 12 == 0)
+    else:
+        stays = np.zeros(np.shape(days), bool)
+    return np.where(stays, floor, calendar.first_day(start + size))

@@ -37,8 +37,9 @@ def read_timestamps(column: Any, unit: str, precision: int) -> Any | None:
 
 def _characters(column: Any, length: int) -> Any:
     """Return the bytes of the texts, a row each."""
-    _, _, data = column.buffers()
-    return np.frombuffer(data, np.uint8, len(column) * length, column.offset * length).reshape(-1, length)
+    _, offsets, data = column.buffers()
+    start = int(np.frombuffer(offsets, np.int32, 1, column.offset * 4)[0])
+    return np.frombuffer(data, np.uint8, len(column) * length, start).reshape(-1, length)
 
 
 def _number(digits: Any, start: int, end: int) -> Any:
