@@ -40,7 +40,7 @@ class LogicalType:
     """CHAR, VARCHAR, DECIMAL, ..., TIMESTAMP_LTZ, INTERVAL_MONTH and INTERVAL_SECOND, ARRAY, ROW, NULL, SYMBOL."""
     nullable: bool = True
     length: int = 0
-    """Of CHAR, VARCHAR, BINARY and VARBINARY, in characters or bytes."""
+    """The length of CHAR, VARCHAR, BINARY and VARBINARY, in characters or bytes."""
     precision: int = 0
     """Digits of DECIMAL; digits of the fraction of seconds of TIME, TIMESTAMP, TIMESTAMP_LTZ."""
     scale: int = 0
@@ -98,7 +98,7 @@ def parse(text: str) -> LogicalType:
 _TOKEN = re.compile(r"\s*(?:(`(?:[^`]|``)*`)|('(?:[^']|'')*')|([A-Za-z_][A-Za-z_0-9]*)|(\d+)|([<>(),]))", re.DOTALL)
 
 _BEHAVIOR = re.compile(r"\s*NULL\s+ON\b", re.IGNORECASE)
-"""What may follow the type after RETURNING is not its nullability."""
+"""A clause that may follow the type after RETURNING; NULL does not belong to the type then."""
 
 _SIMPLE = {
     "BOOLEAN": "BOOLEAN", "TINYINT": "TINYINT", "SMALLINT": "SMALLINT", "INT": "INT", "INTEGER": "INT",
@@ -117,7 +117,7 @@ class TypeReader:
 
     @property
     def rest(self) -> str:
-        """What has not been read."""
+        """The text that has not been read yet."""
         return self._text[self._at :]
 
     def type(self) -> LogicalType:

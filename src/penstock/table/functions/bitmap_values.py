@@ -40,7 +40,7 @@ def _bit_set(part: Any) -> bytes:
 
 
 def decoded(data: bytes) -> Any:
-    """Return the values of a bitmap, sorted. Raises ValueError if the bytes are none."""
+    """Return the values of a bitmap, sorted. Raises ValueError for other bytes."""
     try:
         return _decoded(data)
     except (struct.error, IndexError, ValueError) as error:

@@ -169,5 +169,5 @@ def is_in(call: Call) -> Column:
 
 @FAMILY.kernel("NOT IN", signatures=["<ANY>, <ANY>..."], result=BOOLEAN)
 def is_not_in(call: Call) -> Column:
-    """Tell whether a value is none of a list: unknown if NULL is in it."""
+    """Tell whether a value differs from all of a list: unknown if NULL is in it."""
     return pc.invert(is_in(call))

@@ -54,7 +54,7 @@ _NUMBER = re.compile(r"\d+")
 
 
 def parse_date(text: str) -> int | None:
-    """Read a date: `2021-09-27`, `2021-9`, `2021`; a time after a space is ignored. Return None if it is none."""
+    """Read a date: `2021-09-27`, `2021-9`, `2021`; a time after a space is ignored. Return None for other text."""
     if text.find(" ") > 0:
         text = text.partition(" ")[0]
     parts = [part.strip() for part in text.split("-", 2)]

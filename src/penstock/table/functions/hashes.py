@@ -46,7 +46,7 @@ def to_base64(text: str) -> str:
 
 @FAMILY.values("FROM_BASE64", _TEXT, result=STRING, nullable=True)
 def from_base64(text: str) -> str | None:
-    """Return the text of Base64, NULL if it is none."""
+    """Return the text of Base64, NULL for other text."""
     try:
         return base64.b64decode(text, validate=True).decode(errors="replace")
     except (binascii.Error, ValueError):
@@ -62,7 +62,7 @@ def ascii_code(text: str) -> int:
 
 @FAMILY.values("CHR", "<INTEGER>", result=STRING)
 def chr_(code: int) -> str:
-    """Return the character of a code of ISO 8859-1; a larger one counts modulo 256, a negative one has none."""
+    """Return the character of a code of ISO 8859-1; a larger one modulo 256, a negative one is the empty text."""
     return "" if code < 0 else chr(code & 0xFF)
 
 

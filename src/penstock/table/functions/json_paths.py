@@ -1,6 +1,6 @@
 """JSON paths: `$.a[0]['b'][*]`, `..name`, slices and unions. Filters are not supported.
 
-A path that can match several values gives a list; one that cannot gives the value, or PathNotFoundError.
+A path that can match several values gives a list; one that cannot gives the value, or raises PathNotFoundError.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from typing import Any, NamedTuple
 
 
 class PathNotFoundError(LookupError):
-    """A path that names one value has none."""
+    """A path that names one value leads to nothing."""
 
 
 class InvalidPathError(ValueError):
-    """The text is no path."""
+    """The text cannot be read as a path."""
 
 
 class Step(NamedTuple):
-    """One step of a path."""
+    """A step of a path."""
 
     kind: str
     """names, indexes, slice, any or deep."""

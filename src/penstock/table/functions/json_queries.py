@@ -1,6 +1,6 @@
 """JSON_EXISTS, JSON_VALUE, JSON_QUERY, IS JSON, JSON_QUOTE and JSON_UNQUOTE.
 
-In plans and here, behaviours are symbols after the path: what (`NULL`, `ERROR`, `DEFAULT`, `EMPTY_ARRAY`, ...), the
+In plans and here, behaviors are symbols after the path: what (`NULL`, `ERROR`, `DEFAULT`, `EMPTY_ARRAY`, ...), the
 value of a DEFAULT, and when (`EMPTY` or `ERROR`). A path is `strict` unless it begins with `lax`.
 """
 
@@ -56,20 +56,20 @@ def _find(text: str, path: str) -> _Found:
         return _Found(None, str(error), lax)
 
 
-class _Behaviour(NamedTuple):
+class _Behavior(NamedTuple):
     what: str
     value: Any = None
 
 
-def _behaviours(call: Call, start: int) -> dict[str, _Behaviour]:
+def _behaviors(call: Call, start: int) -> dict[str, _Behavior]:
     """Return what to do, by `EMPTY` and `ERROR`."""
-    found: dict[str, _Behaviour] = {}
+    found: dict[str, _Behavior] = {}
     what, value = "", None
     for index in range(start, len(call.columns)):
         if call.types[index].root == "SYMBOL":
             symbol = call.constant(index)
             if what and symbol in ("EMPTY", "ERROR"):
-                found[symbol] = _Behaviour(what, value)
+                found[symbol] = _Behavior(what, value)
                 what, value = "", None
             else:
                 what = symbol
@@ -118,7 +118,7 @@ def _has_type(types: Any, columns: Any) -> bool:
 )
 def json_value(call: Call) -> Column:
     """Return the scalar that a path leads to, as text or as the type after RETURNING."""
-    behaviours = _behaviours(call, 2)
+    behaviors = _behaviors(call, 2)
 
     def value(text: str, path: str) -> str | None:
         found = _find(text, path)
@@ -126,22 +126,22 @@ def json_value(call: Call) -> Column:
             error = f"Strict jsonpath mode requires scalar value, and the actual value is: '{write(found.value)}'"
             found = _Found(None, None if found.lax else error, found.lax)
         if found.error is not None:
-            return _instead(behaviours.get("ERROR"), found.error)
+            return _instead(behaviors.get("ERROR"), found.error)
         if found.value is None:
-            return _instead(behaviours.get("EMPTY"), "Empty result of JSON_VALUE function is not allowed")
+            return _instead(behaviors.get("EMPTY"), "Empty result of JSON_VALUE function is not allowed")
         return scalar_text(found.value)
 
     texts = per_distinct(value, call.columns[:2], pa.string())
     return texts if call.result.root in CHARACTER_STRING else cast(texts, STRING, call.result, call.context.zone)
 
 
-def _instead(behaviour: _Behaviour | None, message: str) -> str | None:
+def _instead(behavior: _Behavior | None, message: str) -> str | None:
     """Return what stands for an absent value or for an error."""
-    if behaviour is None or behaviour.what == "NULL":
+    if behavior is None or behavior.what == "NULL":
         return None
-    if behaviour.what == "ERROR":
+    if behavior.what == "ERROR":
         raise FunctionError(message)
-    return None if behaviour.value is None else str(behaviour.value)
+    return None if behavior.value is None else str(behavior.value)
 
 
 def _query_type(arguments: Arguments) -> LogicalType:
@@ -164,16 +164,16 @@ def _query_type(arguments: Arguments) -> LogicalType:
 )
 def json_query(call: Call) -> Column:
     """Return the object or array that a path leads to, as JSON or as an array of text."""
-    behaviours = _behaviours(call, 3)
+    behaviors = _behaviors(call, 3)
     wrapper = call.constant(2, "WITHOUT_ARRAY")
     as_array = call.result.root == "ARRAY"
     empty: dict[str, Any] = {"EMPTY_ARRAY": [], "EMPTY_OBJECT": {}}
 
     def instead(when: str, message: str) -> Any:
-        behaviour = behaviours.get(when)
-        if behaviour is not None and behaviour.what in empty:
-            return empty[behaviour.what]
-        _instead(behaviour, message)
+        behavior = behaviors.get(when)
+        if behavior is not None and behavior.what in empty:
+            return empty[behavior.what]
+        _instead(behavior, message)
         return None
 
     def query(text: str, path: str) -> Any:

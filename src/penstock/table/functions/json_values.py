@@ -8,6 +8,8 @@ from typing import Any
 
 import msgspec
 
+from penstock.common.values.decoding import DECODING_ERRORS
+
 _DECODER = msgspec.json.Decoder(float_hook=Decimal)
 
 
@@ -21,7 +23,7 @@ def parse(text: str) -> Any:
     """Read JSON. Fractions are Decimals, so that no digit is lost. Raises ValueError."""
     try:
         return _DECODER.decode(text)
-    except (msgspec.DecodeError, UnicodeError):
+    except DECODING_ERRORS:
         # It refuses what Jackson reads, and has no position.
         return json.loads(text, parse_float=Decimal, parse_constant=_no_constant)
 

@@ -173,7 +173,7 @@ def hex_text(call: Call) -> Column:
 
 @FAMILY.values("UNHEX", "expr <CHARACTER_STRING>", result=BYTES, nullable=True)
 def unhex(text: str) -> bytes | None:
-    """Return the bytes of hexadecimal digits, NULL if they are none. Flink takes a digit without a pair for 0."""
+    """Return the bytes of hexadecimal digits, NULL for other text. Flink takes a digit without a pair for 0."""
     if not all(character in "0123456789abcdefABCDEF" for character in text):
         return None
     return b"\0" + bytes.fromhex(text[1:]) if len(text) % 2 else bytes.fromhex(text)

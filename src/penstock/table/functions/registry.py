@@ -21,7 +21,7 @@ from penstock.table.logical_types import LogicalType
 
 @dataclass(frozen=True)
 class Context:
-    """What a function knows besides its arguments."""
+    """The environment of a call: its rows, its time, its time zone."""
 
     rows: int = 1
     """How many rows a function without arguments returns."""
@@ -50,7 +50,7 @@ class Arguments(NamedTuple):
 
 @dataclass(frozen=True)
 class Call:
-    """One call of a function on columns."""
+    """A call of a function on columns."""
 
     name: str
     columns: Sequence[Column]

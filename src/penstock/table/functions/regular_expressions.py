@@ -120,7 +120,7 @@ def regexp_substr(text: str, pattern: str) -> str | None:
 )
 @_null_if_invalid
 def regexp_extract_all(text: str, pattern: str, index: int = 1) -> list[str | None] | None:
-    """Return a group of each match; the first group if no other is asked for."""
+    """Return a group of each match; by default the first group."""
     expression = compiled(pattern)
     if not 0 <= index <= expression.groups:
         return None

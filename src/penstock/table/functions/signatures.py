@@ -1,4 +1,4 @@
-"""What a function accepts: signatures in the form in which Flink's errors show them, which are also what is checked.
+"""Signatures of functions, in the form in which Flink's errors show them; arguments are checked against the same text.
 
 `str <CHARACTER_STRING>, trimStr <CHARACTER_STRING>` names two arguments and their families. `<ANY>...` repeats the last
 argument. `ARRAY<STRING>` is a type. `<COMMON>` must have a type in common with the others, `<ARRAY ELEMENT>` with the
@@ -53,7 +53,7 @@ FAMILIES: dict[str, frozenset[str]] = {
 
 
 class Parameter(NamedTuple):
-    """One parameter of a signature."""
+    """A parameter of a signature."""
 
     accepts: Callable[[LogicalType, Sequence[LogicalType]], bool]
     repeated: bool

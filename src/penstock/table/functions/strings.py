@@ -157,7 +157,7 @@ def replace(call: Call) -> Column:
     result=lambda one: STRING.with_nullability(one.types[0].nullable), nulls=True,
 )  # fmt: skip
 def translate(text: str | None, source: str | None, target: str | None) -> str | None:
-    """Replace characters by those at the same place of another text, or remove those that have none."""
+    """Replace characters by those at the same place of another text, or remove those without a counterpart."""
     if text is None or not source:
         return text
     goal = target or ""

@@ -119,7 +119,7 @@ _YEARS = {"YEAR": 1, "DECADE": 10, "CENTURY": 100, "MILLENNIUM": 1000}
 
 
 def floor_to(call: Call, *, up: bool) -> Column:
-    """Cut a time to a unit, or with `up` go on to the next one if it is not at its start."""
+    """Cut a time to a unit, or with `up` return the start of the next unit unless the time is one."""
     column, kind, unit = call.columns[0], call.types[0], call.constant(1).upper()
     rows = rows_of([column])
     values, mask = integers(as_array(column, 1) if rows is None else column)
