@@ -5,6 +5,7 @@ Source: Flink docs, "System (Built-in) Functions", arithmetic; types as in `deci
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any
@@ -18,7 +19,15 @@ from penstock.table.functions.columns import Column, is_constant, per_distinct
 from penstock.table.functions.common_types import as_decimal, widest
 from penstock.table.functions.errors import FunctionError, InvalidCallError
 from penstock.table.functions.registry import Arguments, Call, Family
-from penstock.table.logical_types import DATETIME, EXACT_NUMERIC, INTEGER_NUMERIC, INTERVALS, NUMERIC, LogicalType
+from penstock.table.logical_types import (
+    BIGINT,
+    DATETIME,
+    EXACT_NUMERIC,
+    INTEGER_NUMERIC,
+    INTERVALS,
+    NUMERIC,
+    LogicalType,
+)
 
 FAMILY = Family()
 
@@ -47,8 +56,8 @@ def _sum_result(arguments: Arguments) -> LogicalType:
 
 
 def _product_result(arguments: Arguments) -> LogicalType:
-    for one in arguments.types:
-        if one.root in INTERVALS:
+    for one, other in (arguments.types, arguments.types[::-1]):
+        if one.root in INTERVALS and other.root in NUMERIC:
             return one.with_nullability(arguments.nullable)
     return _numeric_result(arguments, decimal_types.product_type)
 
@@ -95,7 +104,11 @@ _FACTORS = ["<NUMERIC | INTERVAL>, <NUMERIC | INTERVAL>"]
 def multiply(call: Call) -> Column:
     """Multiply."""
     if call.result.root in INTERVALS:
-        return pc.multiply(*(column.cast(pa.int64()) for column in call.columns)).cast(call.arrow_type, safe=False)
+        amounts = [
+            to_number(column, kind, BIGINT) if kind.root in NUMERIC else column.cast(pa.int64())
+            for column, kind in zip(call.columns, call.types, strict=True)
+        ]
+        return pc.multiply(*amounts).cast(call.arrow_type, safe=False)
     return _calculate(call, pc.multiply, WIDE.multiply)
 
 
@@ -133,9 +146,11 @@ def remainder(call: Call) -> Column:
     left, right = _operands(call, wide)
     if wide.root in INTEGER_NUMERIC:
         return pc.subtract(left, pc.multiply(_whole_quotient(left, right), right)).cast(call.arrow_type, safe=False)
-    import math
+    return per_distinct(_float_remainder, [left, right], call.arrow_type)
 
-    return per_distinct(lambda x, y: math.fmod(x, y) if y else math.nan, [left, right], call.arrow_type)
+
+def _float_remainder(left: float, right: float) -> float:
+    return math.fmod(left, right) if right and math.isfinite(left) else math.nan
 
 
 def _operands(call: Call, goal: LogicalType) -> tuple[Column, Column]:

@@ -130,16 +130,17 @@ def _integer_of_decimal(column: Any, source: LogicalType, target: LogicalType) -
         wide = column.cast(pa.decimal128(38, source.scale))
         whole = pc.round(wide, 0, round_mode="towards_zero").cast(pa.int64())
         return whole.cast(arrow_type(target), safe=False)
-    bits = _BITS[target.root]
 
-    def wrapped(value: Decimal) -> int:
+    def cut(value: Decimal) -> int:
         with localcontext(WIDE):
-            return _wrap(int(value.to_integral_value(ROUND_DOWN)), bits)
+            return wrapped(int(value.to_integral_value(ROUND_DOWN)), target)
 
-    return per_distinct(wrapped, [column], arrow_type(target))
+    return per_distinct(cut, [column], arrow_type(target))
 
 
-def _wrap(value: int, bits: int) -> int:
+def wrapped(value: int, target: LogicalType) -> int:
+    """Return the lowest bits of an integer as one of an integer type, as Java's narrowing does."""
+    bits = _BITS[target.root]
     value &= (1 << bits) - 1
     return value - (1 << bits) if value >> (bits - 1) else value
 
@@ -189,7 +190,7 @@ def _integer_of_text(text: str, target: LogicalType) -> int:
     if match is None or not text.isascii():
         raise FunctionError(f"For input string: '{text}'. Invalid character found.")
     value = int(match[1] or 0)
-    if _wrap(value, _BITS[target.root]) != value:
+    if wrapped(value, target) != value:
         raise FunctionError(f"For input string: '{text}'. Value is out of the range of {target.summary}.")
     return value
 

@@ -20,6 +20,7 @@ from penstock.table.functions.columns import Column, all_null, is_constant, per_
 from penstock.table.functions.common_types import common_type
 from penstock.table.functions.errors import InvalidCallError
 from penstock.table.functions.registry import Arguments, Call, Family
+from penstock.table.functions.signatures import COMPARABLE
 from penstock.table.logical_types import BOOLEAN, CHARACTER_STRING, DATETIME, NUMERIC, ROWS, LogicalType
 
 FAMILY = Family()
@@ -27,7 +28,7 @@ FAMILY = Family()
 _SQL_NAMES = {"INT": "INTEGER"}
 
 
-def _comparable(left: LogicalType, right: LogicalType) -> None:
+def comparable(left: LogicalType, right: LogicalType) -> None:
     """Raise InvalidCallError if values of the types cannot be compared."""
     if "NULL" in (left.root, right.root):
         return
@@ -46,8 +47,17 @@ def _comparable(left: LogicalType, right: LogicalType) -> None:
 
 
 def _result(arguments: Arguments) -> LogicalType:
-    _comparable(*arguments.types)
+    first, *others = arguments.types
+    for other in others:
+        comparable(first, other)
     return BOOLEAN.with_nullability(arguments.nullable)
+
+
+def _ordered_result(arguments: Arguments) -> LogicalType:
+    for one in arguments.types:
+        if one.root not in COMPARABLE | {"NULL"}:
+            raise InvalidCallError(f"values of the type {one} have no order")
+    return _result(arguments)
 
 
 def aligned(columns: list[Column], types: list[LogicalType], zone: str) -> list[Column]:
@@ -112,7 +122,7 @@ _PAIR = ["<ANY>, <ANY>"]
 def _register(name: str) -> None:
     kernel, operator = _KERNELS[name]
 
-    @FAMILY.kernel(name, _ALIASES[name], signatures=_PAIR, result=_result)
+    @FAMILY.kernel(name, _ALIASES[name], signatures=_PAIR, result=_result if name in ("=", "<>") else _ordered_result)
     def _(call: Call) -> Column:
         return compare(call, kernel, operator)
 
@@ -126,7 +136,7 @@ def _with(call: Call, left: int, right: int, name: str) -> Column:
     return compare(pair, *_KERNELS[name])
 
 
-@FAMILY.kernel("IS DISTINCT FROM", signatures=_PAIR, result=BOOLEAN, nullable=False)
+@FAMILY.kernel("IS DISTINCT FROM", signatures=_PAIR, result=_result, nullable=False)
 def is_distinct_from(call: Call) -> Column:
     """Tell whether values differ; NULL differs from all but NULL."""
     unequal = _with(call, 0, 1, "<>")
@@ -134,7 +144,7 @@ def is_distinct_from(call: Call) -> Column:
     return pc.coalesce(pc.if_else(one_null, True, unequal), pa.scalar(False))
 
 
-@FAMILY.kernel("IS NOT DISTINCT FROM", signatures=_PAIR, result=BOOLEAN, nullable=False)
+@FAMILY.kernel("IS NOT DISTINCT FROM", signatures=_PAIR, result=_result, nullable=False)
 def is_not_distinct_from(call: Call) -> Column:
     """Tell whether values are the same; NULL is the same as NULL."""
     return pc.invert(is_distinct_from(call))
@@ -143,19 +153,19 @@ def is_not_distinct_from(call: Call) -> Column:
 _THREE = ["<ANY>, <ANY>, <ANY>"]
 
 
-@FAMILY.kernel("BETWEEN", signatures=_THREE, result=BOOLEAN)
+@FAMILY.kernel("BETWEEN", signatures=_THREE, result=_ordered_result)
 def between(call: Call) -> Column:
     """Tell whether a value lies between two others, both included."""
     return pc.and_kleene(_with(call, 0, 1, ">="), _with(call, 0, 2, "<="))
 
 
-@FAMILY.kernel("NOT BETWEEN", signatures=_THREE, result=BOOLEAN)
+@FAMILY.kernel("NOT BETWEEN", signatures=_THREE, result=_ordered_result)
 def not_between(call: Call) -> Column:
     """Tell whether a value lies outside of two others."""
     return pc.invert(between(call))
 
 
-@FAMILY.kernel("IN", signatures=["<ANY>, <ANY>..."], result=BOOLEAN)
+@FAMILY.kernel("IN", signatures=["<ANY>, <ANY>..."], result=_result)
 def is_in(call: Call) -> Column:
     """Tell whether a value is one of a list: unknown if it is not, and NULL is."""
     value, *listed = call.columns
@@ -167,7 +177,7 @@ def is_in(call: Call) -> Column:
     return reduce(pc.or_kleene, [_with(call, 0, index, "=") for index in range(1, len(call.columns))])
 
 
-@FAMILY.kernel("NOT IN", signatures=["<ANY>, <ANY>..."], result=BOOLEAN)
+@FAMILY.kernel("NOT IN", signatures=["<ANY>, <ANY>..."], result=_result)
 def is_not_in(call: Call) -> Column:
     """Tell whether a value differs from all of a list: unknown if NULL is in it."""
     return pc.invert(is_in(call))

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from penstock.table.functions.casts import cast
 from penstock.table.functions.columns import Column, is_constant, nulls_of, per_row
 from penstock.table.functions.common_types import common_type
-from penstock.table.functions.comparison import compare
+from penstock.table.functions.comparison import comparable, compare
 from penstock.table.functions.errors import InvalidCallError
 from penstock.table.functions.registry import Arguments, Call, Family
 from penstock.table.functions.signatures import COMPARABLE
@@ -39,9 +39,18 @@ def _values_of(count: int) -> list[int]:
     return [*range(1, count - 1, 2), count - 1]
 
 
+def _case_type(arguments: Arguments) -> LogicalType:
+    types = arguments.types
+    if len(types) % 2 == 0 or any(
+        types[index].root not in ("BOOLEAN", "NULL") for index in range(0, len(types) - 1, 2)
+    ):
+        raise InvalidCallError("CASE: expected pairs of a BOOLEAN condition and a value, and a last value")
+    return common([types[index] for index in _values_of(len(types))])
+
+
 @FAMILY.kernel(
     "CASE", signatures=["<BOOLEAN>, <ANY>, <ANY>..."],
-    result=lambda one: common([one.types[index] for index in _values_of(len(one.types))]),
+    result=_case_type,
 )  # fmt: skip
 def case(call: Call) -> Column:
     """Return the value after the first condition that is true, else the last argument."""
@@ -86,7 +95,12 @@ def coalesce(call: Call) -> Column:
     return pc.coalesce(*columns)
 
 
-@FAMILY.kernel("NULLIF", signatures=["<ANY>, <ANY>"], result=lambda one: one.types[0], nullable=True)
+def _first_type(arguments: Arguments) -> LogicalType:
+    comparable(*arguments.types)
+    return arguments.types[0]
+
+
+@FAMILY.kernel("NULLIF", signatures=["<ANY>, <ANY>"], result=_first_type, nullable=True)
 def nullif(call: Call) -> Column:
     """Return the first argument, NULL if it equals the second."""
     equal = compare(call, pc.equal, lambda x, y: x == y)
@@ -103,19 +117,17 @@ def _extreme(arguments: Arguments) -> LogicalType:
 @FAMILY.kernel("GREATEST", signatures=["<ANY>..."], result=_extreme)
 def greatest(call: Call) -> Column:
     """Return the greatest argument, NULL if any is NULL."""
-    return _pick(call, pc.greater_equal, pc.max_element_wise)
+    return _pick(call, pc.greater_equal)
 
 
 @FAMILY.kernel("LEAST", signatures=["<ANY>..."], result=_extreme)
 def least(call: Call) -> Column:
     """Return the least argument, NULL if any is NULL."""
-    return _pick(call, pc.less_equal, pc.min_element_wise)
+    return _pick(call, pc.less_equal)
 
 
-def _pick(call: Call, better: Any, kernel: Any) -> Column:
+def _pick(call: Call, better: Any) -> Column:
     columns = _converted(call, range(len(call.columns)))
-    if not pa.types.is_string(columns[0].type):
-        return kernel(*columns, skip_nulls=False)
     found = reduce(lambda one, other: pc.if_else(better(one, other), one, other), columns)
     return pc.if_else(nulls_of(columns), pa.scalar(None, found.type), found)
 

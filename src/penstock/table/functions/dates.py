@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from penstock.table.functions import datetime_text, java_dates
 from penstock.table.functions.arrow_types import arrow_type, unit_of
+from penstock.table.functions.cast_numbers import to_number
 from penstock.table.functions.cast_text import shifted
 from penstock.table.functions.columns import Column, as_array, is_constant, per_distinct, rows_of
 from penstock.table.functions.datetime_text import DAY_S, PER_SECOND
@@ -92,18 +93,17 @@ def _reformatted(text: str, pattern: str) -> str | None:
     return None if value is None else java_dates.formatted(_moment(value, _NANOS), pattern)
 
 
-@FAMILY.values("TO_DATE", _TEXT, f"{_TEXT}, {_TEXT}", result=DATE, nullable=True)
-def to_date(text: str, pattern: str = "yyyy-MM-dd") -> Any:
+@FAMILY.kernel("TO_DATE", signatures=[_TEXT, f"{_TEXT}, {_TEXT}"], result=DATE, nullable=True)
+def to_date(call: Call) -> Column:
     """Read a date, NULL if the text does not fit."""
-    days = datetime_text.parse_date(text) if pattern == "yyyy-MM-dd" else (_read(text, pattern) or (None,))[0]
-    return None if days is None else np.datetime64(days, "D")
 
+    def read(text: str, pattern: str = "yyyy-MM-dd") -> int | None:
+        if pattern == "yyyy-MM-dd":
+            return datetime_text.parse_date(text)
+        moment = java_dates.parsed(text, pattern)
+        return None if moment is None else moment.days
 
-def _read(text: str, pattern: str) -> Moment | None:
-    try:
-        return java_dates.parsed(text, pattern)
-    except PatternError as error:
-        raise FunctionError(f"Invalid pattern '{pattern}' for parsing a time: {error}") from None
+    return per_distinct(read, call.columns, pa.int32()).cast(pa.date32())
 
 
 @FAMILY.kernel("TO_TIMESTAMP", signatures=[_TEXT, f"{_TEXT}, {_TEXT}"], result=timestamp(3), nullable=True)
@@ -127,7 +127,7 @@ def _reader(kind: LogicalType, zone: str | None) -> Any:
         if pattern == _DEFAULT:
             value = datetime_text.parse_timestamp(text, unit, kind.precision)
         else:
-            moment = _read(text, pattern)
+            moment = java_dates.parsed(text, pattern)
             if moment is None:  # Flink then takes what `java.sql.Timestamp` reads
                 value = datetime_text.parse_timestamp(text.strip(), unit, kind.precision)
             else:
@@ -140,7 +140,7 @@ def _reader(kind: LogicalType, zone: str | None) -> Any:
         """A pattern or zone that comes from a column may be invalid."""
         try:
             return read(*arguments)
-        except (FunctionError, ValueError):
+        except FunctionError:
             return None
 
     return read_or_null if zone else read
@@ -152,7 +152,7 @@ def _instant_type(arguments: Arguments) -> LogicalType:
     if isinstance(zone, str):
         try:
             zone_of(zone)
-        except ValueError as error:
+        except FunctionError as error:
             raise InvalidCallError(f"Invalid timezone for parsing TIMESTAMP_LTZ: {error}") from None
     if not isinstance(pattern, str):
         return timestamp(3, zoned=True)
@@ -198,14 +198,13 @@ def to_timestamp_ltz(call: Call) -> Column:
 @FAMILY.kernel("FROM_UNIXTIME", signatures=["<NUMERIC>", f"<NUMERIC>, {_TEXT}"], result=STRING)
 def from_unixtime(call: Call) -> Column:
     """Write seconds since the epoch by a pattern, in the session's time zone."""
-    seconds = call.columns[0].cast(pa.int64())
+    seconds = to_number(call.columns[0], call.types[0], BIGINT)
+    kind, zone = timestamp(3, zoned=True), call.context.zone
+    if len(call.columns) == 2 and not (is_constant(call.columns[1]) and call.columns[1].is_valid):
+        return per_distinct(_writer(kind, zone), [pc.multiply(seconds, 1000), call.columns[1]], pa.string())
     rows = rows_of(call.columns)
-    pattern = call.constant(1, _DEFAULT)
-    if pattern is None:
-        return pa.scalar(None, pa.string()) if rows is None else pa.nulls(rows, pa.string())
     values, mask = integers(as_array(seconds, rows or 1))
-    kind = timestamp(3, zoned=True)
-    array = formatted_times(values * 1000, mask, kind, pattern=pattern, zone=call.context.zone)
+    array = formatted_times(values * 1000, mask, kind, pattern=call.constant(1, _DEFAULT), zone=zone)
     return array[0] if rows is None else array
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from penstock.table.functions import calendar
 from penstock.table.functions.datetime_text import DAY_S, days_of
+from penstock.table.functions.errors import FunctionError
 
 _MONTHS = (
     "January", "February", "March", "April", "May", "June",
@@ -25,7 +26,7 @@ _FINEST_S = {"H": 3600, "h": 3600, "K": 3600, "k": 3600, "a": 3600, "m": 60, "s"
 """Seconds between two texts of a letter; a day for others."""
 
 
-class PatternError(ValueError):
+class PatternError(FunctionError):
     """The pattern is not one of Java's."""
 
 

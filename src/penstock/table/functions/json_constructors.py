@@ -84,6 +84,8 @@ def _keys_are_text(arguments: Arguments) -> LogicalType:
     for kind in arguments.types[1::2]:
         if kind.class_name == "JSON":
             raise InvalidCallError(_MISPLACED)
+        if kind.root not in CHARACTER_STRING:
+            raise InvalidCallError(f"JSON_OBJECT: expected text as a key, got {kind}")
     return STRING
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from penstock.table.functions.casts import cast
-from penstock.table.functions.columns import Column, per_distinct
+from penstock.table.functions.columns import Column, is_constant, per_distinct
 from penstock.table.functions.errors import FunctionError, InvalidCallError, InvalidOptionError
 from penstock.table.functions.json_paths import InvalidPathError, PathNotFoundError, find
 from penstock.table.functions.json_values import parse, scalar_text, write
@@ -102,15 +102,12 @@ def _returned(arguments: Arguments) -> LogicalType:
     return last.with_nullability(True) if _has_type(arguments.types, arguments.columns) else STRING
 
 
-def _has_type(types: Any, columns: Any) -> bool:
+def _has_type(types: Sequence[LogicalType], columns: Sequence[Column | None]) -> bool:
     """Tell whether the last argument is the type after RETURNING: a NULL of that type."""
     column = columns[-1]
-    return (
-        types[-1].root not in ("SYMBOL", "NULL", "CHAR")
-        and len(types) > 2
-        and column is not None
-        and column.as_py() is None
-    )
+    if len(types) == 2 or types[-1].root in ("SYMBOL", "NULL", "CHAR") or column is None:
+        return False
+    return is_constant(column) and not column.is_valid
 
 
 @FAMILY.kernel(

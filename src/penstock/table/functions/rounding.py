@@ -9,16 +9,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.table.functions import decimal_types
-from penstock.table.functions.cast_numbers import WIDE, fitted
-from penstock.table.functions.columns import Column, per_distinct
+from penstock.table.functions.cast_numbers import WIDE, fitted, wrapped
+from penstock.table.functions.columns import Column, is_constant, per_distinct
 from penstock.table.functions.registry import Arguments, Call, Family
 from penstock.table.functions.time_fields import floor_to
 from penstock.table.logical_types import APPROXIMATE_NUMERIC, INTEGER_NUMERIC, LogicalType, decimal
 
 FAMILY = Family()
 
-_WIDEST = Context(prec=400)
-"""For all digits of a double."""
+_DIGITS_MAX = 340
+"""No double has a digit farther from its decimal point."""
+_WIDEST = Context(prec=2 * _DIGITS_MAX)
 
 _FLOORED = ["<NUMERIC>", "<DATETIME>, <SYMBOL>"]
 
@@ -85,18 +86,25 @@ def truncate(call: Call) -> Column:
 
 def _to_digits(call: Call, python_mode: str, mode: str) -> Column:
     column, kind = call.columns[0], call.types[0]
-    digits = call.constant(1, 0)
-    if digits is None:
-        return pc.if_else(pc.is_null(column), column, pa.scalar(None, column.type)).cast(call.arrow_type)
-    if kind.root in INTEGER_NUMERIC and digits >= 0:
-        return column
-    if kind.root == "DECIMAL":
-        return _decimals(call, min(digits, kind.scale), python_mode, mode)
+    digits = call.columns[1] if len(call.columns) > 1 else pa.scalar(0, pa.int32())
+    if is_constant(digits) and digits.is_valid:
+        if kind.root in INTEGER_NUMERIC and digits.as_py() >= 0:
+            return column
+        if kind.root == "DECIMAL":
+            return _decimals(call, _within(digits.as_py(), kind.scale), python_mode, mode)
+    precision, scale = call.result.precision, call.result.scale
 
-    def rounded(value: Any) -> Any:
+    def rounded(value: Any, count: int) -> Any:
         if isinstance(value, float) and not abs(value) < float("inf"):
             return value
-        number = Decimal(repr(value)).quantize(Decimal(1).scaleb(-digits), python_mode, _WIDEST)
-        return float(number) if isinstance(value, float) else int(number)
+        exact = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
+        number = exact.quantize(Decimal(1).scaleb(-_within(count, _DIGITS_MAX)), python_mode, _WIDEST)
+        if isinstance(value, Decimal):
+            return fitted(number, precision, scale)
+        return float(number) if isinstance(value, float) else wrapped(int(number), kind)
 
-    return per_distinct(rounded, [column], call.arrow_type)
+    return per_distinct(rounded, [column, digits], call.arrow_type)
+
+
+def _within(digits: int, most: int) -> int:
+    return max(min(digits, most), -_DIGITS_MAX)

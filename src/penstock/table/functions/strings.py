@@ -65,10 +65,15 @@ def concat(call: Call) -> Column:
 @FAMILY.kernel("CONCAT_WS", signatures=["<CHARACTER_STRING>, <CHARACTER_STRING>..."], result=STRING)
 def concat_ws(call: Call) -> Column:
     """Join the arguments that are not NULL with the first between them."""
-    separator, *texts = (one.cast(pa.string()) for one in call.columns)
-    return pc.binary_join_element_wise(*texts, separator, null_handling="skip") if texts else pc.if_else(
-        pc.is_valid(separator), "", separator
-    )  # fmt: skip
+    separator, *texts = columns = [one.cast(pa.string()) for one in call.columns]
+    if not texts or any(not one.is_valid if is_constant(one) else one.null_count for one in texts):
+        # Arrow's join that skips NULL (26.0) leaves out rows in which all texts are NULL.
+        return per_distinct(_joined, columns, pa.string(), nulls=True)
+    return pc.binary_join_element_wise(*texts, separator)
+
+
+def _joined(separator: str | None, *texts: str | None) -> str | None:
+    return None if separator is None else separator.join(text for text in texts if text is not None)
 
 
 def _register_trim(
@@ -99,7 +104,9 @@ def trim(call: Call) -> Column:
     """Remove characters from the ends: TRIM(text), or as plans have it: BOTH, characters, text."""
     if len(call.columns) == 1:
         return pc.utf8_trim(call.columns[0], characters=" ")
-    kernel, function = _TRIMS[call.constant(0).upper()]
+    if call.constant(0) not in _TRIMS:
+        raise InvalidCallError(f"TRIM: expected BOTH, LEADING or TRAILING, got {call.constant(0)}")
+    kernel, function = _TRIMS[call.constant(0)]
     if is_constant(call.columns[1]) and call.columns[1].as_py():
         return kernel(call.columns[2], characters=call.columns[1].as_py())
     return per_distinct(function, [call.columns[2], call.columns[1]], pa.string())

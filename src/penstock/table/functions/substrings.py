@@ -13,7 +13,7 @@ from penstock.table.functions.columns import Column, is_constant, per_distinct
 from penstock.table.functions.errors import FunctionError
 from penstock.table.functions.java_regex import compiled
 from penstock.table.functions.registry import Call, Family
-from penstock.table.logical_types import INT, STRING, array_of, map_of
+from penstock.table.logical_types import INT, MAX_LENGTH, STRING, array_of, map_of
 
 FAMILY = Family()
 _TEXT = "<CHARACTER_STRING>"
@@ -32,8 +32,9 @@ def substring(call: Call) -> Column:
     if is_constant(start) and start.is_valid and start.as_py() >= 0 and all(
         is_constant(one) and one.is_valid and one.as_py() >= 0 for one in length
     ):  # fmt: skip
-        first = max(start.as_py() - 1, 0)
-        return pc.utf8_slice_codeunits(call.columns[0], first, first + length[0].as_py() if length else None)
+        first = min(max(start.as_py() - 1, 0), MAX_LENGTH)
+        end = min(first + length[0].as_py(), MAX_LENGTH) if length else None
+        return pc.utf8_slice_codeunits(call.columns[0], first, end)
     return per_distinct(part_of, call.columns, pa.string())
 
 
@@ -151,10 +152,14 @@ def split(text: str, separator: str) -> list[str]:
 def str_to_map(text: str, between: str = ",", inside: str = "=") -> list[tuple[str, str | None]]:
     """Read a map from `a=1,b=2`. The separators are patterns of Java."""
     found: dict[str, str | None] = {}
-    parts = compiled(between).split(text) if text else []
+    try:
+        between_pattern, inside_pattern = compiled(between), compiled(inside)
+    except re.error as error:
+        raise FunctionError(f"STR_TO_MAP: a separator is not a pattern: {error}") from None
+    parts = between_pattern.split(text) if text else []
     while parts and not parts[-1]:
         parts.pop()
     for part in parts:
-        key, *value = compiled(inside).split(part, 1)
+        key, *value = inside_pattern.split(part, 1)
         found[key] = value[-1] if value else None
     return list(found.items())

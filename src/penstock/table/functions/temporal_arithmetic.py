@@ -12,7 +12,6 @@ import pyarrow.compute as pc
 from penstock.table.functions.arrow_types import arrow_type, unit_of
 from penstock.table.functions.calendar import days_in_month, month_and_day
 from penstock.table.functions.columns import Column, all_null, as_array, is_constant, rows_of
-from penstock.table.functions.common_types import common_type
 from penstock.table.functions.datetime_text import PER_SECOND
 from penstock.table.functions.errors import InvalidCallError
 from penstock.table.functions.java_text import MILLIS_PER_DAY
@@ -145,7 +144,7 @@ def timestampadd(call: Call) -> Column:
     unit = call.constant(0).upper()
     amount = call.columns[1]
     if unit in _MONTHS:
-        interval = pc.multiply(amount.cast(pa.int32()), pa.scalar(_MONTHS[unit], pa.int32()))
+        interval = pc.multiply(amount.cast(pa.int32(), safe=False), pa.scalar(_MONTHS[unit], pa.int32()))
         kind = LogicalType("INTERVAL_MONTH")
     elif unit in _MILLIS:
         interval = pc.multiply(amount.cast(pa.int64()), _MILLIS[unit]).cast(pa.duration("ms"))
@@ -158,19 +157,22 @@ def timestampadd(call: Call) -> Column:
 _PERIODS = ["<DATETIME>, <DATETIME | INTERVAL>, <DATETIME>, <DATETIME | INTERVAL>"]
 
 
-@FAMILY.kernel("OVERLAPS", "TEMPORAL_OVERLAPS", signatures=_PERIODS, result=BOOLEAN)
+def _overlap_type(arguments: Arguments) -> LogicalType:
+    roots = {arguments.types[0].root, arguments.types[2].root}
+    roots |= {one.root for one in (arguments.types[1], arguments.types[3]) if one.root not in INTERVALS}
+    if len(roots - {"NULL"}) > 1:
+        raise InvalidCallError("OVERLAPS: expected two periods of one type of times")
+    return BOOLEAN.with_nullability(arguments.nullable)
+
+
+@FAMILY.kernel("OVERLAPS", "TEMPORAL_OVERLAPS", signatures=_PERIODS, result=_overlap_type)
 def overlaps(call: Call) -> Column:
     """Tell whether two periods, each of a start and an end or a length, have a moment in common."""
     bounds: list[Column] = []
-    kind = common_type([call.types[0], call.types[2]])
     for start, end in ((0, 1), (2, 3)):
         first, last = call.columns[start], call.columns[end]
         if call.types[end].root in INTERVALS:
             last = plus(first, last, call.types[start], call.types[end])
-        bounds += [
-            pc.min_element_wise(first, last, skip_nulls=False),
-            pc.max_element_wise(first, last, skip_nulls=False),
-        ]
-    if kind is None:
-        raise InvalidCallError("OVERLAPS: the two periods are of different types")
+        ordered = pc.less_equal(first, last)
+        bounds += [pc.if_else(ordered, first, last), pc.if_else(ordered, last, first)]
     return pc.and_kleene(pc.greater_equal(bounds[1], bounds[2]), pc.greater_equal(bounds[3], bounds[0]))

@@ -14,6 +14,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
 
+from penstock.table.functions.errors import FunctionError
+
 _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{2}))?(?::?(\d{2}))?")
 _STEP_S = 900
 """All offsets of the present and all their changes are multiples of a quarter of an hour of local time."""
@@ -24,21 +26,21 @@ _YEARS_S = (-62135596800 + 86400, 253402300800 - 86400)
 
 @cache
 def zone_of(name: str) -> tzinfo:
-    """Return the zone with Java's name. Raises ValueError with Java's message."""
+    """Return the zone with Java's name. Raises FunctionError with Java's message."""
     if name in ("UTC", "Z", "GMT", "UT"):
         return UTC
     if match := _OFFSET.fullmatch(name):
         sign, hours, minutes, seconds = match.groups()
         offset = timedelta(hours=int(hours), minutes=int(minutes or 0), seconds=int(seconds or 0))
         if offset > timedelta(hours=18):
-            raise ValueError("Zone offset not in valid range: -18:00 to +18:00")
+            raise FunctionError("Zone offset not in valid range: -18:00 to +18:00")
         return timezone(offset if sign == "+" else -offset)
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9~/._+-]+", name):
-        raise ValueError(f"Invalid ID for region-based ZoneId, invalid format: {name}")
+        raise FunctionError(f"Invalid ID for region-based ZoneId, invalid format: {name}")
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise ValueError(f"Unknown time-zone ID: {name}") from None
+        raise FunctionError(f"Unknown time-zone ID: {name}") from None
 
 
 def local_from_utc(values: Any, per_second: int, zone: str) -> Any:
