@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -63,6 +64,7 @@ def test_decimals_round_half_up() -> None:
     halves = ("DECIMAL(3, 1)", [Decimal("2.5"), Decimal("-2.5"), Decimal("99.5")])
     assert evaluate("ROUND(a)", a=halves) == [3, -3, 100]
     assert evaluate("ROUND(a, -1)", a=("INT", [15, -15])) == [20, -20]
+    assert evaluate("ROUND(a, b)", a=("DOUBLE", [2.345, 25.0]), b=("INT", [2, -1])) == [2.35, 30.0]
     assert evaluate("FLOOR(a)", a=halves) == [2, -3, 99]
     assert evaluate("CEIL(a)", a=halves) == [3, -2, 100]
 
@@ -99,6 +101,8 @@ def test_a_case_takes_the_first_true_condition() -> None:
     assert evaluate("CASE a WHEN 1 THEN 10 END", a=numbers) == [10, None, None, None]
     assert evaluate("NULLIF(a, 2)", a=numbers) == [1, None, 3, None]
     assert evaluate("GREATEST(a, 2)", a=numbers) == [2, 2, 3, None]
+    days = [datetime(2024, 1, 2, tzinfo=UTC), datetime(2024, 1, 1, tzinfo=UTC)]
+    assert evaluate("LEAST(a, b)", a=("TIMESTAMP_LTZ(3)", days), b=("TIMESTAMP_LTZ(3)", days[::-1])) == [days[1]] * 2
 
 
 def test_chance_with_a_seed_is_javas() -> None:

@@ -105,6 +105,16 @@ def test_like_has_no_escape_of_its_own() -> None:
         over("a LIKE 'a!b' ESCAPE '!'", texts)
 
 
+def test_joining_keeps_rows_without_text() -> None:
+    """Arrow's join that skips NULL drops such rows, and all later ones get the text of another row."""
+    columns = {
+        "a": ("STRING", ["-", "-", None, "-"]),
+        "b": ("STRING", [None, "x", "y", "z"]),
+        "c": ("STRING", [None, "1", "2", None]),
+    }
+    assert evaluate("CONCAT_WS(a, b, c)", **columns) == ["", "x-1", None, "z"]
+
+
 def test_printf_is_javas() -> None:
     """Reports would be written with other digits."""
     assert evaluate("PRINTF('%05d|%,d|%.1f|%s|%x', a, a, b, a, a)", a=("INT", [1234]), b=("DOUBLE", [0.25])) == [

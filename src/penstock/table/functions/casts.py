@@ -58,7 +58,7 @@ def _cast(column: Column, source: LogicalType, target: LogicalType, zone: str) -
     if source.children:
         return _cast_nested(column, source, target, zone)
     if target.root in INTERVALS:
-        return to_number(column, source, LogicalType("BIGINT")).cast(goal)
+        return to_number(column, source, LogicalType("BIGINT")).cast(goal, safe=False)
     if source.root in CHARACTER_STRING:
         return temporal_of_text(column, target, zone)
     return _temporal_of_temporal(column, source, target, zone)
