@@ -94,8 +94,15 @@ def test_uniform_texts_are_read_as_single_ones() -> None:
     for target in ("TIMESTAMP(3)", "TIMESTAMP(6)", "TIMESTAMP(0)"):
         together = cast("STRING", texts, target)
         assert together == [cast("STRING", [text, None], target)[0] for text in texts]
-    for wrong in ("2023-02-29 12:34:56.7891", "2024-02-29T12:34:56.7891", "2024-02-29 24:34:56.7891"):
+    for wrong in ("2023-02-32 12:34:56.7891", "2024-02-29T12:34:56.7891", "2024-02-29 24:34:56.7891"):
         assert evaluate("TRY_CAST(a AS TIMESTAMP(3))", a=("STRING", [texts[0], wrong]))[1] is None
+
+
+def test_the_30th_of_february_is_the_last_day_of_a_timestamp() -> None:
+    """Flink reads it so in timestamps, and refuses it in dates."""
+    texts = ("STRING", ["2023-02-30 01:02:03", "2024-02-30 01:02:03"])
+    assert [one.day for one in evaluate("CAST(a AS TIMESTAMP(3))", a=texts)] == [28, 29]
+    assert evaluate("TRY_CAST(a AS DATE)", a=texts) == [None, None]
 
 
 def test_nested_values_are_cast_by_element() -> None:

@@ -14,7 +14,7 @@ from penstock.table.functions.java_dates import PatternError, formatted, parsed,
 from penstock.table.functions.registry import Context
 from penstock.table.functions.zones import zone_of
 
-TIMES = [datetime(2024, 2, 29, 13, 5, 9, 87_000), datetime(1969, 12, 31, 23, 59, 59), None]
+TIMES = [datetime(2024, 2, 29, 13, 5, 9, 87_000), datetime(2021, 1, 1, 23, 59, 59), None]
 
 
 def over(expression: str, zone: str = "UTC") -> list[Any]:
@@ -24,14 +24,24 @@ def over(expression: str, zone: str = "UTC") -> list[Any]:
 @pytest.mark.parametrize(
     ("unit", "expected"),
     [
-        ("YEAR", [2024, 1969, None]), ("QUARTER", [1, 4, None]), ("DOY", [60, 365, None]), ("DOW", [5, 4, None]),
-        ("WEEK", [9, 1, None]), ("ISOYEAR", [2024, 1970, None]), ("HOUR", [13, 23, None]),
-        ("MILLISECOND", [87, 0, None]), ("EPOCH", [1709211909, -1, None]), ("CENTURY", [21, 20, None]),
+        ("YEAR", [2024, 2021, None]), ("QUARTER", [1, 1, None]), ("DOY", [60, 1, None]), ("DOW", [5, 6, None]),
+        ("WEEK", [9, 53, None]), ("ISOYEAR", [2024, 2020, None]), ("HOUR", [13, 23, None]),
+        ("MILLISECOND", [87, 0, None]), ("EPOCH", [1709211909, 1609545599, None]), ("CENTURY", [21, 21, None]),
     ],
 )  # fmt: skip
 def test_fields_of_times(unit: str, expected: list[Any]) -> None:
     """Groups by week or weekday would be Python's: from Monday, from 0."""
     assert over(f"EXTRACT({unit} FROM a)") == expected
+
+
+def test_before_1970_flink_counts_toward_it() -> None:
+    """Old dates would differ from Flink's, which divides as Java does."""
+    old = ("TIMESTAMP(3)", [datetime(1969, 12, 31, 23), datetime(1969, 12, 31, 23, 59, 58, 500_000)])
+    assert evaluate("EXTRACT(YEAR FROM a)", a=old) == [1970, 1970]
+    assert evaluate("EXTRACT(HOUR FROM a)", a=old) == [-1, 0]
+    assert evaluate("EXTRACT(EPOCH FROM a)", a=old) == [-3600, -1]
+    assert evaluate("EXTRACT(MILLISECOND FROM a)", a=old) == [0, -500]
+    assert [one.year for one in evaluate("CAST(a AS DATE)", a=old)] == [1970, 1970]
 
 
 def test_fields_of_instants_are_local() -> None:
@@ -45,8 +55,8 @@ def test_fields_of_instants_are_local() -> None:
 def test_units_are_cut_and_rounded_up() -> None:
     """Windows by calendar units would begin elsewhere."""
     assert over("FLOOR(a TO WEEK)")[0] == datetime(2024, 2, 25)
-    assert over("FLOOR(a TO HOUR)") == [datetime(2024, 2, 29, 13), datetime(1969, 12, 31, 23), None]
-    assert over("CEIL(a TO MONTH)") == [datetime(2024, 3, 1), datetime(1970, 1, 1), None]
+    assert over("FLOOR(a TO HOUR)") == [datetime(2024, 2, 29, 13), datetime(2021, 1, 1, 23), None]
+    assert over("CEIL(a TO MONTH)") == [datetime(2024, 3, 1), datetime(2021, 1, 1), None]
     assert over("CEIL(a TO DAY)")[0] == datetime(2024, 3, 1)
 
 
@@ -62,7 +72,8 @@ def test_differences_count_whole_units() -> None:
     """A month would have passed a day too early."""
     starts = ("TIMESTAMP(3)", [datetime(2024, 1, 31), datetime(2024, 1, 30, 12)])
     end = "TIMESTAMP '2024-02-29 12:00:00'"
-    assert evaluate(f"TIMESTAMPDIFF(MONTH, a, {end})", a=starts) == [0, 0]
+    assert evaluate(f"TIMESTAMPDIFF(MONTH, a, {end})", a=starts) == [1, 1]  # a month after the 31st is the 29th
+    assert evaluate(f"TIMESTAMPDIFF(MONTH, {end}, a)", a=starts) == [-1, -1]
     assert evaluate(f"TIMESTAMPDIFF(DAY, a, {end})", a=starts) == [29, 30]
     assert evaluate(f"TIMESTAMPDIFF(HOUR, {end}, a)", a=starts) == [-708, -720]
 
@@ -88,7 +99,9 @@ def test_dates_are_read_by_javas_patterns() -> None:
     """Timestamps of logs would be NULL, or those that are wrong be accepted."""
     texts = ("STRING", ["29/02/2024 13:05", "30/02/2024 13:05", "2024-2-9", None])
     found = evaluate("TO_TIMESTAMP(a, 'dd/MM/yyyy HH:mm')", a=texts)
-    assert found == [datetime(2024, 2, 29, 13, 5), None, datetime(2024, 2, 9), None]
+    assert found == [datetime(2024, 2, 29, 13, 5), datetime(2024, 2, 29, 13, 5), datetime(2024, 2, 9), None]
+    dates = evaluate("TO_DATE(a, 'yyyy-MM-dd')", a=("STRING", ["2024-02-30", "2024-13-01", "x"]))
+    assert [one and one.isoformat() for one in dates] == ["2024-03-01", "2025-01-01", None]
     assert parsed("20240229130509", "yyyyMMddHHmmss") == parsed("2024-02-29 13:05:09", "yyyy-MM-dd HH:mm:ss")
     with pytest.raises(PatternError, match="Unknown pattern letter: b"):
         tokens_of("yyyy-bb")

@@ -47,3 +47,8 @@ def iso_year_and_week(days: Any) -> tuple[Any, Any]:
     thursday = np.asarray(days) - iso_weekday(days) + 4
     year, _ = year_and_month(thursday)
     return year, (day_of_year(thursday) - 1) // 7 + 1
+
+
+def toward_zero(values: Any, divisor: int) -> Any:
+    """Divide as Java's `/` does. Flink has the day of a timestamp by it: before 1970, the day after."""
+    return np.where(values < 0, -(-values // divisor), values // divisor)

@@ -8,7 +8,6 @@ from penstock.table.logical_types import (
     CHARACTER_STRING,
     DATETIME,
     EXACT_NUMERIC,
-    INTEGER_NUMERIC,
     MAX_LENGTH,
     NUMERIC,
     ROWS,
@@ -73,7 +72,7 @@ def _is_castable_nested(source: LogicalType, target: LogicalType) -> bool:
 _TO_NUMBER = NUMERIC | CHARACTER_STRING | {"BOOLEAN"}
 
 _SOURCES: dict[str, frozenset[str]] = {
-    "BOOLEAN": CHARACTER_STRING | INTEGER_NUMERIC | {"BOOLEAN"},
+    "BOOLEAN": CHARACTER_STRING | NUMERIC | {"BOOLEAN"},
     "BINARY": BINARY_STRING | CHARACTER_STRING,
     "VARBINARY": BINARY_STRING | CHARACTER_STRING,
     **{root: frozenset(_TO_NUMBER) for root in NUMERIC},

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.table.functions.arrow_types import arrow_type, unit_of
+from penstock.table.functions.calendar import toward_zero
 from penstock.table.functions.cast_numbers import to_boolean, to_number
 from penstock.table.functions.cast_rules import check_cast
 from penstock.table.functions.cast_text import temporal_of_text, to_text
@@ -99,7 +100,9 @@ def rescaled(values: Any, source: LogicalType, target: LogicalType, zone: str) -
     if source.root == "TIMESTAMP_LTZ" and target.root != "TIMESTAMP_LTZ":
         values = local_from_utc(values, per_second, zone)
     if target.root == "DATE":
-        return values // (per_second * 86_400)
+        return (
+            toward_zero(values, per_second * 86_400) if source.root == "TIMESTAMP" else values // (per_second * 86_400)
+        )
     if target.root == "TIME":
         step = 10 ** max(3 - target.precision, 0)
         return _in_units(values, per_second, 1000) % MILLIS_PER_DAY // step * step

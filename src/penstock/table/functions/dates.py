@@ -39,7 +39,7 @@ def timestamp(precision: int, *, zoned: bool = False) -> LogicalType:
     return LogicalType("TIMESTAMP_LTZ" if zoned else "TIMESTAMP", precision=precision)
 
 
-@FAMILY.kernel("DATE_FORMAT", signatures=[f"<DATETIME>, {_TEXT}", f"{_TEXT}, {_TEXT}"], result=STRING)
+@FAMILY.kernel("DATE_FORMAT", signatures=[f"<TIMESTAMP>, {_TEXT}", f"{_TEXT}, {_TEXT}"], result=STRING, nullable=True)
 def date_format(call: Call) -> Column:
     """Write a time by a pattern."""
     column, kind = call.columns[0], call.types[0]
@@ -97,10 +97,10 @@ def _reformatted(text: str, pattern: str) -> str | None:
 def to_date(call: Call) -> Column:
     """Read a date, NULL if the text does not fit."""
 
-    def read(text: str, pattern: str = "yyyy-MM-dd") -> int | None:
-        if pattern == "yyyy-MM-dd":
+    def read(text: str, pattern: str | None = None) -> int | None:
+        if pattern is None:
             return datetime_text.parse_date(text)
-        moment = java_dates.parsed(text, pattern)
+        moment = java_dates.parsed_leniently(text, pattern)
         return None if moment is None else moment.days
 
     return per_distinct(read, call.columns, pa.int32()).cast(pa.date32())
@@ -216,11 +216,13 @@ def unix_timestamp(call: Call) -> Column:
     """Return the seconds since the epoch: of now, or of text in the session's time zone."""
     if not call.columns:
         return pa.scalar(call.context.now_us // 1_000_000, pa.int64())
-    read = _reader(timestamp(3, zoned=True), call.context.zone)
 
     def seconds(text: str, pattern: str = _DEFAULT) -> int:
-        value = read(text, pattern)
-        return _NO_TIME if value is None else math.trunc(value / 1000)
+        moment = java_dates.parsed_leniently(text, pattern)
+        if moment is None:
+            return _NO_TIME
+        local = np.array([moment.days * DAY_S + moment.nanos // _NANOS])
+        return int(utc_from_local(local, 1, call.context.zone)[0])
 
     return per_distinct(seconds, call.columns, pa.int64())
 

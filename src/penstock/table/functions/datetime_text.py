@@ -30,6 +30,14 @@ def days_of(year: int, month: int, day: int) -> int | None:
         return None
 
 
+def days_within(year: int, month: int, day: int) -> int | None:
+    """Return the days since the epoch of a date; the 30th of February is its last day, the 32nd does not exist."""
+    for last in (day, 30, 29, 28) if day <= 31 else ():
+        if last <= day and (days := days_of(year, month, last)) is not None:
+            return days
+    return None
+
+
 def date_text(days: int) -> str:
     """Return a date as `yyyy-MM-dd`."""
     return str(np.datetime64(days, "D"))
@@ -88,7 +96,7 @@ def parse_timestamp(text: str, unit: str, precision: int) -> int | None:
     match = _TIMESTAMP.fullmatch(text)
     if match is None:
         return None
-    days = days_of(int(match[1]), int(match[2]), int(match[3]))
+    days = days_within(int(match[1]), int(match[2]), int(match[3]))
     hour, minute, second = (int(part or 0) for part in match.groups()[3:6])
     if days is None or hour > 23 or minute > 59 or second > 59:
         return None

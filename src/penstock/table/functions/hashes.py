@@ -44,13 +44,13 @@ def to_base64(text: str) -> str:
     return base64.b64encode(text.encode()).decode()
 
 
-@FAMILY.values("FROM_BASE64", _TEXT, result=STRING, nullable=True)
-def from_base64(text: str) -> str | None:
-    """Return the text of Base64, NULL for other text."""
+@FAMILY.values("FROM_BASE64", _TEXT, result=STRING)
+def from_base64(text: str) -> str:
+    """Return the text of Base64."""
     try:
         return base64.b64decode(text, validate=True).decode(errors="replace")
-    except (binascii.Error, ValueError):
-        return None
+    except (binascii.Error, ValueError) as error:
+        raise FunctionError(f"FROM_BASE64: {text!r} is not Base64: {error}") from None
 
 
 @FAMILY.values("ASCII", _TEXT, result=INT)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from penstock.table.functions import calendar
-from penstock.table.functions.datetime_text import DAY_S, days_of
+from penstock.table.functions.datetime_text import DAY_S, days_of, days_within
 from penstock.table.functions.errors import FunctionError
 
 _MONTHS = (
@@ -215,22 +215,51 @@ def parsed(text: str, pattern: str) -> Moment | None:
     return Moment(days, seconds * 1_000_000_000 + fraction)
 
 
+def parsed_leniently(text: str, pattern: str) -> Moment | None:
+    """Read a time as `SimpleDateFormat` does: too large numbers count on, what follows is ignored."""
+    match = _lenient_expression(pattern).match(text.lstrip())
+    if match is None:
+        return None
+    found = {letter: value for letter, value in match.groupdict().items() if value is not None}
+    months = (_year_of(found) - 1970) * 12 + _month_of(found) - 1
+    days = int(calendar.first_day(np.int64(months))) + int(found.get("d", "1")) - 1
+    if "D" in found:
+        days = int(calendar.first_day(np.int64((_year_of(found) - 1970) * 12))) + int(found["D"]) - 1
+    over, seconds = divmod(_unchecked_seconds(found), DAY_S)
+    return Moment(days + over, seconds * 1_000_000_000)
+
+
+@lru_cache(maxsize=1000)
+def _lenient_expression(pattern: str) -> re.Pattern[str]:
+    return re.compile(re.sub(r"(\(\?P<[a-zA-Z]>)\\d\{[\d,]+\}\)(?!\()", r"\1\\d+)", _expression(pattern).pattern))
+
+
+def _year_of(found: dict[str, str]) -> int:
+    text = found.get("y") or found.get("u") or "1970"
+    return int(text) + (2000 if len(text) == 2 else 0)
+
+
+def _month_of(found: dict[str, str]) -> int:
+    text = found.get("M") or found.get("L") or "1"
+    return int(text) if text.isdigit() else [name[:3] for name in _MONTHS].index(text[:3]) + 1
+
+
 def _days(found: dict[str, str]) -> int | None:
-    year_text = found.get("y") or found.get("u") or "1970"
-    year = int(year_text) + (2000 if len(year_text) == 2 else 0)
-    month_text = found.get("M") or found.get("L") or "1"
-    month = int(month_text) if month_text.isdigit() else [name[:3] for name in _MONTHS].index(month_text[:3]) + 1
+    year, month = _year_of(found), _month_of(found)
     if "D" in found:
         first = days_of(year, 1, 1)
         return None if first is None else first + int(found["D"]) - 1
-    return days_of(year, month, int(found.get("d", "1")))
+    return days_within(year, month, int(found.get("d", "1")))
 
 
 def _seconds(found: dict[str, str]) -> int | None:
-    hour = int(found.get("H") or found.get("k") or "0") % (25 if "H" in found else 24)
-    if "h" in found or "K" in found:
-        hour = int(found.get("h") or found.get("K") or "0") % 12 + (12 if found.get("a", "AM").upper() == "PM" else 0)
-    minute, second = int(found.get("m", "0")), int(found.get("s", "0"))
-    if hour > 23 or minute > 59 or second > 59:
+    if int(found.get("H", "0")) > 23 or int(found.get("m", "0")) > 59 or int(found.get("s", "0")) > 59:
         return None
-    return (hour * 60 + minute) * 60 + second
+    return _unchecked_seconds(found)
+
+
+def _unchecked_seconds(found: dict[str, str]) -> int:
+    hour = int(found.get("H") or found.get("k", "0")) % (24 if "k" in found else 1 << 30)
+    if "h" in found or "K" in found:
+        hour = int(found.get("h") or found["K"]) % 12 + (12 if found.get("a", "AM").upper() == "PM" else 0)
+    return (hour * 60 + int(found.get("m", "0"))) * 60 + int(found.get("s", "0"))

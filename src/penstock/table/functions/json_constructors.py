@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -15,9 +16,17 @@ import pyarrow as pa
 from penstock.table.functions.cast_text import raw, writer_of
 from penstock.table.functions.columns import Column, as_array, per_row, rows_of
 from penstock.table.functions.errors import FunctionError, InvalidCallError
+from penstock.table.functions.java_text import double_text, float_text
 from penstock.table.functions.json_values import Raw, parse, write
 from penstock.table.functions.registry import Arguments, Call, Family
-from penstock.table.logical_types import CHARACTER_STRING, NUMERIC, STRING, TIMESTAMPS, LogicalType
+from penstock.table.logical_types import (
+    APPROXIMATE_NUMERIC,
+    CHARACTER_STRING,
+    EXACT_NUMERIC,
+    STRING,
+    TIMESTAMPS,
+    LogicalType,
+)
 
 FAMILY = Family()
 RAW_JSON = replace(STRING, class_name="JSON")
@@ -32,10 +41,13 @@ def converter_of(kind: LogicalType) -> Callable[[Any], Any]:
 def _converter_of(kind: LogicalType) -> Callable[[Any], Any]:
     if kind == RAW_JSON.with_nullability(kind.nullable):
         return _as_raw
-    if kind.root in CHARACTER_STRING or kind.root == "BOOLEAN" or kind.root in NUMERIC or kind.root == "NULL":
+    if kind.root in CHARACTER_STRING or kind.root == "BOOLEAN" or kind.root in EXACT_NUMERIC or kind.root == "NULL":
         return lambda value: value
     if kind.root == "VARIANT":
         return Raw
+    if kind.root in APPROXIMATE_NUMERIC:
+        number_text = float_text if kind.root == "FLOAT" else double_text
+        return lambda value: Decimal(number_text(value))
     if kind.root in ("BINARY", "VARBINARY"):
         return lambda value: base64.b64encode(value).decode()
     if kind.root in TIMESTAMPS:
@@ -43,7 +55,7 @@ def _converter_of(kind: LogicalType) -> Callable[[Any], Any]:
         suffix = "Z" if kind.root == "TIMESTAMP_LTZ" else ""
         return lambda value: _iso(write_time(value)) + suffix
     if not kind.children:
-        return writer_of(kind, "UTC")
+        raise InvalidCallError(f"Unsupported argument type. JSON has no form for values of the type {kind}.")
     children = [converter_of(child) for child in kind.children]
     if kind.root == "ARRAY":
         return lambda values: [children[0](value) for value in values]

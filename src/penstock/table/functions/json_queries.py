@@ -89,7 +89,7 @@ def json_exists(call: Call) -> Column:
     def exists(text: str, path: str) -> bool | None:
         found = _find(text, path)
         if found.error is None:
-            return found.value is not None and found.value != []
+            return found.value is not None
         if on_error == "ERROR":
             raise FunctionError(found.error)
         return {"TRUE": True, "FALSE": False}.get(on_error)

@@ -19,7 +19,16 @@ from penstock.table.functions.errors import InvalidCallError
 from penstock.table.functions.java_format import formatted
 from penstock.table.functions.java_text import parse_double
 from penstock.table.functions.registry import Arguments, Call, Family
-from penstock.table.logical_types import BOOLEAN, CHARACTER_STRING, INT, INTEGER_NUMERIC, NUMERIC, STRING, LogicalType
+from penstock.table.logical_types import (
+    BOOLEAN,
+    CHARACTER_STRING,
+    INT,
+    INTEGER_NUMERIC,
+    MAX_LENGTH,
+    NUMERIC,
+    STRING,
+    LogicalType,
+)
 
 FAMILY = Family()
 _TEXT = ["<CHARACTER_STRING>"]
@@ -32,7 +41,7 @@ def _is_ascii(column: Column) -> bool:
 
 
 def _register_case(name: str, kernel: Callable[[Any], Any], function: Callable[[str], str]) -> None:
-    @FAMILY.kernel(name, signatures=_TEXT, result=STRING)
+    @FAMILY.kernel(name, signatures=_TEXT, result=lambda one: one.types[0])
     def _(call: Call) -> Column:
         if _is_ascii(call.columns[0]):
             return kernel(call.columns[0])
@@ -55,8 +64,14 @@ def initcap(text: str) -> str:
     return re.sub(r"[A-Za-z0-9]+", lambda match: match[0][0].upper() + match[0][1:].lower(), text)
 
 
+def _concatenated(arguments: Arguments) -> LogicalType:
+    left, right = arguments.types
+    root = "CHAR" if left.root == right.root == "CHAR" else "VARCHAR"
+    return LogicalType(root, length=min(left.length + right.length, MAX_LENGTH), nullable=arguments.nullable)
+
+
 @FAMILY.kernel("CONCAT", signatures=["<CHARACTER_STRING>..."], result=STRING)
-@FAMILY.kernel("||", signatures=["<CHARACTER_STRING>, <CHARACTER_STRING>"], result=STRING)
+@FAMILY.kernel("||", signatures=["<CHARACTER_STRING>, <CHARACTER_STRING>"], result=_concatenated)
 def concat(call: Call) -> Column:
     """Join the arguments; NULL if any is NULL."""
     return pc.binary_join_element_wise(*(one.cast(pa.string()) for one in call.columns), "")
@@ -99,7 +114,11 @@ _register_trim("LTRIM", *_TRIMS["LEADING"], _PAIR)
 _register_trim("RTRIM", *_TRIMS["TRAILING"], _PAIR)
 
 
-@FAMILY.kernel("TRIM", signatures=[*_TEXT, "<SYMBOL>, <CHARACTER_STRING>, <CHARACTER_STRING>"], result=STRING)
+def _trimmed(arguments: Arguments) -> LogicalType:
+    return LogicalType("VARCHAR", length=arguments.types[-1].length or MAX_LENGTH, nullable=arguments.nullable)
+
+
+@FAMILY.kernel("TRIM", signatures=[*_TEXT, "<SYMBOL>, <CHARACTER_STRING>, <CHARACTER_STRING>"], result=_trimmed)
 def trim(call: Call) -> Column:
     """Remove characters from the ends: TRIM(text), or as plans have it: BOTH, characters, text."""
     if len(call.columns) == 1:
@@ -115,14 +134,14 @@ def trim(call: Call) -> Column:
 _PAD = "<CHARACTER_STRING>, <INTEGER>, <CHARACTER_STRING>"
 
 
-@FAMILY.values("LPAD", _PAD, result=STRING, nullable=True)
+@FAMILY.values("LPAD", _PAD, result=STRING)
 def lpad(text: str, length: int, pad: str) -> str | None:
     """Fill up to a length from the left, or cut."""
     fill = _fill(text, length, pad)
     return None if fill is None else fill + text[:length]
 
 
-@FAMILY.values("RPAD", _PAD, result=STRING, nullable=True)
+@FAMILY.values("RPAD", _PAD, result=STRING)
 def rpad(text: str, length: int, pad: str) -> str | None:
     """Fill up to a length from the right, or cut."""
     fill = _fill(text, length, pad)
@@ -142,7 +161,7 @@ def repeat(text: str, count: int) -> str:
     return text * max(count, 0)
 
 
-@FAMILY.values("REVERSE", *_TEXT, result=STRING)
+@FAMILY.values("REVERSE", *_TEXT, result=STRING, nullable=True)
 def reverse(text: str) -> str:
     """Return the characters in reverse."""
     return text[::-1]

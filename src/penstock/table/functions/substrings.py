@@ -12,11 +12,15 @@ import pyarrow.compute as pc
 from penstock.table.functions.columns import Column, is_constant, per_distinct
 from penstock.table.functions.errors import FunctionError
 from penstock.table.functions.java_regex import compiled
-from penstock.table.functions.registry import Call, Family
-from penstock.table.logical_types import INT, MAX_LENGTH, STRING, array_of, map_of
+from penstock.table.functions.registry import Arguments, Call, Family
+from penstock.table.logical_types import INT, MAX_LENGTH, STRING, LogicalType, array_of, map_of
 
 FAMILY = Family()
 _TEXT = "<CHARACTER_STRING>"
+
+
+def _part(arguments: Arguments) -> LogicalType:
+    return LogicalType("VARCHAR", length=arguments.types[0].length or MAX_LENGTH)
 
 
 @FAMILY.kernel(
@@ -48,13 +52,13 @@ def part_of(text: str, position: int, length: int | None = None) -> str | None:
     return text[start:] if length is None else text[start : start + length]
 
 
-@FAMILY.values("LEFT", f"{_TEXT}, <INTEGER>", result=STRING, nullable=True)
+@FAMILY.values("LEFT", f"{_TEXT}, <INTEGER>", result=_part, nullable=True)
 def left(text: str, count: int) -> str:
     """Return the first characters."""
     return text[: max(count, 0)]
 
 
-@FAMILY.values("RIGHT", f"{_TEXT}, <INTEGER>", result=STRING, nullable=True)
+@FAMILY.values("RIGHT", f"{_TEXT}, <INTEGER>", result=_part, nullable=True)
 def right(text: str, count: int) -> str:
     """Return the last characters."""
     return text[-count:] if count > 0 else ""

@@ -126,12 +126,11 @@ def _toward_zero(values: Any, divisor: int) -> Any:
 
 
 def _months_between(start: Any, end: Any) -> Any:
-    """Return the whole months between two times in milliseconds: a month counts when its day and time are reached."""
-    (start_day, start_rest), (end_day, end_rest) = np.divmod(start, MILLIS_PER_DAY), np.divmod(end, MILLIS_PER_DAY)
-    (start_month, first), (end_month, last) = month_and_day(start_day), month_and_day(end_day)
-    months = end_month - start_month
-    after = (last - first) * MILLIS_PER_DAY + (end_rest - start_rest)
-    return months - ((months > 0) & (after < 0)) + ((months < 0) & (after > 0))
+    """Return the months that can be added to the earlier time in milliseconds without passing the later one."""
+    earlier, later = np.minimum(start, end), np.maximum(start, end)
+    months = month_and_day(later // MILLIS_PER_DAY)[0] - month_and_day(earlier // MILLIS_PER_DAY)[0]
+    passed = moved_by_months(earlier, LogicalType("TIMESTAMP", precision=3), months) > later
+    return np.where(end < start, -1, 1) * (months - passed)
 
 
 def _sum_result(arguments: Arguments) -> LogicalType:

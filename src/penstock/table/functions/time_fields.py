@@ -99,19 +99,30 @@ def _time_field(values: Any, unit: str, kind: LogicalType, zone: str) -> Any:
     per_second = per_second_of(kind)
     if kind.root == "DATE":
         values = values * DAY_S
-    if unit == "EPOCH":
-        return values // per_second
-    if kind.root == "TIMESTAMP_LTZ":
+    if kind.root == "TIMESTAMP_LTZ" and unit != "EPOCH":
         values = local_from_utc(values, per_second, zone)
     if unit in _FRACTIONS:
-        rest, goal = values % per_second, _FRACTIONS[unit]
-        return rest * (goal // per_second) if goal >= per_second else rest // (per_second // goal)
-    seconds = values // per_second
+        return _fraction(values, per_second, _FRACTIONS[unit])
+    seconds = calendar.toward_zero(_millis(values, per_second), 1000) if per_second > 1 else values
+    if unit == "EPOCH":
+        return seconds
     if unit in _TIME_FIELDS:
         size, count = _TIME_FIELDS[unit]
-        return seconds // size % count
-    days = seconds // DAY_S
+        return np.sign(seconds) * (np.abs(seconds) // size % count)
+    days = seconds // DAY_S if kind.root == "DATE" else calendar.toward_zero(seconds, DAY_S)
     return days if kind.root in INTERVALS else _DAY_FIELDS[unit](days)
+
+
+def _millis(values: Any, per_second: int) -> Any:
+    return values // (per_second // 1000)
+
+
+def _fraction(values: Any, per_second: int, goal: int) -> Any:
+    """Return the part of a second in units of which `goal` make one; milliseconds are negative before 1970."""
+    millis = _millis(values, per_second)
+    rest = values - millis * (per_second // 1000)
+    below = rest * (goal // per_second) if goal >= per_second else rest // (per_second // goal)
+    return np.sign(millis) * (np.abs(millis) % 1000) * (goal // 1000) + below
 
 
 _FINE_S = {"SECOND": 1, "MINUTE": 60, "HOUR": 3600, "DAY": DAY_S}
@@ -145,9 +156,10 @@ def _time_to(values: Any, unit: str, per_second: int, up: bool) -> Any:
         size = max(per_second // _FRACTIONS[unit], 1)
     elif unit in _FINE_S:
         size = per_second * _FINE_S[unit]
+        values = values - values % (per_second // 1000)  # Flink looks at milliseconds only
     else:
         per_day = per_second * DAY_S
-        return _days_to(values // per_day, unit, up) * per_day
+        return _days_to(calendar.toward_zero(values, per_day), unit, up) * per_day
     return (-(-values // size) if up else values // size) * size
 
 
