@@ -97,6 +97,12 @@ def test_json(expression: str, expected: list[Any]) -> None:
     assert all(one is None for one, other in zip(found[1:], expected[1:], strict=True) if other is None)
 
 
+def test_json_of_another_type_is_not_converted() -> None:
+    """Text with digits would become a number, where Flink's job fails."""
+    with pytest.raises(FunctionError, match='expected INT, got "12"'):
+        evaluate("JSON_VALUE(a, '$' RETURNING INT)", a=("STRING", ['"12"']))
+
+
 def test_json_is_built_of_values_and_json() -> None:
     """JSON inside JSON would be quoted as text."""
     assert evaluate("JSON_OBJECT('b' VALUE a, 'a' VALUE JSON_ARRAY(a, JSON('{\"x\": 1}')))", a=("INT", [1])) == [

@@ -110,7 +110,10 @@ def rescaled(values: Any, source: LogicalType, target: LogicalType, zone: str) -
     if source.root != "TIMESTAMP_LTZ" and target.root == "TIMESTAMP_LTZ":
         values = utc_from_local(values, per_second, zone)
     step = goal // 10**target.precision
-    return _in_units(values, per_second, goal) // step * step
+    units = _in_units(values, per_second, goal)
+    if target.precision < 3:  # Flink divides milliseconds as Java does
+        return toward_zero(units, step) * step
+    return units // step * step
 
 
 def _in_units(values: Any, per_second: int, goal: int) -> Any:

@@ -143,7 +143,7 @@ def _reader(kind: LogicalType, zone: str | None) -> Any:
         except FunctionError:
             return None
 
-    return read_or_null if zone else read
+    return read_or_null
 
 
 def _instant_type(arguments: Arguments) -> LogicalType:
@@ -155,7 +155,7 @@ def _instant_type(arguments: Arguments) -> LogicalType:
         except FunctionError as error:
             raise InvalidCallError(f"Invalid timezone for parsing TIMESTAMP_LTZ: {error}") from None
     if not isinstance(pattern, str):
-        return timestamp(3, zoned=True)
+        return timestamp(max(3, pattern or 3), zoned=True)
     try:
         return timestamp(max(3, java_dates.fraction_digits(pattern)), zoned=True)
     except PatternError as error:
@@ -172,7 +172,7 @@ _MAX_MILLIS = 253_402_300_799_999
     signatures=["<NUMERIC>", "<NUMERIC>, <INTEGER>", _TEXT, f"{_TEXT}, {_TEXT}", f"{_TEXT}, {_TEXT}, {_TEXT}"],
 )  # fmt: skip
 def to_timestamp_ltz(call: Call) -> Column:
-    """Return the instant of seconds or, with precision 3, milliseconds since the epoch; or read it from text."""
+    """Return the instant of a number since the epoch, of seconds (precision 0), milliseconds (3), ...; or read text."""
     if call.types[0].root in CHARACTER_STRING or (call.types[0].root == "NULL" and len(call.types) != 1):
         zone = call.context.zone if len(call.columns) < 3 else "UTC"
         return per_distinct(_reader(call.result, zone), call.columns, pa.int64()).cast(call.arrow_type)
@@ -184,13 +184,12 @@ def to_timestamp_ltz(call: Call) -> Column:
         return pc.if_else(known, scaled, pa.scalar(None, pa.int64())).cast(call.arrow_type)
 
     def instant(value: Any, precision: int = 3) -> int | None:
-        if precision not in (0, 3):
-            raise FunctionError(f"The precision value '{precision}' for function TO_TIMESTAMP_LTZ is unsupported, the"
-                                " supported value is '0' for second or '3' for millisecond.")  # fmt: skip
+        if not 0 <= precision <= 9:
+            raise FunctionError(f"TO_TIMESTAMP_LTZ: expected a precision from 0 to 9, got {precision}")
         if not math.isfinite(value):
             return None
-        millis = int(Decimal(str(value)) * (1000 if precision == 0 else 1))
-        return millis * (per_second // 1000) if _MIN_MILLIS <= millis <= _MAX_MILLIS else None
+        units = int(Decimal(str(value))) * per_second // 10**precision
+        return units if _MIN_MILLIS <= units * 1000 // per_second <= _MAX_MILLIS else None
 
     return per_distinct(instant, call.columns, pa.int64()).cast(call.arrow_type)
 
@@ -230,11 +229,11 @@ def unix_timestamp(call: Call) -> Column:
 @FAMILY.values("CONVERT_TZ", f"{_TEXT}, {_TEXT}, {_TEXT}", result=STRING, nullable=True)
 def convert_tz(text: str, source: str, target: str) -> str | None:
     """Return a time `yyyy-MM-dd HH:mm:ss` of one time zone in another."""
-    value = datetime_text.parse_timestamp(text, "ms", 3)
-    if value is None:
+    moment = java_dates.parsed_leniently(text, _DEFAULT)
+    if moment is None:
         return None
-    instant = utc_from_local(np.array([value]), 1000, source)
-    return datetime_text.timestamp_text(int(local_from_utc(instant, 1000, target)[0]), "ms", 0)
+    instant = utc_from_local(np.array([moment.days * DAY_S + moment.nanos // _NANOS]), 1, source)
+    return datetime_text.timestamp_text(int(local_from_utc(instant, 1, target)[0]) * 1000, "ms", 0)
 
 
 def _register_now(name: str, kind: LogicalType) -> None:

@@ -126,10 +126,16 @@ def json_value(call: Call) -> Column:
             return _instead(behaviors.get("ERROR"), found.error)
         if found.value is None:
             return _instead(behaviors.get("EMPTY"), "Empty result of JSON_VALUE function is not allowed")
+        if type(found.value) is not _RETURNED.get(call.result.root, type(found.value)):
+            raise FunctionError(f"JSON_VALUE: expected {call.result.summary}, got {write(found.value)}")
         return scalar_text(found.value)
 
     texts = per_distinct(value, call.columns[:2], pa.string())
     return texts if call.result.root in CHARACTER_STRING else cast(texts, STRING, call.result, call.context.zone)
+
+
+_RETURNED: dict[str, type] = {"INT": int, "BOOLEAN": bool}
+"""Values that are returned as another type than text must have it in JSON."""
 
 
 def _instead(behavior: _Behavior | None, message: str) -> str | None:

@@ -27,7 +27,7 @@ def _part(arguments: Arguments) -> LogicalType:
     "SUBSTRING",
     "SUBSTR",
     signatures=[f"{_TEXT}, <INTEGER>", f"{_TEXT}, <INTEGER>, <INTEGER>"],
-    result=STRING,
+    result=_part,
     nullable=True,
 )
 def substring(call: Call) -> Column:

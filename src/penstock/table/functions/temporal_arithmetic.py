@@ -134,7 +134,10 @@ def _months_between(start: Any, end: Any) -> Any:
 
 
 def _sum_result(arguments: Arguments) -> LogicalType:
-    return arguments.types[2].with_nullability(arguments.nullable)
+    kind = arguments.types[2]
+    if kind.root == "DATE" and str(arguments.literal(0)).upper() in ("HOUR", "MINUTE", "SECOND"):
+        kind = LogicalType("TIMESTAMP", precision=6)
+    return kind.with_nullability(arguments.nullable)
 
 
 @FAMILY.kernel("TIMESTAMPADD", signatures=["<SYMBOL>, <INTEGER>, <TIMESTAMP | DATE | TIME>"], result=_sum_result)
@@ -150,7 +153,10 @@ def timestampadd(call: Call) -> Column:
         kind = LogicalType("INTERVAL_SECOND")
     else:
         raise InvalidCallError(f"TIMESTAMPADD: expected a unit such as DAY, got {unit}")
-    return plus(call.columns[2], interval, call.types[2], kind)
+    time, time_kind = call.columns[2], call.types[2]
+    if time_kind.root == "DATE" and call.result.root == "TIMESTAMP":
+        time, time_kind = time.cast(call.arrow_type), call.result
+    return plus(time, interval, time_kind, kind)
 
 
 _PERIODS = ["<DATETIME>, <DATETIME | INTERVAL>, <DATETIME>, <DATETIME | INTERVAL>"]
