@@ -19,6 +19,7 @@ SHOWN = "operator 'KeyedProcess' left [] in the state 'items' of key 'ada'"
 PRINTED = {
     "class Trend": "bob: 2 clicks by second 20, +0\n",
     "class Buffer": "1\n2\n3\n",
+    '"late departures"': "[{'airport': 'JFK', 'late': 2, 'delay': 60}]\n",
     '"late flights"': "{'airport': 'JFK', 'delay': 90}\n",
     '"all years"': "+I[None,90]\n",
     '"flights to Parquet"': "['airport', 'delay']\n",

@@ -1,5 +1,7 @@
 """Complex event processing: patterns in streams, with the Pattern API of Flink in Python names.
 
+Patterns can be built, drawn and run over sequences of events; streams do not run them yet.
+
 from penstock.cep import Pattern, field
 
 fraud = (

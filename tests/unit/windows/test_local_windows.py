@@ -12,7 +12,6 @@ from penstock.common import Time, Types
 from penstock.common.errors import ProgramError
 from penstock.common.types import Row
 from penstock.datastream.window import TumblingEventTimeWindows
-from penstock.engine.runtime.columns import local_windows
 from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.runtime.columns.local_windows import LocalWindowAggregateOperator
 from penstock.engine.runtime.columns.windows import ColumnWindowOperator
@@ -124,9 +123,9 @@ def test_nothing_stays(pair: Pair, event: str) -> None:
     assert pair.take() == [True]
 
 
-def test_too_many_keys_are_sent(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_keys_are_sent(pair: Pair) -> None:
     """Memory would grow with the keys of all windows, twice."""
-    monkeypatch.setattr(local_windows, "_KEYS_MAX", 3)
+    pair.local.keys_max = 3
     pair.push(("a", 1, 1), ("b", 1, 1), ("c", 1, 1))
     assert pair.take() == []
     pair.push(("d", 1, 11))

@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from penstock.engine.runtime.operators.operator import Output
     from penstock.engine.runtime.task.context import OperatorContext
 
-_KEYS_MAX = 1 << 16
-"""Over all slices. With more, all are sent: it would use as much memory as the windows themselves."""
-
 
 class LocalWindowAggregateOperator(Operator):
     """Aggregates records by key and slice until the slice ends, a barrier comes, or there are too many keys.
@@ -40,6 +37,9 @@ class LocalWindowAggregateOperator(Operator):
 
     takes: ClassVar[ChunkKind] = ChunkKind.COLUMNS
     gives: ClassVar[ChunkKind] = ChunkKind.COLUMNS
+
+    keys_max = 1 << 16
+    """Over all slices. With more, all are sent: it would use as much memory as the windows themselves."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class LocalWindowAggregateOperator(Operator):
                 may_continue = self._add(number, keys.filtered(inside), chunk.filtered(inside)) and may_continue
         # Behind our own watermark, but perhaps not behind the receiver's, which is the lowest of all senders.
         may_continue = self._send(self._ended(found)) and may_continue
-        if sum(len(arrays) for arrays in self._slices.values()) > _KEYS_MAX:
+        if sum(len(arrays) for arrays in self._slices.values()) > self.keys_max:
             may_continue = self._send(list(self._slices)) and may_continue
         return may_continue
 
