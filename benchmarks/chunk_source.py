@@ -19,16 +19,27 @@ class ChunkSource(Source[Any]):
     """Emits the values that `make(numbers)` returns for ranges of integers, one per number; unbounded.
 
     `rate`: records/s over all subtasks, 0 for no limit. After a pause at most 100 ms worth of records is released at
-    once. Numbers below `at_once` are emitted without a limit.
+    once. Numbers below `at_once` are emitted without a limit. `make_batch` returns the values as a batch of Arrow, for
+    programs on columns.
     """
 
-    def __init__(self, make: Callable[[range], list[Any]], rate: float = 0, at_once: int = 0) -> None:
+    def __init__(
+        self,
+        make: Callable[[range], Any],
+        rate: float = 0,
+        at_once: int = 0,
+        make_batch: Callable[[range], Any] | None = None,
+    ) -> None:
         self._make = make
+        self._make_batch = make_batch
         self._rate = rate
         self._at_once = at_once
 
     def get_boundedness(self) -> Boundedness:
         return Boundedness.CONTINUOUS_UNBOUNDED
+
+    def on_columns(self, columns: Any) -> ChunkSource | None:
+        return None if self._make_batch is None else ChunkSource(self._make_batch, self._rate, self._at_once)
 
     def create_enumerator(self, context: EnumeratorContext) -> FixedSplitEnumerator:
         return FixedSplitEnumerator(context, strided(None, context.parallelism))

@@ -71,6 +71,8 @@ class Case:
             java = Path(environments.variables["JAVA_HOME"], "bin", "java")
             return [str(java), "-Xmx2g", "-cp", f"{environments.jar}:{environments.flink_lib}/*", "FlinkJobs", *common]
         program = [str(environments.python[self.peer]), str(HERE / f"{self.peer}_jobs.py"), *common]
+        if self.peer == "penstock":
+            program += self.options[1:]
         if self.peer == "pyflink":
             program += [str(environments.jar or "-"), *self.options[1:]]
         return program
@@ -99,3 +101,6 @@ def _variants(figure: str, peer: str, rate: int) -> Iterator[Case]:
             yield Case(figure, peer, f"{timeout_ms} ms buffers", rate, (str(timeout_ms),))
     else:
         yield Case(figure, peer, "as it comes", rate, ("-1",))
+        if (figure, peer) == ("5", "penstock"):
+            yield Case(figure, peer, "columns", rate, ("-1", "columns"))
+            yield Case(figure, peer, "columns, aggregated before the exchange", rate, ("-1", "local"))

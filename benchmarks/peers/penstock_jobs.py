@@ -1,6 +1,8 @@
 """The four jobs in penstock, using its public API.
 
-python penstock_jobs.py FIGURE RATE BUFFER_TIMEOUT_MS DIRECTORY
+python penstock_jobs.py FIGURE RATE BUFFER_TIMEOUT_MS DIRECTORY [FORM]
+
+FORM, of figure 5: "rows", "columns", or "local" for columns that are aggregated before the exchange as well.
 """
 
 import sys
@@ -9,7 +11,7 @@ from counting import KEYS, PARALLELISM, STRIDE, WINDOW_MS, Counter, now_us
 
 from benchmarks.chunk_source import ChunkSource
 from penstock.api.sink import Sink, SinkWriter
-from penstock.common import Time, Types, WatermarkStrategy
+from penstock.common import Configuration, Time, Types, WatermarkStrategy
 from penstock.datastream import (
     AggregateFunction,
     KeyedProcessFunction,
@@ -23,6 +25,18 @@ from penstock.datastream.window import TumblingEventTimeWindows
 def records_of(numbers):
     created_us = now_us()
     return [(i * 2654435761 % KEYS, i, created_us) for i in numbers]
+
+
+RECORD = Types.ROW_NAMED(["key", "number", "created_ms"], [Types.LONG()] * 3)
+
+
+def batch_of(numbers):
+    import numpy
+    import pyarrow
+
+    number = numpy.arange(numbers.start, numbers.stop, numbers.step)
+    created_ms = numpy.full(len(number), now_us() // 1000)
+    return pyarrow.record_batch({"key": number * 2654435761 % KEYS, "number": number, "created_ms": created_ms})
 
 
 class RunningCount(KeyedProcessFunction):
@@ -95,12 +109,44 @@ class WindowResults(ProcessWindowFunction):
         return ()
 
 
+class WindowSink(Sink):
+    def __init__(self, directory):
+        self.directory = directory
+
+    def create_writer(self, context):
+        return WindowWriter(self.directory)
+
+
+class WindowWriter(SinkWriter):
+    def __init__(self, directory):
+        self.counter = Counter(directory)
+
+    def write(self, value, timestamp):
+        self.counter.window(value.end, value.n)
+
+
+def windows_on_columns(env, rate, directory, local):
+    configuration = Configuration()
+    configuration.set_string("penstock.columns.local-aggregation", str(local).lower())
+    env.configure(configuration)
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner("created_ms")
+    source = ChunkSource(records_of, rate, make_batch=batch_of)
+    records = env.from_source(source, strategy, "records", type_info=RECORD).as_columns()
+    windows = records.key_by("key").window(TumblingEventTimeWindows.of(Time.milliseconds(WINDOW_MS)))
+    windows.aggregate({"n": "count", "end": "window_end"}).sink_to(WindowSink(directory))
+
+
 def main():
     figure, rate, buffer_timeout_ms, directory = sys.argv[1], float(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+    form = sys.argv[5] if len(sys.argv) > 5 else "rows"
     env = StreamExecutionEnvironment.get_execution_environment()
     env.set_parallelism(PARALLELISM)
     if buffer_timeout_ms >= 0:
         env.set_buffer_timeout(buffer_timeout_ms)
+    if form != "rows":
+        windows_on_columns(env, rate, directory, local=form == "local")
+        env.execute(f"figure {figure}")
+        return
     strategy = WatermarkStrategy.no_watermarks()
     if figure == "5":
         strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda r, _: r[2] // 1000)

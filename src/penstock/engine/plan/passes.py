@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.common.errors import ProgramError
+from penstock.common.functions.field_timestamp import FieldTimestamp
 from penstock.engine.plan.column_operators import on_columns
 from penstock.engine.plan.stream_graph import StreamEdge, StreamNode
 from penstock.engine.plan.transformations import Chaining
@@ -284,7 +285,7 @@ def read_columns(plan: Plan) -> Plan:
             continue
         target = plan.nodes[leaving[0].target]
         columns = target.operator.converts_to
-        operator = None if columns is None else on_columns(node.operator, columns)
+        operator = None if columns is None else on_columns(node.operator, _read_of(columns, target, node, plan))
         if operator is not None:
             nodes = {**plan.nodes, id: dataclasses.replace(node, operator=operator)}
             del nodes[target.id]
@@ -295,6 +296,21 @@ def read_columns(plan: Plan) -> Plan:
             ]
             plan = dataclasses.replace(plan, nodes=nodes, edges=edges)
     return plan
+
+
+def _read_of(columns: RecordColumns, conversion: StreamNode, source: StreamNode, plan: Plan) -> RecordColumns:
+    """Return those of the columns that are read, of a source's records or behind their conversion."""
+    assert isinstance(source.operator, SourceOperator)
+    assigner = source.operator.strategy.timestamp_assigner
+    read = {assigner.field} if isinstance(assigner, FieldTimestamp) else set()
+    for edge in plan.edges:
+        if edge.source == conversion.id:
+            carried = edge.columns
+            names = plan.nodes[edge.target].operator.read_columns() if carried is None else carried.names
+            if names is None:
+                return columns
+            read.update(names)
+    return columns.only([name for name in columns.names if name in read])
 
 
 def write_columns(plan: Plan) -> Plan:

@@ -118,7 +118,7 @@ class ParquetColumns(ParquetFormat[Any]):
     """Read batches of `columns`, whose values are those that `records` reads row by row."""
 
     def __init__(self, records: ParquetFormat[Any], columns: RecordColumns) -> None:
-        self._columns = records._columns
+        self._columns = records._columns.only(columns.names)
         self._as_row = records._as_row
         self._batch_records = records._batch_records or _BATCH_ROWS_OF_COLUMNS
         self._of_records = columns

@@ -31,6 +31,14 @@ class SelectedColumns:
         self._names = None if names is None else list(names)
         self._as_row = as_row
 
+    def only(self, names: Sequence[str]) -> SelectedColumns:
+        """Return a selection of these columns, of those that are selected."""
+        if self.row_type is None:
+            return SelectedColumns(names, self._as_row)
+        types = dict(zip(self.row_type.get_field_names(), self.row_type.get_field_types(), strict=True))
+        known = [name for name in names if name in types]
+        return SelectedColumns(RowTypeInfo([types[name] for name in known], known), self._as_row)
+
     def of_file(self, path: str, schema: pyarrow.Schema) -> FileColumns:
         """Return the columns in a file. Raise SourceError for a missing name, and for a type that does not fit.
 

@@ -61,6 +61,10 @@ class LocalWindowAggregateOperator(Operator):
     def given_columns(self, tag: OutputTag[Any] | None) -> RecordColumns | None:
         return self._partial if tag is None else None
 
+    def read_columns(self) -> tuple[str, ...]:
+        fields = [one.field for one in self._aggregates if one.field is not None]
+        return (*self._key_fields, *fields)
+
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
         self._slices: dict[int, SliceArrays] = {}

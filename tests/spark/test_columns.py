@@ -1,0 +1,111 @@
+"""Columns from files to files, and their state, which rows share: on Spark, in both modes, with savepoints."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy
+import pyarrow
+import pytest
+from pyarrow import parquet
+from tests.spark.jobs import STREAMING, SlowUntil, environment, lines_to, wait_until
+from tests.spark.test_lost_workers import visible
+
+from penstock.common import Time, Types, WatermarkStrategy
+from penstock.common.types import Row
+from penstock.connectors.base.data_generator import DataGeneratorSource
+from penstock.datastream import RuntimeExecutionMode
+from penstock.datastream.connectors.file_system import FileSink, FileSource
+from penstock.datastream.formats.parquet import ParquetBulkWriters, ParquetColumnarRowInputFormat
+from penstock.datastream.window import TumblingEventTimeWindows
+
+pytestmark = pytest.mark.spark
+READING = Types.ROW_NAMED(["key", "at", "n", "unread"], [Types.LONG(), Types.LONG(), Types.LONG(), Types.STRING()])
+TOTALS = Types.ROW_NAMED(["key", "start", "n", "total"], [Types.LONG()] * 4)
+AGGREGATES = {"start": "window_start", "n": "count", "total": ("n", "sum")}
+IN_ORDER = WatermarkStrategy.for_bounded_out_of_orderness(Time.milliseconds(50)).with_timestamp_assigner("at")
+
+
+def windowed(stream: Any) -> Any:
+    """Return totals of a second by key."""
+    return stream.key_by("key").window(TumblingEventTimeWindows.of(Time.seconds(1))).aggregate(AGGREGATES)
+
+
+@pytest.mark.parametrize("mode", RuntimeExecutionMode)
+@pytest.mark.parametrize("locally", ["true", "false"])
+def test_from_files_to_files(tmp_path: Path, mode: RuntimeExecutionMode, locally: str) -> None:
+    """A program on columns would lose or double rows of files, or give other results in one of the modes."""
+    random, count = numpy.random.default_rng(1), 60_000
+    table = pyarrow.table(
+        {
+            "key": random.integers(0, 50, count),
+            "at": numpy.arange(count) // 10 + random.integers(0, 40, count),
+            "n": pyarrow.array(random.integers(-5, 100, count), mask=random.random(count) < 0.1),
+            "unread": ["text"] * count,
+        }
+    )
+    parquet.write_table(table, tmp_path / "in.parquet", row_group_size=7_000)
+    env = environment(
+        mode, 2, {"execution.checkpointing.interval": "300 ms", "penstock.columns.local-aggregation": locally}
+    )
+    files = FileSource.for_bulk_file_format(ParquetColumnarRowInputFormat(READING), tmp_path / "in.parquet")
+    readings = env.from_source(files.set_split_size(100_000).build(), IN_ORDER, "readings", type_info=READING)
+    positive = readings.as_columns().filter_batches(lambda batch: batch["key"] != 7, "numpy")
+    out = FileSink.for_bulk_format(tmp_path / "out", ParquetBulkWriters.for_row_type(TOTALS))
+    windowed(positive).sink_to(out.build())
+    env.execute("columns")
+    expected: Counter[tuple[int, int]] = Counter()
+    totals: Counter[tuple[int, int]] = Counter()
+    for record in table.to_pylist():
+        if record["key"] != 7:
+            place = record["key"], record["at"] // 1000 * 1000
+            expected[place] += 1
+            totals[place] += record["n"] or 0
+    found = parquet.read_table(tmp_path / "out", partitioning=None).to_pylist()
+    assert {(one["key"], one["start"]): (one["n"], one["total"]) for one in found} == {
+        place: (expected[place], totals[place]) for place in expected
+    }
+    assert len(found) == len(expected)
+
+
+NUMBERS = 6_000
+
+
+def start(out: Path, parallelism: int, on_columns: bool, path: str | None = None) -> Any:
+    """Start a job that counts numbers by key, in one window that ends with the input."""
+    settings = {"execution.checkpointing.interval": "300 ms"}
+    if path is not None:
+        settings["execution.state-recovery.path"] = path
+    env = environment(STREAMING, parallelism, settings)
+    hurry = SlowUntil(1_500, out.with_name("hurry"))
+    source = DataGeneratorSource(lambda i: Row(key=i % 20, at=i, n=i, unread=""), NUMBERS, hurry)
+    readings = env.from_source(source, IN_ORDER, "numbers", type_info=READING).uid("numbers")
+    windows = windowed(readings.as_columns() if on_columns else readings).uid("windows")
+    windows.map(lambda row: ",".join(map(str, row))).uid("lines").sink_to(lines_to(out)).uid("files")
+    return env.execute_async("columns and rows")
+
+
+@pytest.mark.parametrize("columns_first", [True, False])
+def test_rows_and_columns_share_a_savepoint(tmp_path: Path, columns_first: bool) -> None:
+    """To move a job to columns, or back, would lose its windows, or put a key into two subtasks."""
+    out = tmp_path / "out"
+    client = start(out, 2, columns_first)
+
+    def lines() -> list[str]:
+        return [line for path in visible(out) for line in path.read_text().splitlines()] if out.exists() else []
+
+    wait_until(lambda: len(lines()) >= 20, "no window fires")
+    path = client.stop_with_savepoint(False, str(tmp_path / "savepoints")).result()
+    client.get_job_execution_result().result()
+    assert len(lines()) < NUMBERS // 50
+    (tmp_path / "hurry").touch()
+    start(out, 3, not columns_first, path).get_job_execution_result().result()
+    found = [tuple(map(int, line.split(","))) for line in lines()]
+    expected = {
+        (key, start): (50, sum(range(start + (key - start) % 20, start + 1000, 20)))
+        for key in range(20)
+        for start in range(0, NUMBERS, 1000)
+    }
+    assert {(key, start): (n, total) for key, start, n, total in found} == expected and len(found) == len(expected)
