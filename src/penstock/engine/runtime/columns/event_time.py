@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 import numpy
 import pyarrow
 
-from penstock.api.output_tag import OutputTag
 from penstock.api.source import Records, Source
 from penstock.common.columns.record_columns import RecordColumns
 from penstock.common.functions.field_timestamp import FieldTimestamp
@@ -80,10 +79,7 @@ class ColumnTimestampsOperator(TimestampsAndWatermarksOperator):
 
     def __init__(self, name: str, strategy: WatermarkStrategy, interval_ms: int, columns: RecordColumns) -> None:
         super().__init__(name, strategy, interval_ms)
-        self.columns = self.columns_received = columns
-
-    def given_columns(self, tag: OutputTag[Any] | None) -> RecordColumns | None:
-        return self.columns if tag is None else None
+        self.columns_given = self.columns_received = columns
 
     def on_rows(self) -> Operator:
         return TimestampsAndWatermarksOperator(self.name, self.strategy, self.interval_ms)
@@ -101,10 +97,7 @@ class ColumnSourceOperator(SourceOperator):
         self, name: str, source: Source[Any], strategy: WatermarkStrategy, interval_ms: int, *, columns: RecordColumns
     ) -> None:
         super().__init__(name, source, strategy, interval_ms)
-        self.columns = columns
-
-    def given_columns(self, tag: OutputTag[Any] | None) -> RecordColumns | None:
-        return self.columns if tag is None else None
+        self.columns_given = columns
 
     def _poll_max(self, records_max: int) -> int:
         # Not by the size of the last buffer: a local aggregate may send few rows for many.

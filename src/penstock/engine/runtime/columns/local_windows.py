@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy
 import pyarrow
 
-from penstock.api.output_tag import OutputTag
 from penstock.api.windows.assigner import no_timestamp
 from penstock.common.columns.record_columns import RecordColumns
 from penstock.common.constants import MIN_TIMESTAMP
@@ -56,10 +55,7 @@ class LocalWindowAggregateOperator(Operator):
         # The number of records is one more count.
         self._aggregates = (*aggregates, FieldAggregate("", COUNT))
         self.columns_received = columns
-        self._partial = partial
-
-    def given_columns(self, tag: OutputTag[Any] | None) -> RecordColumns | None:
-        return self._partial if tag is None else None
+        self._partial = self.columns_given = partial
 
     def read_columns(self) -> tuple[str, ...]:
         fields = [one.field for one in self._aggregates if one.field is not None]

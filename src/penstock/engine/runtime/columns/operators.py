@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 import numpy
 import pyarrow
 
-from penstock.api.output_tag import OutputTag
 from penstock.common.columns.record_columns import RecordColumns
 from penstock.common.functions.user_calls import RAISED
 from penstock.engine.runtime.chunks import ChunkKind, Rows
@@ -30,10 +29,7 @@ class ToColumnsOperator(Operator):
 
     def __init__(self, columns: RecordColumns) -> None:
         super().__init__(TO_COLUMNS)
-        self.columns = self.converts_to = columns
-
-    def given_columns(self, tag: OutputTag[Any] | None) -> RecordColumns | None:
-        return self.columns if tag is None else None
+        self.columns = self.columns_given = self.converts_to = columns
 
     def process(self, chunk: Rows) -> bool:
         values = chunk.values
@@ -91,10 +87,7 @@ class ProjectOperator(Operator):
     def __init__(self, received: RecordColumns, kept: RecordColumns) -> None:
         super().__init__(PROJECT)
         self.columns_received = received
-        self.columns = kept
-
-    def given_columns(self, tag: OutputTag[Any] | None) -> RecordColumns | None:
-        return self.columns if tag is None else None
+        self.columns = self.columns_given = kept
 
     def process(self, chunk: Columns) -> bool:
         return self.output.emit(Columns(chunk.batch.select(self.columns.names), chunk.timestamps))
@@ -109,10 +102,7 @@ class FilterBatchesOperator(FunctionOperator):
     def __init__(self, name: str, function: UserFunction, batch_format: str, columns: RecordColumns) -> None:
         super().__init__(name, function)
         self.batch_format = batch_format
-        self.columns = self.columns_received = columns
-
-    def given_columns(self, tag: OutputTag[Any] | None) -> RecordColumns | None:
-        return self.columns if tag is None else None
+        self.columns_given = self.columns_received = columns
 
     def process(self, chunk: Columns) -> bool:
         form = BATCH_FORMATS[self.batch_format]
@@ -135,10 +125,7 @@ class MapBatchesOperator(FunctionOperator):
         super().__init__(name, function)
         self.batch_format = batch_format
         self.columns_received = received
-        self.columns = returned
-
-    def given_columns(self, tag: OutputTag[Any] | None) -> RecordColumns | None:
-        return self.columns if tag is None else None
+        self.columns = self.columns_given = returned
 
     def process(self, chunk: Columns) -> bool:
         form = BATCH_FORMATS[self.batch_format]

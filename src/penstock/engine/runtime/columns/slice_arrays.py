@@ -120,21 +120,23 @@ class SliceArrays:
 
     def add(self, keys: RowKeys, columns: Sequence[pyarrow.Array | None]) -> None:
         """Add records: their keys, and the fields of the aggregates. Raises TooLargeError, with nothing added."""
-        rows = self._codes_of(keys)
-        for array, column in zip(self._arrays, columns, strict=True):
-            array.check(column)
-        self._changed[rows] = True
+        rows = self._checked_rows(keys, columns)
         for array, column in zip(self._arrays, columns, strict=True):
             array.add(rows, column)
 
     def merge(self, keys: RowKeys, columns: Sequence[pyarrow.Array]) -> None:
         """Add partial aggregates, a column for each aggregate. Raises TooLargeError, with nothing added."""
+        rows = self._checked_rows(keys, columns)
+        for array, column in zip(self._arrays, columns, strict=True):
+            array.merge(rows, column)
+
+    def _checked_rows(self, keys: RowKeys, columns: Sequence[pyarrow.Array | None]) -> Integers:
+        """Return the code of each row's key, which changes now. Raises TooLargeError if a sum may be too large."""
         rows = self._codes_of(keys)
         for array, column in zip(self._arrays, columns, strict=True):
             array.check(column)
         self._changed[rows] = True
-        for array, column in zip(self._arrays, columns, strict=True):
-            array.merge(rows, column)
+        return rows
 
     def __len__(self) -> int:
         return len(self._codes)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy
 
-from penstock.api.output_tag import OutputTag
 from penstock.api.windows.assigner import no_timestamp
 from penstock.common.columns.record_columns import RecordColumns
 from penstock.common.constants import MIN_TIMESTAMP
@@ -56,12 +55,9 @@ class ColumnWindowOperator(SlicedWindowOperator):
         self._key_fields = tuple(key_fields)
         self._aggregates = aggregates.aggregates
         self._columns = self.columns_received = columns
-        self._result_columns = results
+        self._result_columns = self.columns_given = results
         self._of_partials = False
         """Whether it receives partial aggregates, not records."""
-
-    def given_columns(self, tag: OutputTag[Any] | None) -> RecordColumns | None:
-        return self._result_columns if tag is None else None
 
     def read_columns(self) -> tuple[str, ...] | None:
         if self.late_tag is not None or self._of_partials:

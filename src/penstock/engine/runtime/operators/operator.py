@@ -129,6 +129,8 @@ class Operator:
 
     columns_received: RecordColumns | None = None
     """The columns that it takes."""
+    columns_given: RecordColumns | None = None
+    """The columns of its output. Side outputs have rows."""
     converts_to: RecordColumns | None = None
     """The columns to which it only converts its records."""
 
@@ -146,7 +148,7 @@ class Operator:
 
     def given_columns(self, tag: OutputTag[Any] | None) -> RecordColumns | None:
         """Return the columns of its output, or of a side output; None if it gives rows there."""
-        return None
+        return self.columns_given if tag is None else None
 
     def inputs(self) -> Sequence[Input]:
         """Return the inputs, after `setup`. An operator with one input is that input itself."""
