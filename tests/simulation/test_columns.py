@@ -9,23 +9,25 @@ from random import Random
 import pytest
 from tests.simulation.mutation import until_found
 from tests.simulation.programs import seeds
+from tests.simulation.test_unaligned import circumstances as unaligned
 from tests.simulation.undisturbed import programs_that
 
 from penstock.engine.plan.job_graph import JobGraph
+from penstock.engine.runtime.columns import codec, stored_chunks
 from penstock.engine.runtime.columns.chunk import Columns
+from penstock.engine.runtime.columns.conversions import ToRowsOperator
 from penstock.engine.runtime.columns.local_windows import LocalWindowAggregateOperator
-from penstock.engine.runtime.columns.operators import ToRowsOperator
 from penstock.engine.runtime.columns.routing import KeyRoutes
 from penstock.engine.runtime.columns.windows import ColumnWindowOperator
 from penstock.engine.runtime.operators.operator import Operator
 from penstock.hosts.simulator import Circumstances, run_program
 from penstock.hosts.simulator.building import build
-from penstock.hosts.simulator.programs import Node, Program
+from penstock.hosts.simulator.programs import Node, Program, SplitScript
 
 pytestmark = pytest.mark.simulation
 
-FORMS = ("chained", "unchained", "keyed", "exchanged")
-WITHOUT_KEYS = ("chained", "unchained")
+FORMS = ("chained", "unchained", "keyed", "exchanged", "changes, keyed")
+WITHOUT_KEYS = ("chained", "unchained", "changes")
 """Behind a keyed exchange records of different keys have another order, which programs on rows may not have."""
 
 
@@ -84,6 +86,38 @@ def test_windows_of_columns_give_the_results_of_rows(number: int) -> None:
     run(*list(programs_that(sums_in_windows, number + 1))[-1])
 
 
+def of_changes(script: int) -> SplitScript:
+    """Return forty records of a split."""
+    records = ((f"s{script}", (number,), number % 5, number) for number in range(40))
+    return SplitScript(f"s{script}", script, tuple((record, record[3]) for record in records))
+
+
+SOURCE = {
+    "splits": [of_changes(script) for script in range(3)], "shared": False, "interleaved": False, "chunk": 4,
+    "timed": True, "assigner": False, "watermarks": "punctuated", "bound_ms": 0, "idle_ms": None,
+}  # fmt: skip
+CHANGES = Program(
+    (
+        Node(0, "source", (), 3, SOURCE),
+        Node(1, "map", (0,), 1, {"amount": 3, "columns": "changes, keyed"}),
+        Node(2, "write", (1,), 1),
+    ),
+    exact_time=False,
+)
+"""An exchange of three channels with columns that have kinds and timestamps."""
+
+
+def run_in_flight(seed: int, program: Program) -> None:
+    """Run a program whose barriers overtake columns, and whose workers are killed."""
+    run_program(program, unaligned(seed), seed, named=False)
+
+
+@pytest.mark.parametrize("seed", seeds(3, in_soak=2_000))
+def test_columns_that_a_barrier_has_overtaken_are_restored(seed: int) -> None:
+    """They would be lost, come twice, or be inserts."""
+    run_in_flight(seed, CHANGES)
+
+
 def operators(graph: JobGraph) -> list[list[str]]:
     """Return the names of the operators of each vertex."""
     return [[type(node.operator).__name__ for node in vertex.nodes] for vertex in graph.vertices]
@@ -107,6 +141,30 @@ def lost_timestamps(patch: pytest.MonkeyPatch) -> None:
     """Rows that were columns have no timestamps."""
     process = ToRowsOperator.process
     patch.setattr(ToRowsOperator, "process", lambda self, chunk: process(self, Columns(chunk.batch)))
+
+
+def kinds_are_lost_in_flight(patch: pytest.MonkeyPatch) -> None:
+    """Changes that a barrier has overtaken are inserts after a restart."""
+    patch.setattr(
+        stored_chunks, "stored_chunks", lambda content: (Columns(one.batch, one.timestamps) for one in READ(content))
+    )
+
+
+def kinds_are_lost_on_edges(patch: pytest.MonkeyPatch) -> None:
+    """Changes that are sent become inserts."""
+    encoded = codec.encoded
+    patch.setattr(codec, "encoded", lambda chunk: encoded(Columns(chunk.batch, chunk.timestamps)))
+
+
+def kinds_of_other_rows(patch: pytest.MonkeyPatch) -> None:
+    """A part of a chunk has the kinds of its first rows."""
+    part = Columns.part
+
+    def shifted(self: Columns, start: int, stop: int | None = None) -> Columns:
+        found = part(self, start, stop)
+        return Columns(found.batch, found.timestamps, None if self.kinds is None else self.kinds[: len(found)])
+
+    patch.setattr(Columns, "part", shifted)
 
 
 def watermarks_are_dropped(patch: pytest.MonkeyPatch) -> None:
@@ -151,16 +209,34 @@ def rows_go_to_the_next_subtask(patch: pytest.MonkeyPatch) -> None:
     )
 
 
+READ = stored_chunks.stored_chunks
 ADDS, WINDOWS = adds, sums_in_windows
 FIRST: dict[Callable[[pytest.MonkeyPatch], None], tuple[Callable[[Program], bool], int]] = {
     lost_timestamps: (ADDS, 0),
+    kinds_are_lost_on_edges: (ADDS, 37),
+    kinds_of_other_rows: (ADDS, 0),
     watermarks_are_dropped: (ADDS, 140),
     arrays_are_not_written_back: (WINDOWS, 12500),
     partials_stay_over_a_barrier: (WINDOWS, 9010),
     partials_leave_behind_the_watermark: (WINDOWS, 0),
-    rows_go_to_the_next_subtask: (WINDOWS, 990),
+    rows_go_to_the_next_subtask: (WINDOWS, 2150),
 }
 """The programs that find the fault, and the seed that is known to. The search starts there."""
+
+
+def columns_in_flight_are_lost(patch: pytest.MonkeyPatch) -> None:
+    """A snapshot leaves out columns that its barrier has overtaken."""
+    patch.setattr(stored_chunks, "stored_chunks", lambda content: iter(()))
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("fault", [kinds_are_lost_in_flight, columns_in_flight_are_lost])
+def test_a_fault_in_columns_in_flight_is_found(
+    fault: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The simulator would pass a restore without them."""
+    fault(monkeypatch)
+    until_found(monkeypatch, ((seed, CHANGES) for seed in range(50)), run_in_flight)
 
 
 @pytest.mark.thorough

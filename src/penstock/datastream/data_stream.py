@@ -380,17 +380,18 @@ class DataStream(OperatorSettings, Generic[T]):
         (`__init__` does not run again).
 
         Raises TypeError for a type without columns, and for Types.BIG_INT and Types.BIG_DEC: use pyarrow.decimal128 in
-        a schema. These records fail the job: one that lacks a field, a Row that is not an INSERT, an object of a
-        subclass, and one with a time that has a zone where the column lacks one, or the reverse.
+        a schema. Columns of Rows keep their kinds, such as DELETE. These records fail the job: one that lacks a field,
+        a Row that is not an INSERT in a schema, an object of a subclass, and one with a time that has a zone where the
+        column lacks one, or the reverse.
         """
-        from penstock.engine.runtime.columns.operators import TO_COLUMNS, ToColumnsOperator
+        from penstock.engine.runtime.columns.conversions import TO_COLUMNS, ToColumnsOperator
 
         columns = columns_of(record_type if record_type is not None else self._transformation.output_type)
         return self._operator(TO_COLUMNS, ToColumnsOperator(columns), row_type_of(columns))
 
     def as_rows(self) -> DataStream[T]:
         """Convert columns to records here, and not where an operator needs them; a stream of records stays as it is."""
-        from penstock.engine.runtime.columns.operators import TO_ROWS, ToRowsOperator
+        from penstock.engine.runtime.columns.conversions import TO_ROWS, ToRowsOperator
 
         columns = given_columns(self._transformation)
         if columns is None:
@@ -416,9 +417,9 @@ class DataStream(OperatorSettings, Generic[T]):
         be of another type if each value fits: an int for a float, but not a text for a number. Otherwise, or if `func`
         raises, the job fails: `on_error` of `map` would need a single record to leave out.
 
-        A batch is a chunk: a few records at a low rate, thousands at a high one. In a stream with timestamps `func`
-        must return a row for each row, in order, and the row keeps its timestamp; a frame of pandas must keep its
-        index. To drop rows, use `filter_batches`. This is not in PyFlink.
+        A batch is a chunk: a few records at a low rate, thousands at a high one. In a stream with timestamps, and for
+        Rows that are not all INSERT, `func` must return a row for each row, in order, and the row keeps its timestamp
+        and kind; a frame of pandas must keep its index. To drop rows, use `filter_batches`. This is not in PyFlink.
         """
         from penstock.engine.runtime.columns.operators import MapBatchesOperator
 

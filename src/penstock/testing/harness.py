@@ -355,12 +355,9 @@ def _chunk_for(operator: Operator, value: Any, timestamp: int | None) -> Chunk:
     times = None if timestamp is None else [timestamp]
     if operator.columns_received is None:
         return Rows([value], times)
-    import numpy
+    from penstock.engine.runtime.columns.conversions import as_columns
 
-    from penstock.engine.runtime.columns.chunk import Columns
-
-    batch = operator.columns_received.batch_of([value])
-    return Columns(batch, None if times is None else numpy.array(times, numpy.int64))
+    return as_columns(Rows([value], times), operator.columns_received)
 
 
 def _note(notes: list[tuple[Any, int | None]], chunk: Rows) -> None:

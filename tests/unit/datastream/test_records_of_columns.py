@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from tests.unit.datastream.simulated import collected, environment
 
@@ -17,6 +18,7 @@ from penstock.common.errors import UserFunctionError
 from penstock.common.time import Instant
 from penstock.datastream import DataStream
 
+PAIR_OF_SCHEMA = pa.schema([("k", pa.string()), ("x", pa.int64())])
 PAIR = Types.ROW_NAMED(["k", "x"], [Types.STRING(), Types.LONG()])
 
 
@@ -59,13 +61,44 @@ def test_decimals_of_a_schema_are_numbers() -> None:
     assert collected(doubled) == [{"price": Decimal("18.00")}]
 
 
-@pytest.mark.parametrize("kind", [RowKind.DELETE, RowKind.UPDATE_AFTER, RowKind.UPDATE_BEFORE])
-def test_changes_are_refused(kind: RowKind) -> None:
+def changes() -> list[Row]:
+    """Return a row of each kind."""
+    return [Row.of_kind(kind, k="a", x=number) for number, kind in enumerate(RowKind)]
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (lambda stream: stream, changes()),
+        (lambda stream: stream.map_batches(lambda batch: batch), changes()),
+        (lambda stream: stream.filter_batches(lambda batch: pc.greater(batch["x"], 0)), changes()[1:]),
+        (lambda stream: stream.project("x"), [Row.of_kind(row.get_row_kind(), x=row["x"]) for row in changes()]),
+        (
+            lambda stream: stream.map_batches(lambda batch: batch[:2], output_type=PAIR_OF_SCHEMA),
+            [row.as_dict() for row in changes()[:2]],
+        ),
+    ],
+    ids=["as_rows", "map_batches", "filter_batches", "project", "to a type without kinds"],
+)
+def test_rows_keep_their_kinds(change: Any, expected: list[Any]) -> None:
     """A changelog would become inserts."""
+    assert collected(change(columns(PAIR, *changes()))) == expected
+
+
+def test_a_change_for_each_change() -> None:
+    """A kind would become that of another row."""
+    with pytest.raises(UserFunctionError, match="returned 3 rows for 4: in a stream with timestamps or row kinds"):
+        collected(columns(PAIR, *changes()).map_batches(lambda batch: batch[1:]))
+
+
+@pytest.mark.parametrize("kind", [RowKind.DELETE, RowKind.UPDATE_AFTER, RowKind.UPDATE_BEFORE])
+def test_changes_that_become_records_without_kinds_are_refused(kind: RowKind) -> None:
+    """A delete would become an insert."""
     changed = Row.of_kind(kind, k="a", x=1)
-    with pytest.raises(UserFunctionError, match=rf"in conversion to columns\n.*(.|\n)*the kind {kind.name}"):
-        collected(columns(PAIR, Row(k="b", x=2), changed))
-    assert collected(columns(PAIR, Row.of_kind(RowKind.INSERT, k="a", x=1))) == [Row(k="a", x=1)]
+    with pytest.raises(UserFunctionError, match=f"the kind {kind.name}, which only"):
+        collected(columns(PAIR_OF_SCHEMA, Row(k="b", x=2), changed))
+    with pytest.raises(UserFunctionError, match=f"column 'rows'.*inside the record has the kind {kind.name}"):
+        collected(columns(Types.ROW_NAMED(["rows"], [Types.LIST(PAIR)]), Row(rows=[Row(k="a", x=1), changed])))
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ import pyarrow
 from pyarrow import types as arrow
 
 from penstock.common.time import Instant
+from penstock.common.typeinfo import RowTypeInfo
 from penstock.common.types import Row, RowKind
 from penstock.common.types.record_fields import fields_of, missing_field
 
@@ -25,8 +26,8 @@ _MOMENTS = {datetime.datetime, type(None)}
 def exact_fields(records: Sequence[Any], names: tuple[str, ...], record_type: Any) -> list[Sequence[Any]]:
     """Return the values of each column. A record has all fields; its other fields are left out.
 
-    Raises TypeError or ValueError for a record that lacks a field, for a Row that is not an INSERT, and for an object
-    of a subclass of `record_type`.
+    Raises TypeError or ValueError for a record that lacks a field, for a Row that is not an INSERT where `record_type`
+    has no kinds, and for an object of a subclass of `record_type`.
     """
     kinds = set(map(type, records))
     if kinds == {dict}:
@@ -40,7 +41,7 @@ def exact_fields(records: Sequence[Any], names: tuple[str, ...], record_type: An
             raise TypeError(
                 f"a {kind.__name__} would become a {record_type.__name__}: pass {kind.__name__} to as_columns"
             )
-        if issubclass(kind, Row):
+        if issubclass(kind, Row) and not isinstance(record_type, RowTypeInfo):
             _check_kinds(record for record in records if type(record) is kind)
         elif issubclass(kind, dict):
             _check_names((record for record in records if type(record) is kind), names)
@@ -51,9 +52,25 @@ def _check_kinds(records: Iterable[Row]) -> None:
     for record in records:
         if record._row_kind is not RowKind.INSERT:
             raise ValueError(
-                f"the Row has the kind {record._row_kind.name}, but columns have no kinds of rows: add it as a field, "
-                "or use the records before they become columns"
+                f"the Row has the kind {record._row_kind.name}, which only columns of Types.ROW_NAMED(...) keep: "
+                "declare that type, or add the kind as a field"
             )
+
+
+def check_nested_kinds(values: Sequence[Any]) -> None:
+    """Raise ValueError for a Row within a value that is not an INSERT: only whole records have kinds as columns."""
+    for value in values:
+        if isinstance(value, Row):
+            if value._row_kind is not RowKind.INSERT:
+                raise ValueError(
+                    f"a Row inside the record has the kind {value._row_kind.name}, but columns keep only the kind of "
+                    "the record itself: add it as a field"
+                )
+            check_nested_kinds(value._values)
+        elif isinstance(value, (list, tuple)):
+            check_nested_kinds(value)
+        elif isinstance(value, dict):
+            check_nested_kinds(list(value.values()))
 
 
 def _check_names(records: Iterable[dict[Any, Any]], names: tuple[str, ...]) -> None:

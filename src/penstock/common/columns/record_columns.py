@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow
 
 from penstock.common.columns.checks import checked_array, column_check
-from penstock.common.columns.exact_records import check_times, exact_fields
+from penstock.common.columns.exact_records import check_nested_kinds, check_times, exact_fields
 from penstock.common.columns.to_values import python_values, typed_values
 from penstock.common.typeinfo import RowTypeInfo
 from penstock.common.types import Row, row_factory
@@ -85,6 +85,11 @@ class RecordColumns:
         return not is_declared_otherwise and any(is_kind(kind) for is_kind in _KINDS_OF_KEYS)
 
     @property
+    def have_row_kinds(self) -> bool:
+        """Whether a record has a kind, as the rows of a changelog have."""
+        return isinstance(self.record_type, RowTypeInfo)
+
+    @property
     def can_be_sent(self) -> bool:
         """Whether a batch can be sent without its schema: dictionaries are messages of their own in Arrow's format."""
         return not any(map(_has_dictionary, (field.type for field in self.schema)))
@@ -117,6 +122,8 @@ class RecordColumns:
         for field, values in zip(self.schema, columns, strict=True):
             try:
                 check_times(values, field.type)
+                if pyarrow.types.is_nested(field.type):
+                    check_nested_kinds(values)
             except ValueError as error:
                 raise ValueError(f"column {field.name!r} ({field.type}): {error}") from error
         return self.batch(columns)

@@ -275,6 +275,7 @@ class JobGraph:
             feedback=edge.feedback,
             in_loop=any(edge.source in loop and edge.target in loop for loop in self.loops),
             key_fields=edge.stream_edge.partitioner.fields,
+            event_time_field=edge.stream_edge.event_time_field,
             kind=ChunkKind.ROWS if columns is None else ChunkKind.COLUMNS,
             schema=None if columns is None else columns.schema.serialize().to_pybytes(),
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import graphlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -110,12 +111,20 @@ def _differences(before: Plan, after: Plan) -> Iterable[str]:
             yield f"removed '{node.name}'"
     for edge in after.edges:
         if edge.columns is not None and not any(edge is one for one in before.edges):
-            yield f"columns from '{after.nodes[edge.source].name}' to '{after.nodes[edge.target].name}'"
+            yield f"columns from '{after.nodes[edge.source].name}' to '{after.nodes[edge.target].name}'{_carried(edge)}"
     # By identity: edges that a pass keeps are the same objects, and a program may have thousands.
     kept = [id(edge) for edge in after.edges]
     common = set(kept).intersection(map(id, before.edges))
     if [one for one in kept if one in common] != [one for one in map(id, before.edges) if one in common]:
         yield f"ordered the inputs: '{after.nodes[after.edges[0].source].name}' is read first"
+
+
+def _carried(edge: StreamEdge) -> str:
+    """Return what an edge of columns carries, for people."""
+    assert edge.columns is not None
+    keys = f", keyed by {' and '.join(edge.partitioner.fields)}" if edge.partitioner.fields else ""
+    time = f", with {edge.event_time_field} as event time" if edge.event_time_field else ""
+    return f": {', '.join(edge.columns.names)}{keys}{time}"
 
 
 def refuse_loops(plan: Plan) -> Plan:
@@ -210,7 +219,7 @@ class _Conversions:
 
     def _to_rows(self, edge: StreamEdge, columns: RecordColumns) -> StreamEdge:
         """Return the edge from a conversion behind its source, which all edges of that output share."""
-        from penstock.engine.runtime.columns.operators import TO_ROWS, ToRowsOperator
+        from penstock.engine.runtime.columns.conversions import TO_ROWS, ToRowsOperator
 
         source = self._plan.nodes[edge.source]
         uid = f"{source.uid}/to-rows" + ("" if edge.tag is None else f"/{edge.tag.tag_id}")
@@ -221,7 +230,7 @@ class _Conversions:
 
     def _to_columns(self, edge: StreamEdge) -> StreamEdge:
         """Return the edge to a conversion before its target, which all edges to the target share."""
-        from penstock.engine.runtime.columns.operators import TO_COLUMNS, ToColumnsOperator
+        from penstock.engine.runtime.columns.conversions import TO_COLUMNS, ToColumnsOperator
 
         target = self._plan.nodes[edge.target]
         uid = f"{target.uid}/to-columns"
@@ -329,6 +338,28 @@ def write_columns(plan: Plan) -> Plan:
     return plan if nodes == plan.nodes else dataclasses.replace(plan, nodes=nodes)
 
 
+def name_event_time(plan: Plan) -> Plan:
+    """Name the column of the timestamps on edges that carry it, which then need not send timestamps as well."""
+    fields: dict[int, str | None] = {}
+    for id in _in_order(plan):
+        received = {fields[edge.source] for edge in plan.inputs.get(id, ())}
+        fields[id] = plan.nodes[id].operator.event_time_field(received.pop() if len(received) == 1 else None)
+    edges = [
+        dataclasses.replace(edge, event_time_field=field)
+        if edge.columns is not None and (field := fields[edge.source]) in edge.columns.names
+        else edge
+        for edge in plan.edges
+    ]
+    return plan if edges == list(plan.edges) else dataclasses.replace(plan, edges=edges)
+
+
+def _in_order(plan: Plan) -> Iterable[int]:
+    """Return the nodes, each behind those of its inputs."""
+    return graphlib.TopologicalSorter(
+        {id: [edge.source for edge in plan.inputs.get(id, ())] for id in plan.nodes}
+    ).static_order()
+
+
 def read_broadcasts_first(plan: Plan) -> Plan:
     """Order edges as a batched task has to read them: its input is sorted by the numbers of edges.
 
@@ -339,7 +370,7 @@ def read_broadcasts_first(plan: Plan) -> Plan:
     return plan if edges == list(plan.edges) else dataclasses.replace(plan, edges=edges)
 
 
-STREAMING: tuple[Pass, ...] = (write_columns, aggregate_before_exchanges, convert_kinds, read_columns)
+STREAMING: tuple[Pass, ...] = (write_columns, aggregate_before_exchanges, convert_kinds, read_columns, name_event_time)
 BATCH: tuple[Pass, ...] = (
     refuse_loops,
     run_on_rows,

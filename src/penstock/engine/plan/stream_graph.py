@@ -73,6 +73,8 @@ class StreamEdge:
     """Whether it leads back to the head of an iteration, which closes a loop."""
     columns: RecordColumns | None = None
     """The columns that it carries to another task; None: it carries rows, or leads on in the chain."""
+    event_time_field: str | None = None
+    """The one of these columns whose values are the timestamps of the records, if any."""
 
 
 class StreamGraph:

@@ -61,7 +61,7 @@ class EncodedColumns(msgspec.Struct, gc=False):
     """Columns as they are on an edge, whose schema only the edge knows.
 
     `batch`: a message of Arrow's IPC format; `timestamps`: ms, as integers of this machine. Their forms, and those of
-    the batch's columns, say how integers are narrowed (engine/runtime/columns/narrow.py).
+    the batch's columns, say how integers are narrowed (engine/runtime/columns/narrow.py). `kinds`: a byte for each row.
     """
 
     records: int
@@ -69,6 +69,7 @@ class EncodedColumns(msgspec.Struct, gc=False):
     timestamps: bytes | None = None
     forms: tuple[tuple[int, str] | None, ...] = ()
     timestamps_form: tuple[int, str] | None = None
+    kinds: bytes | None = None
 
     def __len__(self) -> int:
         return self.records

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from penstock.api.source import Boundedness, Source
@@ -16,8 +17,10 @@ from penstock.datastream.functions import AsyncRetryStrategy
 from penstock.datastream.stream_execution_environment import StreamExecutionEnvironment
 from penstock.datastream.window import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
 from penstock.engine.plan.job_graph import JobGraph
+from penstock.engine.plan.transformations import DeployedTransformation
 from penstock.hosts.simulator import functions
 from penstock.hosts.simulator.changing import EmitAndChange, EmitAndChangeLater, ReadAndChange
+from penstock.hosts.simulator.cutting import CutOperator
 from penstock.hosts.simulator.functions import key_of
 from penstock.hosts.simulator.loops import TURNS, build_loop
 from penstock.hosts.simulator.programs import Node, Program, SplitScript
@@ -149,7 +152,8 @@ def _window(_: StreamExecutionEnvironment, node: Node, inputs: list[Any]) -> Any
     assigner: Any
     if settings.get("columns"):
         flat = inputs[0].map(functions.Flat.of).set_parallelism(node.parallelism).as_columns(functions.Flat)
-        keyed = flat.set_parallelism(node.parallelism).key_by("key").window(TumblingEventTimeWindows.of(size))
+        cut = _cut(flat.set_parallelism(node.parallelism), node, node.parallelism)
+        keyed = cut.key_by("key").window(TumblingEventTimeWindows.of(size))
         windowed = keyed.allowed_lateness(settings.get("lateness_ms", 0))
         totals = windowed.aggregate({"n": "count", "total": ("number", "sum")}).set_parallelism(node.parallelism)
         return totals.map(functions.record_of_totals)
@@ -184,16 +188,29 @@ def _add(_: StreamExecutionEnvironment, node: Node, inputs: list[Any]) -> Any:
     amount = node.settings["amount"]
     if "columns" not in node.settings:
         return inputs[0].map(functions.Add(amount))
-    flat = inputs[0].map(functions.Flat.of).set_parallelism(node.parallelism)
-    columns = flat.as_columns(functions.Flat).set_parallelism(node.parallelism)
+    changes = node.settings["columns"].startswith("changes")
+    to_row, kind = (functions.as_change, functions.CHANGE) if changes else (functions.Flat.of, functions.Flat)
+    is_keyed = node.settings["columns"].endswith("keyed")
+    # So that the exchange of columns has several channels, in which a barrier can overtake them.
+    before = inputs[0]._transformation
+    several = is_keyed and isinstance(before, DeployedTransformation) and before.parallelism
+    senders = several or node.parallelism
+    flat = inputs[0].map(to_row).set_parallelism(senders)
+    columns = _cut(flat.as_columns(kind).set_parallelism(senders), node, senders)
     if node.settings["columns"] == "exchanged":
         columns = columns.forward()
-    if node.settings["columns"] == "keyed":
+    if is_keyed:
         columns = columns.key_by("key")
     added = columns.map_batches(functions.AddToColumn(amount)).set_parallelism(node.parallelism)
     if node.settings["columns"] == "unchained":
         added = added.disable_chaining()
-    return added.map(functions.Flat.record)
+    return added.map(partial(functions.of_change, amount) if changes else functions.Flat.record)
+
+
+def _cut(columns: Any, node: Node, parallelism: int) -> Any:
+    """Cut batches at any row, before the next operator on columns."""
+    operator = CutOperator(columns._columns(), node.id)
+    return columns._operator("Cut", operator, columns._transformation.output_type).set_parallelism(parallelism)
 
 
 def _add_asynchronously(environment: StreamExecutionEnvironment, node: Node, inputs: list[Any]) -> Any:

@@ -18,8 +18,8 @@ from typing import Any
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
 from penstock.engine.runtime.checkpoint_options import CheckpointOptions
 from penstock.engine.runtime.chunks import EncodedColumns, Rows
-from penstock.engine.runtime.columns.codec import timestamps_of
-from penstock.engine.runtime.columns.stored_chunks import stored_batches
+from penstock.engine.runtime.columns.codec import decoder
+from penstock.engine.runtime.columns.stored_chunks import stored_chunks
 from penstock.engine.runtime.ids import SubtaskId
 from penstock.engine.runtime.network.buffer import (
     OUTCOME_EDGE,
@@ -47,15 +47,8 @@ _BOUND_MAX = 10_000_000
 def _records_in(stored: bytes) -> int:
     """Return the number of records in a stored buffer, of rows or columns."""
     if stored.startswith(STREAM_START):
-        return sum(len(columns) for columns, _ in stored_batches(stored))
+        return sum(map(len, stored_chunks(stored)))
     return sum(len(item[0]) for item in pickle.loads(stored))
-
-
-def _timestamps(chunk: Rows | EncodedColumns) -> Sequence[int] | None:
-    if isinstance(chunk, Rows):
-        return chunk.timestamps
-    times = timestamps_of(chunk)
-    return None if times is None else times.tolist()
 
 
 class TaskChecks:
@@ -143,9 +136,15 @@ class ChannelChecks:
             assert isinstance(item, (Rows, CheckpointBarrier)), f"channel {channel}: {item} is fed back"
             self._look_at(channel, state, item)
 
+    def _timestamps(self, channel: SentChannel, chunk: Rows | EncodedColumns) -> Sequence[int] | None:
+        if isinstance(chunk, Rows):
+            return chunk.timestamps
+        times = decoder(self._edges[channel[0]])(chunk).timestamps
+        return None if times is None else times.tolist()
+
     def _look_at(self, channel: SentChannel, state: _ChannelState, item: Any) -> None:
         if isinstance(item, (Rows, EncodedColumns)):
-            count, timestamps = len(item), _timestamps(item)
+            count, timestamps = len(item), self._timestamps(channel, item)
             assert count, f"channel {channel}: a chunk without a record"
             assert timestamps is None or len(timestamps) == count, f"channel {channel}: timestamps are not parallel"
             assert not state.ended, f"channel {channel}: {count} records after the end of the data"

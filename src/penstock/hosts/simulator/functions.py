@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 from penstock.api.output_tag import OutputTag
 from penstock.api.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
+from penstock.common.typeinfo import Types
+from penstock.common.types import Row, RowKind
 from penstock.common.watermark_strategy import WatermarkGenerator, WatermarkOutput
 from penstock.datastream.functions import (
     AggregateFunction,
@@ -87,6 +89,27 @@ class Flat(NamedTuple):
     def record(flat: Flat) -> Record:
         """Return the record of these fields."""
         return flat.origin, ast.literal_eval(flat.path), flat.key, flat.number
+
+
+CHANGE = Types.ROW_NAMED(list(Flat._fields), [Types.STRING(), Types.STRING(), Types.LONG(), Types.LONG()])
+"""The type of a record as a change."""
+
+
+def as_change(record: Record) -> Row:
+    """Return a record as a row, whose kind follows from its number."""
+    flat = Flat.of(record)
+    return Row.of_kind(_kind_of(flat.number), **flat._asdict())
+
+
+def of_change(amount: int, row: Row) -> Record:
+    """Return the record of a row. Raises AssertionError if its kind is not the one that it had without the amount."""
+    expected = _kind_of(row["number"] - amount)
+    assert row.get_row_kind() is expected, f"the kind of {row} is {row.get_row_kind().name}, not {expected.name}"
+    return Flat.record(Flat(*row))
+
+
+def _kind_of(number: int) -> RowKind:
+    return RowKind(number % len(RowKind))
 
 
 class AddToColumn(RecordedFunction, MapBatchesFunction):

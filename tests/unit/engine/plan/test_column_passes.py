@@ -152,6 +152,40 @@ def test_from_file_to_file_nothing_is_converted(tmp_path: Path) -> None:
     assert carried(plan) == {("Local Window Aggregate", "TumblingEventTimeWindows"): ["key", "#0", "#records"]}
 
 
+@pytest.mark.parametrize(
+    ("between", "fields"),
+    [
+        (lambda stream: stream.rebalance().map_batches(same), {"n"}),
+        (lambda stream: stream.filter_batches(same).rebalance().map_batches(same), {"n"}),
+        (lambda stream: stream.project("n", "key").rebalance().map_batches(same), {"n"}),
+        (lambda stream: stream.union(stream.filter_batches(same)).rebalance().map_batches(same), {"n"}),
+        (lambda stream: stream.project("key").rebalance().map_batches(same), {None}),
+        (lambda stream: stream.map_batches(same).rebalance().map_batches(same), {None}),
+        (lambda stream: stream.union(stream.map_batches(same)).rebalance().map_batches(same), {"n", None}),
+    ],
+)
+def test_edges_know_the_column_of_their_timestamps(between: Any, fields: set[str | None]) -> None:
+    """Timestamps would be sent twice, or be taken from a column that a function has changed."""
+    env = StreamExecutionEnvironment()
+    by_n = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner("n")
+    between(readings(env).as_columns().assign_timestamps_and_watermarks(by_n)).print()
+    plan = planned(env, STREAMING)
+    edges = [edge for edge in plan.edges if edge.columns is not None and edge.partitioner.ship_strategy == "REBALANCE"]
+    assert {edge.event_time_field for edge in edges} == fields
+
+
+def test_explain_tells_what_edges_of_columns_carry() -> None:
+    """Nobody would see which columns are sent."""
+    env = StreamExecutionEnvironment()
+    by_n = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner("n")
+    stream = readings(env).as_columns().assign_timestamps_and_watermarks(by_n)
+    stream.key_by("key").map_batches(same).print()
+    _, changes = applied(planned(env, ()), STREAMING)
+    (carried,) = (change.text for change in changes if change.pass_name == "name event time")
+    names = "'Timestamps/Watermarks' to 'Map Batches'"
+    assert carried == f"columns from {names}: key, n, text, keyed by key, with n as event time"
+
+
 def test_in_batch_windows_run_on_rows(tmp_path: Path) -> None:
     """A batched task sorts rows by key: columns would be in no order, and each key in memory at a time."""
     env = StreamExecutionEnvironment()

@@ -9,41 +9,52 @@ import msgspec
 import numpy
 import pyarrow
 
+from penstock.common.types import RowKind
+
 Integers = numpy.ndarray[Any, numpy.dtype[numpy.int64]]
 Mask = numpy.ndarray[Any, numpy.dtype[numpy.bool_]]
+Kinds = numpy.ndarray[Any, numpy.dtype[numpy.uint8]]
+"""The kind of each row, by its number in RowKind."""
 
 
 class Columns(msgspec.Struct, gc=False):
     """Records as columns: `batch`, and `timestamps` (ms, int64) of the same length, or None.
 
-    Arrow's data is immutable, so a chunk is never copied.
+    `kinds`: those of the rows of a changelog; None if all are INSERT. Arrow's data is immutable, so a chunk is never
+    copied.
     """
 
     batch: pyarrow.RecordBatch
     timestamps: Integers | None = None
+    kinds: Kinds | None = None
 
     def __len__(self) -> int:
         return self.batch.num_rows  # type: ignore[no-any-return]
 
+    def with_batch(self, batch: pyarrow.RecordBatch) -> Columns:
+        """Return the same records with these columns."""
+        return Columns(batch, self.timestamps, self.kinds)
+
     def part(self, start: int, stop: int | None = None) -> Columns:
         """Return the records from `start` to `stop`, without a copy."""
-        timestamps = self.timestamps
         length = None if stop is None else stop - start
-        return Columns(self.batch.slice(start, length), timestamps[start:stop] if timestamps is not None else None)
+        return self._at(slice(start, stop), self.batch.slice(start, length))
 
     def selected(self, indexes: Integers) -> Columns:
         """Return the records at these positions."""
-        timestamps = self.timestamps
-        return Columns(self.batch.take(pyarrow.array(indexes)), None if timestamps is None else timestamps[indexes])
+        return self._at(indexes, self.batch.take(pyarrow.array(indexes)))
 
     def filtered(self, mask: Mask) -> Columns:
         """Return the records where the mask is true."""
-        timestamps = self.timestamps
-        return Columns(self.batch.filter(pyarrow.array(mask)), None if timestamps is None else timestamps[mask])
+        return self._at(mask, self.batch.filter(pyarrow.array(mask)))
 
     def independent(self) -> Columns:
         """Return the chunk itself, which is immutable."""
         return self
+
+    def _at(self, index: slice | Integers | Mask, batch: pyarrow.RecordBatch) -> Columns:
+        times, kinds = self.timestamps, self.kinds
+        return Columns(batch, None if times is None else times[index], None if kinds is None else kinds[index])
 
 
 def read_schema(schema: bytes) -> pyarrow.Schema:
@@ -56,4 +67,12 @@ def joined(parts: Sequence[Columns]) -> Columns:
     if len(parts) == 1:
         return parts[0]
     times = [part.timestamps for part in parts if part.timestamps is not None]
-    return Columns(pyarrow.concat_batches([part.batch for part in parts]), numpy.concatenate(times) if times else None)
+    kinds = None
+    if any(part.kinds is not None for part in parts):
+        kinds = numpy.concatenate([_inserts(part) if part.kinds is None else part.kinds for part in parts])
+    batch = pyarrow.concat_batches([part.batch for part in parts])
+    return Columns(batch, numpy.concatenate(times) if times else None, kinds)
+
+
+def _inserts(columns: Columns) -> Kinds:
+    return numpy.full(len(columns), RowKind.INSERT.value, numpy.uint8)

@@ -9,7 +9,9 @@ import pyarrow
 
 from penstock.engine.runtime.chunks import EncodedColumns
 from penstock.engine.runtime.columns.chunk import Columns, Integers, read_schema
+from penstock.engine.runtime.columns.milliseconds import milliseconds
 from penstock.engine.runtime.columns.narrow import narrow, narrow_batch, narrow_schema, widen, widen_batch
+from penstock.engine.runtime.network.edge import EdgeInfo
 
 
 def encoded(columns: Columns) -> EncodedColumns:
@@ -23,24 +25,28 @@ def encoded(columns: Columns) -> EncodedColumns:
         timestamps=None if times is None else times.tobytes(),
         forms=forms,
         timestamps_form=times_form,
+        kinds=None if columns.kinds is None else columns.kinds.tobytes(),
     )
 
 
-def decoder(schema: bytes) -> Callable[[EncodedColumns], Columns]:
-    """Return a function that decodes the columns of an edge with this schema."""
-    of_edge = read_schema(schema)
+def decoder(edge: EdgeInfo) -> Callable[[EncodedColumns], Columns]:
+    """Return a function that decodes the columns of an edge."""
+    assert edge.schema is not None
+    of_edge, event_time_field = read_schema(edge.schema), edge.event_time_field
 
     def decode(columns: EncodedColumns) -> Columns:
         forms = columns.forms
         sent = of_edge if not forms else narrow_schema(of_edge, forms)
         batch = pyarrow.ipc.read_record_batch(columns.batch, sent)
-        return Columns(widen_batch(batch, forms, of_edge) if forms else batch, timestamps_of(columns))
+        if forms:
+            batch = widen_batch(batch, forms, of_edge)
+        times = _timestamps(columns) if event_time_field is None else milliseconds(batch.column(event_time_field))
+        return Columns(batch, times, None if columns.kinds is None else numpy.frombuffer(columns.kinds, numpy.uint8))
 
     return decode
 
 
-def timestamps_of(columns: EncodedColumns) -> Integers | None:
-    """Return the timestamps of encoded columns."""
+def _timestamps(columns: EncodedColumns) -> Integers | None:
     times, form = columns.timestamps, columns.timestamps_form
     if times is None:
         return None

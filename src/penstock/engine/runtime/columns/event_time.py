@@ -14,14 +14,12 @@ from penstock.common.functions.field_timestamp import FieldTimestamp
 from penstock.common.functions.user_calls import RAISED
 from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.engine.runtime.chunks import Chunk, ChunkKind
-from penstock.engine.runtime.columns.chunk import Columns, Integers
+from penstock.engine.runtime.columns.chunk import Columns
+from penstock.engine.runtime.columns.milliseconds import milliseconds
 from penstock.engine.runtime.operators.operator import Operator
 from penstock.engine.runtime.operators.source import SourceOperator
 from penstock.engine.runtime.operators.timestamps import TimestampsAndWatermarksOperator
 from penstock.engine.runtime.time.event_time import TimestampError, checked_timestamp
-
-_MS_PER_UNIT = {"s": 1000}
-_UNITS_PER_MS = {"us": 1000, "ns": 1_000_000}
 
 
 def can_time_columns(strategy: WatermarkStrategy, columns: RecordColumns) -> bool:
@@ -37,6 +35,11 @@ def can_time_columns(strategy: WatermarkStrategy, columns: RecordColumns) -> boo
     return bool(pyarrow.types.is_integer(kind) and kind != pyarrow.uint64()) or pyarrow.types.is_timestamp(kind)
 
 
+def _field_of(strategy: WatermarkStrategy) -> str | None:
+    assigner = strategy.timestamp_assigner
+    return assigner.field if isinstance(assigner, FieldTimestamp) else None
+
+
 def timed(chunk: Columns, strategy: WatermarkStrategy) -> Columns:
     """Return a chunk with the timestamps of a strategy. Raises TimestampError, which has the position of the row."""
     assigner = strategy.timestamp_assigner
@@ -46,21 +49,11 @@ def timed(chunk: Columns, strategy: WatermarkStrategy) -> Columns:
     column = chunk.batch.column(assigner.field)
     if column.null_count:
         checked_timestamp(int(column.is_null().index(True).as_py()), None)
-    times = _milliseconds(column)
+    times = milliseconds(column)
     # The value of an invalid one is in the message.
     for extreme in (times.argmin(), times.argmax()) if len(times) else ():
         checked_timestamp(int(extreme), int(times[extreme]))
-    return Columns(chunk.batch, times)
-
-
-def _milliseconds(column: pyarrow.Array) -> Integers:
-    if not pyarrow.types.is_timestamp(column.type):
-        whole: Integers = column.to_numpy(zero_copy_only=False).astype(numpy.int64, copy=False)
-        return whole
-    times: Integers = column.cast(pyarrow.int64()).to_numpy(zero_copy_only=False)
-    unit = column.type.unit
-    # Rounded down, as for rows, also before 1970.
-    return times * _MS_PER_UNIT.get(unit, 1) if unit in ("s", "ms") else times // _UNITS_PER_MS[unit]
+    return Columns(chunk.batch, times, chunk.kinds)
 
 
 def _stamped(operator: Operator, chunk: Columns, strategy: WatermarkStrategy) -> Columns:
@@ -81,6 +74,9 @@ class ColumnTimestampsOperator(TimestampsAndWatermarksOperator):
         super().__init__(name, strategy, interval_ms)
         self.columns_given = self.columns_received = columns
 
+    def event_time_field(self, received: str | None) -> str | None:
+        return _field_of(self.strategy) or received
+
     def on_rows(self) -> Operator:
         return TimestampsAndWatermarksOperator(self.name, self.strategy, self.interval_ms)
 
@@ -98,6 +94,9 @@ class ColumnSourceOperator(SourceOperator):
     ) -> None:
         super().__init__(name, source, strategy, interval_ms)
         self.columns_given = columns
+
+    def event_time_field(self, received: str | None) -> str | None:
+        return _field_of(self.strategy)
 
     def _poll_max(self, records_max: int) -> int:
         # Not by the size of the last buffer: a local aggregate may send few rows for many.

@@ -23,18 +23,22 @@ class ColumnGathering:
         self._sender = sender
         self._timed: bool | None = None
         assert info.schema is not None
+        self._event_time_field = info.event_time_field
         self._names = read_schema(info.schema).names
         """The columns that the receiver reads. The others are not sent."""
         targets = partitioner.targets(sender.index, info.source_parallelism, info.target_parallelism)
         self.channels = [ColumnAccumulator(target) for target in targets]
         """For each subtask that may be sent to. Elements go to all of them."""
         partitioner.setup(self.channels, sender.index)
-        partitioner.setup_columns(key_groups, info.target_parallelism)
+        partitioner.setup_columns(info, key_groups)
 
     def add(self, chunk: Columns) -> None:
         """Add a chunk, and send the buffers that it fills."""
         if chunk.batch.num_columns > len(self._names):
-            chunk = Columns(chunk.batch.select(self._names), chunk.timestamps)
+            chunk = chunk.with_batch(chunk.batch.select(self._names))
+        if self._event_time_field is not None:
+            # The receiver takes the timestamps from the column.
+            chunk = Columns(chunk.batch, None, chunk.kinds)
         timed = chunk.timestamps is not None
         if timed is not self._timed:
             for channel in self.channels:

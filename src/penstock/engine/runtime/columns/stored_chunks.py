@@ -4,28 +4,35 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import numpy
 import pyarrow
 
 from penstock.common.errors import CheckpointError
 from penstock.engine.runtime.chunks import EncodedColumns
-from penstock.engine.runtime.columns.chunk import Columns, Integers, read_schema
+from penstock.engine.runtime.columns.chunk import Columns, read_schema
 from penstock.engine.runtime.columns.codec import decoder
+from penstock.engine.runtime.network.edge import EdgeInfo
 
-_TIMED = {b"penstock.timestamps": b"last column"}
+_KINDS, _TIMES = b"penstock.row-kinds", b"penstock.timestamps"
+"""Keys of the schema's metadata: behind the columns of the edge is one of kinds, and then one of timestamps."""
+_LAST = b"last column"
 
 
-def as_stored(chunks: Iterable[EncodedColumns], schema: bytes) -> bytes:
-    """Return chunks as a stream of their own for those with and those without timestamps, one after the other."""
+def as_stored(chunks: Iterable[EncodedColumns], edge: EdgeInfo) -> bytes:
+    """Return chunks of an edge, each as a stream of its own: some have timestamps, some have kinds."""
     content = io.BytesIO()
-    of_edge = read_schema(schema)
-    decode = decoder(schema)
+    decode = decoder(edge)
     for encoded in chunks:
-        batch, times = (chunk := decode(encoded)).batch, chunk.timestamps
-        if times is not None:
-            timed = of_edge.append(pyarrow.field("", pyarrow.int64())).with_metadata(_TIMED)
-            batch = pyarrow.RecordBatch.from_arrays([*batch.columns, pyarrow.array(times)], schema=timed)
+        chunk = decode(encoded)
+        arrays, schema, metadata = chunk.batch.columns, chunk.batch.schema, {}
+        for key, more in ((_KINDS, chunk.kinds), (_TIMES, chunk.timestamps)):
+            if more is not None:
+                arrays.append(pyarrow.array(more))
+                schema = schema.append(pyarrow.field("", arrays[-1].type))
+                metadata[key] = _LAST
+        batch = pyarrow.RecordBatch.from_arrays(arrays, schema=schema.with_metadata(metadata))
         with pyarrow.ipc.new_stream(content, batch.schema) as stream:
             stream.write_batch(batch)
     return content.getvalue()
@@ -33,20 +40,28 @@ def as_stored(chunks: Iterable[EncodedColumns], schema: bytes) -> bytes:
 
 def from_stored(content: bytes, schema: bytes | None) -> list[Columns]:
     """Return the chunks, for an edge with this schema. Raises CheckpointError if they have other columns."""
-    return [Columns(_with_schema(batch, schema), times) for batch, times in stored_batches(content)]
+    return [chunk.with_batch(_with_schema(chunk.batch, schema)) for chunk in stored_chunks(content)]
 
 
-def stored_batches(content: bytes) -> Iterator[tuple[pyarrow.RecordBatch, Integers | None]]:
-    """Yield the batches, with their timestamps."""
+def stored_chunks(content: bytes) -> Iterator[Columns]:
+    """Yield the chunks."""
     source = pyarrow.BufferReader(content)
     while source.tell() < source.size():
         with pyarrow.ipc.open_stream(source) as stream:
             for batch in stream:
-                times = None
-                if (batch.schema.metadata or {}).get(b"penstock.timestamps"):
-                    times = batch.column(batch.num_columns - 1).to_numpy().astype(numpy.int64, copy=False)
-                    batch = batch.remove_column(batch.num_columns - 1)
-                yield batch, times
+                metadata = batch.schema.metadata or {}
+                times = kinds = None
+                if _TIMES in metadata:
+                    batch, last = _without_last(batch)
+                    times = last.astype(numpy.int64, copy=False)
+                if _KINDS in metadata:
+                    batch, kinds = _without_last(batch)
+                yield Columns(batch, times, kinds)
+
+
+def _without_last(batch: pyarrow.RecordBatch) -> tuple[pyarrow.RecordBatch, Any]:
+    last = batch.num_columns - 1
+    return batch.remove_column(last), batch.column(last).to_numpy()
 
 
 def _with_schema(batch: pyarrow.RecordBatch, schema: bytes | None) -> pyarrow.RecordBatch:

@@ -72,8 +72,7 @@ def _as_stored(buffer: bytes, kind: int, edge: EdgeInfo) -> bytes:
     if kind == ChunkKind.COLUMNS:
         from penstock.engine.runtime.columns.stored_chunks import as_stored
 
-        assert edge.schema is not None
-        return as_stored(decode_items(buffer), edge.schema)  # type: ignore[arg-type]
+        return as_stored(decode_items(buffer), edge)  # type: ignore[arg-type]
     content = buffer[HEADER_BYTES:]
     # Without this opcode the pickle names no class.
     return dumps(pickle.loads(content)) if pickle.STACK_GLOBAL in content else content
@@ -136,6 +135,5 @@ def _columns_for(
     chunks = from_stored(buffer, edge.schema)
     if partitioner is None:
         return chunks
-    parallelism = edge.target_parallelism
-    parts = [partitioner.part_of_columns(chunk, subtask, parallelism, key_groups=key_groups) for chunk in chunks]
+    parts = [partitioner.part_of_columns(chunk, subtask, edge, key_groups) for chunk in chunks]
     return [part for part in parts if len(part)]

@@ -29,6 +29,8 @@ class EdgeInfo(msgspec.Struct, frozen=True):
     """The schema of its columns, in Arrow's IPC format: it travels here once, and not with each buffer."""
     key_fields: tuple[str, ...] = ()
     """The fields that make the key of a keyed edge; empty if only a key selector knows it."""
+    event_time_field: str | None = None
+    """The column whose values are the timestamps of its records, which are not sent as well; None: they are sent."""
 
     def hop(self, level: int, sender: int, target: int) -> int:
         """Return the slot of `level` to write a buffer to: the target's, or a slot that relays the buffer.

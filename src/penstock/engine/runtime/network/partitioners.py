@@ -16,6 +16,7 @@ from penstock.common.functions.user_calls import results_of
 from penstock.common.types.whole_numbers import as_int
 from penstock.engine.runtime.chunks import Rows, Values
 from penstock.engine.runtime.network.buffer import NO_KEY_GROUP
+from penstock.engine.runtime.network.edge import EdgeInfo
 from penstock.engine.runtime.network.sender import OutputChannel
 from penstock.engine.state.container_keys import as_key, converting, is_convertible
 from penstock.engine.state.key_groups import KeyGroups, subtask_of
@@ -91,8 +92,8 @@ class Partitioner:
         """Return whether it can divide these columns, without a call for each record."""
         return True
 
-    def setup_columns(self, key_groups: KeyGroups, parallelism: int) -> None:
-        """Prepare for columns, after `setup`. `parallelism`: the number of receivers."""
+    def setup_columns(self, edge: EdgeInfo, key_groups: KeyGroups) -> None:
+        """Prepare for the columns of an edge, after `setup`."""
 
     def distribute_columns(self, chunk: Columns) -> None:
         """Append each record to the accumulator of its channel."""
@@ -118,8 +119,8 @@ class Partitioner:
         """Return a function from record to subtask; None if any subtask may process a record."""
         return None
 
-    def part_of_columns(self, columns: Columns, subtask: int, parallelism: int, *, key_groups: KeyGroups) -> Columns:
-        """Return the records for a subtask, as `receiver_of` says of rows."""
+    def part_of_columns(self, columns: Columns, subtask: int, edge: EdgeInfo, key_groups: KeyGroups) -> Columns:
+        """Return the records of an edge for a subtask, as `receiver_of` says of rows."""
         return columns
 
     def probe(self, value: Any) -> None:
@@ -262,10 +263,10 @@ class HashPartitioner(Partitioner):
     def carries_columns(self, columns: RecordColumns) -> bool:
         return bool(self.fields) and all(map(columns.has_keys, self.fields))
 
-    def setup_columns(self, key_groups: KeyGroups, parallelism: int) -> None:
+    def setup_columns(self, edge: EdgeInfo, key_groups: KeyGroups) -> None:
         from penstock.engine.runtime.columns.routing import KeyRoutes
 
-        self._column_routes = KeyRoutes(self.fields, key_groups, parallelism)
+        self._column_routes = KeyRoutes(edge.key_fields, key_groups, edge.target_parallelism)
 
     def distribute_columns(self, chunk: Columns) -> None:
         from penstock.engine.runtime.columns.routing import divide
@@ -275,10 +276,11 @@ class HashPartitioner(Partitioner):
     def probe_columns(self, record: Columns) -> None:
         self._column_routes.subtasks(record.batch)
 
-    def part_of_columns(self, columns: Columns, subtask: int, parallelism: int, *, key_groups: KeyGroups) -> Columns:
+    def part_of_columns(self, columns: Columns, subtask: int, edge: EdgeInfo, key_groups: KeyGroups) -> Columns:
         from penstock.engine.runtime.columns.routing import KeyRoutes
 
-        return columns.filtered(KeyRoutes(self.fields, key_groups, parallelism).subtasks(columns.batch) == subtask)
+        routes = KeyRoutes(edge.key_fields, key_groups, edge.target_parallelism)
+        return columns.filtered(routes.subtasks(columns.batch) == subtask)
 
     def setup_groups(self, accumulator_of: Callable[[int], Accumulator], key_groups: KeyGroups) -> None:
         self._appends = _Routes(lambda key: accumulator_of(key_groups[key]).append_value, self._cached_keys_max)

@@ -142,6 +142,10 @@ class Operator:
         """Return the columns that it reads of those that it receives; None: all."""
         return None
 
+    def event_time_field(self, received: str | None) -> str | None:
+        """Return the column that it gives whose values are the timestamps, if any; `received`: that which it gets."""
+        return None
+
     def on_rows(self) -> Operator | None:
         """Return the operator that does the same on rows, for an operator on columns that has one."""
         return None

@@ -23,6 +23,7 @@ from penstock.engine.runtime.network.buffer import (
     Watermark,
     WatermarkStatus,
 )
+from penstock.engine.runtime.network.edge import EdgeInfo
 from penstock.engine.runtime.operators.iteration import FED_BACK
 from penstock.engine.runtime.operators.operator import Input
 from penstock.engine.runtime.task.budget import Pacing
@@ -148,7 +149,7 @@ class TaskInputs:
     ) -> None:
         targets = chain.head.inputs()
         channels: list[list[ChannelId]] = [[] for _ in targets]
-        self._decode = {info.id: _decoder(info.schema) for info, _ in vertex.inputs if info.schema is not None}
+        self._decode = {info.id: _decoder(info) for info, _ in vertex.inputs if info.schema is not None}
         in_loop: set[int] = set()
         fed_back: set[int] = set()
         for info, partitioner in vertex.inputs:
@@ -225,7 +226,7 @@ class TaskInputs:
         self._work.appendleft(input.end_input)
 
 
-def _decoder(schema: bytes) -> Callable[[EncodedColumns], Chunk]:
+def _decoder(edge: EdgeInfo) -> Callable[[EncodedColumns], Chunk]:
     from penstock.engine.runtime.columns.codec import decoder
 
-    return decoder(schema)
+    return decoder(edge)

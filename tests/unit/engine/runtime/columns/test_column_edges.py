@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import datetime
 from decimal import Decimal
-from itertools import chain
+from itertools import chain, repeat
 from typing import Any
 
+import msgspec
 import numpy
 import pyarrow
 import pytest
@@ -19,6 +20,7 @@ from penstock.engine.runtime.chunks import ChunkKind, EncodedColumns, Rows
 from penstock.engine.runtime.columns.accumulator import ColumnAccumulator
 from penstock.engine.runtime.columns.chunk import Columns, joined
 from penstock.engine.runtime.columns.codec import decoder, encoded
+from penstock.engine.runtime.columns.gathering import ColumnGathering
 from penstock.engine.runtime.columns.integer_table import IntegerTable
 from penstock.engine.runtime.network.buffer import (
     NO_KEY_GROUP,
@@ -39,7 +41,10 @@ from penstock.engine.runtime.network.partitioners import (
     RebalancePartitioner,
     ShufflePartitioner,
 )
+from penstock.engine.runtime.network.sender import BufferSender, BufferSize, Outbox
 from penstock.engine.runtime.network.set_aside import BufferQueue
+from penstock.engine.runtime.task.budget import Budget
+from penstock.engine.runtime.task.metrics import TaskCounters
 from penstock.engine.state.key_groups import KeyGroups, subtask_of
 
 MANY = 500
@@ -80,11 +85,73 @@ def test_columns_arrive_as_they_were_sent(name: str, timed: bool) -> None:
     header = Header(NO_KEY_GROUP, 1, 0, sequence=0, target=0, attempt=0, kind=ChunkKind.COLUMNS)
     item, element = decode_items(encode(header, [Columns(batch, times), Watermark(5)]))
     assert isinstance(item, EncodedColumns) and len(item) == batch.num_rows and element == Watermark(5)
-    arrived = decoder(schema_bytes(batch))(item)
+    arrived = decoder(edge(batch, 1))(item)
     assert arrived.batch.equals(batch, check_metadata=True) or "nan" in str(arrived.batch.column(0)[1])
     assert str(arrived.batch.to_pylist()) == str(batch.to_pylist()) and arrived.batch.schema == batch.schema
     assert (arrived.timestamps is None) is not timed
     assert not timed or numpy.array_equal(arrived.timestamps, times)
+    assert arrived.kinds is None
+
+
+def kinds_of(count: int) -> Any:
+    """Return kinds of rows, all four in turn."""
+    return (numpy.arange(count) % 4).astype(numpy.uint8)
+
+
+def test_kinds_of_rows_arrive() -> None:
+    """A changelog would become inserts; so would one of two chunks that are sent together."""
+    batch = batch_of(x=numpy.arange(MANY))
+    inserts, changes = Columns(batch), Columns(batch, None, kinds_of(MANY))
+    arrived = decoder(edge(batch, 1))(encoded(joined([inserts, changes])))
+    assert arrived.kinds is not None and arrived.kinds.tolist() == [0] * MANY + kinds_of(MANY).tolist()
+
+
+@pytest.mark.parametrize(
+    ("field", "times"),
+    [
+        ("ms", list(range(0, 1000, 10))),
+        ("us", [value // 1000 for value in range(-50, 50)]),
+    ],
+)
+def test_timestamps_that_are_a_column_are_not_sent_twice(field: str, times: list[int]) -> None:
+    """A record would have another time behind the exchange, or its bytes twice."""
+    us = pyarrow.array(range(-50, 50), pyarrow.timestamp("us"))
+    batch = batch_of(ms=pyarrow.array(range(0, 1000, 10)), us=us, k=pyarrow.array([1] * 100))
+    info = msgspec.structs.replace(edge(batch, 1), event_time_field=field)
+    sent = sent_by_gathering(Columns(batch, numpy.array(times)), info)
+    assert sent.timestamps is None
+    arrived = decoder(info)(sent)
+    assert arrived.timestamps is not None and arrived.timestamps.tolist() == times
+    log = ChannelLog([info], 1, BufferQueue(1 << 20, None))
+    header = Header(NO_KEY_GROUP, 4, 0, sequence=0, target=0, attempt=0, kind=ChunkKind.COLUMNS)
+    log.append(encode(header, [sent]))
+    edges = [(info, ForwardPartitioner())]
+    (stored,) = chunks_for(next(iter(log)), edges, subtask=0, parallelism=1, key_groups=KeyGroups(128))
+    assert isinstance(stored, Columns) and stored.timestamps is not None and stored.timestamps.tolist() == times
+
+
+def sent_by_gathering(columns: Columns, info: EdgeInfo) -> EncodedColumns:
+    """Return the one chunk that an edge sends."""
+    budget = Budget(lambda: 0)
+    outbox = Outbox(budget)
+    sender = BufferSender(
+        info,
+        0,
+        outbox=outbox,
+        budget=budget,
+        counters=TaskCounters(),
+        attempt=0,
+        is_batched=False,
+        channels=1,
+        size=BufferSize(records_first=len(columns) + 1),
+    )
+    gathering = ColumnGathering(ForwardPartitioner(), sender, KeyGroups(128))
+    gathering.add(columns)
+    gathering.flush()
+    (((_, buffer),),) = [outbox.take()]
+    (item,) = decode_items(buffer)
+    assert isinstance(item, EncodedColumns)
+    return item
 
 
 def test_a_slice_is_sent_as_a_slice() -> None:
@@ -92,7 +159,7 @@ def test_a_slice_is_sent_as_a_slice() -> None:
     batch = batch_of(x=numpy.random.default_rng(1).random(100_000), s=["text"] * 100_000)
     columns = Columns(batch, numpy.arange(100_000)).part(500, 520)
     assert len(encoded(columns).batch) < 2_000
-    assert decoder(schema_bytes(batch))(encoded(columns)).batch.to_pylist() == batch.slice(500, 20).to_pylist()
+    assert decoder(edge(batch, 1))(encoded(columns)).batch.to_pylist() == batch.slice(500, 20).to_pylist()
 
 
 def test_times_and_ids_of_a_chunk_take_few_bytes() -> None:
@@ -120,7 +187,8 @@ class Sent:
         self.partitioner: Partitioner = make()
         self.channels = [ColumnAccumulator(target) for target in range(3)]
         self.partitioner.setup(self.channels, 1)
-        self.partitioner.setup_columns(KeyGroups(128), 3)
+        info = msgspec.structs.replace(edge(None, 3), key_fields=self.partitioner.fields)
+        self.partitioner.setup_columns(info, KeyGroups(128))
 
     def distribute(self, batch: pyarrow.RecordBatch) -> list[list[Any]]:
         """Return the records of each receiver."""
@@ -222,6 +290,7 @@ def edge(batch: pyarrow.RecordBatch | None, parallelism: int) -> EdgeInfo:
         widths=(1, parallelism),
         kind=ChunkKind.ROWS if batch is None else ChunkKind.COLUMNS,
         schema=None if batch is None else schema_bytes(batch),
+        key_fields=("k",),
     )
 
 
@@ -229,7 +298,8 @@ def logged(batch: pyarrow.RecordBatch) -> list[Any]:
     """Return a log of the batch with timestamps, then without, as a snapshot stores it."""
     log = ChannelLog([edge(batch, 1)], 1, BufferQueue(1 << 20, None))
     header = Header(NO_KEY_GROUP, 4, 0, sequence=0, target=0, attempt=0, kind=ChunkKind.COLUMNS)
-    log.append(encode(header, [Columns(batch, numpy.arange(batch.num_rows) * 10), Columns(batch)]))
+    times, kinds = numpy.arange(batch.num_rows) * 10, kinds_of(batch.num_rows)
+    log.append(encode(header, [Columns(batch, times, kinds), Columns(batch), Columns(batch, None, kinds)]))
     return list(log)
 
 
@@ -245,12 +315,17 @@ def test_columns_in_flight_are_restored_to_their_subtasks(parallelism: int) -> N
             for chunk in chunks_for(buffer, edges, subtask=subtask, parallelism=parallelism, key_groups=groups):
                 assert isinstance(chunk, Columns) and chunk.batch.schema == batch.schema
                 times = [None] * len(chunk) if chunk.timestamps is None else chunk.timestamps.tolist()
-                records = list(zip(chunk.batch.to_pylist(), times, strict=True))
+                kinds = [None] * len(chunk) if chunk.kinds is None else chunk.kinds.tolist()
+                records = list(zip(chunk.batch.to_pylist(), times, kinds, strict=True))
                 found += records
                 if parallelism > 1:
-                    assert {subtask_of(groups[record["k"]], 128, parallelism) for record, _ in records} == {subtask}
-    whole = batch.to_pylist()
-    expected = [*zip(whole, range(0, 1000, 10), strict=True), *((record, None) for record in whole)]
+                    assert {subtask_of(groups[record["k"]], 128, parallelism) for record, *_ in records} == {subtask}
+    whole, kinds = batch.to_pylist(), kinds_of(100).tolist()
+    expected = [
+        *zip(whole, range(0, 1000, 10), kinds, strict=True),
+        *((record, None, None) for record in whole),
+        *zip(whole, repeat(None), kinds, strict=False),
+    ]
     assert sorted(map(str, found)) == sorted(map(str, expected))
 
 

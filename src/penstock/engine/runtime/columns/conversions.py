@@ -1,0 +1,97 @@
+"""Conversions between rows and columns. The plan inserts them where kinds meet (`engine/plan/passes.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy
+import pyarrow
+
+from penstock.common.columns.record_columns import RecordColumns
+from penstock.common.functions.user_calls import RAISED
+from penstock.common.types import Row, RowKind
+from penstock.engine.runtime.chunks import ChunkKind, Rows
+from penstock.engine.runtime.columns.chunk import Columns, Kinds
+from penstock.engine.runtime.columns.shown_rows import ShownRow
+from penstock.engine.runtime.operators.operator import Operator
+
+TO_COLUMNS, TO_ROWS = "To Columns", "To Rows"
+_KINDS = tuple(RowKind)
+
+
+class ToColumnsOperator(Operator):
+    """Converts rows to columns. `columns`: those of the records."""
+
+    gives: ClassVar[ChunkKind] = ChunkKind.COLUMNS
+
+    def __init__(self, columns: RecordColumns) -> None:
+        super().__init__(TO_COLUMNS)
+        self.columns = self.columns_given = self.converts_to = columns
+
+    def process(self, chunk: Rows) -> bool:
+        try:
+            columns = as_columns(chunk, self.columns)
+        except RAISED as error:
+            raise self._failed(error, chunk.values) from error
+        return self.output.emit(columns)
+
+    def _failed(self, error: BaseException, values: list[Any]) -> Exception:
+        """Find the record by trying each: for speed, columns are converted as a whole."""
+        for value in values:
+            try:
+                self.columns.batch_of([value])
+            except RAISED as found:
+                return self.context.user_error(found, "conversion to columns", value)
+        return self.context.user_error(error, "conversion to columns")
+
+
+class ToRowsOperator(Operator):
+    """Converts columns to rows: records of the type that was declared for the columns."""
+
+    takes: ClassVar[ChunkKind] = ChunkKind.COLUMNS
+
+    def __init__(self, columns: RecordColumns) -> None:
+        super().__init__(TO_ROWS)
+        self.columns = columns
+
+    def open(self) -> None:
+        self._records = self.columns.reader()
+
+    def process(self, chunk: Columns) -> bool:
+        try:
+            values = self._records(chunk.batch)
+        except RAISED as error:
+            raise self._failed(error, chunk.batch) from error
+        if chunk.kinds is not None:
+            _set_kinds(values, chunk.kinds)
+        return self.output.emit(Rows(values, None if chunk.timestamps is None else chunk.timestamps.tolist()))
+
+    def _failed(self, error: BaseException, batch: pyarrow.RecordBatch) -> Exception:
+        for row in range(batch.num_rows):
+            try:
+                self._records(batch.slice(row, 1))
+            except RAISED as found:
+                return self.context.user_error(found, "conversion to rows", ShownRow(batch, row))
+        return self.context.user_error(error, "conversion to rows")
+
+
+def as_columns(chunk: Rows, columns: RecordColumns) -> Columns:
+    """Return rows as columns. Raises TypeError or ValueError for a record that does not fit."""
+    batch = columns.batch_of(chunk.values)
+    times = None if chunk.timestamps is None else numpy.array(chunk.timestamps, numpy.int64)
+    return Columns(batch, times, _kinds_of(chunk.values) if columns.have_row_kinds else None)
+
+
+def _kinds_of(records: Sequence[Any]) -> Kinds | None:
+    if not any(issubclass(kind, Row) for kind in set(map(type, records))):
+        return None
+    kinds = [getattr(record, "_row_kind", RowKind.INSERT) for record in records]
+    if kinds.count(RowKind.INSERT) == len(kinds):
+        return None
+    return numpy.array([kind.value for kind in kinds], numpy.uint8)
+
+
+def _set_kinds(rows: list[Row], kinds: Kinds) -> None:
+    for row, kind in zip(rows, kinds.tolist(), strict=True):
+        row._row_kind = _KINDS[kind]
