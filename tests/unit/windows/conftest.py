@@ -21,8 +21,7 @@ from penstock.engine.runtime.windows.contents import Aggregated, AllRecords, Con
 from penstock.engine.runtime.windows.evaluation import Apply, Evaluation, Process
 from penstock.engine.runtime.windows.window_operator import WindowOperator
 from penstock.engine.runtime.windows.windowing import WindowSettings
-from penstock.engine.state.backends.rocksdb.backend import RocksDBKeyedStateBackend
-from penstock.engine.state.backends.rocksdb.store import Stores
+from penstock.engine.state.backends.rocksdb.backend import RocksDBKeyedStateBackend, Stores
 from penstock.engine.state.key_groups import KeyGroups
 from penstock.hosts.simulator.stores import MemoryStore
 

@@ -13,7 +13,7 @@ from penstock.common.errors import CheckpointError, StateNotFoundError
 from penstock.engine.checkpoint.manifest import OperatorPart
 from penstock.engine.checkpoint.storage import METADATA, SavepointStorage, absolute, files_directory, read_manifest
 from penstock.engine.runtime.task.vertex import RocksDBSettings
-from penstock.engine.state.backends.rocksdb.store import Stores
+from penstock.engine.state.backends.rocksdb.store import OpenStore
 from penstock.engine.state.backends.rocksdb.store_files import StoreReader
 
 
@@ -25,7 +25,7 @@ class SnapshotFiles(SavepointStorage):
 
     def __init__(self, directory: str, open_stores: int = 1) -> None:
         super().__init__(directory)
-        self.store_reader = StoreReader(_stores, open_stores)
+        self.store_reader = StoreReader(_open_store, open_stores)
         # Stores are opened from a copy on local disk.
         weakref.finalize(self, self.store_reader.close)
 
@@ -34,7 +34,7 @@ class SnapshotFiles(SavepointStorage):
         return SnapshotFiles, (self.directory,)
 
 
-def _stores() -> Stores:
+def _open_store() -> OpenStore:
     if find_spec("rocksdict") is None:
         raise CheckpointError(
             "this checkpoint consists of RocksDB files, and rocksdict, which reads them, is not installed: "
@@ -42,7 +42,7 @@ def _stores() -> Stores:
         )
     from penstock.engine.stores.rocksdb import rocksdb_stores
 
-    return rocksdb_stores(RocksDBSettings(None, ROCKSDB_MEMORY.default, ROCKSDB_CACHED_ENTRIES.default))
+    return rocksdb_stores(RocksDBSettings(None, ROCKSDB_MEMORY.default, ROCKSDB_CACHED_ENTRIES.default)).open
 
 
 class SnapshotOnDisk:

@@ -69,6 +69,9 @@ class LayeredTable(Table):
         self._copies: dict[int, tuple[Any, Any]] = {}
         """Identity of a value that was read while a snapshot reads it -> the value and its copy."""
 
+    def readable(self) -> LayeredTable:
+        return self
+
     def older(self, entry_key: Any) -> Any:
         """Return the value in the layers below `current`, or None."""
         for layer in reversed(self._frozen):

@@ -11,8 +11,7 @@ from itertools import islice
 from typing import Any
 
 from penstock.engine.state.backends.backend import KeyedStateBackend
-from penstock.engine.state.layers import LayeredTable
-from penstock.engine.state.sliced import SlicedTable
+from penstock.engine.state.tables import ReadableTable
 
 EXAMINED_MAX = 100_000
 """The most entries in memory that are searched for windows of keys, which takes a few milliseconds of the task."""
@@ -24,7 +23,7 @@ Row = tuple[Any, ...]
 class LiveTable:
     """The table `name` of a backend."""
 
-    def __init__(self, backend: KeyedStateBackend, name: str, table: LayeredTable | SlicedTable) -> None:
+    def __init__(self, backend: KeyedStateBackend, name: str, table: ReadableTable) -> None:
         self._table = table
         self._visible_value = backend.visible_value_of(name)
 
@@ -62,13 +61,14 @@ class LiveTable:
 def live_tables(backend: KeyedStateBackend) -> dict[str, LiveTable]:
     """Return the readable tables: all except timers."""
     return {
-        name: LiveTable(backend, name, table)
+        name: LiveTable(backend, name, readable)
         for name, table in backend.tables.items()
-        if isinstance(table, LayeredTable | SlicedTable)
+        if (readable := table.readable()) is not None
     }
 
 
 def live_table(backend: KeyedStateBackend, name: str) -> LiveTable | None:
     """Return the readable table with this name, or None."""
     table = backend.tables.get(name)
-    return LiveTable(backend, name, table) if isinstance(table, LayeredTable | SlicedTable) else None
+    readable = None if table is None else table.readable()
+    return None if readable is None else LiveTable(backend, name, readable)

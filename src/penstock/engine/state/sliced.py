@@ -41,6 +41,16 @@ class Slices(Protocol):
     def drop(self, start: int, keys: Iterable[Any]) -> Iterable[None]:
         """Remove the slice, which holds only these keys. It is removed when the iterable is exhausted."""
 
+    def listed(self) -> ListedSlices | None:
+        """Return the slices if they can list keys; None if that would read a store."""
+
+
+class ListedSlices(Slices, Protocol):
+    """Slices that can list the keys of a slice."""
+
+    def keys(self, start: int) -> Collection[Any]:
+        """Return the keys of that slice. Keys may repeat, or belong to removed contents."""
+
 
 class SlicedTable(Table):
     """Start of slice -> a layered table by key, which `new_table` creates. Entry keys are (key, start)."""
@@ -51,6 +61,13 @@ class SlicedTable(Table):
         """The unit of an entry in snapshots (`TableInFile.unit`)."""
         self.slices: dict[int, LayeredTable] = {}
         self._dropped: list[tuple[int, LayeredTable]] = []
+
+    def readable(self) -> SlicedTable:
+        return self
+
+    def listed(self) -> SlicedTable:
+        """Return the slices."""
+        return self
 
     def at(self, start: int) -> LayeredTable:
         """Return the slice that starts at `start`, created if it does not exist."""

@@ -8,8 +8,8 @@ while the table is in use.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, MutableMapping
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Iterator, MutableMapping
+from typing import Any, Protocol
 
 PIECE_ENTRIES = 512
 """Entries that are processed in one step, which takes about a millisecond; then other threads may run."""
@@ -66,8 +66,29 @@ class FrozenTable:
         self._release()
 
 
+class ReadableTable(Protocol):
+    """The current content of a table, for queries. Read between two work items of its task."""
+
+    @property
+    def is_namespaced(self) -> bool:
+        """Whether an entry key is a tuple that starts with the key; else it is the key."""
+
+    def places_of(self, keys: Collection[Any], examined_max: int) -> list[Any]:
+        """Return the possible entry keys of these keys. Raises ManyEntriesError if too many had to be examined."""
+
+    def get(self, entry_key: Any) -> Any:
+        """Return the value, or None."""
+
+    def first_items(self) -> Iterator[tuple[Any, Any]]:
+        """Iterate over all entries; callers need only a few. Nothing may be stored during the iteration."""
+
+
 class Table(ABC):
     """Keyed state of one name."""
+
+    def readable(self) -> ReadableTable | None:
+        """Return the content that queries read; None if they do not read this table, for example timers."""
+        return None
 
     @property
     def is_namespaced(self) -> bool:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from penstock.engine.runtime.task.vertex import PostgresSettings, RedisSettings, RocksDBSettings, StoreSettings
-from penstock.engine.state.backends.rocksdb.store import Stores
-from penstock.engine.state.backends.versioned.store import VersionedStores
+from penstock.engine.state.backends.state_backend import StateBackend
 
 
-def stores_of(settings: StoreSettings | None) -> Stores | VersionedStores | None:
+def stores_of(settings: StoreSettings | None) -> StateBackend | None:
     """Return the stores for the tasks of a slot. None: their state is on the heap."""
     # Imported only if selected, since the packages are optional.
     if isinstance(settings, RocksDBSettings):

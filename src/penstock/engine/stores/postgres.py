@@ -26,8 +26,9 @@ from penstock.common.errors import CheckpointError
 from penstock.connectors.postgres.connection import Database, psycopg, translated
 from penstock.engine.runtime.task.vertex import PostgresSettings
 from penstock.engine.state.backends.rocksdb.store_files import NUMBERS_GROUP
+from penstock.engine.state.backends.versioned.backend import VersionedStores
 from penstock.engine.state.backends.versioned.logged import ABSENT, RecentValues
-from penstock.engine.state.backends.versioned.store import StoreOwner, StoreVersion, VersionedStores
+from penstock.engine.state.backends.versioned.store import StoreOwner, StoreVersion
 from penstock.engine.stores import postgres_statements as sql
 
 _BATCH_ENTRIES = 2_000

@@ -18,8 +18,9 @@ from typing import Any, Final
 from penstock.common.errors import CheckpointError
 from penstock.connectors.redis.server import RedisConnection, RedisServer
 from penstock.engine.runtime.task.vertex import RedisSettings
+from penstock.engine.state.backends.versioned.backend import VersionedStores
 from penstock.engine.state.backends.versioned.logged import Entry, LoggedStore
-from penstock.engine.state.backends.versioned.store import LoggedEntry, StoreOwner, StoreVersion, VersionedStores
+from penstock.engine.state.backends.versioned.store import LoggedEntry, StoreOwner, StoreVersion
 
 _BATCH_ENTRIES = 500
 _PAGE_ENTRIES = 2_000

@@ -35,7 +35,8 @@ from penstock.common.configuration import options
 from penstock.common.errors import JobError
 from penstock.common.files.held_directory import HeldDirectory, remove_abandoned
 from penstock.engine.runtime.task.vertex import RocksDBSettings
-from penstock.engine.state.backends.rocksdb.store import StoredFile, Stores, prefix_end
+from penstock.engine.state.backends.rocksdb.backend import Stores
+from penstock.engine.state.backends.rocksdb.store import StoredFile, prefix_end
 from penstock.engine.stores.shared_copies import put_files
 
 _BATCH_ENTRIES = 1_000

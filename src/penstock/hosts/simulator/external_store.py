@@ -11,8 +11,9 @@ from collections.abc import Iterator, Sequence
 from random import Random
 
 from penstock.common.errors import CheckpointError
+from penstock.engine.state.backends.versioned.backend import VersionedStores
 from penstock.engine.state.backends.versioned.logged import Entry, LoggedStore
-from penstock.engine.state.backends.versioned.store import LoggedEntry, StoreOwner, StoreVersion, VersionedStores
+from penstock.engine.state.backends.versioned.store import LoggedEntry, StoreOwner, StoreVersion
 
 
 class _Operator:

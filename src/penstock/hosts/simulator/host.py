@@ -29,8 +29,8 @@ from penstock.engine.runtime.task.events import (
     WriteSnapshot,
 )
 from penstock.engine.runtime.task.slot import Slot, SlotLifecycle
-from penstock.engine.state.backends.rocksdb.store import Stores
-from penstock.engine.state.backends.versioned.store import VersionedStores
+from penstock.engine.state.backends.rocksdb.backend import Stores
+from penstock.engine.state.backends.state_backend import StateBackend
 from penstock.engine.state.snapshot.storage import SnapshotStorage
 from penstock.hosts.simulator.circumstances import FIRST_RECORDS, Circumstances, fit_sizes
 from penstock.hosts.simulator.clock import Clock
@@ -144,7 +144,7 @@ class SlotHost:
         self._world.opening(slot)
         return slot
 
-    def _stores(self) -> Stores | VersionedStores | None:
+    def _stores(self) -> StateBackend | None:
         entries = self._circumstances.cached_entries
         if self._circumstances.external_store:
             return self._external.stores(1 if entries is None else entries)

@@ -10,7 +10,7 @@ from penstock.engine.runtime.chunks import Rows
 from penstock.engine.runtime.task.budget import Budget
 from penstock.engine.runtime.task.context import OperatorContext, SubtaskInfo, TaskContext
 from penstock.engine.runtime.task.metrics import OperatorCounters
-from penstock.engine.state.backends.rocksdb.store import Stores
+from penstock.engine.state.backends.rocksdb.backend import Stores
 from penstock.engine.state.key_groups import KeyGroups
 from penstock.engine.state.operator_state import NamedList
 

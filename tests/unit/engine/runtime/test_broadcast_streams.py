@@ -17,7 +17,7 @@ from penstock.datastream.functions import KeyedStateFunction
 from penstock.datastream.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from penstock.engine.runtime.chunks import Rows
 from penstock.engine.runtime.operators.broadcast import KeyedBroadcastProcessOperator
-from penstock.engine.state.backends.rocksdb.store import Stores
+from penstock.engine.state.backends.rocksdb.backend import Stores
 from penstock.hosts.simulator.stores import MemoryStore
 from penstock.testing import Timer, TwoInputHarness
 

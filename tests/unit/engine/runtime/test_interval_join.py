@@ -14,7 +14,7 @@ from penstock.common.errors import ProgramError, UserFunctionError
 from penstock.datastream import OutputTag, ProcessJoinFunction, StreamExecutionEnvironment
 from penstock.datastream.state import ValueStateDescriptor
 from penstock.engine.runtime.chunks import Rows
-from penstock.engine.state.backends.rocksdb.store import Stores
+from penstock.engine.state.backends.rocksdb.backend import Stores
 from penstock.hosts.simulator.stores import MemoryStore
 from penstock.testing import TwoInputHarness
 

@@ -14,7 +14,7 @@ from penstock.engine.runtime.task.context import SubtaskInfo
 from penstock.engine.runtime.task.restore import KeyedChain, restore_operator
 from penstock.engine.runtime.task.snapshot import OperatorSnapshot, Snapshots, TaskSnapshot
 from penstock.engine.state.backends.hashmap.backend import HashMapKeyedStateBackend
-from penstock.engine.state.handles import RestoredOperator, SubtaskState
+from penstock.engine.state.handles import KeyedFile, RestoredOperator, SubtaskState
 from penstock.engine.state.key_groups import KeyGroups
 from penstock.hosts.simulator.storage import MemoryStorage
 from penstock.state_processor.new_tables import finished
@@ -41,6 +41,38 @@ class Counts(Operator):
 
     def restored_table(self, name, schema):
         return self.backend.restored_table(name, schema)
+
+
+class OtherBackend(HashMapKeyedStateBackend):
+    """A backend of a new kind: all that others know of it is what it states."""
+
+    has_store = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[str] = []
+
+    def needs_full_snapshot(self) -> bool:
+        return True
+
+    def freeze_store(self, checkpoint_id: int = 0) -> None:
+        self.calls.append("freeze")
+
+    def restore_store(self, storage, stores, groups) -> list[KeyedFile]:
+        self.calls.append(f"restore {len(stores)} stores, {groups}")
+        return []
+
+
+class OtherCounts(Counts):
+    """The same with such a backend."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.backend = OtherBackend()
+        self.table = self.backend.layered("t")
+
+    def keyed_backend(self) -> OtherBackend:
+        return self.backend
 
 
 class Chain:
@@ -101,6 +133,29 @@ def test_changes_that_are_in_no_file_of_the_chain_come_with_the_next(what: str) 
     put("e", 5)
     assert not chain.take(), "from here on, changes are enough"
     assert chain.restored() == {"a": 1, "b": 2, "c": 3, "d": 4, "e": 5}
+
+
+def test_a_backend_is_asked_what_it_states_that_it_can_do() -> None:
+    """A backend of a new kind would lose its store in checkpoints, or would have to be named wherever state is."""
+    chain = Chain()
+    chain.operator = OtherCounts()
+    chain.operator.table.put("a", 1)
+    assert chain.take()
+    assert chain.take(), "it needs full ones"
+    chain.take("/savepoint")
+    assert chain.operator.backend.calls == ["freeze", "freeze"], "a savepoint is made of its tables"
+    other = OtherCounts()
+    restore_operator(
+        other,
+        RestoredOperator([chain.chain.files]),
+        KeyedChain(),
+        groups=range(4),
+        max_parallelism=4,
+        storage=chain.storage,
+        in_flight=[],
+    )
+    assert other.backend.calls == ["restore 0 stores, range(0, 4)"]
+    assert other.table.as_mapping() == {"a": 1}
 
 
 def test_a_snapshot_that_is_still_written_when_a_savepoint_is_taken() -> None:

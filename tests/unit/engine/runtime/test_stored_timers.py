@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
 from penstock.engine.runtime.task.vertex import RocksDBSettings
 from penstock.engine.runtime.time.timers import HeapTimerQueue, StoredTimerQueue, TimerQueue
-from penstock.engine.state.backends.rocksdb.backend import RocksDBKeyedStateBackend
-from penstock.engine.state.backends.rocksdb.store import Stores
+from penstock.engine.state.backends.rocksdb.backend import RocksDBKeyedStateBackend, Stores
 from penstock.engine.state.key_groups import KeyGroups
 from penstock.engine.stores.rocksdb import RocksStore, rocksdb_stores
 from penstock.hosts.simulator.stores import MemoryStore

@@ -17,9 +17,8 @@ from tests.unit.engine.state.written_state import (
 
 from penstock.api.state.descriptors import ListStateDescriptor, MapStateDescriptor
 from penstock.common import Row
-from penstock.engine.state.backends.rocksdb.backend import RocksDBKeyedStateBackend
+from penstock.engine.state.backends.rocksdb.backend import RocksDBKeyedStateBackend, Stores
 from penstock.engine.state.backends.rocksdb.collections import RocksDBListTable
-from penstock.engine.state.backends.rocksdb.store import Stores
 from penstock.engine.state.backends.rocksdb.store_files import contents_of
 from penstock.engine.state.collection_tables import ListTable, MapTable
 from penstock.engine.state.collections import ListChanges, MapChanges, pieces_by_size

@@ -11,9 +11,8 @@ import pytest
 from penstock.api.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from penstock.engine.runtime.task.vertex import RocksDBSettings
 from penstock.engine.runtime.time.timers import HeapTimerQueue, StoredTimerQueue, TimerQueue
-from penstock.engine.state.backends.rocksdb.backend import RocksDBKeyedStateBackend
+from penstock.engine.state.backends.rocksdb.backend import RocksDBKeyedStateBackend, Stores
 from penstock.engine.state.backends.rocksdb.restored_files import restore_stores
-from penstock.engine.state.backends.rocksdb.store import Stores
 from penstock.engine.state.backends.rocksdb.store_files import write_store_files
 from penstock.engine.state.handles import KeyedFile
 from penstock.engine.state.key_groups import KeyGroups, key_group_range, subtask_of

@@ -12,8 +12,8 @@ import pytest
 from penstock.api.state.descriptors import ListStateDescriptor, ValueStateDescriptor
 from penstock.common.errors import CheckpointError
 from penstock.engine.runtime.task.vertex import RocksDBSettings
-from penstock.engine.state.backends.rocksdb.backend import RocksDBKeyedStateBackend
-from penstock.engine.state.backends.rocksdb.store import EmbeddedStore, Stores
+from penstock.engine.state.backends.rocksdb.backend import RocksDBKeyedStateBackend, Stores
+from penstock.engine.state.backends.rocksdb.store import EmbeddedStore
 from penstock.engine.state.backends.rocksdb.store_files import StoreReader, contents_of, write_store_files
 from penstock.engine.state.handles import KeyedFile, store_files_of
 from penstock.engine.state.key_groups import KeyGroups
@@ -90,7 +90,7 @@ def written(stores: Stores, storage: MemoryStorage, counts: dict[int, int]) -> l
 def held(
     storage: MemoryStorage, chain: list[KeyedFile], stores: Stores, groups: range = range(8), table: str = "count"
 ) -> dict[int, Any]:
-    databases = StoreReader(lambda: stores)
+    databases = StoreReader(lambda: stores.open)
     found: dict[int, Any] = {}
     for _, entry_keys, values, _ in read_keyed(storage, chain, groups, {table}, databases):
         found.update(zip(entry_keys, values, strict=True))
@@ -216,7 +216,7 @@ def test_lists_of_which_a_part_is_in_the_store(stores: Stores, storage: MemorySt
         if adopted:
             other.begin_with(database[0].tables, contents_of(storage, database))
         tables = {"visits": other.restored_table("visits", schema)}
-        reader = StoreReader(lambda: stores)
+        reader = StoreReader(lambda: stores.open)
         restore_keyed(storage, chain[-1:] if adopted else chain, range(8), tables, reader)
         reader.close()
         found, again = {}, other.state(VISITS)
@@ -305,7 +305,7 @@ def test_files_are_linked_once_and_opened_once(stores: Stores, storage: MemorySt
         return stores.open(files)
 
     chain = store_files_of(keeper.freeze()())
-    reader = StoreReader(lambda: Stores(counted, 1))
+    reader = StoreReader(lambda: counted)
     for group in range(8):
         for table in ("count", "last"):
             list(read_keyed(storage, chain, range(group, group + 1), {table}, reader))

@@ -11,8 +11,7 @@ from penstock.api.state.descriptors import ListStateDescriptor, MapStateDescript
 from penstock.api.windows.window import TimeWindow
 from penstock.common.errors import ConfigurationError
 from penstock.engine.runtime.task.vertex import RocksDBSettings
-from penstock.engine.state.backends.rocksdb.backend import RocksDBKeyedStateBackend
-from penstock.engine.state.backends.rocksdb.store import Stores
+from penstock.engine.state.backends.rocksdb.backend import RocksDBKeyedStateBackend, Stores
 from penstock.engine.state.backends.rocksdb.table import RocksDBTable
 from penstock.hosts.simulator.stores import MemoryStore
 

@@ -8,9 +8,8 @@ from typing import Any
 
 from penstock.engine.state.backends.backend import KeyedStateBackend
 from penstock.engine.state.backends.hashmap.backend import HashMapKeyedStateBackend
-from penstock.engine.state.backends.rocksdb.backend import RocksDBKeyedStateBackend
+from penstock.engine.state.backends.rocksdb.backend import RocksDBKeyedStateBackend, Stores
 from penstock.engine.state.backends.rocksdb.restored_files import restore_stores
-from penstock.engine.state.backends.rocksdb.store import Stores
 from penstock.engine.state.backends.rocksdb.store_files import TableStore, write_store_files
 from penstock.engine.state.backends.rocksdb.table import RocksDBTable
 from penstock.engine.state.handles import KeyedFile, store_files_of
@@ -32,7 +31,7 @@ def table_of(kind: str, cached: int = 1) -> LayeredTable:
     """Return an empty table of this backend. `cached`: the most entries that a RocksDB table has in memory."""
     if kind == "hashmap":
         return LayeredTable()
-    return RocksDBTable(TableStore(Stores(MemoryStore, cached)), "table", GROUPS, cached)
+    return RocksDBTable(TableStore(MemoryStore), "table", GROUPS, cached)
 
 
 def backend_of(kind: str, now_ms: Callable[[], int] = lambda: 0, cached: int = 1) -> KeyedStateBackend:

@@ -17,10 +17,7 @@ from penstock.engine.runtime.operators.operator import Operator, emit_tagged, la
 from penstock.engine.runtime.time.timers import HeapTimerQueue, StoredTimerQueue, TimerQueue, Timers
 from penstock.engine.state.backends.backend import KeyedStateBackend
 from penstock.engine.state.backends.hashmap.backend import HashMapKeyedStateBackend
-from penstock.engine.state.backends.rocksdb.backend import RocksDBKeyedStateBackend
-from penstock.engine.state.backends.rocksdb.store import Stores
-from penstock.engine.state.backends.versioned.backend import VersionedKeyedStateBackend
-from penstock.engine.state.backends.versioned.store import StoreOwner, VersionedStores, run_number
+from penstock.engine.state.backends.versioned.store import StoreOwner, run_number
 from penstock.engine.state.container_keys import as_keys
 from penstock.engine.state.key_groups import key_group_range
 
@@ -57,7 +54,7 @@ class KeyedOperator(Operator):
         if context.stores is None or context.info.batched:
             self.backend = self.backend_type(context.now_ms)
         else:
-            self.backend = _backend_with_store(context, context.stores)
+            self.backend = context.stores.keyed_backend(context.now_ms, context.key_groups, _owner(context))
         self.timers = Timers(self._timer_queue(EVENT_TIMERS_TABLE), self._timer_queue(PROCESSING_TIMERS_TABLE))
         self.backend.tables[EVENT_TIMERS_TABLE] = self.timers.event_time
         self.backend.tables[PROCESSING_TIMERS_TABLE] = self.timers.processing_time
@@ -83,10 +80,7 @@ class KeyedOperator(Operator):
             function.close(self.context)
 
     def _timer_queue(self, name: str) -> TimerQueue:
-        stores = self.context.stores
-        if isinstance(self.backend, RocksDBKeyedStateBackend) and stores is not None and stores.holds_timers:
-            return StoredTimerQueue(self.backend.timer_table(name))
-        return HeapTimerQueue()
+        return StoredTimerQueue(self.backend.timer_table(name)) if self.backend.holds_timers else HeapTimerQueue()
 
     def keys_of(self, values: Values, key_selector: Callable[[Any], Any] | None = None) -> list[Any]:
         """Return the key of each value. Operators with several keyed inputs pass the `key_selector` of the input.
@@ -244,19 +238,12 @@ def _raised_by(select: Callable[[Any], Any], value: Any) -> BaseException | None
     return None
 
 
-def _backend_with_store(context: OperatorContext, stores: Stores | VersionedStores) -> KeyedStateBackend:
+def _owner(context: OperatorContext) -> StoreOwner:
+    """Return the subtask of an operator, as the owner of its keyed state."""
     info = context.info
     groups = key_group_range(info.subtask, info.max_parallelism, info.parallelism)
-    if isinstance(stores, Stores):
-        return RocksDBKeyedStateBackend(context.now_ms, stores, context.key_groups, groups)
-    owner = StoreOwner(
-        info.job_id,
-        context.state_id,
-        groups.start,
-        groups.stop,
-        run=run_number(info.epoch, info.attempt),
-    )
-    return VersionedKeyedStateBackend(context.now_ms, stores, context.key_groups, owner)
+    run = run_number(info.epoch, info.attempt)
+    return StoreOwner(info.job_id, context.state_id, groups.start, groups.stop, run=run)
 
 
 class KeyedTimerService(TimerService):

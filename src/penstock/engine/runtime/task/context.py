@@ -26,8 +26,7 @@ from penstock.common.functions.user_calls import PASSED_ON, RAISED
 from penstock.engine.runtime.task.async_calls import AsyncCalls, no_event_loop
 from penstock.engine.runtime.task.budget import Budget
 from penstock.engine.runtime.task.metrics import OperatorCounters
-from penstock.engine.state.backends.rocksdb.store import Stores
-from penstock.engine.state.backends.versioned.store import VersionedStores
+from penstock.engine.state.backends.state_backend import StateBackend
 from penstock.engine.state.key_groups import KeyGroups
 from penstock.engine.state.operator_state import HeapOperatorStates
 
@@ -82,8 +81,8 @@ class TaskContext:
     now_ms: Callable[[], int]
     budget: Budget
     key_groups: KeyGroups
-    stores: Stores | VersionedStores | None = None
-    """Key-value stores for keyed state; None: keyed state is on the heap."""
+    stores: StateBackend | None = None
+    """Creates backends with stores for keyed state; None: keyed state is on the heap."""
     unblocked_ms: Callable[[], int] | None = None
     """A clock in milliseconds that stops while the task can't emit; only differences have a meaning."""
     request_split: Callable[[], None] = lambda: None

@@ -18,8 +18,7 @@ from penstock.engine.runtime.task.events import Effect
 from penstock.engine.runtime.task.inputs import InputChannel, TaskInputs, Work
 from penstock.engine.runtime.task.metrics import TaskCounters
 from penstock.engine.runtime.task.vertex import LevelSpec, VertexSpec
-from penstock.engine.state.backends.rocksdb.store import Stores
-from penstock.engine.state.backends.versioned.store import VersionedStores
+from penstock.engine.state.backends.state_backend import StateBackend
 from penstock.engine.state.key_groups import KeyGroups
 
 
@@ -48,7 +47,7 @@ class Environment:
         *,
         run: str = "0",
         budget: Budget | None = None,
-        stores: Stores | VersionedStores | None = None,
+        stores: StateBackend | None = None,
         open_spill: Callable[[], SpillFile] | None = None,
         open_event_loop: OpenEventLoop | None = None,
         notify: Callable[[int], None] = lambda vertex: None,

@@ -11,10 +11,6 @@ from collections.abc import Iterable, Iterator
 from penstock.engine.runtime.network.channel_log import LoggedBuffer
 from penstock.engine.runtime.operators.operator import Operator
 from penstock.engine.runtime.task.metrics import TaskCounters
-from penstock.engine.state.backends.rocksdb.backend import RocksDBKeyedStateBackend
-from penstock.engine.state.backends.rocksdb.restored_files import restore_stores
-from penstock.engine.state.backends.versioned.backend import VersionedKeyedStateBackend
-from penstock.engine.state.backends.versioned.restored_versions import restore_versions
 from penstock.engine.state.handles import KeyedFile, Redistribution, RestoredOperator, store_files_of
 from penstock.engine.state.operator_state import NamedList
 from penstock.engine.state.schema import TableSchema, restored_schema
@@ -79,12 +75,9 @@ def restore_operator(
     extends = restored.extends_files and len(restored.chains) == 1
     chains = restored.chains
     backend = operator.keyed_backend()
-    if isinstance(backend, RocksDBKeyedStateBackend):
+    if backend is not None and backend.has_store:
         stores = [store_files for files in chains if (store_files := store_files_of(files))]
-        if isinstance(backend, VersionedKeyedStateBackend):
-            reusable = restore_versions(backend, storage, stores, groups)
-        else:
-            reusable = restore_stores(backend, storage, stores, groups)
+        reusable = backend.restore_store(storage, stores, groups)
         read += sum(file.bytes for files in stores for file in files)
         if extends:
             chain.store_files = {file.store_file: file for file in reusable}

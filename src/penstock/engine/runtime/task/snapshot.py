@@ -19,8 +19,6 @@ from penstock.engine.runtime.network.channel_log import ChannelLog, LoggedBuffer
 from penstock.engine.runtime.operators.operator import Operator
 from penstock.engine.runtime.operators.sink import SinkOperator
 from penstock.engine.runtime.task.restore import KeyedChain, restore_operator
-from penstock.engine.state.backends.rocksdb.backend import RocksDBKeyedStateBackend
-from penstock.engine.state.backends.rocksdb.store_files import write_store_files
 from penstock.engine.state.handles import (
     KeyedFile,
     ListsFile,
@@ -61,7 +59,7 @@ class OperatorSnapshot:
     ) -> None:
         self.state_id = state_id
         self.chain = chain
-        backend = _with_store(operator)
+        backend = operator.keyed_backend()
         savepoint = bool(options.savepoint)
         wanted = options.full or savepoint
         self.full = wanted or chain.next_is_full or (backend is not None and backend.needs_full_snapshot())
@@ -94,7 +92,7 @@ class OperatorSnapshot:
         """Write it for a checkpoint: the store's files, if there is a store, then a file with changes or all state."""
         keyed: list[KeyedFile] = []
         if self.store is not None:
-            keyed = yield from write_store_files(storage, name, self.store, self.reusable_files)
+            keyed = yield from self.store.write(storage, name, self.reusable_files)
         if self.tables:
             schemas = {table: str(schema) for table, schema in self.schemas.items()}
             file_name = f"{name}-keyed"
@@ -220,12 +218,6 @@ class TaskSnapshot:
 
 def _bytes_of(state: OperatorState) -> int:
     return sum(file.bytes for file in state.keyed) + (state.lists.bytes if state.lists is not None else 0)
-
-
-def _with_store(operator: Operator) -> RocksDBKeyedStateBackend | None:
-    """Return the operator's backend if its state is in a store with files of its own."""
-    backend = operator.keyed_backend()
-    return backend if isinstance(backend, RocksDBKeyedStateBackend) else None
 
 
 class Snapshots:

@@ -16,9 +16,9 @@ from itertools import islice
 from typing import Any
 
 from penstock.common.constants import MIN_TIMESTAMP
-from penstock.engine.state.backends.rocksdb.timer_table import FIRST, RocksDBTimerTable, order_of, time_of
 from penstock.engine.state.layers import LayeredTable
 from penstock.engine.state.tables import FrozenTable, Layer, Table
+from penstock.engine.state.timer_table import FIRST, TimerTable, order_of, time_of
 
 Entry = tuple[Any, int, Any]
 """key, timestamp, namespace"""
@@ -298,7 +298,7 @@ class StoredTimerQueue(TimerQueue):
 
     __slots__ = ("_horizon", "_horizon_ms", "_left", "_near", "_read_at_once", "_table")
 
-    def __init__(self, table: RocksDBTimerTable, read_at_once: int = READ_AT_ONCE) -> None:
+    def __init__(self, table: TimerTable, read_at_once: int = READ_AT_ONCE) -> None:
         self._table = table
         self._near = TimerHeap()
         self._read_at_once = read_at_once

@@ -105,7 +105,7 @@ class SlicedWindowOperator(WindowingOperator):
         if self._may_share:
             self._slices, self._shares = self._choose_slices()
         self._waits_for_next = self._shares and self._size // self._width >= _MANY_SLICES
-        if self._waits_for_next and isinstance(slices := self._slices, SlicedTable):
+        if self._waits_for_next and (slices := self._slices.listed()) is not None:
             start_of = self._slicing.start_of
             self._blocks = Blocks(
                 lambda number: slices.reader(start_of(number)),

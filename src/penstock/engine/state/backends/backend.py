@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any, ClassVar, TypeVar, cast
 
 from penstock.api.state.descriptors import (
     WINDOW_PREFIX,
@@ -32,14 +32,18 @@ from penstock.api.state.state import (
 )
 from penstock.common.errors import ProgramError
 from penstock.common.time.earliest import earliest
+from penstock.engine.state.backends.frozen_store import FrozenStore
 from penstock.engine.state.backends.states import KINDS
 from penstock.engine.state.backends.ttl_states import TTL_KINDS, TtlState
 from penstock.engine.state.collection_tables import ListTable, MapTable
 from penstock.engine.state.expiry import Expiry
+from penstock.engine.state.handles import KeyedFile
 from penstock.engine.state.layers import LayeredTable
 from penstock.engine.state.schema import TableSchema, check_schema, collection_in, restored_schema, schema_of, untimed
 from penstock.engine.state.sliced import Slices
+from penstock.engine.state.snapshot.storage import SnapshotStorage
 from penstock.engine.state.tables import Table
+from penstock.engine.state.timer_table import TimerTable
 
 NO_NAMESPACE: Any = None
 T = TypeVar("T", bound=Table)
@@ -49,6 +53,10 @@ D = TypeVar("D", bound=StateDescriptor)
 class KeyedStateBackend(ABC):
     """All keyed state of one operator in one subtask. `key` (and `namespace`) select the entries that states access."""
 
+    has_store: ClassVar[bool] = False
+    """Whether its state is in a store, whose own files are a part of checkpoints: `freeze_store`, `restore_store`."""
+    holds_timers = False
+    """Whether timers are in its store: `timer_table`. Otherwise they are on the heap."""
     __slots__ = (
         "_expiries",
         "_restored_schemas",
@@ -189,6 +197,25 @@ class KeyedStateBackend(ABC):
     @abstractmethod
     def slices(self, name: str, lists: bool = False) -> Slices:
         """Return the contents of windows in the table with this name. `lists`: contents are lists of records."""
+
+    def timer_table(self, name: str) -> TimerTable:
+        """Create a table of timers, in a backend that holds timers."""
+        raise NotImplementedError(f"{type(self).__name__} holds no timers")
+
+    def needs_full_snapshot(self) -> bool:
+        """Whether the next snapshot cannot be incremental."""
+        return False
+
+    def freeze_store(self, checkpoint_id: int = 0) -> FrozenStore | None:
+        """Freeze the store, with its tables' entries in memory, for a full checkpoint; None if nothing is stored."""
+        return None
+
+    def restore_store(self, storage: SnapshotStorage, stores: list[list[KeyedFile]], groups: range) -> list[KeyedFile]:
+        """Restore `groups` of these stores, each given by its files, in a backend that has a store.
+
+        The tables must exist. Returns the files that the next snapshot may refer to. Raises CheckpointError.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no store")
 
     def schemas_in_snapshot(self) -> dict[str, TableSchema]:
         """Return the schemas of tables of users' states: the restored schema if no function requested the state yet."""

@@ -9,18 +9,23 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
+import msgspec
+
 from penstock.engine.state.backends.backend import KeyedStateBackend
 from penstock.engine.state.backends.rocksdb.collections import RocksDBListTable, RocksDBMapTable
+from penstock.engine.state.backends.rocksdb.restored_files import restore_stores
 from penstock.engine.state.backends.rocksdb.slices import LayerOfSlices, RocksDBSlices
-from penstock.engine.state.backends.rocksdb.store import StoredFile, Stores
-from penstock.engine.state.backends.rocksdb.store_files import FrozenStore, StoreReader, TableStore
+from penstock.engine.state.backends.rocksdb.store import OpenStore, StoredFile
+from penstock.engine.state.backends.rocksdb.store_files import FrozenTableStore, StoreReader, TableStore
 from penstock.engine.state.backends.rocksdb.table import RocksDBTable
 from penstock.engine.state.backends.rocksdb.timer_table import RocksDBTimerTable
+from penstock.engine.state.backends.versioned.store import StoreOwner
 from penstock.engine.state.collection_tables import ListTable, MapTable
-from penstock.engine.state.handles import TableInFile
+from penstock.engine.state.handles import KeyedFile, TableInFile
 from penstock.engine.state.key_groups import KeyGroups
 from penstock.engine.state.layers import LayeredTable
 from penstock.engine.state.sliced import Slices
+from penstock.engine.state.snapshot.storage import SnapshotStorage
 
 T = TypeVar("T", bound=RocksDBTable)
 
@@ -31,21 +36,31 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
     `groups`: the key groups that the subtask owns; None: all.
     """
 
-    __slots__ = ("_cached_entries", "_groups", "_key_groups", "_stores", "_tables_of_store", "embedded")
+    __slots__ = (
+        "_cached_entries",
+        "_groups",
+        "_key_groups",
+        "_open_store",
+        "_tables_of_store",
+        "embedded",
+        "holds_timers",
+    )
+    has_store = True
 
     def __init__(
         self, now_ms: Callable[[], int], stores: Stores, key_groups: KeyGroups, groups: range | None = None
     ) -> None:
         super().__init__(now_ms)
         self._groups = range(key_groups.max_parallelism) if groups is None else groups
-        self._stores = stores
-        self.embedded = self._table_store(stores)
+        self._open_store = stores.open
+        self.embedded = self._table_store(stores.open)
         self._key_groups = key_groups
         self._cached_entries = stores.cached_entries
+        self.holds_timers = stores.holds_timers
         self._tables_of_store: dict[str, RocksDBTable] = {}
 
-    def _table_store(self, stores: Stores) -> TableStore:
-        return TableStore(stores)
+    def _table_store(self, open_store: OpenStore) -> TableStore:
+        return TableStore(open_store)
 
     def make_layered(self, name: str, namespaced: bool = False) -> LayeredTable:
         return self._add(name, RocksDBTable(*self._arguments(name), namespaced=namespaced))
@@ -57,7 +72,6 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         return self._add(name, RocksDBListTable(*self._arguments(name), namespaced=namespaced))
 
     def timer_table(self, name: str) -> RocksDBTimerTable:
-        """Create a table of timers."""
         return self._add(name, RocksDBTimerTable(*self._arguments(name), groups=self._groups))
 
     def slices(self, name: str, lists: bool = False) -> Slices:
@@ -81,18 +95,20 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         self.embedded.drop_table(name)
 
     def needs_full_snapshot(self) -> bool:
-        """Whether the next snapshot cannot be incremental, since there are too many changes to remember."""
+        """Whether there are too many changes to remember for an incremental snapshot."""
         return any(table.forgot_changes for table in self._tables_of_store.values())
 
-    def freeze_store(self, checkpoint_id: int = 0) -> FrozenStore | None:
-        """Freeze the content of the store and of its tables in memory. Returns None if there is no table."""
+    def freeze_store(self, checkpoint_id: int = 0) -> FrozenTableStore | None:
         if not self._tables_of_store:
             return None
         return self.embedded.freeze({name: table.freeze_in_memory() for name, table in self._tables_of_store.items()})
 
+    def restore_store(self, storage: SnapshotStorage, stores: list[list[KeyedFile]], groups: range) -> list[KeyedFile]:
+        return restore_stores(self, storage, stores, groups)
+
     def store_reader(self) -> StoreReader:
         """Return a reader of the store's files in snapshots."""
-        return StoreReader(lambda: self._stores)
+        return StoreReader(lambda: self._open_store)
 
     def can_begin_with(self, tables: list[TableInFile]) -> bool:
         """Whether this store has all these tables of a snapshot, with the same units of entries."""
@@ -122,3 +138,21 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
 
     def close(self) -> None:
         self.embedded.store.close()
+
+
+class Stores(msgspec.Struct, frozen=True):
+    """The StateBackend with a store on local disk for each subtask of an operator, which the host opens.
+
+    `cached_entries`: the most changed entries of a state in memory.
+    """
+
+    open: OpenStore
+    cached_entries: int
+    holds_timers: bool = True
+    """Whether timers are in the store; otherwise they are on the heap."""
+
+    def keyed_backend(
+        self, now_ms: Callable[[], int], key_groups: KeyGroups, owner: StoreOwner
+    ) -> RocksDBKeyedStateBackend:
+        """Create the backend of a subtask."""
+        return RocksDBKeyedStateBackend(now_ms, self, key_groups, range(owner.first, owner.after))

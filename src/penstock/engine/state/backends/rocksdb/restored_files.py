@@ -11,12 +11,13 @@ Only a table whose kind has changed, or that is now on the heap, is read entry b
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Protocol
 
-from penstock.engine.state.backends.rocksdb.backend import RocksDBKeyedStateBackend
-from penstock.engine.state.backends.rocksdb.store import EmbeddedStore
+from penstock.engine.state.backends.rocksdb.store import EmbeddedStore, StoredFile
 from penstock.engine.state.backends.rocksdb.store_files import (
     NUMBERS_GROUP,
+    StoreReader,
     TableStore,
     check_own_files,
     contents_of,
@@ -26,10 +27,30 @@ from penstock.engine.state.backends.rocksdb.store_files import (
 )
 from penstock.engine.state.handles import KeyedFile, TableInFile
 from penstock.engine.state.snapshot.storage import SnapshotStorage
+from penstock.engine.state.tables import Table
+
+
+class RestoredBackend(Protocol):
+    """The part of a backend with a store that restores it."""
+
+    tables: dict[str, Table]
+    embedded: TableStore
+
+    def can_begin_with(self, tables: list[TableInFile]) -> bool:
+        """Whether this store has all these tables of a snapshot, with the same units of entries."""
+
+    def begin_with(self, tables: list[TableInFile], files: Mapping[str, StoredFile]) -> None:
+        """Replace the empty store by files that hold these tables."""
+
+    def store_reader(self) -> StoreReader:
+        """Return a reader of the store's files in snapshots."""
+
+    def check_keys(self, groups: range) -> None:
+        """Raise CheckpointError if restored entries would not be found because the class of their keys changed."""
 
 
 def restore_stores(
-    backend: RocksDBKeyedStateBackend, storage: SnapshotStorage, stores: list[list[KeyedFile]], groups: range
+    backend: RestoredBackend, storage: SnapshotStorage, stores: list[list[KeyedFile]], groups: range
 ) -> list[KeyedFile]:
     """Restore `groups` of these stores, each given by its files, into the backend, whose tables must exist.
 

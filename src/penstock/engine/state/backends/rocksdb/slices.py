@@ -55,6 +55,9 @@ class RocksDBSlices:
     def __init__(self, table: RocksDBTable) -> None:
         self._table = table
 
+    def listed(self) -> None:
+        """Return None: only the store knows the keys."""
+
     def at(self, start: int) -> RocksDBSlice:
         """Return the slice that starts at `start`. It may be written to until the operator's call ends."""
         return RocksDBSlice(self._table, start)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple, Protocol
 
-import msgspec
-
 
 def prefix_end(prefix: bytes) -> bytes:
     """Return the first key after all keys that start with `prefix`."""
@@ -81,11 +79,5 @@ class EmbeddedStore(Protocol):
         """Remove the store."""
 
 
-class Stores(msgspec.Struct, frozen=True):
-    """Opens the stores of a host's tasks. `cached_entries`: the most changed entries of a state in memory."""
-
-    open: Callable[[Mapping[str, StoredFile]], EmbeddedStore]
-    """Opens a store with these files, by name; without files an empty store."""
-    cached_entries: int
-    holds_timers: bool = True
-    """Whether timers are in the store; otherwise they are on the heap."""
+OpenStore = Callable[[Mapping[str, StoredFile]], EmbeddedStore]
+"""Opens a store with these files, by name; without files an empty store."""

@@ -38,9 +38,9 @@ from penstock.engine.state.tables import PIECE_ENTRIES, Entries, EntryKeys, Froz
 from penstock.engine.state.unpickling import StateUnpickler
 
 if TYPE_CHECKING:
-    from penstock.engine.state.backends.rocksdb.store import EmbeddedStore, LinkedFiles, Stores, StoreView
+    from penstock.engine.state.backends.rocksdb.store import EmbeddedStore, LinkedFiles, OpenStore, StoreView
 
-F = TypeVar("F", bound="FrozenStore")
+F = TypeVar("F", bound="FrozenTableStore")
 
 _PART_BYTES = 1 << 20
 """Bytes of a file that are copied in one step, which takes about a millisecond."""
@@ -67,13 +67,13 @@ def encode_entry(entry_key: Any, value: Any) -> bytes:
 class TableStore:
     """The store of one operator's subtask, and the names of its tables in the order of their numbers."""
 
-    def __init__(self, stores: Stores) -> None:
-        self.store: EmbeddedStore = stores.open({})
+    def __init__(self, open_store: OpenStore) -> None:
+        self.store: EmbeddedStore = open_store({})
         self.tables: list[str] = []
         self.units: dict[str, str] = {}
         """Table -> the unit of its entries (`TableInFile.unit`)."""
-        self._stores = stores
-        self._blocking: set[FrozenStore] = set()
+        self._open_store = open_store
+        self._blocking: set[FrozenTableStore] = set()
 
     def add_table(self, name: str, unit: str) -> bytes:
         """Return the prefix of a table. A table that was restored with the files keeps its prefix."""
@@ -94,7 +94,7 @@ class TableStore:
         Raises the errors of reading the files, and changes nothing in that case.
         """
         # Opened first: if the files are damaged, the empty store stays in use.
-        store = self._stores.open(files)
+        store = self._open_store(files)
         self.store.close()
         self.store = store
         self.units = {table.name: table.unit for table in tables}
@@ -110,21 +110,21 @@ class TableStore:
         """Whether writes must wait, because a snapshot has not linked the files yet."""
         return bool(self._blocking)
 
-    def freeze(self, above: dict[str, FrozenTable]) -> FrozenStore:
+    def freeze(self, above: dict[str, FrozenTable]) -> FrozenTableStore:
         """Freeze the store, and block writes until its files are linked. `above`: the entries in memory by table."""
-        return self.block_writes(FrozenStore(self, above))
+        return self.block_writes(FrozenTableStore(self, above))
 
     def block_writes(self, frozen: F) -> F:
         """Block writes until `frozen` is released."""
         self._blocking.add(frozen)
         return frozen
 
-    def release(self, frozen: FrozenStore) -> None:
+    def release(self, frozen: FrozenTableStore) -> None:
         """Allow writes: the snapshot has linked its files, or was aborted."""
         self._blocking.discard(frozen)
 
 
-class FrozenStore:
+class FrozenTableStore:
     """A store at one moment."""
 
     def __init__(self, store: TableStore, above: dict[str, FrozenTable]) -> None:
@@ -143,6 +143,12 @@ class FrozenStore:
                 self._store.release(self)
         return self._linked
 
+    def write(
+        self, storage: SnapshotStorage, name: str, copied: Mapping[str, KeyedFile]
+    ) -> Generator[None, None, list[KeyedFile]]:
+        """Copy the files, as `write_store_files` says."""
+        return write_store_files(storage, name, self, copied)
+
     def release(self) -> None:
         """Remove the links: the snapshot has copied the files, or was aborted."""
         self._store.release(self)
@@ -151,7 +157,7 @@ class FrozenStore:
 
 
 def write_store_files(
-    storage: SnapshotStorage, name: str, frozen: FrozenStore, copied: Mapping[str, KeyedFile]
+    storage: SnapshotStorage, name: str, frozen: FrozenTableStore, copied: Mapping[str, KeyedFile]
 ) -> Generator[None, None, list[KeyedFile]]:
     """Copy the files of a store, except files of earlier snapshots (`copied`, by their names in the store).
 
@@ -229,8 +235,8 @@ class StoreReader:
     `open_max`: how many stay open, each with a copy of its files on the local disk.
     """
 
-    def __init__(self, stores: Callable[[], Stores | None] = lambda: None, open_max: int = 1) -> None:
-        self._stores = stores
+    def __init__(self, open_store: Callable[[], OpenStore | None] = lambda: None, open_max: int = 1) -> None:
+        self._open_store = open_store
         self._open_max = open_max
         self._opened: list[tuple[list[KeyedFile], EmbeddedStore]] = []
 
@@ -250,13 +256,13 @@ class StoreReader:
 
     def _open(self, contents: Mapping[str, StoredFile], path: str) -> EmbeddedStore:
         check_own_files(contents, path)
-        stores = self._stores()
-        if stores is None:
+        open_store = self._open_store()
+        if open_store is None:
             raise CheckpointError(
                 f"the state in {path} is in RocksDB's own files, and this job's state is not in RocksDB. Only "
                 "a savepoint can be restored with another backend; or set state.backend.type to rocksdb"
             )
-        return stores.open(contents)
+        return open_store(contents)
 
     def close(self) -> None:
         """Close and remove the open stores."""

@@ -15,27 +15,15 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any
 
-from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
 from penstock.engine.state.backends.rocksdb.store_files import TableStore, group_prefix
 from penstock.engine.state.backends.rocksdb.table import RocksDBTable, namespace_bytes
 from penstock.engine.state.key_groups import KeyGroups
 from penstock.engine.state.keys import encode_key
+from penstock.engine.state.timer_table import order_of
 
-FIRST: bytes = bytes(8)
-"""The order before all others."""
 _TIME = slice(6, 14)
 _GROUP = slice(4, 6)
 _REST = slice(14, None)
-
-
-def order_of(timestamp: int) -> bytes:
-    """Return the order before all timers of this time (milliseconds)."""
-    return (min(max(timestamp, MIN_TIMESTAMP), MAX_TIMESTAMP) - MIN_TIMESTAMP).to_bytes(8, "big")
-
-
-def time_of(order: bytes) -> int:
-    """Return the timestamp of an order."""
-    return int.from_bytes(order[:8], "big") + MIN_TIMESTAMP
 
 
 class RocksDBTimerTable(RocksDBTable):

@@ -14,13 +14,15 @@ from typing import TypeVar
 
 import msgspec
 
-from penstock.engine.state.backends.rocksdb.backend import RocksDBKeyedStateBackend
-from penstock.engine.state.backends.rocksdb.store import LinkedFiles, StoredFile, Stores
-from penstock.engine.state.backends.rocksdb.store_files import FrozenStore, TableStore
+from penstock.engine.state.backends.rocksdb.backend import RocksDBKeyedStateBackend, Stores
+from penstock.engine.state.backends.rocksdb.store import LinkedFiles, OpenStore, StoredFile
+from penstock.engine.state.backends.rocksdb.store_files import FrozenTableStore, TableStore
 from penstock.engine.state.backends.rocksdb.table import RocksDBTable
-from penstock.engine.state.backends.versioned.store import StoreOwner, StoreVersion, VersionedStore, VersionedStores
-from penstock.engine.state.handles import EXTERNAL_VERSION, TableInFile
+from penstock.engine.state.backends.versioned.restored_versions import restore_versions
+from penstock.engine.state.backends.versioned.store import StoreOwner, StoreVersion, VersionedStore
+from penstock.engine.state.handles import EXTERNAL_VERSION, KeyedFile, TableInFile
 from penstock.engine.state.key_groups import KeyGroups
+from penstock.engine.state.snapshot.storage import SnapshotStorage
 from penstock.engine.state.tables import FrozenTable, Layer
 
 T = TypeVar("T", bound=RocksDBTable)
@@ -29,8 +31,8 @@ T = TypeVar("T", bound=RocksDBTable)
 class VersionedTableStore(TableStore):
     """The store of one operator's subtask. It knows tables by name, since each subtask has its own prefixes."""
 
-    def __init__(self, stores: Stores) -> None:
-        super().__init__(stores)
+    def __init__(self, open_store: OpenStore) -> None:
+        super().__init__(open_store)
         opened: VersionedStore = self.store  # type: ignore[assignment]
         self.versions = opened
 
@@ -63,7 +65,7 @@ class VersionFile:
         """Do nothing: there are no links."""
 
 
-class FrozenVersion(FrozenStore):
+class FrozenVersion(FrozenTableStore):
     """A version of a store, and the layers that must be written to complete it."""
 
     def __init__(
@@ -105,8 +107,8 @@ class VersionedKeyedStateBackend(RocksDBKeyedStateBackend):
         self._sealed: dict[int, int] = {}
         """Number of a pending checkpoint -> the version that it sealed."""
 
-    def _table_store(self, stores: Stores) -> TableStore:
-        return VersionedTableStore(stores)
+    def _table_store(self, open_store: OpenStore) -> TableStore:
+        return VersionedTableStore(open_store)
 
     def _add(self, name: str, table: T) -> T:
         table.forget_changes()
@@ -115,7 +117,7 @@ class VersionedKeyedStateBackend(RocksDBKeyedStateBackend):
     def needs_full_snapshot(self) -> bool:
         return True
 
-    def freeze_store(self, checkpoint_id: int = 0) -> FrozenStore | None:
+    def freeze_store(self, checkpoint_id: int = 0) -> FrozenTableStore | None:
         """Seal the version of the store. Returns None if there is no table."""
         if not self._tables_of_store:
             return None
@@ -125,6 +127,9 @@ class VersionedKeyedStateBackend(RocksDBKeyedStateBackend):
         version = self.embedded.block_writes(FrozenVersion(self.embedded, above, layers))
         self._sealed[checkpoint_id] = version.version.version
         return version
+
+    def restore_store(self, storage: SnapshotStorage, stores: list[list[KeyedFile]], groups: range) -> list[KeyedFile]:
+        return restore_versions(self, storage, stores, groups)
 
     def checkpoint_complete(self, checkpoint_id: int) -> None:
         version = self._sealed.get(checkpoint_id)
@@ -138,3 +143,26 @@ class VersionedKeyedStateBackend(RocksDBKeyedStateBackend):
 
     def begin_with(self, tables: list[TableInFile], files: Mapping[str, StoredFile]) -> None:
         raise NotImplementedError("a store does not open with a version as a file: restored_versions.py")
+
+
+class VersionedStores(msgspec.Struct, frozen=True):
+    """The StateBackend with an external store, which the host opens for each subtask of an operator.
+
+    `cached_entries`: the most changed entries of a state in memory.
+    """
+
+    open: Callable[[StoreOwner], VersionedStore]
+    cached_entries: int
+    kind: str = "postgres"
+    """The value of `state.backend.type`."""
+
+    @property
+    def holds_timers(self) -> bool:
+        """Return False: timers are not in the store, since the next timers of all key groups are needed permanently."""
+        return False
+
+    def keyed_backend(
+        self, now_ms: Callable[[], int], key_groups: KeyGroups, owner: StoreOwner
+    ) -> VersionedKeyedStateBackend:
+        """Create the backend of a subtask."""
+        return VersionedKeyedStateBackend(now_ms, self, key_groups, owner)

@@ -7,17 +7,33 @@ store. A few entries are read to check that their classes have not changed.
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from penstock.common.errors import CheckpointError
 from penstock.common.values.decoding import from_json
 from penstock.engine.state.backends.rocksdb.store_files import contents_of
-from penstock.engine.state.backends.versioned.backend import VersionedKeyedStateBackend
 from penstock.engine.state.backends.versioned.store import StoreVersion
-from penstock.engine.state.handles import EXTERNAL_VERSION, KeyedFile
+from penstock.engine.state.handles import EXTERNAL_VERSION, KeyedFile, TableInFile
 from penstock.engine.state.snapshot.storage import SnapshotStorage
 
 
+class RestoredBackend(Protocol):
+    """The part of a backend with an external store that restores it."""
+
+    kind: str
+
+    def can_begin_with(self, tables: list[TableInFile]) -> bool:
+        """Whether this store has all these tables of a snapshot, with the same units of entries."""
+
+    def begin_with_versions(self, versions: list[StoreVersion]) -> None:
+        """Begin with the content of these versions in the subtask's key groups."""
+
+    def check_keys(self, groups: range) -> None:
+        """Raise CheckpointError if restored entries would not be found because the class of their keys changed."""
+
+
 def restore_versions(
-    backend: VersionedKeyedStateBackend, storage: SnapshotStorage, stores: list[list[KeyedFile]], groups: range
+    backend: RestoredBackend, storage: SnapshotStorage, stores: list[list[KeyedFile]], groups: range
 ) -> list[KeyedFile]:
     """Restore these stores, each given by its files, into the backend, whose tables must exist.
 

@@ -7,7 +7,7 @@ Apache Flink" (VLDB 2017), section 4.1, external state backends with multi-versi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
 import msgspec
@@ -89,17 +89,3 @@ class VersionedStore(EmbeddedStore, Protocol):
 
     def completed(self, version: int) -> None:
         """Handle a completed checkpoint with this version: entries that no retained checkpoint needs may be removed."""
-
-
-class VersionedStores(msgspec.Struct, frozen=True):
-    """Opens the stores of a host's tasks. `cached_entries`: the most changed entries of a state in memory."""
-
-    open: Callable[[StoreOwner], VersionedStore]
-    cached_entries: int
-    kind: str = "postgres"
-    """The value of `state.backend.type`."""
-
-    @property
-    def holds_timers(self) -> bool:
-        """Return False: timers are not in the store, since the next timers of all key groups are needed permanently."""
-        return False
