@@ -111,7 +111,7 @@ def test_a_stream_keeps_its_strategy_as_it_was(through: str) -> None:
             stream = env.from_collection([1]).assign_timestamps_and_watermarks(strategy)
         stream.print()
     nodes = env._stream_graph().nodes.values()
-    strategies = [node.operator.strategy for node in nodes if hasattr(node.operator, "strategy")]
+    strategies = [node.operator.strategy for node in nodes if node.operator.strategy is not None]
     assert [strategy.timestamp_assigner for strategy in strategies if strategy.timestamp_assigner] == [_first, _second]
 
 

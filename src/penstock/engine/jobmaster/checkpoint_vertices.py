@@ -8,7 +8,6 @@ from penstock.engine.checkpoint.manifest import Manifest
 from penstock.engine.checkpoint.plan import CheckpointVertex
 from penstock.engine.plan.job_graph import JobGraph, JobVertex
 from penstock.engine.plan.stream_graph import StreamNode
-from penstock.engine.runtime.operators.sink import CollectOperator, SinkOperator
 
 
 def checkpoint_vertices(graph: JobGraph) -> list[CheckpointVertex]:
@@ -48,10 +47,10 @@ def vertex_of_sinks(graph: JobGraph) -> dict[int, int]:
 
 def has_committers(graph: JobGraph) -> bool:
     """Return whether the job has sinks with committers. Printing and collecting need none."""
-    return any(isinstance(node.operator, SinkOperator) for vertex in graph.vertices for node in vertex.nodes)
+    return any(node.operator.sink is not None for vertex in graph.vertices for node in vertex.nodes)
 
 
 def _sinks(vertex: JobVertex) -> Iterator[tuple[int, StreamNode]]:
     for node in vertex.nodes:
-        if isinstance(node.operator, (SinkOperator, CollectOperator)):
+        if node.operator.sink_id is not None:
             yield node.operator.sink_id, node

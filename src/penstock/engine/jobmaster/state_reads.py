@@ -24,7 +24,6 @@ from penstock.engine.jobmaster.effects import JobEffect, StateReply
 from penstock.engine.jobmaster.events import StateReadRequested
 from penstock.engine.jobmaster.state_query import LIVE_MAX, LiveState, StateQuery
 from penstock.engine.plan.job_graph import JobVertex
-from penstock.engine.runtime.operators.keyed import KeyedOperator
 from penstock.engine.runtime.task.events import ListStates, Opaque, ReadState, StateRead, StateShape, StatesListed
 from penstock.engine.state.container_keys import as_key
 from penstock.engine.state.key_groups import key_group_of, subtask_of
@@ -274,7 +273,4 @@ class StateReads:
 
 def _may_have(vertex: JobVertex, query: StateQuery) -> bool:
     """Return whether tasks of a vertex may have the state of a query."""
-    return any(
-        isinstance(node.operator, KeyedOperator) and (bool(query.name) or node.uid == query.operator)
-        for node in vertex.nodes
-    )
+    return any(node.operator.is_keyed and (bool(query.name) or node.uid == query.operator) for node in vertex.nodes)

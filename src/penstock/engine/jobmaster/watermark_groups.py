@@ -15,7 +15,6 @@ from penstock.common.constants import MAX_TIMESTAMP
 from penstock.common.time.earliest import earliest
 from penstock.engine.plan.job_graph import JobGraph
 from penstock.engine.runtime.ids import SubtaskId
-from penstock.engine.runtime.operators.source import SourceOperator
 from penstock.engine.runtime.task.events import AlignWatermarks, ControlEvent
 
 Send = Callable[[int, int, ControlEvent], None]
@@ -101,9 +100,8 @@ class WatermarkGroups:
 def _groups_of(graph: JobGraph) -> dict[str, _Group]:
     groups: dict[str, _Group] = {}
     for vertex in graph.sources:
-        operator = vertex.nodes[0].operator
-        assert isinstance(operator, SourceOperator)
-        alignment = operator.strategy.alignment
+        strategy = vertex.nodes[0].operator.strategy
+        alignment = None if strategy is None else strategy.alignment
         if alignment is not None:
             group = groups.setdefault(alignment.group, _Group({}, alignment.update_interval_ms, [], {}))
             group.max_drifts_ms[vertex.id] = alignment.max_drift_ms

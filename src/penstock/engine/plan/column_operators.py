@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from penstock.engine.runtime.operators.operator import Operator
 from penstock.engine.runtime.operators.sink import SinkOperator
@@ -18,19 +19,11 @@ def on_columns(operator: Operator, columns: RecordColumns) -> Operator | None:
 
     `columns`: those that it receives, or, of a source, is to give.
     """
-    # The imports: programs on rows import nothing of columns.
-    if isinstance(operator, SourceOperator):
-        return _source(operator, columns)
-    if isinstance(operator, TimestampsAndWatermarksOperator):
-        from penstock.engine.runtime.columns.event_time import ColumnTimestampsOperator, can_time_columns
+    make = _COUNTERPARTS.get(type(operator))
+    return None if make is None else make(operator, columns)
 
-        if can_time_columns(operator.strategy, columns):
-            return ColumnTimestampsOperator(operator.name, operator.strategy, operator.interval_ms, columns)
-    elif isinstance(operator, SinkOperator) and operator.sink.takes_columns(columns):
-        from penstock.engine.runtime.columns.sink import ColumnSinkOperator
 
-        return ColumnSinkOperator(operator.name, operator.sink, operator.sink_id)
-    return None
+# The imports are in the functions: programs on rows import nothing of columns.
 
 
 def _source(operator: SourceOperator, columns: RecordColumns) -> Operator | None:
@@ -42,3 +35,26 @@ def _source(operator: SourceOperator, columns: RecordColumns) -> Operator | None
     of_columns = ColumnSourceOperator(operator.name, source, operator.strategy, operator.interval_ms, columns=columns)
     of_columns.given = operator.given
     return of_columns
+
+
+def _timestamps(operator: TimestampsAndWatermarksOperator, columns: RecordColumns) -> Operator | None:
+    from penstock.engine.runtime.columns.event_time import ColumnTimestampsOperator, can_time_columns
+
+    if not can_time_columns(operator.strategy, columns):
+        return None
+    return ColumnTimestampsOperator(operator.name, operator.strategy, operator.interval_ms, columns)
+
+
+def _sink(operator: SinkOperator, columns: RecordColumns) -> Operator | None:
+    if not operator.sink.takes_columns(columns):
+        return None
+    from penstock.engine.runtime.columns.sink import ColumnSinkOperator
+
+    return ColumnSinkOperator(operator.name, operator.sink, operator.sink_id)
+
+
+_COUNTERPARTS: dict[type[Operator], Callable[[Any, RecordColumns], Operator | None]] = {
+    SourceOperator: _source,
+    TimestampsAndWatermarksOperator: _timestamps,
+    SinkOperator: _sink,
+}

@@ -23,8 +23,6 @@ from penstock.engine.plan.regions import loops_of, regions_of
 from penstock.engine.plan.stream_graph import StreamEdge, StreamGraph, StreamNode
 from penstock.engine.runtime.chunks import ChunkKind
 from penstock.engine.runtime.network.edge import EdgeInfo
-from penstock.engine.runtime.operators.sink import SinkOperator
-from penstock.engine.runtime.operators.source import SourceOperator
 from penstock.engine.runtime.task.vertex import ChainLink, ChainNode, LevelSpec, VertexSpec
 
 
@@ -51,14 +49,14 @@ class JobVertex:
     @property
     def is_source(self) -> bool:
         """Whether it reads an external system."""
-        return isinstance(self.nodes[0].operator, SourceOperator)
+        return self.nodes[0].operator.source is not None
 
     @property
     def source(self) -> Source[Any]:
         """The source that a source vertex reads."""
-        operator = self.nodes[0].operator
-        assert isinstance(operator, SourceOperator)
-        return operator.source
+        source = self.nodes[0].operator.source
+        assert source is not None, f"{self.name} is not a source"
+        return source
 
     @property
     def operators(self) -> list[str]:
@@ -180,10 +178,9 @@ class JobGraph:
             for edge in self._edges
             if edge.target == node.id and edge.tag is not None
         ]
-        if isinstance(operator, SourceOperator):
-            parts.append(without_secrets(operator.source.describe()))
-        elif isinstance(operator, SinkOperator):
-            parts.append(without_secrets(operator.sink.describe()))
+        external = operator.sink if operator.source is None else operator.source
+        if external is not None:
+            parts.append(without_secrets(external.describe()))
         return "  ".join([node.name, *(part for part in parts if part)])
 
     def vertices_of(self, region: int) -> list[JobVertex]:
@@ -320,7 +317,7 @@ def applied_type(node: StreamNode) -> TypeInformation | None:
     Tasks do not convert the output of sources: a collection is converted when the program is built.
     """
     output_type: TypeInformation | None = node.transformation.output_type
-    if isinstance(node.operator, SourceOperator) or output_type is None or not output_type.applies:
+    if node.operator.source is not None or output_type is None or not output_type.applies:
         return None
     if node.is_conversion or node.operator.gives is not ChunkKind.ROWS:
         # Records that were columns have the declared types.

@@ -19,9 +19,8 @@ from penstock.engine.plan.column_operators import on_columns
 from penstock.engine.plan.stream_graph import StreamEdge, StreamNode
 from penstock.engine.plan.transformations import Chaining
 from penstock.engine.runtime.chunks import ChunkKind
-from penstock.engine.runtime.network.partitioners import BroadcastPartitioner, ForwardPartitioner
+from penstock.engine.runtime.network.partitioners import ForwardPartitioner
 from penstock.engine.runtime.operators.operator import Operator
-from penstock.engine.runtime.operators.source import SourceOperator
 
 if TYPE_CHECKING:
     from penstock.common.columns.record_columns import RecordColumns
@@ -60,7 +59,7 @@ class Plan:
         # a minimum over channels, which only a task's valve computes.
         if (
             edge.feedback
-            or type(edge.partitioner) is not ForwardPartitioner
+            or not edge.partitioner.keeps_subtask
             or len(self.inputs[edge.target]) > 1
             or source.parallelism != target.parallelism
         ):
@@ -287,7 +286,7 @@ def run_on_rows(plan: Plan) -> Plan:
 def read_columns(plan: Plan) -> Plan:
     """Let a source give columns where its records only become columns, if it can."""
     for id, node in plan.nodes.items():
-        if not isinstance(node.operator, SourceOperator):
+        if node.operator.source is None:
             continue
         leaving = [edge for edge in plan.edges if edge.source == id]
         if len(leaving) != 1 or not plan.chains(leaving[0]):
@@ -309,8 +308,8 @@ def read_columns(plan: Plan) -> Plan:
 
 def _read_of(columns: RecordColumns, conversion: StreamNode, source: StreamNode, plan: Plan) -> RecordColumns:
     """Return those of the columns that are read, of a source's records or behind their conversion."""
-    assert isinstance(source.operator, SourceOperator)
-    assigner = source.operator.strategy.timestamp_assigner
+    strategy = source.operator.strategy
+    assigner = None if strategy is None else strategy.timestamp_assigner
     read = {assigner.field} if isinstance(assigner, FieldTimestamp) else set()
     for edge in plan.edges:
         if edge.source == conversion.id:
@@ -366,7 +365,7 @@ def read_broadcasts_first(plan: Plan) -> Plan:
     An operator must read all of a broadcast input before the first record of another input. Key groups do not change
     this order: rows of a broadcast carry no key group, and sort before rows that do.
     """
-    edges = sorted(plan.edges, key=lambda edge: not isinstance(edge.partitioner, BroadcastPartitioner))
+    edges = sorted(plan.edges, key=lambda edge: not edge.partitioner.broadcasts)
     return plan if edges == list(plan.edges) else dataclasses.replace(plan, edges=edges)
 
 

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from penstock.common.errors import JobError
 from penstock.engine.plan.job_graph import JobGraph, JobVertex
 from penstock.engine.plan.regions import regions_of
-from penstock.engine.runtime.network.partitioners import ForwardPartitioner
 
 
 def requested_parallelism(graph: JobGraph, parallelism: int | None, operators: Mapping[str, int]) -> dict[int, int]:
@@ -112,9 +111,7 @@ def _follows_the_default(vertex: JobVertex) -> bool:
 
 
 def _forward(graph: JobGraph) -> list[tuple[int, int]]:
-    return [
-        (edge.source, edge.target) for edge in graph.edges if type(edge.stream_edge.partitioner) is ForwardPartitioner
-    ]
+    return [(edge.source, edge.target) for edge in graph.edges if edge.stream_edge.partitioner.keeps_subtask]
 
 
 def max_subtasks(graph: JobGraph, reactive: bool) -> dict[int, int]:

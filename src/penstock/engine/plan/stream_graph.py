@@ -209,7 +209,7 @@ class StreamGraph:
         same = senders.parallelism == receivers.parallelism
         if chosen is None:
             return ForwardPartitioner() if same else RebalancePartitioner()
-        if type(chosen) is ForwardPartitioner and not same:
+        if chosen.keeps_subtask and not same:
             raise ProgramError(
                 f"forward() from '{senders.name}' (parallelism {senders.parallelism}) to '{receivers.name}' "
                 f"(parallelism {receivers.parallelism}) requires equal parallelism. Use rescale() or rebalance()"

@@ -14,8 +14,6 @@ from penstock.api.source import Source
 from penstock.common.errors import PenstockError, ProgramError
 from penstock.common.errors.user_traceback import user_traceback, without_our_frames
 from penstock.engine.plan.job_graph import JobGraph
-from penstock.engine.runtime.operators.sink import SinkOperator
-from penstock.engine.runtime.operators.source import SourceOperator
 
 
 def check_connectors(graph: JobGraph) -> None:
@@ -27,9 +25,9 @@ def check_connectors(graph: JobGraph) -> None:
         for node in vertex.nodes:
             operator = node.operator
             try:
-                if isinstance(operator, SourceOperator):
+                if operator.source is not None:
                     _validate(operator.source)
-                elif isinstance(operator, SinkOperator):
+                elif operator.sink is not None:
                     _validate(operator.sink)
             except KeyboardInterrupt as error:
                 error.add_note(f"while operator '{node.name}' was checked")

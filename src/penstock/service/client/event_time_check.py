@@ -13,9 +13,6 @@ from penstock.api.windows.triggers import ContinuousEventTimeTrigger, EventTimeT
 from penstock.engine.plan.job_graph import JobGraph
 from penstock.engine.plan.stream_graph import StreamGraph, StreamNode
 from penstock.engine.runtime.operators.interval_join import IntervalJoinOperator
-from penstock.engine.runtime.operators.sink import SinkOperator
-from penstock.engine.runtime.operators.source import SourceOperator
-from penstock.engine.runtime.operators.timestamps import TimestampsAndWatermarksOperator
 from penstock.engine.runtime.windows.sliced_window_operator import SlicedWindowOperator
 from penstock.engine.runtime.windows.window_operator import WindowOperator
 
@@ -41,7 +38,7 @@ def event_time_warnings(graph: JobGraph) -> list[str]:
         warnings += [
             f"'{node.name}': {warning}"
             for node in plan.nodes.values()
-            if isinstance(node.operator, SinkOperator) and (warning := node.operator.sink.event_time_warning())
+            if (sink := node.operator.sink) is not None and (warning := sink.event_time_warning())
         ]
     # Sinks often have the same name.
     return list(dict.fromkeys(warnings))
@@ -79,14 +76,14 @@ def _without_watermarks(plan: StreamGraph) -> dict[int, str]:
 
 
 def _is_endless(node: StreamNode) -> bool:
-    operator = node.operator
-    return isinstance(operator, SourceOperator) and operator.source.get_boundedness() is not Boundedness.BOUNDED
+    source = node.operator.source
+    return source is not None and source.get_boundedness() is not Boundedness.BOUNDED
 
 
 def _watermarks(node: StreamNode) -> bool:
     """Whether watermarks begin at this operator."""
-    operator = node.operator
-    return isinstance(operator, (SourceOperator, TimestampsAndWatermarksOperator)) and operator.strategy.has_watermarks
+    strategy = node.operator.strategy
+    return strategy is not None and strategy.has_watermarks
 
 
 def _needs_watermarks(node: StreamNode) -> str:

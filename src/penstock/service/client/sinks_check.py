@@ -5,7 +5,6 @@ from __future__ import annotations
 from penstock.common.configuration import Configuration
 from penstock.common.configuration.options import checkpoint_interval_ms
 from penstock.engine.plan.job_graph import JobGraph
-from penstock.engine.runtime.operators.sink import SinkOperator
 
 
 def check_sinks(graph: JobGraph, configuration: Configuration) -> None:
@@ -14,5 +13,5 @@ def check_sinks(graph: JobGraph, configuration: Configuration) -> None:
         return
     for vertex in graph.vertices:
         for node in vertex.nodes:
-            if isinstance(node.operator, SinkOperator):
+            if node.operator.sink is not None:
                 node.operator.sink.validate_without_checkpoints()

@@ -33,7 +33,6 @@ from penstock.engine.jobmaster.backends import store_settings
 from penstock.engine.jobmaster.checkpoint_vertices import adopt_max_parallelism, checkpoint_vertices
 from penstock.engine.jobmaster.settings import allows_duplicates
 from penstock.engine.plan.job_graph import JobGraph
-from penstock.engine.runtime.operators.sink import SinkOperator
 from penstock.engine.runtime.task.vertex import PostgresSettings, RedisSettings, RocksDBSettings
 
 LATEST = "latest"
@@ -155,7 +154,7 @@ def _repeats(graph: JobGraph, configuration: Configuration) -> list[str]:
     """Return the sinks whose output must not be duplicated."""
     if allows_duplicates(configuration):
         return []
-    return [node.name for vertex in graph.vertices for node in vertex.nodes if isinstance(node.operator, SinkOperator)]
+    return [node.name for vertex in graph.vertices for node in vertex.nodes if node.operator.sink is not None]
 
 
 def _wait_until_free(latest: Latest) -> None:

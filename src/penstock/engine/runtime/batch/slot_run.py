@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 from penstock.common.functions.user_calls import RAISED
-from penstock.engine.runtime.operators.source import SourceOperator
 from penstock.engine.runtime.task.events import AssignSplits, Cancel, Close, InputEnded, NoMoreSplits, Opaque
 from penstock.engine.runtime.task.slot import Slot
 
@@ -25,7 +24,7 @@ def run_to_end(
     """
     try:
         slot.open()
-        sources = [task for task in slot.tasks.values() if isinstance(task.chain.head, SourceOperator)]
+        sources = [task for task in slot.tasks.values() if task.chain.head.source is not None]
         for task in sources:
             # All splits in one event: a repeated attempt must read the same.
             task.handle(AssignSplits(Opaque(slot.level.splits[task.id.vertex][slot.index])))

@@ -71,6 +71,10 @@ class Partitioner:
 
     ship_strategy = "?"
     keyed = False
+    keeps_subtask = False
+    """Whether each record goes to the receiver with the sender's index: both sides have the same parallelism."""
+    broadcasts = False
+    """Whether each record goes to all receivers."""
     fields: tuple[str, ...] = ()
     """The fields that make the key; empty if only a key selector knows it."""
     may_be_overtaken = True
@@ -134,6 +138,7 @@ class ForwardPartitioner(Partitioner):
     """Send from subtask i to subtask i: both sides have the same parallelism."""
 
     ship_strategy = "FORWARD"
+    keeps_subtask = True
     may_be_overtaken = False
 
     def targets(self, sender: int, senders: int, receivers: int) -> range:
@@ -204,6 +209,7 @@ class BroadcastPartitioner(Partitioner):
     """Send every record to every subtask."""
 
     ship_strategy = "BROADCAST"
+    broadcasts = True
     may_be_overtaken = False
 
     def distribute(self, chunk: Rows) -> None:

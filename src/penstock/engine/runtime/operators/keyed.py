@@ -40,6 +40,7 @@ class KeyedOperator(Operator):
 
     backend_type: Callable[[Callable[[], int]], KeyedStateBackend] = HashMapKeyedStateBackend
     """Creates the state backend, if the job has no store for state."""
+    is_keyed = True
     timer_method = "on_timer"
     """The name of the user's timer method in errors."""
 

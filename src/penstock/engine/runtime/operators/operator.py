@@ -20,7 +20,10 @@ from penstock.common.values.copies import independent_copy
 from penstock.engine.runtime.chunks import ChunkKind, Rows, Values
 
 if TYPE_CHECKING:
+    from penstock.api.sink import Sink
+    from penstock.api.source import Source
     from penstock.common.columns.record_columns import RecordColumns
+    from penstock.common.watermark_strategy import WatermarkStrategy
     from penstock.engine.runtime.operators.function import UserFunction
     from penstock.engine.runtime.operators.pickled import Pickled
     from penstock.engine.runtime.task.context import OperatorContext
@@ -105,8 +108,18 @@ class Operator:
     """Whether it keeps values beyond the call: a sink, a window."""
     metrics: OperatorMetricGroup | None = None
     """The metrics of a connector; a user's function has metrics of its own."""
+    source: Source[Any] | None = None
+    """The external system that it reads."""
+    sink: Sink[Any] | None = None
+    """The external system that it writes to."""
+    sink_id: int | None = None
+    """The number under which its results leave the task: committables of a sink, or values for the driver."""
     is_sink = False
     """Whether values leave the job here: they are converted to their declared type before."""
+    is_keyed = False
+    """Whether it has keyed state."""
+    strategy: WatermarkStrategy | None = None
+    """The strategy of event time that begins here."""
     captured: Pickled | None = None
     """The operator as pickled by the call that created it, for workers. None: as it is on submission."""
     set_on_submission: tuple[str, ...] = ("name",)
@@ -202,6 +215,10 @@ class Operator:
     def prepare_snapshot(self, checkpoint_id: int, savepoint: bool) -> list[Any]:
         """Prepare for a snapshot: state is frozen next. A sink returns its committables."""
         return []
+
+    def return_committables(self, committables: list[Any]) -> None:
+        """Take back committables of a snapshot that was never acknowledged."""
+        raise AssertionError(f"{self.name} prepares no committables")
 
     def keyed_tables(self) -> dict[str, Table]:
         """Return the tables of keyed state, by name."""

@@ -37,6 +37,8 @@ class SinkOperator(Operator):
     keeps_values = True
     is_sink = True
 
+    sink: Sink[Any]
+    sink_id: int
     writer: SinkWriter[Any] | None = None
 
     def __init__(self, name: str, sink: Sink[Any], sink_id: int) -> None:
@@ -93,7 +95,6 @@ class SinkOperator(Operator):
         return True
 
     def return_committables(self, committables: list[Any]) -> None:
-        """Take back committables of a snapshot that was never acknowledged."""
         self._committables = [*committables, *self._committables]
 
     def job_ended(self) -> None:
@@ -175,6 +176,7 @@ class CollectOperator(Operator):
 
     keeps_values = True
     is_sink = True
+    sink_id: int
 
     def __init__(self, name: str, sink_id: int) -> None:
         super().__init__(name)

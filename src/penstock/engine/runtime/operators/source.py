@@ -127,6 +127,8 @@ def failed_at(error: BaseException, values: Sequence[Any], rest: Any) -> int:
 class SourceOperator(EventTimeOrigin):
     """The head of a source vertex. It has no inputs; `poll` replaces `process`."""
 
+    source: Source[Any]
+    strategy: WatermarkStrategy
     reader: SourceReader[Any]
     set_on_submission = ("name", "interval_ms")
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 class TimestampsAndWatermarksOperator(EventTimeOrigin):
     """Applies a WatermarkStrategy to all records of its subtask."""
 
+    strategy: WatermarkStrategy
+
     def __init__(self, name: str, strategy: WatermarkStrategy, interval_ms: int) -> None:
         super().__init__(name)
         self.strategy = strategy

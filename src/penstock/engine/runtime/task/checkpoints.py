@@ -26,7 +26,6 @@ from penstock.engine.runtime.network.alignment import (
 from penstock.engine.runtime.network.buffer import CheckpointBarrier
 from penstock.engine.runtime.network.channel_log import ChannelLog
 from penstock.engine.runtime.network.set_aside import SetAside
-from penstock.engine.runtime.operators.sink import SinkOperator
 from penstock.engine.runtime.task.environment import TaskParts
 from penstock.engine.runtime.task.events import (
     AbortCheckpoint,
@@ -242,7 +241,7 @@ class TaskCheckpoints:
         try:
             return Opaque.pickled(commits)
         except RAISED as error:
-            contexts = {o.sink_id: o.context for o in self._chain.operators if isinstance(o, SinkOperator)}
+            contexts = {one.sink_id: one.context for one in self._chain.operators if one.is_sink}
             for sink_id, committables in commits:
                 for committable in committables:
                     try:

@@ -17,7 +17,6 @@ from penstock.common.errors import CheckpointError
 from penstock.engine.runtime.checkpoint_options import Commits
 from penstock.engine.runtime.network.channel_log import ChannelLog, LoggedBuffer
 from penstock.engine.runtime.operators.operator import Operator
-from penstock.engine.runtime.operators.sink import SinkOperator
 from penstock.engine.runtime.task.restore import KeyedChain, restore_operator
 from penstock.engine.state.handles import (
     KeyedFile,
@@ -266,7 +265,7 @@ class Snapshots:
         for operator in self._chain.operators:
             committables = operator.prepare_snapshot(checkpoint_id, savepoint)
             if committables:
-                assert isinstance(operator, SinkOperator)
+                assert operator.sink_id is not None
                 self._prepared.append((operator.sink_id, committables))
 
     def freeze(
@@ -316,7 +315,7 @@ class Snapshots:
         """Return unacknowledged committables to their sinks, because the task ends."""
         left = [*itertools.chain(*(commits for _, commits in self._under_way.values())), *self._prepared]
         self._under_way, self._prepared = {}, []
-        sinks = {operator.sink_id: operator for operator in self._chain.operators if isinstance(operator, SinkOperator)}
+        sinks = {operator.sink_id: operator for operator in self._chain.operators if operator.is_sink}
         for sink_id, committables in reversed(left):
             sinks[sink_id].return_committables(committables)
 
