@@ -20,7 +20,7 @@ class Driven:
         self.results = 0
         self.longest_ms = 0.0
         self._budget = Budget(time.perf_counter_ns)
-        info = SubtaskInfo("job", 0, "task", 0, 1, 128, batched=False)
+        info = SubtaskInfo("job", 0, "task", 0, 1, 128)
         task = TaskContext(info, lambda: 0, self._budget, KeyGroups(128), None)
         operator.setup(OperatorContext(task, "operator", uid="", counters=OperatorCounters("operator")), self)
         operator.open()

@@ -14,6 +14,7 @@ from penstock.connectors.base.cached_records import CachedRecordsSource
 from penstock.datastream.data_stream import DataStream
 from penstock.engine.jobmaster.results.result_sinks import ResultSink
 from penstock.engine.plan.transformations import CacheTransformation, OperatorTransformation, SourceTransformation
+from penstock.engine.runtime.execution_mode import ExecutionMode
 from penstock.engine.runtime.operators.sink import CacheOperator
 
 T = TypeVar("T")
@@ -38,10 +39,10 @@ class CachedDataStream(DataStream[T]):
 
 
 def filling(
-    cache: CacheTransformation, next_id: Callable[[], int], batched: bool
+    cache: CacheTransformation, next_id: Callable[[], int], mode: ExecutionMode
 ) -> tuple[OperatorTransformation, ResultSink]:
     """Return the sink that fills a cache, and its receiver in the program. Raises ProgramError in STREAMING mode."""
-    if not batched:
+    if not mode.blocking_exchanges:
         raise ProgramError(
             f"cache() stores the result of '{cache.inputs[0].name}' only in BATCH mode: run the job that computes it "
             "with execution.runtime-mode: BATCH, or remove cache()"

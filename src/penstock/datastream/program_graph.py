@@ -9,6 +9,7 @@ from penstock.common.errors import ProgramError
 from penstock.common.execution_config import ExecutionConfig
 from penstock.engine.plan.stream_graph import GraphSettings, StreamGraph
 from penstock.engine.plan.transformations import SourceTransformation, Transformation
+from penstock.engine.runtime.execution_mode import BATCH, STREAMING, ExecutionMode
 
 
 def stream_graph_of(sinks: list[Transformation], configuration: Configuration, buffer_timeout_ms: int) -> StreamGraph:
@@ -30,8 +31,8 @@ def stream_graph_of(sinks: list[Transformation], configuration: Configuration, b
     )
 
 
-def is_batched(graph: StreamGraph, configuration: Configuration) -> bool:
-    """Return whether the program runs in batched mode.
+def execution_mode(graph: StreamGraph, configuration: Configuration) -> ExecutionMode:
+    """Return the mode in which the program runs.
 
     Raises ProgramError if BATCH is set and a source is unbounded.
     """
@@ -41,7 +42,7 @@ def is_batched(graph: StreamGraph, configuration: Configuration) -> bool:
         raise ProgramError(
             f"the source '{unbounded[0]}' is unbounded, so the job can't run in BATCH mode: use STREAMING"
         )
-    return mode is RuntimeExecutionMode.BATCH or (mode is RuntimeExecutionMode.AUTOMATIC and not unbounded)
+    return STREAMING if mode is RuntimeExecutionMode.STREAMING or unbounded else BATCH
 
 
 def unbounded_source_of(stream: Transformation) -> str | None:

@@ -37,7 +37,7 @@ from penstock.datastream.checkpoint_config import CheckpointConfig
 from penstock.datastream.checkpointing_mode import CheckpointingMode
 from penstock.datastream.data_stream import DataStream
 from penstock.datastream.operator_settings import buffer_timeout
-from penstock.datastream.program_graph import is_batched, stream_graph_of
+from penstock.datastream.program_graph import execution_mode, stream_graph_of
 from penstock.engine.jobmaster.results.result_sinks import ResultSink
 from penstock.engine.plan.job_graph import JobGraph
 from penstock.engine.plan.stream_graph import StreamGraph
@@ -486,15 +486,15 @@ class StreamExecutionEnvironment(DriverOnly):
 
     def _job_graph(self, job_name: str | None) -> JobGraph:
         graph = self._stream_graph()
-        batched = is_batched(graph, self._configuration)
+        mode = execution_mode(graph, self._configuration)
         if graph.unfilled:
             for cache in graph.unfilled:
-                sink, results = filling(cache, self.next_id, batched)
+                sink, results = filling(cache, self.next_id, mode)
                 self._sinks.append(sink)
                 self._result_sinks[sink.id] = results
             graph = self._stream_graph()
         name = job_name or self._configuration.get(options.PIPELINE_NAME) or "penstock job"
-        return JobGraph(name, graph, batched)
+        return JobGraph(name, graph, mode)
 
 
 def _unusual_values(collection: Iterable[Any]) -> str:

@@ -33,6 +33,7 @@ from penstock.datastream.window import CountEvictor, EventTimeTrigger, TumblingE
 from penstock.engine.plan.job_graph import JobGraph
 from penstock.engine.plan.pickling import dump_level, load_level
 from penstock.engine.plan.stream_graph import GraphSettings, StreamGraph
+from penstock.engine.runtime.execution_mode import BATCH, STREAMING
 
 NONE = WatermarkStrategy.no_watermarks()
 PLAIN = {
@@ -356,7 +357,9 @@ def test_an_argument_is_what_it_is_in_the_call(name: str, batched: bool) -> None
     if isinstance(stream, DataStream):
         stream.print()
     Part.arrived.clear()
-    for level in JobGraph("job", StreamGraph(given.env._sinks, GraphSettings()), batched).levels("job-1"):
+    for level in JobGraph(
+        "job", StreamGraph(given.env._sinks, GraphSettings()), BATCH if batched else STREAMING
+    ).levels("job-1"):
         load_level(dump_level(level))
     assert set(Part.arrived) == {"as given"}
 

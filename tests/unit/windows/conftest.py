@@ -12,6 +12,7 @@ from penstock.api.windows.assigner import WindowAssigner
 from penstock.api.windows.trigger import Trigger
 from penstock.common.time import to_milliseconds
 from penstock.engine.runtime.chunks import Rows
+from penstock.engine.runtime.execution_mode import BATCH, STREAMING
 from penstock.engine.runtime.operators.function import UserFunction
 from penstock.engine.runtime.task.budget import Budget
 from penstock.engine.runtime.task.context import OperatorContext, SubtaskInfo, TaskContext
@@ -51,7 +52,7 @@ class Driver:
         self._step_began = budget.begin_step()
         budget.chunk_records = chunk_records
         self.counters = OperatorCounters("window")
-        info = SubtaskInfo("job", 0, "task", 0, 1, 128, batched=batched)
+        info = SubtaskInfo("job", 0, "task", 0, 1, 128, mode=BATCH if batched else STREAMING)
         task = TaskContext(info, lambda: self.now_ms, budget, KeyGroups(128), stores)
         self.context = OperatorContext(task, "window", uid="", counters=self.counters)
         operator.setup(self.context, self)

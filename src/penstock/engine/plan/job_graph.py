@@ -18,10 +18,11 @@ from penstock.common.text.secrets import without_secrets
 from penstock.common.types.basic_types import TypeInformation
 from penstock.common.types.declared_rows import row_converter
 from penstock.common.types.declared_values import value_converter
-from penstock.engine.plan.passes import BATCH, STREAMING, Plan, applied
+from penstock.engine.plan.passes import PASSES, Plan, applied
 from penstock.engine.plan.regions import loops_of, regions_of
 from penstock.engine.plan.stream_graph import StreamEdge, StreamGraph, StreamNode
 from penstock.engine.runtime.chunks import ChunkKind
+from penstock.engine.runtime.execution_mode import ExecutionMode
 from penstock.engine.runtime.network.edge import EdgeInfo
 from penstock.engine.runtime.task.vertex import ChainLink, ChainNode, LevelSpec, VertexSpec
 
@@ -98,12 +99,12 @@ class JobEdge:
 class JobGraph:
     """The plan of a job, drawn by `penstock explain` and deployed by the hosts."""
 
-    def __init__(self, name: str, graph: StreamGraph, batched: bool) -> None:
+    def __init__(self, name: str, graph: StreamGraph, mode: ExecutionMode) -> None:
         self.name = name
-        self.batched = batched
+        self.mode = mode
         self.stream_graph = graph
         given = Plan(graph.nodes, graph.edges, graph.settings.chaining, graph.settings.local_aggregation)
-        plan, self.changes = applied(given, BATCH if batched else STREAMING)
+        plan, self.changes = applied(given, PASSES[mode])
         """The changes that the passes of the plan have made."""
         self._nodes, self._edges = plan.nodes, plan.edges
         self.vertices, self._vertex_of = self._fuse(plan)
@@ -130,7 +131,7 @@ class JobGraph:
     @property
     def slots(self) -> int:
         """Slots that the job needs at the same time: the sum over all levels in pipelined mode, 1 in batched mode."""
-        return 1 if self.batched else sum(self.widths)
+        return 1 if self.mode.blocking_exchanges else sum(self.widths)
 
     @property
     def sources(self) -> list[JobVertex]:
@@ -225,7 +226,7 @@ class JobGraph:
                 if edge.target == vertex.id and not edge.feedback
             ]
             vertex.level = max(before) + 1 if before else 0
-        if self.batched:
+        if self.mode.blocking_exchanges:
             return [range(max(vertex.level for vertex in self.vertices) + 1)]
         regions = []
         first = 0
@@ -250,7 +251,7 @@ class JobGraph:
                 vertices=[self._spec(vertex, infos) for vertex in self.vertices if vertex.level == level],
                 # A level also gets the edges that pass over it: its slots relay their buffers unopened.
                 edges={id: info for id, info in infos.items() if info.source_level < level <= info.target_level},
-                batched=self.batched,
+                mode=self.mode,
                 attempt=attempt,
                 **settings,  # type: ignore[arg-type]
             )

@@ -19,6 +19,7 @@ from penstock.engine.plan.column_operators import on_columns
 from penstock.engine.plan.stream_graph import StreamEdge, StreamNode
 from penstock.engine.plan.transformations import Chaining
 from penstock.engine.runtime.chunks import ChunkKind
+from penstock.engine.runtime.execution_mode import BATCH, STREAMING, ExecutionMode
 from penstock.engine.runtime.network.partitioners import ForwardPartitioner
 from penstock.engine.runtime.operators.operator import Operator
 
@@ -369,11 +370,8 @@ def read_broadcasts_first(plan: Plan) -> Plan:
     return plan if edges == list(plan.edges) else dataclasses.replace(plan, edges=edges)
 
 
-STREAMING: tuple[Pass, ...] = (write_columns, aggregate_before_exchanges, convert_kinds, read_columns, name_event_time)
-BATCH: tuple[Pass, ...] = (
-    refuse_loops,
-    run_on_rows,
-    add_combiners,
-    convert_kinds_within_chains,
-    read_broadcasts_first,
-)
+PASSES: Mapping[ExecutionMode, tuple[Pass, ...]] = {
+    STREAMING: (write_columns, aggregate_before_exchanges, convert_kinds, read_columns, name_event_time),
+    BATCH: (refuse_loops, run_on_rows, add_combiners, convert_kinds_within_chains, read_broadcasts_first),
+}
+"""The passes of each mode, in order."""

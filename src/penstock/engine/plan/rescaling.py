@@ -70,7 +70,7 @@ def rescaled(graph: JobGraph, parallelism: Mapping[int, int]) -> JobGraph:
 
     Raises JobError if a vertex cannot have that number, or only together with another vertex.
     """
-    if graph.batched:
+    if not graph.mode.takes_checkpoints:
         raise JobError(f"'{graph.name}' can't be rescaled: it runs in BATCH mode, without checkpoints to restore")
     for id, subtasks in parallelism.items():
         _check(graph.vertices[id], subtasks)

@@ -46,7 +46,7 @@ def updated(graph: JobGraph, program: JobGraph) -> Update:
 
     Raises JobError if something other than functions differs, or nothing differs.
     """
-    if graph.batched or program.batched:
+    if not (graph.mode.has_job_master and program.mode.has_job_master):
         raise JobError("only a job in STREAMING mode can be updated while it runs")
     new = {node.uid: node for node in _nodes(program)}
     _check_operators({node.uid: node for node in _nodes(graph)}, new)

@@ -143,7 +143,7 @@ class WatchedExecutor(PipelineExecutor):
     def _starts(self, job: _Job, submission: Submission, job_id: JobID) -> None:
         graph = submission.graph
         job.meter.job_id = str(job_id)
-        mode = "BATCH" if graph.batched else "STREAMING"
+        mode = graph.mode.name
         slots = f"{graph.slots} slot{'s'[: graph.slots > 1]}"
         self._report(
             "starting",

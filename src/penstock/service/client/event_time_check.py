@@ -33,7 +33,7 @@ def event_time_warnings(graph: JobGraph) -> list[str]:
     Bounded sources end with the highest watermark, so everything behind them fires. In batched mode all sources end.
     """
     plan = graph.stream_graph
-    warnings = [] if graph.batched else [*_stopped_clocks(plan)]
+    warnings = [*_stopped_clocks(plan)] if graph.mode.advances_time else []
     if any(_watermarks(node) for node in plan.nodes.values()):
         warnings += [
             f"'{node.name}': {warning}"

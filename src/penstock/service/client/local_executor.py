@@ -23,6 +23,6 @@ class LocalExecutor(PipelineExecutor):
                 "run it in a cluster: penstock run -m HOST:PORT -d",
                 rest_options.ATTACHED.key,
             )
-        if not submission.graph.batched:
+        if submission.graph.mode.takes_checkpoints:
             warn_of_temporary_checkpoints(submission.graph, submission.configuration)
         return submit(submission)

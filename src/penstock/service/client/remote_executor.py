@@ -44,7 +44,7 @@ class RemoteExecutor(PipelineExecutor):
             )
         _check_of_cluster(configuration)
         check_settings(configuration)
-        if not graph.batched:
+        if graph.mode.has_job_master:
             check_streaming_settings(configuration)
             warn_of_lost_checkpoints(graph.name, configuration)
         check_sinks(graph, configuration)

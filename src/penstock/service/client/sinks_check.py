@@ -9,7 +9,7 @@ from penstock.engine.plan.job_graph import JobGraph
 
 def check_sinks(graph: JobGraph, configuration: Configuration) -> None:
     """Raise ConfigurationError for a sink that only writes at checkpoints, which a batched job does not take."""
-    if not graph.batched and checkpoint_interval_ms(configuration) is not None:
+    if graph.mode.takes_checkpoints and checkpoint_interval_ms(configuration) is not None:
         return
     for vertex in graph.vertices:
         for node in vertex.nodes:

@@ -24,7 +24,7 @@ def check_slots(graph: JobGraph, configuration: Configuration, cores: int | None
     On a local master, also raise if the slots need more file descriptors than a process may open. `cores`: None means
     those of this machine. A job with `spark.master` is not checked: its user chose the number, or another machine.
     """
-    if graph.batched:
+    if graph.mode.blocking_exchanges:
         return
     counts = worker_counts(graph, configuration, configuration.to_dict().get(_MASTER, "local[*]"))
     processes = sum(counts)

@@ -89,11 +89,11 @@ def submit(submission: Submission) -> JobClient:
     pack(levels, None, 0)
     log = _job_log(graph, configuration, job_id, start)
     job = _StartingJob(submission, job_id, start=start, level_settings=settings, log=log, visible=visible)
-    if not graph.batched:
+    if graph.mode.has_job_master:
         visible.starts()
     try:
         session = _job_session(submission, job_id, dependencies, log)
-        run = _start_batched(job, session, levels) if graph.batched else _start_pipelined(job, session)
+        run = _start_pipelined(job, session) if graph.mode.has_job_master else _start_batched(job, session, levels)
     except BaseException as error:
         HELD_SLOTS.release(str(job_id))
         visible.deregister()
@@ -108,7 +108,7 @@ def _checked(submission: Submission) -> tuple[Dependencies, StartPoint]:
     """Check everything that can be checked before Spark starts. Return what travels with the job, and its state."""
     graph, configuration = submission.graph, submission.configuration
     check_settings(configuration)
-    if not graph.batched:
+    if graph.mode.has_job_master:
         check_streaming_settings(configuration)
     check_sinks(graph, configuration)
     warn_of_event_time(graph)
@@ -118,7 +118,7 @@ def _checked(submission: Submission) -> tuple[Dependencies, StartPoint]:
     if not submission.is_checked:
         check_connectors(graph)
         submission.on_checked()
-    if graph.batched:
+    if not graph.mode.takes_checkpoints:
         return dependencies, StartPoint()
     start = start_point(graph, configuration, submission.resumes, submission.job_id if submission.claims else "")
     submission.on_claim()
@@ -133,9 +133,10 @@ def _level_settings(graph: JobGraph, configuration: Configuration) -> dict[str, 
         "reuses_objects": configuration.get(options.OBJECT_REUSE),
         "record_bytes_max": configuration.get(options.RECORD_SIZE_MAX),
     }
-    if graph.batched:
-        splits = {v.id: assign_statically(v.source, v.parallelism, now_ms()) for v in graph.sources}
-        settings |= {"splits": splits, "sorted_inputs_bytes": configuration.get(options.SORTED_INPUTS_MEMORY)}
+    if graph.mode.repeats_tasks:
+        settings["splits"] = {v.id: assign_statically(v.source, v.parallelism, now_ms()) for v in graph.sources}
+    if graph.mode.sorts_inputs:
+        settings["sorted_inputs_bytes"] = configuration.get(options.SORTED_INPUTS_MEMORY)
     return settings
 
 
@@ -161,12 +162,11 @@ def _start_batched(job: _StartingJob, session: JobSession, levels: list[LevelSpe
 
 def _job_log(graph: JobGraph, configuration: Configuration, job_id: JobID, start: StartPoint) -> JobLog:
     log = JobLog(configuration, str(job_id), graph.name, cache_directory(os.environ) / DIRECTORY)
-    mode = "BATCH" if graph.batched else "STREAMING"
     log.events.info(
         "job %s '%s' starts: %s, %d slots, penstock %s, process %d",
         job_id,
         graph.name,
-        mode,
+        graph.mode.name,
         graph.slots,
         penstock.__version__,
         os.getpid(),
@@ -258,17 +258,17 @@ def _job_session(submission: Submission, job_id: JobID, dependencies: Dependenci
     with HELD_SLOTS.lock:
         spark = session_for(
             graph.slots,
-            pipelined=not graph.batched,
+            pipelined=graph.mode.has_job_master,
             configuration=configuration,
             given=submission.spark,
             logs=log.settings,
         )
         log.link_jvm(jvm_log_of(spark))
         # Last, so that an error before it leaves nothing held.
-        HELD_SLOTS.hold(str(job_id), graph.name, 0 if graph.batched else graph.slots)
+        HELD_SLOTS.hold(str(job_id), graph.name, 0 if graph.mode.blocking_exchanges else graph.slots)
     try:
         # Not under the lock: jobs that end in the meantime release their slots.
-        if graph.batched or SlotFollowingSettings.of(configuration) is None:
+        if graph.mode.blocking_exchanges or SlotFollowingSettings.of(configuration) is None:
             wait_for_slots(spark, str(job_id), graph.slots, configuration.get(options.SLOT_REQUEST_TIMEOUT))
         if submission.files is not None:
             files, path = submission.files

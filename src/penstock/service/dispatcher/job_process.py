@@ -128,7 +128,8 @@ class JobProcess:
         submission = unpacked(job, self._folder)
         # Only the cluster calls this process, on the loopback; the client's settings of REST are for the cluster.
         submission.configuration.set_boolean(rest_options.SSL_ENABLED.key, False)
-        self._checkpoints = None if submission.graph.batched else submission.configuration.get(CHECKPOINT_DIRECTORY)
+        if submission.graph.mode.takes_checkpoints:
+            self._checkpoints = submission.configuration.get(CHECKPOINT_DIRECTORY)
         if resumes and self._checkpoints is not None and (end := end_of_job(self._checkpoints, resumes)) is not None:
             # The previous dispatcher has ended in between.
             self._job_id = resumes

@@ -34,7 +34,7 @@ def flame_graph(request: Request) -> dict[str, Any]:
         raise HTTPException(400, f"type must be FULL, ON_CPU or OFF_CPU, got '{kind}'")
     if index is not None and not (index.isascii() and index.isdigit() and len(index) < 9):
         raise HTTPException(400, f"subtaskindex must be a number, got '{index}'")
-    if not entry.flame_graphs.enabled or entry.graph.graph.batched:
+    if not entry.flame_graphs.enabled or not entry.graph.graph.mode.has_job_master:
         return _none(DISABLED)
     executions = entry.graph.executions_of(vertex.id)
     asked = executions if index is None else executions[int(index) : int(index) + 1]

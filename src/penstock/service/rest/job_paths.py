@@ -135,7 +135,7 @@ def _node(graph: JobGraph, vertex: JobVertex) -> dict[str, Any]:
             "num": number,
             "id": vertex_id(graph.vertices[edge.source]),
             "ship_strategy": edge.partitioner,
-            "exchange": "blocking" if graph.batched else "pipelined_bounded",
+            "exchange": "blocking" if graph.mode.blocking_exchanges else "pipelined_bounded",
         }
         for number, edge in enumerate(edge for edge in graph.edges if edge.target == vertex.id and not edge.feedback)
     ]
@@ -216,7 +216,7 @@ def _task_name(graph: JobGraph, slot: SlotId, attempt: int) -> str:
 
 def job_type(graph: JobGraph) -> str:
     """Flink: JobType."""
-    return "BATCH" if graph.batched else "STREAMING"
+    return graph.mode.name
 
 
 def ended_ms(graph: ExecutionGraph) -> int:

@@ -14,8 +14,9 @@ from penstock.datastream import DataStream, StreamExecutionEnvironment
 from penstock.datastream.connectors.file_system import FileSink, FileSource
 from penstock.datastream.formats.parquet import ParquetBulkWriters, ParquetColumnarRowInputFormat
 from penstock.datastream.window import TumblingEventTimeWindows
-from penstock.engine.plan.passes import BATCH, STREAMING, Plan, applied, convert_kinds
+from penstock.engine.plan.passes import PASSES, Plan, applied, convert_kinds
 from penstock.engine.plan.stream_graph import GraphSettings, StreamGraph
+from penstock.engine.runtime.execution_mode import BATCH, STREAMING
 
 READING = Types.ROW_NAMED(["key", "n", "text"], [Types.STRING(), Types.LONG(), Types.STRING()])
 
@@ -137,7 +138,7 @@ def test_from_file_to_file_nothing_is_converted(tmp_path: Path) -> None:
     """Each record would become Python objects, and columns would be read and sent that nobody uses."""
     env = StreamExecutionEnvironment()
     from_file_to_file(tmp_path, env)
-    plan = planned(env, STREAMING)
+    plan = planned(env, PASSES[STREAMING])
     assert not any(node.is_conversion for node in plan.nodes.values())
     operators = {type(node.operator).__name__ for node in plan.nodes.values()}
     assert operators == {
@@ -190,7 +191,7 @@ def test_in_batch_windows_run_on_rows(tmp_path: Path) -> None:
     """A batched task sorts rows by key: columns would be in no order, and each key in memory at a time."""
     env = StreamExecutionEnvironment()
     from_file_to_file(tmp_path, env)
-    plan = planned(env, BATCH)
+    plan = planned(env, PASSES[BATCH])
     assert carried(plan) == {}
     operators = {type(node.operator).__name__ for node in plan.nodes.values()}
     assert "SlicedWindowOperator" in operators and "ColumnWindowOperator" not in operators
@@ -202,4 +203,4 @@ def test_a_sink_that_takes_other_columns_gets_rows(tmp_path: Path) -> None:
     batches = readings(env).map_batches(same)
     other = Types.ROW_NAMED(["key", "n", "text"], [Types.STRING(), Types.INT(), Types.STRING()])
     batches.sink_to(FileSink.for_bulk_format(tmp_path, ParquetBulkWriters.for_row_type(other)).build())
-    assert ("To Rows", "FileSink") in [(a, b.split(":")[0]) for a, b in names(planned(env, STREAMING))]
+    assert ("To Rows", "FileSink") in [(a, b.split(":")[0]) for a, b in names(planned(env, PASSES[STREAMING]))]

@@ -10,6 +10,7 @@ from penstock.connectors.base.number_sequence import NumberSequenceSource
 from penstock.datastream import CoMapFunction, StreamExecutionEnvironment
 from penstock.engine.plan.job_graph import JobGraph
 from penstock.engine.plan.stream_graph import GraphSettings, StreamGraph
+from penstock.engine.runtime.execution_mode import BATCH, STREAMING
 
 PRINT = "Print to Std. Out"
 
@@ -24,7 +25,11 @@ def numbers(env, name: str = "numbers"):
 
 
 def job(env, batched: bool = False, parallelism: int = 2, **settings) -> JobGraph:
-    return JobGraph("job", StreamGraph(env._sinks, GraphSettings(parallelism=parallelism, **settings)), batched)
+    return JobGraph(
+        "job",
+        StreamGraph(env._sinks, GraphSettings(parallelism=parallelism, **settings)),
+        BATCH if batched else STREAMING,
+    )
 
 
 def chains(graph: JobGraph) -> dict[str, int]:

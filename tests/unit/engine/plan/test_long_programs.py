@@ -8,12 +8,13 @@ from penstock.datastream import DataStream, StreamExecutionEnvironment
 from penstock.engine.plan.job_graph import JobGraph
 from penstock.engine.plan.pickling import dump_level, load_level
 from penstock.engine.plan.stream_graph import GraphSettings, StreamGraph
+from penstock.engine.runtime.execution_mode import STREAMING
 
 STEPS = 2_000
 
 
 def graph(env: StreamExecutionEnvironment) -> JobGraph:
-    return JobGraph("job", StreamGraph(env._sinks, GraphSettings()), batched=False)
+    return JobGraph("job", StreamGraph(env._sinks, GraphSettings()), STREAMING)
 
 
 @pytest.mark.thorough

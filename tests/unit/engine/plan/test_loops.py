@@ -11,6 +11,7 @@ from penstock.datastream import OutputTag, StreamExecutionEnvironment
 from penstock.engine.plan.job_graph import JobGraph
 from penstock.engine.plan.regions import loops_of
 from penstock.engine.plan.stream_graph import GraphSettings, StreamGraph
+from penstock.engine.runtime.execution_mode import BATCH, STREAMING
 
 AGAIN = OutputTag("again")
 
@@ -20,7 +21,9 @@ def numbers(env, name: str = "numbers"):
 
 
 def job(env, batched: bool = False, parallelism: int = 2) -> JobGraph:
-    return JobGraph("job", StreamGraph(env._sinks, GraphSettings(parallelism=parallelism)), batched)
+    return JobGraph(
+        "job", StreamGraph(env._sinks, GraphSettings(parallelism=parallelism)), BATCH if batched else STREAMING
+    )
 
 
 @pytest.fixture

@@ -13,8 +13,17 @@ from penstock.connectors.base.number_sequence import NumberSequenceSource
 from penstock.datastream import DataStream, StreamExecutionEnvironment
 from penstock.datastream.functions import BroadcastProcessFunction
 from penstock.datastream.state import MapStateDescriptor
-from penstock.engine.plan.passes import BATCH, Change, Plan, add_combiners, applied, read_broadcasts_first, refuse_loops
+from penstock.engine.plan.passes import (
+    PASSES,
+    Change,
+    Plan,
+    add_combiners,
+    applied,
+    read_broadcasts_first,
+    refuse_loops,
+)
 from penstock.engine.plan.stream_graph import GraphSettings, StreamGraph
+from penstock.engine.runtime.execution_mode import BATCH
 
 
 def numbers(env: StreamExecutionEnvironment) -> DataStream[Any]:
@@ -58,7 +67,7 @@ def test_a_plan_without_keys_stays_as_it_is() -> None:
     env = StreamExecutionEnvironment()
     numbers(env).rebalance().map(lambda pair: pair).print()
     plan = plan_of(env)
-    assert applied(plan, BATCH) == (plan, [])
+    assert applied(plan, PASSES[BATCH]) == (plan, [])
 
 
 class Rules(BroadcastProcessFunction):  # type: ignore[type-arg]
@@ -97,7 +106,7 @@ def test_what_is_fed_back_is_refused() -> None:
 
 def test_changes_are_told_by_pass() -> None:
     """`penstock explain` would draw operators that the program does not have, without a reason."""
-    _, changes = applied(sums(), BATCH)
+    _, changes = applied(sums(), PASSES[BATCH])
     assert changes == [Change("add combiners", "added 'Sum (combine)' before 'Sum'")]
 
 

@@ -17,6 +17,7 @@ from penstock.datastream import StreamExecutionEnvironment
 from penstock.engine.plan.job_graph import JobGraph
 from penstock.engine.plan.pickling import dump_level, load_level
 from penstock.engine.plan.stream_graph import GraphSettings, StreamGraph
+from penstock.engine.runtime.execution_mode import STREAMING
 
 ROW = Types.ROW_NAMED(["n"], [Types.LONG()])
 
@@ -27,7 +28,7 @@ def numbers():
 
 
 def levels(env) -> list:
-    return JobGraph("job", StreamGraph(env._sinks, GraphSettings(parallelism=2)), False).levels("job-1")
+    return JobGraph("job", StreamGraph(env._sinks, GraphSettings(parallelism=2)), STREAMING).levels("job-1")
 
 
 def test_a_level_arrives_as_it_was() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.engine.runtime.chunks import Rows
+from penstock.engine.runtime.execution_mode import BATCH, STREAMING
 from penstock.engine.runtime.task.budget import Budget
 from penstock.engine.runtime.task.context import OperatorContext, SubtaskInfo, TaskContext
 from penstock.engine.runtime.task.metrics import OperatorCounters
@@ -51,7 +52,9 @@ class Rig:
         self.budget.chunk_records = chunk_records
         task = TaskContext(
             # With a store it has all key groups: timers of others are not read from it.
-            SubtaskInfo("job", 0, "task", *((1, 4) if stores is None else (0, 1)), 128, batched=batched),
+            SubtaskInfo(
+                "job", 0, "task", *((1, 4) if stores is None else (0, 1)), 128, mode=BATCH if batched else STREAMING
+            ),
             lambda: self.now_ms,
             self.budget,
             KeyGroups(128),

@@ -8,6 +8,7 @@ from tests.unit.plain_buffers import decoded, encoded
 
 from penstock.api.source import Nothing
 from penstock.common import Duration, WatermarkStrategy
+from penstock.engine.runtime.execution_mode import BATCH, STREAMING
 from penstock.engine.runtime.network.buffer import NO_KEY_GROUP, Header, decode_header
 from penstock.engine.runtime.network.edge import EdgeInfo
 from penstock.engine.runtime.network.partitioners import ForwardPartitioner, Partitioner, RebalancePartitioner
@@ -77,7 +78,7 @@ class Host:
             (senders, 1, 1),
             [vertex],
             {IN: into},
-            batched,
+            BATCH if batched else STREAMING,
             exactly_once=exactly_once,
             unaligned_after_ms=unaligned_after_ms,
             latency_interval_ms=latency_interval_ms,

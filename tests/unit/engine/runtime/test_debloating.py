@@ -6,6 +6,7 @@ from typing import Any
 
 from tests.unit.plain_buffers import encoded
 
+from penstock.engine.runtime.execution_mode import STREAMING
 from penstock.engine.runtime.ids import SlotId
 from penstock.engine.runtime.network.buffer import (
     NO_KEY_GROUP,
@@ -52,7 +53,7 @@ class Line:
         self._sequence = 0
 
     def _slot(self, level: int, vertex: VertexSpec, edges: dict[int, EdgeInfo], ms: int, attempt: int) -> Slot:
-        spec = LevelSpec("job", level, WIDTHS, [vertex], edges, False, attempt, in_flight_ms=ms)
+        spec = LevelSpec("job", level, WIDTHS, [vertex], edges, STREAMING, attempt, in_flight_ms=ms)
         slot = Slot(spec, 0, Environment(lambda: self.now_ms, lambda: 0))
         slot.open()
         return slot
@@ -209,7 +210,7 @@ def test_what_is_set_aside_for_a_barrier_is_not_taken_at_once() -> None:
     takes = VertexSpec(
         1, "out", 1, 128, [ChainNode(CollectOperator("out", 7), "", [])], [(edge, RebalancePartitioner())], []
     )
-    spec = LevelSpec("job", 1, widths, [takes], {0: edge}, False, 0, in_flight_ms=800)
+    spec = LevelSpec("job", 1, widths, [takes], {0: edge}, STREAMING, 0, in_flight_ms=800)
     slot = Slot(spec, 0, Environment(lambda: 1_000_000, lambda: 0))
     slot.open()
 

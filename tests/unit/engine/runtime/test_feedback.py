@@ -9,6 +9,7 @@ from tests.unit.engine.runtime.hosted_task import asked_of
 from tests.unit.plain_buffers import decoded, encoded
 
 from penstock.engine.runtime.checkpoint_options import CheckpointOptions
+from penstock.engine.runtime.execution_mode import STREAMING
 from penstock.engine.runtime.ids import SlotId, SubtaskId
 from penstock.engine.runtime.network.buffer import (
     NO_KEY_GROUP,
@@ -65,7 +66,7 @@ class Head:
             [(out, RebalancePartitioner()), (back, ForwardPartitioner())],
         )  # fmt: skip
         level = LevelSpec(
-            "job", 1, (1, 1, 1), [vertex], {IN: into}, False, attempt=3,
+            "job", 1, (1, 1, 1), [vertex], {IN: into}, STREAMING, attempt=3,
             alignment_limits=AlignmentLimits(memory_bytes),
         )  # fmt: skip
         self.spilled: list[MemorySpill] = []

@@ -16,6 +16,7 @@ from penstock.common import Types
 from penstock.common.constants import MAX_TIMESTAMP
 from penstock.common.errors import UserFunctionError
 from penstock.engine.runtime.chunks import Rows
+from penstock.engine.runtime.execution_mode import BATCH, STREAMING
 from penstock.engine.runtime.network.buffer import (
     NO_KEY_GROUP,
     SORT_PREFIX_BYTES,
@@ -180,7 +181,9 @@ class Host:
         nodes[-1].links = [ChainLink(edge=OUT)]
         inputs = [(edges[A], first or RebalancePartitioner()), (edges[B], second or RebalancePartitioner())]
         vertex = VertexSpec(2, "vertex", 1, 128, nodes, inputs, [(out, ForwardPartitioner())])
-        level = LevelSpec("job", 1, self.widths, [vertex], edges, batched, exactly_once=exactly_once)
+        level = LevelSpec(
+            "job", 1, self.widths, [vertex], edges, BATCH if batched else STREAMING, exactly_once=exactly_once
+        )
         self.slot = Slot(level, 0, Environment(lambda: self.now_ms, lambda: next(readings)))
         self.task = self.slot.tasks[2]
         self.slot.open()

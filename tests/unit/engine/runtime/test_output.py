@@ -62,7 +62,7 @@ class Sent:
             budget=self.budget,
             counters=self.counters,
             attempt=3,
-            is_batched=batched,
+            sorts_rows=batched,
             channels=len(partitioner.targets(1, info.source_parallelism, info.target_parallelism)),
             size=BufferSize(**settings),
         )

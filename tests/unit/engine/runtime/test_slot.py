@@ -8,6 +8,7 @@ from random import Random
 import pytest
 from tests.unit.plain_buffers import encoded
 
+from penstock.engine.runtime.execution_mode import BATCH, STREAMING
 from penstock.engine.runtime.ids import SubtaskId
 from penstock.engine.runtime.network.buffer import (
     NO_KEY_GROUP,
@@ -48,7 +49,11 @@ def slot_of(*operators: Operator, index: int = 1, batched: bool = False, clock=l
         VertexSpec(n, f"vertex {n}", 2, 128, [ChainNode(op, "", [])], [(edges[n], RebalancePartitioner())], [])
         for n, op in enumerate(operators)
     ]
-    slot = Slot(LevelSpec("job", 1, WIDTHS, vertices, edges, batched), index, Environment(lambda: 0, clock))
+    slot = Slot(
+        LevelSpec("job", 1, WIDTHS, vertices, edges, BATCH if batched else STREAMING),
+        index,
+        Environment(lambda: 0, clock),
+    )
     if opened:
         slot.open()
     return slot
@@ -89,7 +94,9 @@ def test_what_passes_through_is_relayed_untouched_and_always_the_same_way(sender
     rows = slot.outbox.take()
     assert {target for target, _ in rows} == {sender % WIDTHS[2]}
     assert [decode_header(row).sequence for _, row in rows] == [0, 1, 2, 3]
-    last = Slot(LevelSpec("job", 2, WIDTHS, [], {9: edge(9, 99, 3, 4)}, False), 0, Environment(lambda: 0, lambda: 0))
+    last = Slot(
+        LevelSpec("job", 2, WIDTHS, [], {9: edge(9, 99, 3, 4)}, STREAMING), 0, Environment(lambda: 0, lambda: 0)
+    )
     last.receive(rows[3][1])
     assert last.outbox.take() == [(3, rows[3][1])]
 
@@ -154,7 +161,7 @@ def test_the_outcome_of_a_batched_slot_travels_through_the_levels_behind() -> No
     assert target == 1 % WIDTHS[2]
     assert decode_header(row).edge == OUTCOME_EDGE
     assert decode_message(row) == (17, "counters")
-    behind = Slot(LevelSpec("job", 3, WIDTHS, [], {}, True), 1, Environment(lambda: 0, lambda: 0))
+    behind = Slot(LevelSpec("job", 3, WIDTHS, [], {}, BATCH), 1, Environment(lambda: 0, lambda: 0))
     behind.receive(row)
     assert behind.outbox.take() == [(0, row)]
     slot.handle_all(InputEnded())

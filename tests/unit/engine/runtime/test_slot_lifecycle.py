@@ -11,6 +11,7 @@ from tests.unit.plain_buffers import encoded
 
 from penstock.common.functions.user_calls import Interrupted
 from penstock.engine.runtime.chunks import Rows
+from penstock.engine.runtime.execution_mode import STREAMING
 from penstock.engine.runtime.network.buffer import NO_KEY_GROUP, Header
 from penstock.engine.runtime.network.edge import EdgeInfo
 from penstock.engine.runtime.network.partitioners import RebalancePartitioner
@@ -84,7 +85,9 @@ class Host:
     def _create(self) -> Slot:
         operator = Noted(self.log, *self._fails)
         vertex = VertexSpec(0, "v", 1, 128, [ChainNode(operator, "", [])], [(EDGE, RebalancePartitioner())], [])
-        return Slot(LevelSpec("job", 0, (1,), [vertex], {0: EDGE}, False, attempt=ATTEMPT), 0, Environment(int, int))
+        return Slot(
+            LevelSpec("job", 0, (1,), [vertex], {0: EDGE}, STREAMING, attempt=ATTEMPT), 0, Environment(int, int)
+        )
 
     @contextmanager
     def _interruptible(self) -> Any:

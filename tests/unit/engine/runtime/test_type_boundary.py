@@ -14,6 +14,7 @@ from penstock.datastream import StreamExecutionEnvironment
 from penstock.engine.plan.job_graph import JobGraph
 from penstock.engine.plan.stream_graph import GraphSettings, StreamGraph
 from penstock.engine.runtime.chunks import Rows
+from penstock.engine.runtime.execution_mode import STREAMING
 from penstock.engine.runtime.operators.function import UserFunction
 from penstock.engine.runtime.operators.stateless import MapOperator
 from penstock.engine.runtime.task.budget import Budget
@@ -104,7 +105,7 @@ def test_types_that_are_declared_are_applied_and_those_of_hints_are_not() -> Non
     env = StreamExecutionEnvironment()
     numbers = env.from_collection([2**30], Types.INT())
     numbers.map(hinted).map(str, output_type=Types.STRING()).map(float, output_type=Types.FLOAT()).print()
-    (level,) = JobGraph("job", StreamGraph(env._sinks, GraphSettings()), batched=False).levels("job")
+    (level,) = JobGraph("job", StreamGraph(env._sinks, GraphSettings()), STREAMING).levels("job")
     assert [node.output_type for node in level.vertices[0].nodes] == [None, None, None, Types.FLOAT(), None]
 
 

@@ -11,6 +11,7 @@ from penstock.datastream import StreamExecutionEnvironment
 from penstock.engine.plan.job_graph import JobGraph
 from penstock.engine.plan.stream_graph import GraphSettings, StreamGraph
 from penstock.engine.runtime.chunks import Rows
+from penstock.engine.runtime.execution_mode import STREAMING
 from penstock.engine.runtime.task.wiring import typed_output
 from penstock.testing import OperatorHarness
 
@@ -84,6 +85,6 @@ def test_the_plan_gives_operators_their_types() -> None:
     """Types would be known to the program and not to its tasks."""
     env = StreamExecutionEnvironment()
     env.from_collection([1]).map(lambda value: (value, "a"), output_type=PERSON).print()
-    (level,) = JobGraph("job", StreamGraph(env._sinks, GraphSettings()), batched=False).levels("job")
+    (level,) = JobGraph("job", StreamGraph(env._sinks, GraphSettings()), STREAMING).levels("job")
     nodes = level.vertices[0].nodes
     assert [node.output_type for node in nodes] == [None, PERSON, None]

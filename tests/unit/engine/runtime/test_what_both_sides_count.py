@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from tests.unit.plain_buffers import encoded
 
+from penstock.engine.runtime.execution_mode import STREAMING
 from penstock.engine.runtime.network.buffer import NO_KEY_GROUP, CheckpointBarrier, Header, Watermark
 from penstock.engine.runtime.network.edge import EdgeInfo
 from penstock.engine.runtime.network.partitioners import ForwardPartitioner, RebalancePartitioner
@@ -46,7 +47,15 @@ class Path:
         self, level: int, index: int, vertices: list[VertexSpec], edges: dict[int, EdgeInfo], limits: AlignmentLimits
     ) -> Slot:
         spec = LevelSpec(
-            "job", level, WIDTHS, vertices, edges, False, in_flight_ms=800, alignment_limits=limits, checkpointing=True
+            "job",
+            level,
+            WIDTHS,
+            vertices,
+            edges,
+            STREAMING,
+            in_flight_ms=800,
+            alignment_limits=limits,
+            checkpointing=True,
         )
         slot = Slot(spec, index, Environment(lambda: 1_000_000, lambda: 0, open_spill=MemorySpill))
         if slot.debloating is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.unit.plain_buffers import encoded
 
+from penstock.engine.runtime.execution_mode import STREAMING
 from penstock.engine.runtime.network.buffer import NO_KEY_GROUP, PUSH, Header, decode_header
 from penstock.engine.runtime.network.edge import EdgeInfo
 from penstock.engine.runtime.task.vertex import LevelSpec
@@ -17,7 +18,7 @@ PASSES = EdgeInfo(1, 2, 7, 7, 0, 2, WIDTHS)
 
 def level(number: int, workers: tuple[int, ...] = WORKERS) -> LevelSpec:
     edges = {edge.id: edge for edge in (EDGE, PASSES) if edge.source_level < number <= edge.target_level}
-    return LevelSpec("job", number, WIDTHS, [], edges, False, workers=workers)
+    return LevelSpec("job", number, WIDTHS, [], edges, STREAMING, workers=workers)
 
 
 def buffer(edge: EdgeInfo, sender: int, target: int, sequence: int = 0, size: int = 1) -> bytes:

@@ -19,6 +19,7 @@ from penstock.engine.plan.job_graph import JobGraph
 from penstock.engine.plan.static_splits import assign_statically
 from penstock.engine.plan.stream_graph import GraphSettings, StreamGraph
 from penstock.engine.rpc.messages import TaskReport
+from penstock.engine.runtime.execution_mode import BATCH
 from penstock.engine.runtime.ids import SubtaskId
 from penstock.engine.runtime.network.buffer import SORT_PREFIX_BYTES, decode_message
 from penstock.engine.runtime.task.events import Result
@@ -43,7 +44,7 @@ def payloads_of(build: Any) -> tuple[list[Payload], tuple[int, ...]]:
     env.set_runtime_mode(RuntimeExecutionMode.BATCH)
     numbers = env.from_source(NumberSequenceSource(0, 99), WatermarkStrategy.no_watermarks(), "numbers")
     build(numbers).print()
-    graph = JobGraph("job", StreamGraph(env._sinks, GraphSettings(parallelism=PARALLELISM)), True)
+    graph = JobGraph("job", StreamGraph(env._sinks, GraphSettings(parallelism=PARALLELISM)), BATCH)
     splits = {
         vertex.id: assign_statically(NumberSequenceSource(0, 99), PARALLELISM, 0)
         for vertex in graph.vertices
@@ -158,7 +159,7 @@ def test_a_source_with_a_rate_is_waited_for() -> None:
     env = StreamExecutionEnvironment.get_execution_environment()
     env.set_runtime_mode(RuntimeExecutionMode.BATCH)
     env.from_source(source, WatermarkStrategy.no_watermarks(), "slow").print()
-    graph = JobGraph("job", StreamGraph(env._sinks, GraphSettings(parallelism=1)), True)
+    graph = JobGraph("job", StreamGraph(env._sinks, GraphSettings(parallelism=1)), BATCH)
     (vertex,) = graph.vertices
     payloads = pack(graph.levels("job-1", splits={vertex.id: assign_statically(source, 1, 0)}), None, 0)
     values, _ = run_all(payloads, graph.widths)

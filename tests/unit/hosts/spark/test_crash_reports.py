@@ -17,6 +17,7 @@ PROGRAM = """
 import os, signal, socket, sys, time
 from types import SimpleNamespace as N
 from penstock.connectors.files.formats.streams import reading_raw
+from penstock.engine.runtime.execution_mode import BATCH, STREAMING
 from penstock.hosts.spark.internals.daemon import Workers
 from penstock.hosts.spark.worker.crash_reports import CrashReports, previous_report, write_note, remove_note
 
@@ -51,7 +52,7 @@ def forked(end):
         ours.close()
         nodes = [N(operator=N(name="orders")), N(operator=N(name="sum"))]
         vertices = [N(parallelism=2, nodes=nodes), N(parallelism=1, nodes=[N(operator=N(name="no"))])]
-        level = N(job_id="job", epoch=1, attempt=0, level=1, batched=batched, vertices=vertices)
+        level = N(job_id="job", epoch=1, attempt=0, level=1, mode=BATCH if batched else STREAMING, vertices=vertices)
         print(previous_report(level, [1]), file=sys.stderr, flush=True)
         write_note(level, [1])
         sock.sendall(b"ready")

@@ -17,6 +17,7 @@ from penstock.connectors.base.number_sequence import NumberSequenceSource
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.engine.plan.job_graph import JobGraph
 from penstock.engine.plan.stream_graph import GraphSettings, StreamGraph
+from penstock.engine.runtime.execution_mode import STREAMING
 from penstock.hosts.spark.job_files import JobFiles
 from penstock.hosts.spark.payload import pack, unpack
 from penstock.hosts.spark.worker.pipelined_stage import pipelined_stage
@@ -27,7 +28,7 @@ def payloads():
     env = StreamExecutionEnvironment()
     stream = env.from_source(NumberSequenceSource(1, 9), WatermarkStrategy.no_watermarks(), "numbers")
     stream.key_by(lambda value: value).map(str).name("m").print()
-    graph = JobGraph("job", StreamGraph(env._sinks, GraphSettings(parallelism=2)), False)
+    graph = JobGraph("job", StreamGraph(env._sinks, GraphSettings(parallelism=2)), STREAMING)
     return pack(graph.levels("job-1"), None, 250)
 
 

@@ -21,6 +21,7 @@ import cloudpickle, zmq
 from penstock.common import WatermarkStrategy
 from penstock.connectors.base.number_sequence import NumberSequenceSource
 from penstock.datastream import KeyedProcessFunction, StreamExecutionEnvironment
+from penstock.engine.runtime.execution_mode import STREAMING
 from penstock.engine.plan.job_graph import JobGraph
 from penstock.engine.plan.stream_graph import GraphSettings, StreamGraph
 from penstock.engine.rpc.messages import Register, ToTask
@@ -96,7 +97,7 @@ def run(
     source = NumberSequenceSource(0, 99)
     numbers = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers")
     numbers.key_by(lambda v: v % 7).process(Noted()).rebalance().map(str).print()
-    graph = JobGraph("job", StreamGraph(env._sinks, GraphSettings(parallelism=1)), False)
+    graph = JobGraph("job", StreamGraph(env._sinks, GraphSettings(parallelism=1)), STREAMING)
     server = ControlServer("127.0.0.1")
     def arrived(identity, message):
         received(identity, message)

@@ -9,6 +9,7 @@ import pytest
 from tests.unit.plain_buffers import encoded
 
 from penstock.engine.rpc.keys import ControlAddress, make_keys
+from penstock.engine.runtime.execution_mode import STREAMING
 from penstock.engine.runtime.ids import SlotId
 from penstock.engine.runtime.network.buffer import ADVICE_EDGE, NO_KEY_GROUP, Header, decode_header
 from penstock.engine.runtime.network.edge import EdgeInfo
@@ -28,7 +29,7 @@ def slot(level: int, in_flight_ms: int = 1_000) -> Slot:
     ends = [(EDGE, RebalancePartitioner())]
     inputs, outputs = (([], ends), (ends, []))[level]
     vertex = VertexSpec(level, "v", 1, 128, [ChainNode(CollectOperator("out", 7), "", [])], inputs, outputs)
-    spec = LevelSpec("job", level, WIDTHS, [vertex], {0: EDGE} if level else {}, False, in_flight_ms=in_flight_ms)
+    spec = LevelSpec("job", level, WIDTHS, [vertex], {0: EDGE} if level else {}, STREAMING, in_flight_ms=in_flight_ms)
     return Slot(spec, 0, Environment(lambda: 0, lambda: 0))
 
 

@@ -40,7 +40,7 @@ class RowGathering:
         partitioner.setup(self.channels, sender.index)
         if partitioner.keyed:
             groups, parallelism = key_groups.max_parallelism, info.target_parallelism
-            if sender.is_batched:
+            if sender.sorts_rows:
                 self._accumulators = []
                 accumulators = _GroupAccumulators(self._accumulators, groups, parallelism)
                 # The partitioner caches keys already: a second cache in KeyGroups would be waste.
@@ -66,7 +66,7 @@ class RowGathering:
         for accumulator in self._accumulators:
             if len(accumulator.values) >= records_max:
                 self._send_full(accumulator)
-        if self._sender.is_batched:
+        if self._sender.sorts_rows:
             # Bound the sum as well: there may be many key groups, each below the size of a buffer.
             self._gathered += len(chunk)
             if self._gathered >= _BUFFERS_HELD_MAX * records_max:
@@ -191,9 +191,9 @@ class OutputEdge:
     def element(self, element: Element) -> None:
         """Add an element to every channel, after the records before it. It leaves with its buffer.
 
-        Batched mode drops elements: it sorts rows, so elements would lose their position.
+        Where rows are sorted, elements are dropped: they would lose their position.
         """
-        if self.sender.is_batched:
+        if self.sender.sorts_rows:
             return
         for channel in self.gathering.channels:
             self.gathering.close_chunk(channel)
@@ -202,7 +202,7 @@ class OutputEdge:
 
     def element_to_one(self, element: Element, turn: int) -> None:
         """Add an element to one channel: a latency marker measures one path, at no cost to the others."""
-        if self.sender.is_batched:
+        if self.sender.sorts_rows:
             return
         channels = self.gathering.channels
         channel = channels[turn % len(channels)]

@@ -102,7 +102,7 @@ class OutputChannel:
 class BufferSender:
     """The sender of an edge of one subtask, `index`, with `channels` channels.
 
-    `is_batched`: a buffer holds the records of one key group.
+    `sorts_rows`: its rows are sorted on their way, so a buffer holds the records of one key group.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class BufferSender:
         budget: Budget,
         counters: TaskCounters,
         attempt: int,
-        is_batched: bool,
+        sorts_rows: bool,
         channels: int,
         size: BufferSize = USUAL_BUFFERS,
     ) -> None:
@@ -124,12 +124,12 @@ class BufferSender:
         self.budget = budget
         self._counters = counters
         self._attempt = attempt
-        self.is_batched = is_batched
+        self.sorts_rows = sorts_rows
         self._buffer_bytes = size.bytes
         self._fill_bytes = content_of(size.bytes)
         self._most_records = BUFFER_RECORDS_MAX if info.kind is ChunkKind.ROWS else COLUMN_RECORDS_MAX
         self._full_records = self._most_records
-        if info.kind is ChunkKind.ROWS and not is_batched:
+        if info.kind is ChunkKind.ROWS and not sorts_rows:
             self._full_records = full_records(channels)
         """How many records fill a buffer, even if they are small."""
         self.records_max = size.records_first
@@ -186,7 +186,7 @@ class BufferSender:
         self._outbox.put(info.hop(info.source_level + 1, self.index, channel.target), buffer)
         if records:
             # Estimated from this buffer: measuring each record would mean pickling it twice.
-            content = content_of(len(buffer)) if self.is_batched else content_bytes(buffer)
+            content = content_of(len(buffer)) if self.sorts_rows else content_bytes(buffer)
             fit = self._fill_bytes * records // content or 1
             self.records_max = min(fit, self._full_records)
             self.budget.chunk_records = min(fit, self._most_records)

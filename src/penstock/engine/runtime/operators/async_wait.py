@@ -238,7 +238,7 @@ class AsyncWaitOperator(FunctionOperator):
     def open(self) -> None:
         super().open()
         # A task of a batched job may run again, and must send the same records in the same order.
-        if not self.ordered and not self.context.info.batched:
+        if not self.ordered and not self.context.mode.repeats_tasks:
             self._queue = UnorderedQueue()
         predicate = self.retries.get_retry_predicate()
         self._retries_result = predicate.result_predicate()

@@ -52,7 +52,7 @@ class KeyedOperator(Operator):
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
-        if context.stores is None or context.info.batched:
+        if context.stores is None or context.mode.ends_keys:
             self.backend = self.backend_type(context.now_ms)
         else:
             self.backend = context.stores.keyed_backend(context.now_ms, context.key_groups, _owner(context))
@@ -112,7 +112,7 @@ class KeyedOperator(Operator):
 
         Always None in batched mode: timers fire at the end of their key there, and state ends with it.
         """
-        if self.context.info.batched:
+        if self.context.mode.ends_keys:
             return None
         due_ms = self.backend.maintenance_due_ms()
         return at_ms if due_ms is None else due_ms if at_ms is None else min(at_ms, due_ms)

@@ -179,7 +179,7 @@ class ReduceOperator(KeyedOperator):
         if self._is_first_chunk:
             self._is_first_chunk = False
             _check_field(self.function, values[0], self.context)
-        if self.context.info.batched:
+        if self.context.mode.ends_keys:
             return self._process_key(chunk)
         keys = self.keys_of(values)
         current = self._each_current(keys) if self._sets_key else keys

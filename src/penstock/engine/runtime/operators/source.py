@@ -80,7 +80,7 @@ class EventTimeOrigin(Operator):
 
     def emit_announced(self) -> bool:
         """Emit the announced watermark and status. In batched mode event time does not advance before the end."""
-        if self.context.info.batched or self._time_ended:
+        if not self.context.mode.advances_time or self._time_ended:
             self._watermark = self._status = None
             return True
         if self._status is True:
@@ -147,7 +147,7 @@ class SourceOperator(EventTimeOrigin):
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
-        alignment = None if context.info.batched else self.strategy.alignment
+        alignment = self.strategy.alignment if context.mode.advances_time else None
         self._gate = alignment and AlignmentGate(alignment, context.now_ms, context.report_watermark)
         self._times: dict[str, EventTime] = {_NO_SPLIT: self._new_time()}
         self._combined = CombinedWatermark([_NO_SPLIT])
@@ -264,7 +264,7 @@ class SourceOperator(EventTimeOrigin):
 
     def _poll_max(self, records_max: int) -> int:
         # The same in batched mode: a task that runs twice has to read its splits in the same order.
-        if self.context.info.batched:
+        if self.context.mode.repeats_tasks:
             return _BATCHED_RECORDS
         return min(records_max, self.context.budget.chunk_records)
 
@@ -308,7 +308,7 @@ class SourceOperator(EventTimeOrigin):
 
     def wake_at_ms(self) -> int | None:
         # An interval of 0 disables periodic watermarks.
-        has_no_interval = self.context.info.batched or self._time_ended or not self.interval_ms
+        has_no_interval = not self.context.mode.advances_time or self._time_ended or not self.interval_ms
         if self._gate is None:
             return None if has_no_interval else self._next_ms
         return self._gate.report_at_ms if has_no_interval else min(self._next_ms, self._gate.report_at_ms)
@@ -377,7 +377,7 @@ class SubtaskReaderContext:
 
     @property
     def batched(self) -> bool:
-        return self._context.info.batched
+        return self._context.mode.repeats_tasks
 
     def now_ms(self) -> int:
         return self._context.now_ms()

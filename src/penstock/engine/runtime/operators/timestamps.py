@@ -61,7 +61,7 @@ class TimestampsAndWatermarksOperator(EventTimeOrigin):
 
     def wake_at_ms(self) -> int | None:
         # An interval of 0 disables periodic watermarks.
-        has_no_interval = self.context.info.batched or self._time_ended or not self.interval_ms
+        has_no_interval = not self.context.mode.advances_time or self._time_ended or not self.interval_ms
         return None if has_no_interval else self._next_ms
 
     def processing_time(self, now_ms: int) -> bool:

@@ -23,6 +23,7 @@ from penstock.common.errors.user_traceback import is_about_a_call, user_tracebac
 from penstock.common.files.cached_files import DistributedCache, provided
 from penstock.common.functions.script_functions import dumps
 from penstock.common.functions.user_calls import PASSED_ON, RAISED
+from penstock.engine.runtime.execution_mode import STREAMING, ExecutionMode
 from penstock.engine.runtime.task.async_calls import AsyncCalls, no_event_loop
 from penstock.engine.runtime.task.budget import Budget
 from penstock.engine.runtime.task.metrics import OperatorCounters
@@ -48,7 +49,7 @@ class SubtaskInfo(msgspec.Struct, frozen=True):
     max_parallelism: int
     attempt: int = 0
     run: str = "0"
-    batched: bool = False
+    mode: ExecutionMode = STREAMING
     job_parameters: dict[str, str] = {}
     checkpointing: bool = False
     epoch: int = 1
@@ -106,6 +107,7 @@ class OperatorContext:
     ) -> None:
         # Attributes of their own: operators read them for each chunk.
         self.info = info = task.info
+        self.mode = info.mode
         self.now_ms = task.now_ms
         self.unblocked_ms = task.unblocked_ms or task.now_ms
         self.budget = task.budget

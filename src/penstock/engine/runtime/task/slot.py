@@ -71,7 +71,7 @@ class Slot:
             edge.id: edge.target_level for vertex in level.vertices for edge, _ in vertex.outputs if edge.feedback
         }
         self.debloating: Debloating | None = None
-        if level.in_flight_ms and not level.batched and max(level.widths) <= _DEBLOATED_SLOTS_MAX:
+        if level.in_flight_ms and not level.mode.blocking_exchanges and max(level.widths) <= _DEBLOATED_SLOTS_MAX:
             self.debloating = Debloating(
                 SlotId(level.level, index),
                 attempt=level.attempt,

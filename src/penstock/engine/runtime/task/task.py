@@ -264,6 +264,7 @@ class Task:
         self.vertex = vertex
         self.id = SubtaskId(vertex.id, subtask)
         self.info = level.subtask_info(vertex, subtask, environment.run)
+        self._sorts_inputs = level.mode.sorts_inputs
         self.state = TaskState.CREATED
         self.counters = TaskCounters()
         self.journal = Journal()
@@ -315,7 +316,7 @@ class Task:
         self._probe = LoopProbe(self.inputs, self.edges, self.chain.operators)
         self._awaits_peers = any(edge.info.feedback for edge in self.edges)
         """Whether the task must not start yet: it does not know the slots that it feeds records back to."""
-        timeout_ms = -1 if level.batched else vertex.buffer_timeout_ms
+        timeout_ms = -1 if level.mode.blocking_exchanges else vertex.buffer_timeout_ms
         self._flush_timer = FlushTimer(self.edges, timeout_ms, self._now_ms, environment.core_wait_ns)
         self._handlers = self._handled_events()
 
@@ -414,7 +415,7 @@ class Task:
         channel = self._channels[header.edge, header.sender]
         self.counters.buffers_in += 1
         self.counters.bytes_in += len(buffer)
-        if not self.info.batched:
+        if not self._sorts_inputs:
             assert header.sequence == channel.sequence, (
                 f"{channel.id}: buffer {header.sequence}, expected {channel.sequence}\n{self.journal}"
             )

@@ -9,6 +9,7 @@ import msgspec
 
 from penstock.api.output_tag import OutputTag
 from penstock.common.types.basic_types import TypeInformation
+from penstock.engine.runtime.execution_mode import ExecutionMode
 from penstock.engine.runtime.ids import SubtaskId
 from penstock.engine.runtime.network.edge import EdgeInfo
 from penstock.engine.runtime.network.partitioners import Partitioner
@@ -115,7 +116,7 @@ class LevelSpec:
     widths: tuple[int, ...]
     vertices: list[VertexSpec]
     edges: dict[int, EdgeInfo]
-    batched: bool
+    mode: ExecutionMode
     attempt: int = 0
     epoch: int = 1
     """The number of this run of the job. A run that is presumed dead may still write: the epoch tells them apart."""
@@ -154,7 +155,7 @@ class LevelSpec:
             max_parallelism=vertex.max_parallelism,
             attempt=self.attempt,
             run=run,
-            batched=self.batched,
+            mode=self.mode,
             job_parameters=self.job_parameters,
             checkpointing=self.checkpointing,
             epoch=self.epoch,

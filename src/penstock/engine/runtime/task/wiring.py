@@ -115,7 +115,7 @@ def output_edges(
             budget=environment.budget,
             counters=counters,
             attempt=info.attempt,
-            is_batched=info.batched,
+            sorts_rows=info.mode.sorts_inputs,
             channels=len(partitioner.targets(info.subtask, edge.source_parallelism, edge.target_parallelism)),
             size=environment.buffers,
         )
@@ -148,7 +148,7 @@ def sorted_inputs(
 ) -> SortedInputs | None:
     """Create the sorter of a subtask's keyed inputs, or return None if nothing is sorted. Its items go into `work`."""
     head = chain.head
-    if not (level.batched and isinstance(head, KeyedOperator)):
+    if not (level.mode.sorts_inputs and isinstance(head, KeyedOperator)):
         return None
     selectors: list[Callable[[Any], Any] | None] = [None] * len(head.inputs())
     for edge, partitioner in vertex.inputs:

@@ -28,7 +28,7 @@ _DIRECTORY = "PYTHON_FAULTHANDLER_DIR"
 
 def write_note(level: LevelSpec, slots: Sequence[int]) -> None:
     """Note, in a worker, that it hosts these slots of a level. `slots`: in ascending order."""
-    report_name = "" if level.batched else _report_name(level, slots[0])
+    report_name = _report_name(level, slots[0]) if level.mode.has_job_master else ""
     names = [node.operator.name for vertex in level.vertices if slots[0] < vertex.parallelism for node in vertex.nodes]
     shown = ", ".join(f"'{name}'" for name in names)
     if (directory := os.environ.get(_DIRECTORY)) is not None:
