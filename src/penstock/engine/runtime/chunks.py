@@ -6,7 +6,7 @@ A chunk is shared and never changed in place: a fork passes one chunk to all of 
 from __future__ import annotations
 
 import enum
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import msgspec
 
@@ -35,6 +35,7 @@ class Rows(msgspec.Struct, gc=False):
     Not tracked by the garbage collector: the lists are, and no value refers to its chunk.
     """
 
+    kind: ClassVar[ChunkKind] = ChunkKind.ROWS
     values: Values
     timestamps: Timestamps = None
 
@@ -64,6 +65,7 @@ class EncodedColumns(msgspec.Struct, gc=False):
     the batch's columns, say how integers are narrowed (engine/runtime/columns/narrow.py). `kinds`: a byte for each row.
     """
 
+    kind: ClassVar[ChunkKind] = ChunkKind.COLUMNS
     records: int
     batch: bytes
     timestamps: bytes | None = None

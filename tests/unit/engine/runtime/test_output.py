@@ -13,6 +13,7 @@ from tests.unit.plain_buffers import decoded, encoded
 from penstock.common.errors import UserFunctionError
 from penstock.engine.runtime.chunks import Rows
 from penstock.engine.runtime.network.buffer import (
+    ELEMENTS,
     HEADER_BYTES,
     NO_KEY_GROUP,
     SORT_PREFIX_BYTES,
@@ -440,3 +441,8 @@ def test_without_a_limit_buffers_are_as_large_as_they_may_be() -> None:
     sent.edge.emit(Rows([*range(1_000, 1_900)]))
     measured = [len(buffer) for _, buffer in sent.outbox.take()][2:]
     assert 150 < max(measured) <= 200
+
+
+def test_every_type_of_element_is_known() -> None:
+    """An element of a type that is not listed would be taken for a chunk of records."""
+    assert set(ELEMENTS) == set(Element.__subclasses__())

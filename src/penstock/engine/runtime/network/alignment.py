@@ -30,6 +30,9 @@ from penstock.engine.runtime.checkpoint_options import DeclineReason
 from penstock.engine.runtime.network.buffer import CheckpointBarrier, EndOfInput
 from penstock.engine.runtime.network.set_aside import AlignmentLimits, SetAside, Spilled, Whole
 
+_ENCODED = frozenset((Whole, Spilled))
+"""The types of items that are buffers, decoded only when they are next."""
+
 
 class AlignmentOutput(NamedTuple):
     """The calls that an alignment makes to its task."""
@@ -54,6 +57,11 @@ class ExactlyOnceAlignment:
         # Channels that have not ended: the alignment waits only for their barriers.
         self._live = set(channels)
         self._deliver, self._snapshot, self._decline, self._buffer_started = output
+        self._handlers: dict[type, Callable[[Any, Any], None]] = {
+            CheckpointBarrier: self._barrier,
+            EndOfInput: self._end,
+        }
+        """The handlers of elements that the alignment handles; all other items are delivered."""
         self._arrived: set[Hashable] = set()
         self._aside = aside or SetAside(AlignmentLimits())
         # Received and replayed items go through one queue, so that no item overtakes a waiting one.
@@ -124,18 +132,18 @@ class ExactlyOnceAlignment:
     def _drain(self) -> None:
         """Process all items up to the next encoded buffer."""
         queue = self._replaying
-        while queue and not isinstance(queue[0][1], (Whole, Spilled)):
+        while queue and type(queue[0][1]) not in _ENCODED:
             channel, item = queue.popleft()
             if channel in self._arrived:
                 self._set_aside(channel, item)
-            elif isinstance(item, CheckpointBarrier):
-                self._barrier(channel, item)
             else:
-                self._deliver(channel, item)
-                if isinstance(item, EndOfInput):
-                    # An ended channel sends no barrier. It may have been the last one that was missing.
-                    self._live.discard(channel)
-                    self._complete_if_all_arrived()
+                self._handlers.get(type(item), self._deliver)(channel, item)
+
+    def _end(self, channel: Hashable, element: EndOfInput) -> None:
+        self._deliver(channel, element)
+        # An ended channel sends no barrier. It may have been the last one that was missing.
+        self._live.discard(channel)
+        self._complete_if_all_arrived()
 
     def _barrier(self, channel: Hashable, barrier: CheckpointBarrier) -> None:
         n = barrier.checkpoint_id

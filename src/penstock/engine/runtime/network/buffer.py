@@ -68,6 +68,8 @@ class LatencyMarker(Element, frozen=True, gc=False):
     subtask: int
 
 
+ELEMENTS = frozenset((Watermark, WatermarkStatus, CheckpointBarrier, EndOfData, EndOfInput, LatencyMarker))
+"""The types of elements. All other items are chunks."""
 BufferItem: TypeAlias = "Chunk | EncodedColumns | Element"
 
 PUSH = b""
@@ -139,7 +141,7 @@ class RowCodec(Codec):
         return [Rows(*item) if type(item) is tuple else item for item in pickle.loads(content)]
 
     def values(self, items: Sequence[BufferItem]) -> list[Any]:
-        return [value for item in items if isinstance(item, Rows) for value in item.values]
+        return [value for item in items if type(item) is Rows for value in item.values]
 
     def sizes(self, items: Sequence[BufferItem]) -> Iterator[tuple[Any, int]]:
         return ((value, len(dumps(value))) for value in self.values(items))
@@ -149,7 +151,7 @@ class ColumnCodec(Codec):
     """A pickled list, in which a chunk is the fields of EncodedColumns: only its receiver knows the schema."""
 
     def encode(self, items: Sequence[Any]) -> bytes:
-        return dumps([item if isinstance(item, Element) else _fields(item) for item in items])
+        return dumps([item if type(item) in ELEMENTS else _fields(item) for item in items])
 
     def decode(self, content: memoryview) -> list[BufferItem]:
         return [EncodedColumns(*item) if type(item) is tuple else item for item in pickle.loads(content)]
@@ -159,7 +161,7 @@ class ColumnCodec(Codec):
 
     def sizes(self, items: Sequence[Any]) -> Iterator[tuple[Any, int]]:
         for item in items:
-            if not isinstance(item, Element):
+            if type(item) not in ELEMENTS:
                 for row in range(len(item)):
                     record = item.part(row, row + 1)
                     yield record.batch, record.batch.nbytes
@@ -167,7 +169,7 @@ class ColumnCodec(Codec):
 
 def _fields(chunk: Any) -> tuple[Any, ...]:
     """Return the fields of EncodedColumns, of a chunk that is encoded already or not."""
-    if not isinstance(chunk, EncodedColumns):
+    if type(chunk) is not EncodedColumns:
         from penstock.engine.runtime.columns.codec import encoded
 
         chunk = encoded(chunk)
@@ -194,7 +196,7 @@ def encode(header: Header, items: Sequence[BufferItem]) -> bytes:
     """Encode a buffer. Raises the error of pickle if a value can't be pickled."""
     content = CODECS[header.kind].encode(items)
     weight = 0
-    if len(items) != 1 or isinstance(items[0], Element):
+    if len(items) != 1 or type(items[0]) in ELEMENTS:
         weight = _weight(items, len(content))
     return encode_header(header, weight) + content
 
@@ -214,7 +216,7 @@ def encode_header(header: Header, weight: int = 0) -> bytes:
 
 def _weight(items: Sequence[BufferItem], size: int) -> int:
     """Return the content of a buffer with elements (bytes); 0 if it has no elements, or too many records to matter."""
-    elements = [item for item in items if isinstance(item, Element)]
+    elements = [item for item in items if type(item) in ELEMENTS]
     weight = _ELEMENT_BYTES * len(elements)
     if 0 < len(elements) < len(items):
         element_bytes = len(dumps(elements)) - _LIST_BYTES

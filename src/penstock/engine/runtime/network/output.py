@@ -229,7 +229,7 @@ class FeedbackEdge(OutputEdge):
     """
 
     def element(self, element: Element) -> None:
-        if isinstance(element, CheckpointBarrier):
+        if type(element) is CheckpointBarrier:
             super().element(element)
 
     def element_to_one(self, element: Element, turn: int) -> None:

@@ -177,7 +177,7 @@ class BufferSender:
         if self.record_bytes_max is not None and len(buffer) > self.record_bytes_max:
             self._check_records(channel, self.record_bytes_max)
         if info.in_loop:
-            self.items_sent += sum(not isinstance(item, CheckpointBarrier) for item in items)
+            self.items_sent += sum(type(item) is not CheckpointBarrier for item in items)
         items.clear()
         channel.records = 0
         channel.sequence += 1

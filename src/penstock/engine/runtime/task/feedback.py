@@ -16,11 +16,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from penstock.engine.runtime.chunks import EncodedColumns
+from penstock.engine.runtime.chunks import Rows
 from penstock.engine.runtime.network.buffer import (
     BufferItem,
     CheckpointBarrier,
-    Element,
     Header,
     decode_items,
     encode,
@@ -86,7 +85,7 @@ class Feedback:
         """Log and process the records of a buffer, then its barrier, if it ends with one."""
         self._last_ms = None
         *records, last = decode_items(buffer)
-        barrier = last if isinstance(last, CheckpointBarrier) else None
+        barrier = last if type(last) is CheckpointBarrier else None
         if barrier is None:
             records.append(last)
         channel.items += len(records)
@@ -97,7 +96,7 @@ class Feedback:
 
     def _accept(self, channel: InputChannel, buffer: bytes, items: Sequence[BufferItem]) -> None:
         if self.ended:
-            self._counters.late_records_dropped += sum(len(item) for item in items if not isinstance(item, Element))
+            self._counters.late_records_dropped += sum(len(item) for item in items if type(item) is Rows)
             return
         self._logs.append(channel.id, buffer)
         if self._held is not None:
@@ -108,7 +107,7 @@ class Feedback:
     def _process(self, items: Sequence[BufferItem]) -> None:
         """Put records at the head of the queue."""
         for item in reversed(items):
-            assert not isinstance(item, (Element, EncodedColumns))
+            assert type(item) is Rows, "only rows and barriers are fed back"
             self._work.appendleft(partial(self._inputs.fed_back.records, item, 0))
 
     # Snapshots.

@@ -204,12 +204,13 @@ class TaskInputs:
     def deliver(self, channel: InputChannel, item: Any) -> None:
         """Queue a chunk or an element of a channel. The alignment handles barriers, so they do not come here."""
         channel.items += 1
-        if isinstance(item, Element):
-            self._work.append(partial(self._elements[type(item)], channel, item))
-        else:
-            if type(item) is EncodedColumns:
-                item = self._decode[channel.id.edge](item)
-            self._work.append(partial(channel.input.records, item, 0))
+        handle = self._elements.get(type(item))
+        if handle is not None:
+            self._work.append(partial(handle, channel, item))
+            return
+        if type(item) is EncodedColumns:
+            item = self._decode[channel.id.edge](item)
+        self._work.append(partial(channel.input.records, item, 0))
 
     def check(self) -> None:
         """Assert the invariants between any two events."""

@@ -20,9 +20,8 @@ from functools import partial
 from typing import Any
 
 from penstock.engine.runtime.checkpoint_options import DeclineReason
-from penstock.engine.runtime.chunks import ChunkKind, EncodedColumns
 from penstock.engine.runtime.ids import ChannelId
-from penstock.engine.runtime.network.buffer import NO_KEY_GROUP, Element, EndOfInput, Header, encode
+from penstock.engine.runtime.network.buffer import ELEMENTS, NO_KEY_GROUP, EndOfInput, Header, encode
 from penstock.engine.runtime.network.channel_log import ChannelLog, LoggedBuffer, LoggedEdge, chunks_for, share_of
 from penstock.engine.runtime.task.context import SubtaskInfo
 from penstock.engine.runtime.task.environment import TaskParts
@@ -231,7 +230,8 @@ class OvertakenRecords:
     def deliver(self, channel: InputChannel, item: Any) -> None:
         """Deliver a chunk or an element of a channel, in order. Elements are not logged: senders repeat them."""
         # Logged on arrival: the operators may change the values before the log is written.
-        if self._logs and not isinstance(item, Element) and self._logs.covers(channel.id):
+        kind = type(item)
+        if self._logs and kind not in ELEMENTS and self._logs.covers(channel.id):
             header = Header(
                 NO_KEY_GROUP,
                 channel.id.edge,
@@ -239,9 +239,9 @@ class OvertakenRecords:
                 sequence=0,
                 target=self._subtask,
                 attempt=0,
-                kind=ChunkKind.COLUMNS if isinstance(item, EncodedColumns) else ChunkKind.ROWS,
+                kind=item.kind,
             )
             self._logs.append(channel.id, encode(header, [item]))
-        elif isinstance(item, EndOfInput):
+        elif kind is EndOfInput:
             self._logs.channel_ended(channel.id)
         self._inputs.deliver(channel, item)
