@@ -85,7 +85,7 @@ def test_columns_that_pyarrow_leaves_out_are_refused(tmp_path):
     path = tmp_path / "empty_struct.parquet"
     # As pyarrow reads a file with such a column, which it does not write.
     batch = pa.RecordBatch.from_pydict({"n": [1]})
-    columns = FileColumns(str(path), ["n", "nested"], ["n", "nested"], {}, {})
+    columns = FileColumns(str(path), ["n", "nested"], ["n", "nested"], {})
     with pytest.raises(SourceError, match=r"empty_struct\.parquet: pyarrow cannot read the column 'nested'"):
         columns.records(batch, dict, 0)
 

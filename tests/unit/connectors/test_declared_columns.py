@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pytest
@@ -14,10 +14,11 @@ from pyarrow import orc
 from pyarrow import parquet as pq
 
 from penstock.common import Instant, Types
+from penstock.common.columns.fitting_types import check_fits
 from penstock.common.errors import SourceError
 from penstock.common.typeinfo import RowTypeInfo, TypeInformation
 from penstock.common.types import Row
-from penstock.connectors.files.formats.declared_columns import conversion_of
+from penstock.common.types.type_hints import from_hint
 from penstock.connectors.files.formats.format import BatchFormat
 from penstock.connectors.files.source import BulkFormat, FileSource
 from penstock.datastream.formats.parquet import ParquetColumnarRowInputFormat
@@ -106,6 +107,13 @@ def test_a_value_that_its_type_has_not_is_named(tmp_path: Path) -> None:
         read(tmp_path, BulkFormat.parquet_format(Types.ROW_NAMED(["amount"], [Types.BIG_INT()])))
 
 
+class Leg(NamedTuple):
+    """A nested record of a class."""
+
+    to: str
+    miles: int
+
+
 NOON = dt.datetime(2020, 1, 2, 12, 0, 0, 250_000)
 ROW = Types.ROW_NAMED(["a", "b"], [Types.DOUBLE(), Types.INT()])
 MOMENT = Instant(int(NOON.replace(tzinfo=dt.UTC).timestamp()), 250_000_000)
@@ -134,6 +142,10 @@ HELD: list[tuple[pa.DataType, Any, TypeInformation, Any]] = [
     (pa.map_(pa.int8(), pa.int8()), [(1, 2)], Types.MAP(Types.LONG(), Types.DOUBLE()), {1: 2.0}),
     (pa.struct([("a", pa.int8()), ("c", pa.int8())]), {"a": 1, "c": 2}, ROW, Row(a=1.0, b=None)),
     (pa.struct([("f1", pa.int8())]), {"f1": 1}, Types.TUPLE([Types.STRING(), Types.INT()]), (None, 1)),
+    (pa.struct([("f0", pa.int8())]), {"f0": 1}, Types.ROW([Types.LONG()]), Row(1)),
+    (pa.struct([("to", pa.string()), ("miles", pa.int8())]), {"to": "LGA", "miles": 9}, from_hint(Leg), Leg("LGA", 9)),
+    (pa.struct([("a", pa.int8())]), {"a": 1}, Types.ROW_NAMED(["a"], [Types.PICKLED_BYTE_ARRAY()]), Row(a=1)),
+    (pa.timestamp("s"), 253_402_300_800, Types.INSTANT(), Instant(253_402_300_800, 0)),
     (pa.null(), None, ROW, None),
     (pa.struct([("a", pa.int8())]), {"a": 1}, Types.PICKLED_BYTE_ARRAY(), {"a": 1}),
 ]
@@ -182,4 +194,4 @@ REFUSED: list[tuple[pa.DataType, TypeInformation]] = [
 def test_types_that_do_not(stored: pa.DataType, declared: TypeInformation) -> None:
     """A value would be cut silently."""
     with pytest.raises(ValueError, match=r"the column v\S* .*has the type .* do not fit the declared type"):
-        conversion_of(stored, declared, "v", as_row=True)
+        check_fits(stored, declared, "v")

@@ -8,11 +8,13 @@ import pyarrow
 from pyarrow import compute
 from pyarrow import types as arrow
 
+from penstock.common.columns.families import is_bytes, is_list, is_text
+
 _FAMILIES: tuple[Callable[[pyarrow.DataType], bool], ...] = (
     arrow.is_boolean,
     lambda kind: arrow.is_integer(kind) or arrow.is_floating(kind),
-    lambda kind: arrow.is_string(kind) or arrow.is_large_string(kind) or kind == pyarrow.string_view(),
-    lambda kind: arrow.is_binary(kind) or arrow.is_large_binary(kind) or arrow.is_fixed_size_binary(kind),
+    is_text,
+    is_bytes,
     arrow.is_decimal,
     arrow.is_date,
     arrow.is_time,
@@ -58,9 +60,9 @@ def _may_become(given: pyarrow.DataType, wanted: pyarrow.DataType) -> bool:
         if arrow.is_timestamp(wanted):
             return (given.tz is None) == (wanted.tz is None)
         return given.tz is None and arrow.is_date(wanted)
-    if _is_list(given) and _is_list(wanted):
+    if is_list(given) and is_list(wanted):
         return _may_become(given.value_type, wanted.value_type)
-    if _is_list(given) and arrow.is_map(wanted):
+    if is_list(given) and arrow.is_map(wanted):
         # Polars has no maps.
         entry = given.value_type
         given = entry if arrow.is_struct(entry) else given
@@ -78,16 +80,12 @@ def _all_may_become(given: list[pyarrow.DataType], wanted: list[pyarrow.DataType
     return len(given) == len(wanted) and all(map(_may_become, given, wanted))
 
 
-def _is_list(kind: pyarrow.DataType) -> bool:
-    return bool(arrow.is_list(kind) or arrow.is_large_list(kind) or arrow.is_fixed_size_list(kind))
-
-
 def _leaves(column: pyarrow.Array) -> Iterator[pyarrow.Array]:
     """Yield the columns of plain values in a column."""
     kind = column.type
     if arrow.is_map(kind):
         parts = [column.keys, column.items]
-    elif _is_list(kind):
+    elif is_list(kind):
         parts = [column.flatten()]
     elif arrow.is_struct(kind):
         parts = column.flatten()

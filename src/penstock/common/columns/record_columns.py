@@ -10,7 +10,8 @@ import pyarrow
 
 from penstock.common.columns.checks import checked_array, column_check
 from penstock.common.columns.exact_records import check_nested_kinds, check_times, exact_fields
-from penstock.common.columns.to_values import python_values, typed_values
+from penstock.common.columns.to_values import python_values
+from penstock.common.columns.typed_values import reader_of
 from penstock.common.typeinfo import RowTypeInfo
 from penstock.common.types import Row, row_factory
 from penstock.common.types.record_fields import dict_factory, fields_of, object_factory
@@ -136,8 +137,10 @@ class RecordColumns:
         make = self._record_factory()
         if self._row_type is None:
             return lambda batch: list(map(make, zip(*map(python_values, batch.columns), strict=True)))
-        kinds = self._row_type.get_field_types()
-        return lambda batch: list(map(make, zip(*map(typed_values, batch.columns, kinds), strict=True)))
+        readers = [*map(reader_of, self.schema.types, self._row_type.get_field_types())]
+        return lambda batch: list(
+            map(make, zip(*(read(column) for read, column in zip(readers, batch.columns, strict=True)), strict=True))
+        )
 
     def _record_factory(self) -> Callable[[Sequence[Any]], Any]:
         """Return the function from the values of a row to a record."""

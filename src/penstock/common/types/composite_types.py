@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from penstock.common.types import Row
+from penstock.common.types import Row, row_factory
 from penstock.common.types.basic_types import PRIMITIVES, BasicType, BasicTypeInfo, TypeInformation, checked_type
 from penstock.common.types.record_fields import object_factory
 
@@ -154,6 +154,10 @@ class _FieldsTypeInfo(TypeInformation):
         columns = zip(self._column_names(), self._field_types, values, strict=True)
         return {name: field_type.to_internal_type(value) for name, field_type, value in columns}
 
+    def _factory(self) -> Callable[[Sequence[Any]], Any]:
+        """Return a function from the values of the fields, in order, to a value of this type."""
+        raise NotImplementedError
+
     def _from_columns(self, columns: dict[str, Any]) -> list[Any]:
         names = zip(self._column_names(), self._field_types, strict=True)
         return [field_type.from_internal_type(columns[name]) for name, field_type in names]
@@ -211,22 +215,22 @@ class RowTypeInfo(_FieldsTypeInfo):
 
     def from_internal_type(self, obj: Any) -> Any:
         """Convert to a Row, or to an instance of `record_class`."""
-        if obj is None:
-            return None
-        values = self._from_columns(obj)
-        record_class: Any = self.record_class
-        if record_class is not None:
-            return _object_maker(record_class, tuple(self._column_names()))(values)
-        row = Row(*values)
-        if self._field_names is not None:
-            row.set_field_names(self._field_names)
-        return row
+        return None if obj is None else self._factory()(self._from_columns(obj))
+
+    def _factory(self) -> Callable[[Sequence[Any]], Any]:
+        if self.record_class is not None:
+            return _object_maker(self.record_class, tuple(self._column_names()))
+        return _unnamed_row if self._field_names is None else row_factory(self._field_names)
 
     def __repr__(self) -> str:
         if self._field_names is None:
             return f"RowTypeInfo({', '.join(map(str, self._field_types))})"
         fields = zip(self._field_names, self._field_types, strict=True)
         return f"RowTypeInfo({', '.join(f'{name}: {field_type}' for name, field_type in fields)})"
+
+
+def _unnamed_row(values: Sequence[Any]) -> Row:
+    return Row(*values)
 
 
 @lru_cache
@@ -253,6 +257,9 @@ class TupleTypeInfo(_FieldsTypeInfo):
     def from_internal_type(self, obj: Any) -> Any:
         """Convert to a tuple."""
         return None if obj is None else tuple(self._from_columns(obj))
+
+    def _factory(self) -> Callable[[Sequence[Any]], Any]:
+        return tuple
 
     def __repr__(self) -> str:
         return f"TupleTypeInfo({', '.join(map(str, self._field_types))})"

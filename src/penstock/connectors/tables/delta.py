@@ -18,6 +18,7 @@ from pyarrow import parquet
 
 from penstock.api.sink import Committer, Sink, SinkContext, SinkWriter
 from penstock.common.columns.record_columns import RecordColumns
+from penstock.common.columns.to_values import python_values
 from penstock.common.doors.extras import DELTA, package_of
 from penstock.common.errors import ConfigurationError, JobError, ProgramError
 from penstock.common.files.file_systems import absolute
@@ -72,7 +73,7 @@ class DeltaFolders(BucketAssigner):
             self._typed = RecordColumns(without(self._record_type, others))
         names = self._typed.names
         batch = self._typed.batch([[values[name]] for name in names])
-        converted = {name: column[0].as_py() for name, column in zip(names, batch.columns, strict=True)}
+        converted = {name: python_values(column)[0] for name, column in zip(names, batch.columns, strict=True)}
         return "/".join(folder_of(name, converted[name]) for name in self._columns)
 
     def __getstate__(self) -> dict[str, Any]:

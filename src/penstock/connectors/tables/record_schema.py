@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 import pyarrow
 
+from penstock.common.columns.families import is_text
 from penstock.common.columns.record_columns import RecordColumns
 from penstock.common.errors import ConfigurationError
 from penstock.common.typeinfo import RowTypeInfo
@@ -44,7 +45,7 @@ def check_partitions(columns: Sequence[str], schema: pyarrow.Schema, where: str)
                 f"{where} is partitioned by {name!r}, but the records have only {_listed(schema.names)}"
             )
         kind = schema.field(name).type
-        if not (_is_text(kind) or _types.is_integer(kind) or _types.is_boolean(kind) or _types.is_date32(kind)):
+        if not (is_text(kind) or _types.is_integer(kind) or _types.is_boolean(kind) or _types.is_date32(kind)):
             raise ConfigurationError(
                 f"{where} is partitioned by {name!r}, of type {kind}: penstock supports partitions by texts, integers, "
                 "booleans and dates"
@@ -84,8 +85,8 @@ def _listed(names: Sequence[str]) -> str:
 
 def _same(given: pyarrow.DataType, wanted: pyarrow.DataType) -> bool:
     """Return whether values of one type are values of the other, whatever their layout in memory."""
-    if _is_text(given):
-        return _is_text(wanted)
+    if is_text(given):
+        return is_text(wanted)
     if _is_bytes(given):
         return _is_bytes(wanted)
     if _is_list(given):
@@ -103,10 +104,6 @@ def _same(given: pyarrow.DataType, wanted: pyarrow.DataType) -> bool:
             and all(_same(one.type, other.type) for one, other in zip(given, wanted, strict=True))
         )
     return bool(given == wanted)
-
-
-def _is_text(kind: pyarrow.DataType) -> bool:
-    return bool(_types.is_string(kind) or _types.is_large_string(kind) or _types.is_string_view(kind))
 
 
 def _is_bytes(kind: pyarrow.DataType) -> bool:

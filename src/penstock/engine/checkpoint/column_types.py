@@ -16,7 +16,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.common.columns.to_values import replaced_types, typed_values
+from penstock.common.columns.to_values import replaced_parts
+from penstock.common.columns.typed_values import typed_values
 from penstock.common.functions.user_calls import RAISED
 from penstock.common.typeinfo import (
     ListTypeInfo,
@@ -62,7 +63,11 @@ def field_for(name: str, declared: TypeInformation | None, values: Sequence[Any]
         text = encode_type(type_)
     except TypeError:
         return pickled_field(name)
-    return pa.field(name, replaced_types(arrow, _WIDER), metadata={TYPE_KEY: text})
+    return pa.field(name, _wide(arrow), metadata={TYPE_KEY: text})
+
+
+def _wide(kind: pa.DataType) -> pa.DataType:
+    return _WIDER.get(kind) or replaced_parts(kind, _wide)
 
 
 def pickled_field(name: str) -> pa.Field:

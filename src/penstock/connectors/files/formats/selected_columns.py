@@ -7,12 +7,14 @@ from typing import Any
 
 import pyarrow
 
+from penstock.common.columns.fitting_types import check_fits
 from penstock.common.columns.to_values import python_values
+from penstock.common.columns.typed_values import Form, Reader, reader_of
 from penstock.common.errors import SourceError
 from penstock.common.functions.user_calls import NOT_OF_A_VALUE, RAISED, results_of
-from penstock.common.types.basic_types import TypeInformation
+from penstock.common.types.basic_types import BasicType
 from penstock.common.types.composite_types import RowTypeInfo
-from penstock.connectors.files.formats.declared_columns import Convert, conversion_of
+from penstock.connectors.formats.conversion import decimal_of, integer_of
 
 
 class SelectedColumns:
@@ -55,42 +57,35 @@ class SelectedColumns:
                     f"{path} lacks the column {', '.join(missing)}: its columns are {', '.join(present)}. Pass a "
                     "Types.ROW_NAMED(...) instead of names to read missing columns as None"
                 )
-            return FileColumns(path=path, names=names, stored=names, conversions={}, declared={})
+            return FileColumns(path, names, names, {})
         stored = [name for name in names if name in present]
-        conversions, declared = {}, {}
+        form = Form(rows_are_dicts=not self._as_row, keeps_zones=True, of_texts=_NUMBERS_OF_TEXTS)
+        readers = {}
         for name, kind in zip(names, self.row_type.get_field_types(), strict=True):
             if name not in present:
                 continue
+            found = schema.field(name).type
             try:
-                convert = conversion_of(schema.field(name).type, kind, name, self._as_row)
+                check_fits(found, kind, name)
             except ValueError as error:
                 raise SourceError(f"{path}: {error}") from None
-            if convert is not None:
-                conversions[name] = convert
-            declared[name] = kind
+            readers[name] = reader_of(found, kind, form)
         # At least one column is read: it determines the number of rows.
-        return FileColumns(
-            path=path, names=names, stored=stored or present[:1], conversions=conversions, declared=declared
-        )
+        return FileColumns(path, names, stored or present[:1], readers)
 
 
 class FileColumns:
-    """The columns of a record (`names`), and those that exist in a file (`stored`)."""
+    """The columns of a record (`names`), and those that exist in a file (`stored`).
 
-    def __init__(
-        self,
-        path: str,
-        names: list[str],
-        stored: list[str],
-        conversions: dict[str, Convert],
-        declared: dict[str, TypeInformation],
-    ) -> None:
+    `readers`: for columns of a declared type.
+    """
+
+    def __init__(self, path: str, names: list[str], stored: list[str], readers: dict[str, Reader]) -> None:
         self.path = path
         self.names = names
         self.stored = stored
         self._lacks = set(names).difference(stored)
-        self._conversions = conversions
-        self._declared = declared
+        self._readers = readers
 
     def records(self, batch: pyarrow.RecordBatch, make: Callable[..., Any], first_row: int) -> list[Any]:
         """Call `make` with each row's values.
@@ -109,18 +104,16 @@ class FileColumns:
         except KeyError:
             # pyarrow omits a struct without fields.
             raise SourceError(f"{self.path}: pyarrow cannot read the column {name!r}") from None
+        read = self._readers.get(name, python_values)
         try:
-            return self._values(column, name)
+            return read(column)
         except NOT_OF_A_VALUE:
             raise
         except RAISED:
             # A column is converted as a whole. Only a failing one is searched for the first bad value.
             for index in range(len(column)):
                 try:
-                    if pyarrow.types.is_string(column.type):
-                        # NumPy's conversion does not report that a text is not UTF-8.
-                        column[index].as_py()
-                    self._values(column.slice(index, 1), name)
+                    read(column.slice(index, 1))
                 except NOT_OF_A_VALUE:
                     raise
                 except RAISED as error:
@@ -128,19 +121,22 @@ class FileColumns:
                     raise SourceError(f"{where}: {_reason(error)}") from error
             raise
 
-    def _values(self, column: pyarrow.Array, name: str) -> list[Any]:
-        values = python_values(column, self._declared.get(name))
-        convert = self._conversions.get(name)
-        if convert is None:
-            return values
+
+class _NotOfTypeError(Exception):
+    """A text that does not fit the declared type of its column."""
+
+
+def _number_of_text(parse: Callable[[str], Any]) -> Callable[[str], Any]:
+    def convert(text: str) -> Any:
         try:
-            return [None if value is None else convert(value) for value in values]
+            return parse(text)
         except (ValueError, ArithmeticError) as error:
             raise _NotOfTypeError(repr(error)) from error
 
+    return convert
 
-class _NotOfTypeError(Exception):
-    """A value that does not fit the declared type of its column."""
+
+_NUMBERS_OF_TEXTS = {BasicType.BIG_INT: _number_of_text(integer_of), BasicType.BIG_DEC: _number_of_text(decimal_of)}
 
 
 def _reason(error: BaseException) -> str:
