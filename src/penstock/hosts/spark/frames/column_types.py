@@ -1,4 +1,4 @@
-"""Convert the types of a DataFrame's columns to types of a stream's rows, and the values of its files accordingly.
+"""Types of a DataFrame's columns as types of a stream's rows, by way of Arrow, and back.
 
 Source: Flink docs, "Data Types" of the Table API: a time with a zone (Spark's TIMESTAMP) is an Instant, one without
 (TIMESTAMP_NTZ) is a LocalDateTime, in Python a datetime without a zone.
@@ -6,46 +6,48 @@ Source: Flink docs, "Data Types" of the Table API: a time with a zone (Spark's T
 
 from __future__ import annotations
 
-import datetime
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import pyarrow
+
+from penstock.common.columns.declared_types import single_type
 from penstock.common.errors import ProgramError
-from penstock.common.time import Instant
-from penstock.common.typeinfo import ListTypeInfo, MapTypeInfo, RowTypeInfo, TypeInformation, Types
-from penstock.common.types import Row
-from penstock.common.types.basic_types import InstantTypeInfo
+from penstock.common.typeinfo import ListTypeInfo, RowTypeInfo, TypeInformation, Types
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
-
-_PLAIN: dict[str, Callable[[], TypeInformation]] = {
-    "BooleanType": Types.BOOLEAN,
-    "ByteType": Types.BYTE,
-    "ShortType": Types.SHORT,
-    "IntegerType": Types.INT,
-    "LongType": Types.LONG,
-    "FloatType": Types.FLOAT,
-    "DoubleType": Types.DOUBLE,
-    "DecimalType": Types.BIG_DEC,
-    "StringType": Types.STRING,
-    "CharType": Types.STRING,
-    "VarcharType": Types.STRING,
-    "BinaryType": lambda: Types.PRIMITIVE_ARRAY(Types.BYTE()),
-    "DateType": Types.SQL_DATE,
-    "TimeType": Types.SQL_TIME,
-    "TimestampType": Types.INSTANT,
-    "TimestampNTZType": Types.SQL_TIMESTAMP,
-}
-_EPOCH = datetime.datetime(1970, 1, 1)
-_EPOCH_IN_UTC = _EPOCH.replace(tzinfo=datetime.UTC)
-
-Converter = Callable[[Any], Any]
 
 
 def row_type_of(schema: StructType) -> RowTypeInfo:
     """Return the type of a DataFrame's rows. Raises ProgramError, which names the column, for an unsupported column."""
     return _row_type(schema, "")
+
+
+def schema_in_spark(schema: pyarrow.Schema) -> StructType:
+    """Return Spark's types of these columns. Raises PySparkException for a column that Spark does not have."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return from_arrow_schema(schema)
+
+
+def type_in_spark(kind: pyarrow.DataType) -> pyarrow.DataType | None:
+    """Return the type in which Spark exchanges a column with Python, or None if Spark has no such columns.
+
+    Spark's times have nanoseconds in Arrow, and it refuses others.
+    """
+    from pyspark.errors import PySparkException
+    from pyspark.sql.pandas.types import from_arrow_type
+
+    try:
+        return _in_arrow(from_arrow_type(kind))
+    except PySparkException:
+        return None
+
+
+def _in_arrow(kind: DataType) -> pyarrow.DataType:
+    from pyspark.sql.pandas.types import to_arrow_type
+
+    return to_arrow_type(kind, timezone="UTC")
 
 
 def _row_type(struct: StructType, above: str, top: str | None = None) -> RowTypeInfo:
@@ -61,30 +63,45 @@ def _row_type(struct: StructType, above: str, top: str | None = None) -> RowType
 
 def _type_of(kind: DataType, column: str, top: str) -> TypeInformation:
     """Return the type of a column, or of a part of one. `top`: the column of the frame that contains `column`."""
-    name = type(kind).__name__
-    if name in _PLAIN:
-        return _PLAIN[name]()
-    # Compare names: workers that unpickle a source must not import Spark SQL for this.
-    parts: Any = kind
-    if name == "StructType":
-        return _row_type(parts, f"{column}.", top)
-    if name == "ArrayType":
-        return Types.LIST(_type_of(parts.elementType, f"{column}[]", top))
-    if name == "MapType":
-        key_type = _type_of(parts.keyType, f"{column} (key)", top)
+    from pyspark.sql import types as spark
+
+    if isinstance(kind, spark.StructType):
+        return _row_type(kind, f"{column}.", top)
+    if isinstance(kind, spark.ArrayType):
+        return Types.LIST(_type_of(kind.elementType, f"{column}[]", top))
+    if isinstance(kind, spark.MapType):
+        key_type = _type_of(kind.keyType, f"{column} (key)", top)
         if _has_list(key_type):
             raise ProgramError(
-                f"its column {column} has keys of the type {parts.keyType.simpleString()}, and a key of a dict cannot "
+                f"its column {column} has keys of the type {kind.keyType.simpleString()}, and a key of a dict cannot "
                 f"contain a list: convert the column to a list, as with frame.withColumn({top!r}, map_entries(...))"
             )
-        return Types.MAP(key_type, _type_of(parts.valueType, f"{column} (value)", top))
-    raise ProgramError(
-        f"its column {column} has the type {kind.simpleString()}, for which a stream has no type: select the other "
-        f"columns, or cast it, as with frame.withColumn({top!r}, ...cast('string'))"
-    )
+        return Types.MAP(key_type, _type_of(kind.valueType, f"{column} (value)", top))
+    found = _single_type(kind)
+    if found is None:
+        raise ProgramError(
+            f"its column {column} has the type {kind.simpleString()}, for which a stream has no type: select the other "
+            f"columns, or cast it, as with frame.withColumn({top!r}, ...cast('string'))"
+        )
+    return found
 
 
-def _has_list(kind: TypeInformation) -> bool:
+def _single_type(kind: DataType) -> TypeInformation | None:
+    from pyspark.errors import PySparkException
+    from pyspark.sql import types as spark
+
+    # A type of the user has columns of another type.
+    if isinstance(kind, spark.UserDefinedType):
+        return None
+    if isinstance(kind, (spark.CharType, spark.VarcharType)):
+        kind = spark.StringType()
+    try:
+        return single_type(_in_arrow(kind))
+    except PySparkException:
+        return None
+
+
+def _has_list(kind: Any) -> bool:
     if isinstance(kind, RowTypeInfo):
         return any(map(_has_list, kind.get_field_types()))
     return isinstance(kind, ListTypeInfo)
@@ -92,62 +109,3 @@ def _has_list(kind: TypeInformation) -> bool:
 
 def _named(above: str) -> str:
     return f"its column {above.rstrip('.')}"
-
-
-def converter_of(type_info: TypeInformation) -> Converter | None:
-    """Return a function that converts a value of Arrow, other than None, to this type.
-
-    Returns None if Arrow's values have this type already.
-    """
-    if isinstance(type_info, InstantTypeInfo):
-        return _instant
-    if isinstance(type_info, RowTypeInfo):
-        return _struct_converter(type_info)
-    if isinstance(type_info, ListTypeInfo):
-        element = converter_of(type_info.elem_type)
-        return None if element is None else lambda values: list(map(_unless_none(element), values))
-    if isinstance(type_info, MapTypeInfo):
-        return _map_converter(type_info)
-    return None
-
-
-def row_maker(type_info: RowTypeInfo) -> Callable[[Any], Row]:
-    """Return a function that makes a Row from the values of Arrow for its columns, in their order."""
-    factory = Row(*type_info.get_field_names())
-    converters = [converter_of(kind) for kind in type_info.get_field_types()]
-    if not any(converters):
-        return lambda values: factory(*values)
-    each = [convert and _unless_none(convert) for convert in converters]
-
-    def make(values: Any) -> Row:
-        pairs = zip(each, values, strict=True)
-        return factory(*[value if convert is None else convert(value) for convert, value in pairs])
-
-    return make
-
-
-def _struct_converter(type_info: RowTypeInfo) -> Converter:
-    make = row_maker(type_info)
-    return lambda fields: make(fields.values())
-
-
-def _map_converter(type_info: MapTypeInfo) -> Converter:
-    to_key, to_value = (
-        _unless_none(converter_of(kind) or _unchanged)
-        for kind in (type_info._key_type_info, type_info._value_type_info)
-    )
-    return lambda pairs: {to_key(key): to_value(value) for key, value in pairs}
-
-
-def _unless_none(convert: Converter) -> Converter:
-    return lambda value: None if value is None else convert(value)
-
-
-def _unchanged(value: Any) -> Any:
-    return value
-
-
-def _instant(value: datetime.datetime) -> Instant:
-    # The value is in UTC, with a zone or without: files of Spark have both.
-    since = value - (_EPOCH if value.tzinfo is None else _EPOCH_IN_UTC)
-    return Instant(since.days * 86_400 + since.seconds, since.microseconds * 1000)

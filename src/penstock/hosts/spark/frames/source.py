@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -17,7 +16,7 @@ from penstock.connectors.files.source.enumerator import FileEnumerator, FileEnum
 from penstock.connectors.files.source.listing import list_files
 from penstock.connectors.files.source.reader import FileSourceReader
 from penstock.connectors.files.split import DEFAULT_SPLIT_BYTES, FoundFile
-from penstock.hosts.spark.frames.column_types import row_maker, row_type_of
+from penstock.hosts.spark.frames.column_types import row_type_of
 from penstock.hosts.spark.frames.frame_copy import FrameCopy, missing_of
 
 if TYPE_CHECKING:
@@ -93,7 +92,8 @@ class DataFrameSource(Source[Row]):
     def __init__(self, frame: DataFrame, directory: str | None = None, name: str = "frame") -> None:
         check_frame(frame, streaming=False)
         self._describes = f"{len(frame.columns)} columns of a DataFrame"
-        self._format = row_format_of(frame)
+        self._row_type = checked_row_type(frame)
+        self._format = format_of(self._row_type)
         self._copy = FrameCopy(frame, name, directory)
 
     def describe(self) -> str:
@@ -117,18 +117,7 @@ class DataFrameSource(Source[Row]):
 
     def get_produced_type(self) -> RowTypeInfo:
         """Return the type of the rows."""
-        return self._format.row_type
-
-
-class RowFormat(ParquetFormat):
-    """Read files that Spark has written as Rows of a type."""
-
-    def __init__(self, row_type: RowTypeInfo) -> None:
-        super().__init__(as_row=True)
-        self.row_type = row_type
-
-    def maker(self, columns: Sequence[str]) -> Callable[[Any], Any]:
-        return row_maker(self.row_type)
+        return self._row_type
 
 
 def check_frame(frame: Any, *, streaming: bool) -> None:
@@ -151,9 +140,14 @@ def check_frame(frame: Any, *, streaming: bool) -> None:
         raise ProgramError("expected a streaming DataFrame, got a batch one: use DataFrameSource or from_data_frame")
 
 
-def row_format_of(frame: DataFrame) -> RowFormat:
-    """Return the format of a frame's files. Raises ProgramError for a column whose type a stream does not have."""
+def format_of(row_type: RowTypeInfo) -> FileFormat[Row]:
+    """Return the format of files that Spark has written of a frame with rows of this type."""
+    return ParquetFormat(row_type, as_row=True)
+
+
+def checked_row_type(frame: DataFrame) -> RowTypeInfo:
+    """Return the type of a frame's rows. Raises ProgramError for a column whose type a stream does not have."""
     try:
-        return RowFormat(row_type_of(frame.schema))
+        return row_type_of(frame.schema)
     except ProgramError as error:
         raise ProgramError(f"the DataFrame cannot be read as a stream: {error}") from None

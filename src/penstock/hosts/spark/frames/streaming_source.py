@@ -16,7 +16,7 @@ from penstock.connectors.base.split_enumerator import SharedSplitEnumerator
 from penstock.hosts.spark.frames.batch_files import BatchFile, BatchFileReader
 from penstock.hosts.spark.frames.frame_query import FrameQuery, QuerySettings
 from penstock.hosts.spark.frames.place import new_folder
-from penstock.hosts.spark.frames.source import check_frame, row_format_of
+from penstock.hosts.spark.frames.source import check_frame, checked_row_type, format_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -132,7 +132,8 @@ class StreamingDataFrameSource(Source[Row]):
         if output_mode not in _OUTPUT_MODES:
             raise ValueError(f"StreamingDataFrameSource: output_mode must be append or update, got {output_mode!r}")
         self._describes = f"{len(frame.columns)} columns of a streaming DataFrame"
-        self._format = row_format_of(frame)
+        self._row_type = checked_row_type(frame)
+        self._format = format_of(self._row_type)
         self._frame: DataFrame | None = frame
         self._name = name
         self._settings = QuerySettings(output_mode, trigger_ms, max_unread_batches)
@@ -161,7 +162,7 @@ class StreamingDataFrameSource(Source[Row]):
 
     def get_produced_type(self) -> RowTypeInfo:
         """Return the type of the rows."""
-        return self._format.row_type
+        return self._row_type
 
     def _query(self, folder: str, context: EnumeratorContext) -> FrameQuery:
         return FrameQuery(

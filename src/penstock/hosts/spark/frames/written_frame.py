@@ -6,7 +6,6 @@ import atexit
 from collections.abc import Sequence
 from typing import IO, TYPE_CHECKING, Any
 
-import pyarrow
 from pyarrow import fs
 
 from penstock.common.configuration import Configuration, options
@@ -19,6 +18,7 @@ from penstock.common.types import Row, RowKind
 from penstock.connectors.files.formats.parquet_format import ParquetWriter, ParquetWriterFactory
 from penstock.connectors.files.sink import BucketAssigner, FileSink, OutputFileConfig
 from penstock.hosts.spark.driver import session as sessions
+from penstock.hosts.spark.frames.column_types import schema_in_spark
 from penstock.hosts.spark.frames.exact_files import exact_files
 from penstock.hosts.spark.frames.place import for_spark
 from penstock.hosts.spark.internals.jvm import is_alive
@@ -50,7 +50,7 @@ class WrittenFrame:
         columns = _columns_of(type_info)
         _check_names(columns, configuration, session)
         self._factory = _RowsOnly(columns)
-        self._schema = _schema_of(self._factory.columns.schema)
+        self._schema = schema_in_spark(self._factory.columns.schema)
         is_continued = configuration.get(options.STATE_RECOVERY_PATH) is not None
         if directory is None:
             self.path = _temporary_folder(configuration, session)
@@ -132,12 +132,6 @@ def _check_names(columns: RowTypeInfo, configuration: Configuration, session: Sp
                 "one of the fields"
             )
         seen[resolved_name] = name
-
-
-def _schema_of(schema: pyarrow.Schema) -> Any:
-    from pyspark.sql.pandas.types import from_arrow_schema
-
-    return from_arrow_schema(schema)
 
 
 def _temporary_folder(configuration: Configuration, session: SparkSession | None) -> str:
