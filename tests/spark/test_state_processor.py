@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import pickle
 import re
 import sys
 import types
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +19,9 @@ from tests.spark.jobs import BATCH, STREAMING, collect, environment, failure_of,
 from tests.spark.test_lost_workers import visible
 from tests.spark.test_savepoints import NUMBERS, PER_KEY, from_path, hurry, rows, start
 
-from penstock.common import Encoder, Types, WatermarkStrategy
+from penstock.common import Encoder, Instant, Row, Types, WatermarkStrategy
 from penstock.common.configuration import Configuration
+from penstock.common.typeinfo import TypeInformation
 from penstock.connectors.base.data_generator import DataGeneratorSource
 from penstock.connectors.base.rate_limiter import RateLimiterStrategy
 from penstock.datastream import FunctionInitializationContext, FunctionSnapshotContext
@@ -190,6 +193,62 @@ def test_any_data_frame_becomes_state(tmp_path: Path, spark: Any) -> None:
         values = dict(reader.entries("op", state))
         assert len(values) == 50
         assert (values[7].name, values[7].ids) == ("n7", [7])
+
+
+NOON = datetime.datetime(2020, 1, 2, 12, 0, 0, 250_000)
+MOMENT = Instant(1_577_966_400, 250_000_000)
+TIMES: dict[str, tuple[TypeInformation, Any]] = {
+    "instant": (Types.INSTANT(), MOMENT),
+    "timestamp": (Types.SQL_TIMESTAMP(), NOON),
+    "date": (Types.SQL_DATE(), NOON.date()),
+    "time": (Types.SQL_TIME(), NOON.time()),
+    "nested": (Types.LIST(Types.TUPLE([Types.INSTANT(), Types.SQL_TIMESTAMP()])), [(MOMENT, NOON), None]),
+}
+
+
+@pytest.fixture(params=["UTC", "Europe/Zurich"])
+def zone(request: pytest.FixtureRequest, spark: Any) -> Iterator[str]:
+    before = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", request.param)
+    yield request.param
+    spark.conf.set("spark.sql.session.timeZone", before)
+
+
+@pytest.mark.parametrize("name", TIMES)
+def test_times_in_data_frames(tmp_path: Path, spark: Any, zone: str, name: str) -> None:
+    """A state of times could not be a DataFrame, or not become state again, except in sessions of one zone."""
+    kind, value = TIMES[name]
+    state = ValueStateDescriptor(name, kind)
+    writer = SavepointWriter.new_savepoint().with_keyed_state("op", state, {1: value})
+    reader = SavepointReader.read(writer.write(tmp_path / "sp"))
+    frame = reader.to_dataframe(spark, "op", name)
+    again = SavepointWriter.new_savepoint().with_keyed_state("op", state, frame)
+    reader = SavepointReader.read(again.write(tmp_path / "again"))
+    assert dict(reader.entries("op", name)) == {1: value}
+
+
+def test_times_of_any_data_frame_become_state(tmp_path: Path, spark: Any, zone: str) -> None:
+    """Times of a table would become numbers, or fail, by the zone of the session that reads it."""
+    at = "TIMESTAMP'2020-01-02 12:00:00.25 UTC'"
+    struct = f"named_struct('at', {at}, 'local', TIMESTAMP_NTZ'2020-01-02 12:00:00.25', 'price', 1.50BD)"
+    writer = SavepointWriter.new_savepoint()
+    of_struct = spark.sql(f"SELECT 1 AS key, {struct} AS value")
+    writer.with_keyed_state("op", ValueStateDescriptor("untyped"), of_struct)
+    kinds = [Types.INSTANT(), Types.SQL_TIMESTAMP(), Types.BIG_DEC()]
+    declared = ValueStateDescriptor("typed", Types.ROW_NAMED(["at", "local", "price"], kinds))
+    writer.with_keyed_state("op", declared, of_struct)
+    of_moments = spark.sql(f"SELECT 1 AS key, {at} AS value")
+    writer.with_keyed_state("op", ValueStateDescriptor("moments"), of_moments)
+    writer.with_keyed_state("op", ValueStateDescriptor("in UTC", Types.SQL_TIMESTAMP()), of_moments)
+    reader = SavepointReader.read(writer.write(tmp_path / "sp"))
+    expected = Row(at=MOMENT, local=NOON, price=Decimal("1.50"))
+    for name, value in (("untyped", expected), ("typed", expected), ("moments", MOMENT), ("in UTC", NOON)):
+        assert dict(reader.entries("op", name)) == {1: value}
+
+    dates = ValueStateDescriptor("dates", Types.SQL_DATE())
+    wrong = SavepointWriter.new_savepoint().with_keyed_state("op", dates, of_struct)
+    message = failure_of(lambda: wrong.write(tmp_path / "no"))
+    assert "the column value of the DataFrame does not match the state: a column of the type struct<at:" in message
 
 
 class Balances(KeyedStateBootstrapFunction[str, Any]):

@@ -10,13 +10,16 @@ from __future__ import annotations
 import dataclasses
 import pickle
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from penstock.common.columns.declared_types import declared_type
+from penstock.common.columns.typed_values import Reader, reader_of
 from penstock.common.errors import ProgramError
-from penstock.common.typeinfo import ListTypeInfo, MapTypeInfo, RowTypeInfo, TypeInformation, Types
+from penstock.common.typeinfo import TypeInformation, Types
 from penstock.engine.checkpoint.column_types import TYPE_KEY, field_for, from_column, pickled_field, to_column, type_of
 from penstock.engine.checkpoint.columns import read_schema, read_tables
 from penstock.engine.checkpoint.storage import SavepointStorage
@@ -24,6 +27,7 @@ from penstock.engine.checkpoint.type_encoding import encode_type
 from penstock.engine.plan.pickling import dump_main_classes, load_main_classes
 from penstock.engine.snapshots.keyed_table import KeyedTable
 from penstock.engine.state.handles import KeyedFile
+from penstock.hosts.spark.frames.column_types import schema_in_spark, type_in_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -96,7 +100,8 @@ def data_frame_of_items(spark: SparkSession, items: Iterable[Any], pairs: bool) 
     rows = list(items)
     columns = {"key": [row[0] for row in rows], "value": [row[1] for row in rows]} if pairs else {"value": rows}
     fields = [_agreed(name, [_field_of(name, values)]) for name, values in columns.items()]
-    table = pa.Table.from_batches([_batch_of(pa.schema(fields), columns)])
+    schema = pa.schema(fields)
+    table = pa.Table.from_batches([_batch_of(schema, columns).cast(_exchanged(schema))])
     return _described(spark.createDataFrame(table), fields)
 
 
@@ -113,14 +118,24 @@ def rows_of_data_frame(frame: DataFrame, names: list[str], types: dict[str, Type
             f"a DataFrame of state needs the columns {', '.join(names)}; this one has {', '.join(frame.columns)}"
         )
     frame = frame.select(*names)
-    fields = {name: _field_of_frame(frame, name, types.get(name)) for name in names}
-    for batch in frame.toArrow().to_batches(_ROWS_AT_ONCE):
-        columns = []
-        for name in names:
-            column = batch.column(batch.schema.get_field_index(name))
-            field = fields[name]
-            columns.append(column.to_pylist() if field is None else from_column(_as_is(field, column.type), column))
-        yield from zip(*columns, strict=True)
+    table = frame.toArrow()
+    readers = [_reader_of(frame, name, table.schema.field(name).type, types.get(name)) for name in names]
+    for batch in table.to_batches(_ROWS_AT_ONCE):
+        yield from zip(*(read(column) for read, column in zip(readers, batch.columns, strict=True)), strict=True)
+
+
+def _reader_of(frame: DataFrame, name: str, stored: pa.DataType, declared: TypeInformation | None) -> Reader:
+    metadata = frame.schema[name].metadata or {}
+    if metadata.get(_PICKLED):
+        return partial(from_column, pickled_field(name))
+    if _TYPE in metadata:
+        declared = type_of(pa.field(name, stored, metadata={TYPE_KEY: metadata[_TYPE]}))
+    if declared is None or declared.to_arrow() is None:
+        declared = declared_type(stored)
+    try:
+        return reader_of(stored, declared)
+    except TypeError as error:
+        raise ProgramError(f"the column {name} of the DataFrame does not match the state: {error}") from None
 
 
 def _field_of(name: str, values: list[Any]) -> pa.Field:
@@ -134,17 +149,7 @@ def _agreed(name: str, fields: list[pa.Field]) -> pa.Field:
         return pa.field(name, pa.string(), metadata={TYPE_KEY: encode_type(Types.STRING())})
     first = fields[0]
     alike = all(field.type == first.type and type_of(field) == type_of(first) for field in fields)
-    return first if alike and type_of(first) is not None and _is_sparks(first) else pa.field(name, pa.binary())
-
-
-def _is_sparks(field: pa.Field) -> bool:
-    from pyspark.errors import PySparkException
-    from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
-
-    try:
-        return bool(to_arrow_type(from_arrow_type(field.type, True)) is not None)
-    except PySparkException:
-        return False
+    return first if alike and type_of(first) is not None and type_in_spark(first.type) else pa.field(name, pa.binary())
 
 
 def _batch_of(schema: pa.Schema, columns: Columns) -> pa.RecordBatch:
@@ -159,18 +164,23 @@ def _batch_of(schema: pa.Schema, columns: Columns) -> pa.RecordBatch:
 def _frame(
     spark: SparkSession, shares: list[_Share], work: Callable[[_Share], Iterator[pa.RecordBatch]], schema: pa.Schema
 ) -> DataFrame:
-    from pyspark.sql.pandas.types import from_arrow_schema
-
     classes = dump_main_classes()
+    exchanged = _exchanged(schema)
 
     def read(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         load_main_classes(classes)
         for batch in numbers:
             for number in batch.column(0).to_pylist():
-                yield from work(shares[number])
+                for rows in work(shares[number]):
+                    yield rows.cast(exchanged)
 
     count = len(shares)
-    return spark.range(0, count, 1, max(count, 1)).mapInArrow(read, from_arrow_schema(schema))
+    return spark.range(0, count, 1, max(count, 1)).mapInArrow(read, schema_in_spark(schema))
+
+
+def _exchanged(schema: pa.Schema) -> pa.Schema:
+    """Return the schema in which Spark receives these columns."""
+    return pa.schema([(field.name, type_in_spark(field.type)) for field in schema])
 
 
 def _pickled_fields(share: _Share) -> Iterator[pa.RecordBatch]:
@@ -193,39 +203,3 @@ def _described(frame: DataFrame, fields: list[pa.Field]) -> DataFrame:
         known = (field.metadata or {}).get(TYPE_KEY)
         frame = frame.withMetadata(field.name, {_PICKLED: True} if known is None else {_TYPE: known.decode()})
     return frame
-
-
-def _field_of_frame(frame: DataFrame, name: str, declared: TypeInformation | None) -> pa.Field | None:
-    """Return the field for the conversion of the column, or None to keep the values of Arrow's to_pylist."""
-    metadata = frame.schema[name].metadata or {}
-    if metadata.get(_PICKLED):
-        return pa.field(name, pa.binary())
-    if _TYPE in metadata:
-        return pa.field(name, pa.null(), metadata={TYPE_KEY: metadata[_TYPE]})
-    if declared is not None and declared.to_arrow() is not None:
-        return pa.field(name, pa.null(), metadata={TYPE_KEY: encode_type(declared)})
-    from pyspark.sql.pandas.types import to_arrow_type
-
-    type_ = _type_of_arrow(to_arrow_type(frame.schema[name].dataType))
-    return None if type_ is None else pa.field(name, pa.null(), metadata={TYPE_KEY: encode_type(type_)})
-
-
-def _as_is(field: pa.Field, arrow: pa.DataType) -> pa.Field:
-    return pa.field(field.name, arrow, metadata=field.metadata)
-
-
-def _type_of_arrow(arrow: pa.DataType) -> TypeInformation | None:
-    """Return the type for converting such a column; None if no conversion is needed or the type is unsupported."""
-    if pa.types.is_struct(arrow):
-        types = [_type_of_arrow(field.type) or Types.PICKLED_BYTE_ARRAY() for field in arrow]
-        return RowTypeInfo(types, [field.name for field in arrow])
-    if pa.types.is_list(arrow) or pa.types.is_large_list(arrow):
-        return ListTypeInfo(_type_of_arrow(arrow.value_type) or Types.PICKLED_BYTE_ARRAY())
-    if pa.types.is_map(arrow):
-        key, item = _type_of_arrow(arrow.key_type), _type_of_arrow(arrow.item_type)
-        return MapTypeInfo(key or Types.PICKLED_BYTE_ARRAY(), item or Types.PICKLED_BYTE_ARRAY())
-    if pa.types.is_date(arrow):
-        return Types.SQL_DATE()
-    if pa.types.is_timestamp(arrow) and arrow.tz is None:
-        return Types.SQL_TIMESTAMP()
-    return None
