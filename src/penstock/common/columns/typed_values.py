@@ -157,6 +157,9 @@ def _nested(stored: pyarrow.DataType, declared: TypeInformation, form: Form) -> 
 
 
 def _lists(read_items: Reader) -> Reader:
+    if read_items is python_values:
+        return python_values
+
     def read(column: pyarrow.Array) -> list[Any]:
         return _cut(read_items(column.flatten()), column)
 
@@ -164,6 +167,9 @@ def _lists(read_items: Reader) -> Reader:
 
 
 def _maps(read_keys: Reader, read_items: Reader) -> Reader:
+    if read_keys is read_items is python_values:
+        return _each(dict)
+
     def read(column: pyarrow.Array) -> list[Any]:
         # `keys` and `items` of a slice would be those of the whole column.
         lists = column.cast(pyarrow.list_(column.type.field(0)))

@@ -218,8 +218,9 @@ class RowTypeInfo(_FieldsTypeInfo):
         return None if obj is None else self._factory()(self._from_columns(obj))
 
     def _factory(self) -> Callable[[Sequence[Any]], Any]:
-        if self.record_class is not None:
-            return _object_maker(self.record_class, tuple(self._column_names()))
+        record_class: Any = self.record_class
+        if record_class is not None:
+            return _object_maker(record_class, tuple(self._column_names()))
         return _unnamed_row if self._field_names is None else row_factory(self._field_names)
 
     def __repr__(self) -> str:
