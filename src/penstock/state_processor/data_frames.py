@@ -110,7 +110,7 @@ def rows_of_data_frame(frame: DataFrame, names: list[str], types: dict[str, Type
 
     A column created by `to_dataframe` is converted back to its original type; any other is converted by its type in
     `types`, or by its own type: structs become Rows, arrays lists, maps dicts. Raises ProgramError for a missing
-    column.
+    column, and for one without values of its type.
     """
     missing = [name for name in names if name not in frame.columns]
     if missing:

@@ -100,7 +100,8 @@ class SavepointWriter:
         state and a dict in a map state; with a time to live each value is (time of last use in ms, value).
 
         Columns of a DataFrame are converted by the type of the descriptor, and by `key_type`; without them, structs
-        become Rows. All entries are held in memory while they are written. Raises TypeError for invalid arguments.
+        become Rows and a TIMESTAMP an Instant, as in streams of DataFrames. All entries are held in memory while they
+        are written. Raises TypeError for invalid arguments.
         """
         name, schema = named(state)
         columns = row_columns(name)

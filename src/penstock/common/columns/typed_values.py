@@ -47,12 +47,12 @@ _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
 
 class Form(NamedTuple):
-    """What the declared type leaves open."""
+    """Options of reading, for points that the declared type does not determine."""
 
     rows_are_dicts: bool = False
     """Whether nested rows become dicts."""
     keeps_zones: bool = False
-    """Whether a SQL_TIMESTAMP from a column with a zone has this zone. Otherwise it has none, and is in UTC."""
+    """Whether a SQL_TIMESTAMP keeps the zone of its column. Otherwise it is the time in UTC, without a zone."""
     of_texts: Mapping[BasicType, Callable[[str], Any]] = MappingProxyType(
         {BasicType.BIG_INT: int, BasicType.BIG_DEC: Decimal}
     )
