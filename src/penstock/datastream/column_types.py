@@ -6,8 +6,6 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from penstock.common.types.basic_types import BasicType, BasicTypeInfo, TypeInformation
-from penstock.common.types.composite_types import RowTypeInfo
-from penstock.common.types.type_hints import from_hint
 from penstock.engine.plan.transformations import (
     DeployedTransformation,
     PartitionTransformation,
@@ -31,7 +29,7 @@ def columns_of(record_type: Any) -> RecordColumns:
             "dataclass, a NamedTuple or a pyarrow.Schema"
         )
     columns = RecordColumns(record_type)
-    row_type = row_type_of(columns)
+    row_type = columns.row_type
     for name, kind in () if row_type is None else zip(columns.names, row_type.get_field_types(), strict=True):
         for part in _parts(kind):
             if instead := _INSTEAD.get(part):
@@ -104,10 +102,3 @@ def _check_same(first: RecordColumns, other: RecordColumns) -> None:
     if types[0] != types[1]:
         one, another = (", ".join(f"{name}: {kind}" for name, kind in each.items()) for each in types)
         raise TypeError(f"union needs streams with the same columns, got {one} and {another}")
-
-
-def row_type_of(columns: RecordColumns) -> RowTypeInfo | None:
-    """Return the type of the records of columns; None for records of a pyarrow.Schema, which are dicts."""
-    declared = columns.record_type
-    found = from_hint(declared) if isinstance(declared, type) else declared
-    return found if isinstance(found, RowTypeInfo) else None

@@ -32,7 +32,7 @@ from penstock.datastream.arguments import (
     partitioner_of,
     projected_type,
 )
-from penstock.datastream.column_types import BatchFormatName, UnionOfStreams, columns_of, given_columns, row_type_of
+from penstock.datastream.column_types import BatchFormatName, UnionOfStreams, columns_of, given_columns
 from penstock.datastream.functions import (
     FilterBatchesFunction,
     FilterFunction,
@@ -244,7 +244,7 @@ class DataStream(OperatorSettings, Generic[T]):
         kept = columns.only(
             [names[field] if isinstance(field, int) and 0 <= field < len(names) else field for field in fields]
         )
-        return self._operator(PROJECT, ProjectOperator(columns, kept), row_type_of(kept))
+        return self._operator(PROJECT, ProjectOperator(columns, kept), kept.row_type)
 
     def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> DataStream[T]:
         """Assign timestamps and generate watermarks, which replace those from upstream.
@@ -387,7 +387,7 @@ class DataStream(OperatorSettings, Generic[T]):
         from penstock.engine.runtime.columns.conversions import TO_COLUMNS, ToColumnsOperator
 
         columns = columns_of(record_type if record_type is not None else self._transformation.output_type)
-        return self._operator(TO_COLUMNS, ToColumnsOperator(columns), row_type_of(columns))
+        return self._operator(TO_COLUMNS, ToColumnsOperator(columns), columns.row_type)
 
     def as_rows(self) -> DataStream[T]:
         """Convert columns to records here, and not where an operator needs them; a stream of records stays as it is."""
@@ -396,7 +396,7 @@ class DataStream(OperatorSettings, Generic[T]):
         columns = given_columns(self._transformation)
         if columns is None:
             return self
-        return self._operator(TO_ROWS, ToRowsOperator(columns), described(row_type_of(columns)))
+        return self._operator(TO_ROWS, ToRowsOperator(columns), described(columns.row_type))
 
     def map_batches(
         self,
@@ -428,7 +428,7 @@ class DataStream(OperatorSettings, Generic[T]):
         columns = self._columns()
         returned = columns if output_type is None else columns_of(output_type)
         operator = MapBatchesOperator("Map Batches", function, batch_format, received=columns, returned=returned)
-        return self._operator("Map Batches", operator, row_type_of(returned))
+        return self._operator("Map Batches", operator, returned.row_type)
 
     def filter_batches(
         self, func: FilterBatchesFunction | Callable[[Any], Any], batch_format: BatchFormatName = "arrow"

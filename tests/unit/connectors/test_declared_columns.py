@@ -133,6 +133,7 @@ HELD: list[tuple[pa.DataType, Any, TypeInformation, Any]] = [
     (pa.date32(), NOON.date(), Types.SQL_DATE(), NOON.date()),
     (pa.date32(), NOON.date(), Types.SQL_TIMESTAMP(), dt.datetime(2020, 1, 2)),
     (pa.timestamp("ms"), NOON, Types.SQL_TIMESTAMP(), NOON),
+    (pa.timestamp("us", "UTC"), NOON, Types.SQL_TIMESTAMP(), NOON.replace(tzinfo=dt.UTC)),
     (pa.timestamp("us"), NOON, Types.INSTANT(), MOMENT),
     (pa.timestamp("us", "UTC"), NOON, Types.INSTANT(), MOMENT),
     (pa.timestamp("us", "+02:00"), NOON, Types.INSTANT(), MOMENT),

@@ -40,7 +40,8 @@ class RecordColumns:
 
     def __init__(self, record_type: RowTypeInfo | pyarrow.Schema | type[Any]) -> None:
         self.converters: list[Callable[[Any], Any] | None]
-        self._row_type: RowTypeInfo | None = None
+        self.row_type: RowTypeInfo | None = None
+        """The declared type of the records; None for those of a pyarrow.Schema, which are dicts."""
         if isinstance(record_type, pyarrow.Schema):
             self.schema = record_type
             self.converters = [_plain if pyarrow.types.is_nested(field.type) else None for field in record_type]
@@ -49,7 +50,7 @@ class RecordColumns:
             if not isinstance(row_type, RowTypeInfo):
                 raise _not_a_record_type(record_type)
             types = row_type.get_field_types()
-            self._row_type = row_type
+            self.row_type = row_type
             self.schema = _arrow_schema(row_type)
             self.converters = [kind.to_internal_type if kind.need_conversion() else None for kind in types]
         self.record_type = record_type
@@ -68,9 +69,9 @@ class RecordColumns:
             raise ValueError(f"there is no column {missing[0]!r}: the columns are {', '.join(self.names)}")
         if not names or len(set(names)) < len(names):
             raise ValueError(f"expected names of columns, each once, got {', '.join(map(repr, names)) or 'none'}")
-        if self._row_type is None:
+        if self.row_type is None:
             return RecordColumns(pyarrow.schema([self.schema.field(name) for name in names], self.schema.metadata))
-        types = dict(zip(self.names, self._row_type.get_field_types(), strict=True))
+        types = dict(zip(self.names, self.row_type.get_field_types(), strict=True))
         return RecordColumns(RowTypeInfo([types[name] for name in names], list(names)))
 
     def has_keys(self, name: str) -> bool:
@@ -82,7 +83,7 @@ class RecordColumns:
             return False
         position = self.names.index(name)
         kind = self.schema.field(position).type
-        is_declared_otherwise = self._row_type is not None and self.converters[position] is not None
+        is_declared_otherwise = self.row_type is not None and self.converters[position] is not None
         return not is_declared_otherwise and any(is_kind(kind) for is_kind in _KINDS_OF_KEYS)
 
     @property
@@ -135,9 +136,9 @@ class RecordColumns:
         It raises what `python_values` raises. Keep it: a function that makes dicts is compiled for the columns.
         """
         make = self._record_factory()
-        if self._row_type is None:
+        if self.row_type is None:
             return lambda batch: list(map(make, zip(*map(python_values, batch.columns), strict=True)))
-        readers = [*map(reader_of, self.schema.types, self._row_type.get_field_types())]
+        readers = [*map(reader_of, self.schema.types, self.row_type.get_field_types())]
         return lambda batch: list(
             map(make, zip(*(read(column) for read, column in zip(readers, batch.columns, strict=True)), strict=True))
         )
