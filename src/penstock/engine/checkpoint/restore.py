@@ -88,7 +88,9 @@ def _of_operator(part: OperatorPart, vertex: CheckpointVertex, owns_files: bool)
     lists = _lists(part, vertex.parallelism)
     keyed = {old.subtask: old.state.keyed for old in part.subtasks if old.state.keyed}
     return [
-        RestoredOperator(_chains(keyed, part.parallelism, vertex, subtask), lists[subtask], extends_files)
+        RestoredOperator(
+            _chains(keyed, part.parallelism, vertex, subtask), lists[subtask], extends_files, part.parallelism
+        )
         for subtask in range(vertex.parallelism)
     ]
 

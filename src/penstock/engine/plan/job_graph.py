@@ -266,6 +266,7 @@ class JobGraph:
             target_vertex=target.id,
             source_parallelism=source.parallelism,
             target_parallelism=target.parallelism,
+            target_max_parallelism=target.max_parallelism,
             source_level=source.level,
             target_level=target.level,
             widths=widths,

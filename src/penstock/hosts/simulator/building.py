@@ -74,6 +74,8 @@ def _inputs_of(node: Node, program: Program) -> list[int]:
 
 def _settle(stream: Any, node: Node) -> None:
     stream.name(f"n{node.id}").set_parallelism(node.parallelism)
+    if "max_parallelism" in node.settings:
+        stream.set_max_parallelism(node.settings["max_parallelism"])
     chaining = node.settings.get("chaining")
     if chaining == "never":
         stream.disable_chaining()

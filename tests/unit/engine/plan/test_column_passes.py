@@ -170,7 +170,7 @@ def test_edges_know_the_column_of_their_timestamps(between: Any, fields: set[str
     env = StreamExecutionEnvironment()
     by_n = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner("n")
     between(readings(env).as_columns().assign_timestamps_and_watermarks(by_n)).print()
-    plan = planned(env, STREAMING)
+    plan = planned(env, PASSES[STREAMING])
     edges = [edge for edge in plan.edges if edge.columns is not None and edge.partitioner.ship_strategy == "REBALANCE"]
     assert {edge.event_time_field for edge in edges} == fields
 
@@ -181,7 +181,7 @@ def test_explain_tells_what_edges_of_columns_carry() -> None:
     by_n = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner("n")
     stream = readings(env).as_columns().assign_timestamps_and_watermarks(by_n)
     stream.key_by("key").map_batches(same).print()
-    _, changes = applied(planned(env, ()), STREAMING)
+    _, changes = applied(planned(env, ()), PASSES[STREAMING])
     (carried,) = (change.text for change in changes if change.pass_name == "name event time")
     names = "'Timestamps/Watermarks' to 'Map Batches'"
     assert carried == f"columns from {names}: key, n, text, keyed by key, with n as event time"

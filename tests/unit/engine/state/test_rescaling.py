@@ -21,7 +21,8 @@ from penstock.engine.runtime.task.restore import KeyedChain, restore_operator
 from penstock.engine.state.handles import OperatorState
 from penstock.engine.state.key_groups import key_group_range, subtask_of
 from penstock.engine.state.operator_state import HeapOperatorStates, NamedList
-from penstock.engine.state.snapshot.files import write_lists
+from penstock.engine.state.snapshot.files import restore_keyed, write_lists
+from penstock.engine.state.snapshot.moved_keys import MovedKeys
 from penstock.hosts.simulator.storage import MemoryStorage
 from penstock.state_processor.new_tables import finished
 
@@ -68,6 +69,24 @@ def test_each_key_goes_to_the_owner_of_its_group(
         assert {owner_of(key, after) for key in mine} <= {subtask}
         found.update(mine)
     assert found == {key: count for key, count in model.items() if count is not None}
+
+
+@pytest.mark.parametrize("savepoint", [False, True])
+def test_keys_in_the_wrong_subtask_are_refused(savepoint: bool) -> None:
+    """Later records of a key would go to the subtask that owns it, and start from nothing."""
+    storage = files_in_memory()
+    old = Subtask(BACKENDS[0], storage)
+    old.backend.state(COUNT)
+    for key in range(30):
+        old.backend.key = key
+        old.backend.state(COUNT).update(key)
+    old.freeze(True)()
+    chain = old.savepoint("savepoint") if savepoint else old.chain
+    tables = {"count": old.backend.restored_table("count", "")}
+    owns_all, owns_half = (MovedKeys(8, tables, parallelism) for parallelism in (1, 2))
+    restore_keyed(storage, chain, range(8), tables, moved_keys=owns_all)
+    with pytest.raises(CheckpointError, match="keys of other subtasks.*as a new savepoint"):
+        restore_keyed(storage, chain, range(4), tables, moved_keys=owns_half)
 
 
 class StatesOnly(Operator):

@@ -23,6 +23,8 @@ class EdgeInfo(msgspec.Struct, frozen=True):
     """Whether the edge leads back to the head of an iteration, by the channel between slots."""
     in_loop: bool = False
     """Whether its sender and its receiver belong to one loop."""
+    target_max_parallelism: int = 128
+    """The key groups of the target: its state is where the records of a key go, whatever the sender's number."""
     kind: ChunkKind = ChunkKind.ROWS
     """The kind of the chunks on it."""
     schema: bytes | None = None

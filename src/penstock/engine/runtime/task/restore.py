@@ -83,7 +83,8 @@ def restore_operator(
             chain.store_files = {file.store_file: file for file in reusable}
         chains = [[file for file in files if not file.store_file] for files in chains]
     for files in chains:
-        read += restore_keyed(storage, files, groups, tables, moved_keys=MovedKeys(max_parallelism, tables))
+        moved_keys = MovedKeys(max_parallelism, tables, restored.former_parallelism)
+        read += restore_keyed(storage, files, groups, tables, moved_keys=moved_keys)
     if extends:
         chain.files = restored.chains[0]
     lists: dict[str, NamedList] = {}

@@ -105,9 +105,11 @@ class TypedOutput:
 def output_edges(
     vertex: VertexSpec, info: SubtaskInfo, counters: TaskCounters, key_groups: KeyGroups, environment: Environment
 ) -> list[OutputEdge]:
-    """Create the edges that leave a subtask."""
+    """Create the edges that leave a subtask. `key_groups`: its own, which edges to equally many share."""
     edges = []
+    of_targets = {key_groups.max_parallelism: key_groups}
     for edge, partitioner in vertex.outputs:
+        groups = of_targets.setdefault(edge.target_max_parallelism, KeyGroups(edge.target_max_parallelism))
         sender = BufferSender(
             edge,
             info.subtask,
@@ -119,7 +121,7 @@ def output_edges(
             channels=len(partitioner.targets(info.subtask, edge.source_parallelism, edge.target_parallelism)),
             size=environment.buffers,
         )
-        edges.append((FeedbackEdge if edge.feedback else OutputEdge)(partitioner, sender, key_groups))
+        edges.append((FeedbackEdge if edge.feedback else OutputEdge)(partitioner, sender, groups))
     return edges
 
 

@@ -323,7 +323,10 @@ def read_keyed(
         ]
         if not any(names):
             continue
-        for section in sections_of(storage.read, file):
+        sections = sections_of(storage.read, file)
+        if moved_keys is not None:
+            moved_keys.check_owner(sections)
+        for section in sections:
             if section.group in groups:
                 stream = io.BytesIO(read_section(storage.read, file.path, section))
                 while (before := stream.tell()) < section.length:
@@ -338,6 +341,8 @@ def _read_columns(
     storage: SnapshotStorage, file: KeyedFile, groups: range, moved_keys: MovedKeys | None
 ) -> Iterator[tuple[str, EntryKeys, Entries, int]]:
     name = file.tables[0].name
+    if moved_keys is not None:
+        moved_keys.check_owner(file.sections)
     for entry_keys, values, size in storage.read_columns(file, groups):
         if moved_keys is not None:
             moved_keys.count(name, entry_keys)

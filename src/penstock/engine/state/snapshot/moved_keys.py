@@ -13,7 +13,7 @@ from typing import Any
 
 from penstock.common.errors import CheckpointError
 from penstock.engine.state.handles import Section
-from penstock.engine.state.key_groups import KeyGroups
+from penstock.engine.state.key_groups import KeyGroups, subtask_of
 from penstock.engine.state.keys import PLAIN
 from penstock.engine.state.tables import EntryKeys, Table
 
@@ -23,13 +23,32 @@ _PLAIN_KEYS = -1
 
 
 class MovedKeys:
-    """Finds moved keys among restored entries, by the key groups in which they were stored."""
+    """Finds moved keys among restored entries, by the key groups in which they were stored.
 
-    def __init__(self, max_parallelism: int, tables: Mapping[str, Table]) -> None:
+    `former_parallelism`: that of the subtasks that stored them; 0: not known.
+    """
+
+    def __init__(self, max_parallelism: int, tables: Mapping[str, Table], former_parallelism: int = 0) -> None:
         self._key_groups = KeyGroups(max_parallelism)
+        self._former_parallelism = former_parallelism
         self._tables = tables
         self._counted: Counter[int] = Counter()
         self._suspect: list[Any] = []
+
+    def check_owner(self, sections: Iterable[Section]) -> None:
+        """Raise CheckpointError if a file has key groups of several subtasks: its subtask received keys of others.
+
+        Older versions sent keys to subtasks by the maximum parallelism of the sender.
+        """
+        if not self._former_parallelism:
+            return
+        most = self._key_groups.max_parallelism
+        if len({subtask_of(section.group, most, self._former_parallelism) for section in sections}) > 1:
+            raise CheckpointError(
+                "the state has keys of other subtasks, which would no longer be found: an older version of penstock "
+                "wrote it in a job whose operators differ in their maximum parallelism. Read it with "
+                "penstock.state_processor and write it as a new savepoint"
+            )
 
     def check(self, table: str, entry_keys: EntryKeys, group: int) -> None:
         """Raise CheckpointError unless the keys of all these entries belong to the group."""

@@ -141,7 +141,7 @@ def sent_by_gathering(columns: Columns, info: EdgeInfo) -> EncodedColumns:
         budget=budget,
         counters=TaskCounters(),
         attempt=0,
-        is_batched=False,
+        sorts_rows=False,
         channels=1,
         size=BufferSize(records_first=len(columns) + 1),
     )
