@@ -13,7 +13,7 @@ from tests.simulation.test_unaligned import circumstances as unaligned
 from tests.simulation.undisturbed import programs_that
 
 from penstock.engine.plan.job_graph import JobGraph
-from penstock.engine.runtime.columns import codec, stored_chunks
+from penstock.engine.runtime.columns import codec, narrow, stored_chunks
 from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.runtime.columns.conversions import ToRowsOperator
 from penstock.engine.runtime.columns.local_windows import LocalWindowAggregateOperator
@@ -29,6 +29,12 @@ pytestmark = pytest.mark.simulation
 FORMS = ("chained", "unchained", "keyed", "exchanged", "changes, keyed")
 WITHOUT_KEYS = ("chained", "unchained", "changes")
 """Behind a keyed exchange records of different keys have another order, which programs on rows may not have."""
+
+
+@pytest.fixture(autouse=True)
+def small_chunks_are_narrowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Edges narrow the integers of large chunks only: those of the simulator would never be."""
+    monkeypatch.setattr(narrow, "_ROWS_MIN", 1)
 
 
 def adds(program: Program) -> bool:

@@ -17,6 +17,7 @@ from penstock.common.functions.field_aggregates import (
     AggregateResult,
     FieldAggregates,
     field_aggregates,
+    names_of,
     result_type,
 )
 from penstock.common.functions.field_key import FieldKey
@@ -220,15 +221,19 @@ class _Windows(Unfinished, Generic[T]):
 
     def _aggregate_fields(self, declared: Mapping[str, Any]) -> DataStream[Any]:
         keyed = self._keyed_stream
-        record_type = keyed._transformation.output_type
         fields = self._key_fields()
-        aggregates = field_aggregates(declared, fields, record_type)
+        columns = given_columns(keyed._transformation)
+        record_type = keyed._transformation.output_type
+        names = None if columns is None else columns.names
+        aggregates = field_aggregates(declared, fields, names or names_of(record_type))
+        if columns is not None:
+            record_type = columns.described_type({*fields, *(one.field for one in aggregates if one.field is not None)})
         row_type = result_type(fields, aggregates, record_type)
         function = FieldAggregates(aggregates)
         contents = Aggregated(UserFunction(function, "add"))
         evaluation = Apply(UserFunction(AggregateResult(fields, aggregates), "apply"))
         choose: ChooseOperator = window_operator
-        if row_type is not None and (columns := given_columns(keyed._transformation)) is not None:
+        if row_type is not None and columns is not None:
             choose = partial(column_window_operator, function, fields, columns=columns, result_type=row_type)
         return self._result(contents, evaluation, repr(function), row_type, choose=choose)
 

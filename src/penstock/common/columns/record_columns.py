@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pyarrow
 
 from penstock.common.columns.checks import checked_array, column_check
+from penstock.common.columns.declared_types import declared_type
 from penstock.common.columns.exact_records import check_nested_kinds, check_times, exact_fields
 from penstock.common.columns.to_values import python_values
 from penstock.common.columns.typed_values import reader_of
@@ -95,6 +96,14 @@ class RecordColumns:
     def can_be_sent(self) -> bool:
         """Whether a batch can be sent without its schema: dictionaries are messages of their own in Arrow's format."""
         return not any(map(_has_dictionary, (field.type for field in self.schema)))
+
+    def described_type(self, names: Iterable[str]) -> RowTypeInfo | None:
+        """Return the declared type of these columns, that of a pyarrow.Schema too; None if it would have others."""
+        if self.row_type is not None:
+            return self.row_type
+        kinds = [declared_type(field.type) for field in self.schema]
+        unlike = {field.name for kind, field in zip(kinds, self.schema, strict=True) if kind.to_arrow() != field.type}
+        return None if unlike.intersection(names) else RowTypeInfo(kinds, list(self.names))
 
     def of(self, records: Sequence[Any]) -> list[Sequence[Any]]:
         """Return the values of each column. A key missing from a dict is None; other records must have all fields."""
@@ -219,6 +228,8 @@ def _not_a_record_type(record_type: Any) -> TypeError:
 def _has_dictionary(kind: pyarrow.DataType) -> bool:
     if pyarrow.types.is_dictionary(kind):
         return True
+    if isinstance(kind, pyarrow.BaseExtensionType):
+        return _has_dictionary(kind.storage_type)
     return any(_has_dictionary(kind.field(index).type) for index in range(kind.num_fields))
 
 

@@ -6,7 +6,7 @@ those with an amount.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from penstock.common.functions.field_key import FieldKey
@@ -112,21 +112,28 @@ def added(kind: str, before: Any, value: Any) -> Any:
 
 
 def field_aggregates(
-    declared: Mapping[str, Any], key_fields: tuple[str, ...], record_type: TypeInformation | None
+    declared: Mapping[str, Any], key_fields: tuple[str, ...], names: Sequence[str] | None
 ) -> tuple[FieldAggregate, ...]:
-    """Return the aggregates that a user has declared. Raises TypeError or ValueError if they can't be computed."""
+    """Return the aggregates that a user has declared. `names`: the fields of the records, if they are known.
+
+    Raises TypeError or ValueError if they can't be computed.
+    """
     aggregates = tuple(_aggregate(name, aggregate) for name, aggregate in declared.items())
     if not aggregates:
         raise ValueError('expected one aggregate at least, e.g. {"n": "count"}')
     doubled = set(key_fields) & set(declared)
     if doubled:
         raise ValueError(f"{', '.join(sorted(doubled))} is a field of the key: give the aggregate another name")
-    if isinstance(record_type, RowTypeInfo):
-        names = record_type.get_field_names()
-        for one in aggregates:
-            if one.field is not None and one.field not in names:
-                raise ValueError(f"the records have no field {one.field!r}: they have {', '.join(names)}")
+    read = (*key_fields, *(one.field for one in aggregates if one.field is not None))
+    unknown = [field for field in read if names is not None and field not in names]
+    if unknown:
+        raise ValueError(f"the records have no field {unknown[0]!r}: they have {', '.join(names or ())}")
     return aggregates
+
+
+def names_of(record_type: TypeInformation | None) -> Sequence[str] | None:
+    """Return the names of the fields of records of this type; None if they are not known."""
+    return record_type.get_field_names() if isinstance(record_type, RowTypeInfo) else None
 
 
 def result_type(

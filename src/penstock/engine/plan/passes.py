@@ -258,6 +258,7 @@ def aggregate_before_exchanges(plan: Plan) -> Plan:
     nodes, edges = dict(plan.nodes), list(plan.edges)
     for id, node in plan.nodes.items():
         inputs = plan.inputs.get(id, ())
+        # Side outputs have rows.
         if not inputs or any(plan.nodes[edge.source].operator.given_columns(edge.tag) is None for edge in inputs):
             continue
         if not all(edge.partitioner.keyed for edge in inputs) or (both := node.operator.local_and_global()) is None:
@@ -265,12 +266,12 @@ def aggregate_before_exchanges(plan: Plan) -> Plan:
         local, nodes[id] = both[0], dataclasses.replace(node, operator=both[1])
         for edge in inputs:
             source, added = plan.nodes[edge.source], max(nodes) + 1
-            uid = f"{source.uid}/local/{node.uid}" + ("" if edge.tag is None else f"/{edge.tag.tag_id}")
+            uid = f"{source.uid}/local/{node.uid}"
             nodes[added] = dataclasses.replace(
                 source, id=added, name=local.name, operator=local, uid=uid, uid_is_users=False
             )
-            edges.append(StreamEdge(edge.source, added, ForwardPartitioner(), edge.tag))
-            edges[edges.index(edge)] = dataclasses.replace(edge, source=added, tag=None)
+            edges.append(StreamEdge(edge.source, added, ForwardPartitioner()))
+            edges[edges.index(edge)] = dataclasses.replace(edge, source=added)
     return plan if edges == list(plan.edges) else dataclasses.replace(plan, nodes=nodes, edges=edges)
 
 

@@ -85,7 +85,7 @@ def test_keys_in_the_wrong_subtask_are_refused(savepoint: bool) -> None:
     tables = {"count": old.backend.restored_table("count", "")}
     owns_all, owns_half = (MovedKeys(8, tables, parallelism) for parallelism in (1, 2))
     restore_keyed(storage, chain, range(8), tables, moved_keys=owns_all)
-    with pytest.raises(CheckpointError, match="keys of other subtasks.*as a new savepoint"):
+    with pytest.raises(CheckpointError, match=r"keys of other subtasks.*as a new savepoint"):
         restore_keyed(storage, chain, range(4), tables, moved_keys=owns_half)
 
 

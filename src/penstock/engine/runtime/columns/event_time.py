@@ -49,6 +49,11 @@ def timed(chunk: Columns, strategy: WatermarkStrategy) -> Columns:
     column = chunk.batch.column(assigner.field)
     if column.null_count:
         checked_timestamp(int(column.is_null().index(True).as_py()), None)
+    if pyarrow.types.is_timestamp(column.type) and column.type.unit == "s":
+        seconds = column.cast(pyarrow.int64()).to_numpy(zero_copy_only=False)
+        # As integers of Python: in milliseconds they may exceed 64 bits.
+        for extreme in (seconds.argmin(), seconds.argmax()) if len(seconds) else ():
+            checked_timestamp(int(extreme), int(seconds[extreme]) * 1000)
     times = milliseconds(column)
     # The value of an invalid one is in the message.
     for extreme in (times.argmin(), times.argmax()) if len(times) else ():

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from penstock.engine.runtime.chunks import ChunkKind
-
 STEP_NS = 4_000_000
 STEP_BYTES = 1 << 20
 CHUNK_RECORDS_MAX = 4096
@@ -61,13 +59,13 @@ After twelve calls a fast function gets whole chunks."""
 class Pacing:
     """Adapts the number of records per call of one input or source.
 
-    `sections`: the sections of its chain (`chain.py`, DEPTH_MAX). `kind`: of its chunks.
+    `sections`: the sections of its chain (`chain.py`, DEPTH_MAX).
     """
 
     __slots__ = ("_most_records", "_target_ns", "records_max")
 
-    def __init__(self, first_records: int = FIRST_RECORDS, sections: int = 1, kind: ChunkKind = ChunkKind.ROWS) -> None:
-        self._most_records = COLUMN_RECORDS_MAX if kind is ChunkKind.COLUMNS else CHUNK_RECORDS_MAX
+    def __init__(self, first_records: int = FIRST_RECORDS, sections: int = 1) -> None:
+        self._most_records = CHUNK_RECORDS_MAX
         # A chain of thousands of operators takes milliseconds for one record. Without more time for it, all its chunks
         # would have one record.
         self._target_ns = TARGET_NS * sections

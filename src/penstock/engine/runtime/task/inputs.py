@@ -26,7 +26,7 @@ from penstock.engine.runtime.network.buffer import (
 from penstock.engine.runtime.network.edge import EdgeInfo
 from penstock.engine.runtime.operators.iteration import FED_BACK
 from penstock.engine.runtime.operators.operator import Input
-from penstock.engine.runtime.task.budget import Pacing
+from penstock.engine.runtime.task.batch_pacing import pacing_of
 from penstock.engine.runtime.task.chain import Chain
 from penstock.engine.runtime.task.vertex import VertexSpec
 from penstock.engine.runtime.time.watermarks import WatermarkValve
@@ -70,7 +70,7 @@ class TaskInput:
         """How many records this input has given to the operator."""
         self.replayed = 0
         """How many of these records came from a snapshot, which were in flight when it was taken."""
-        self.pacing = Pacing(first_records, chain.sections, chain.head.takes)
+        self.pacing = pacing_of(chain.head.takes, first_records, chain.sections)
         self.end_input = target.end_input
         self._process = chain.entry(target.process)
         self._open = set(self.channels)

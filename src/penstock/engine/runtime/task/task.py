@@ -32,7 +32,7 @@ from penstock.engine.runtime.operators.iteration import IterationHead
 from penstock.engine.runtime.operators.operator import Operator
 from penstock.engine.runtime.operators.source import SourceOperator
 from penstock.engine.runtime.task.async_calls import AsyncCalls, no_event_loop
-from penstock.engine.runtime.task.budget import Pacing
+from penstock.engine.runtime.task.batch_pacing import pacing_of
 from penstock.engine.runtime.task.chain import Chain
 from penstock.engine.runtime.task.checkpoints import TaskCheckpoints
 from penstock.engine.runtime.task.context import TaskContext
@@ -83,7 +83,7 @@ class Polling:
         self.source = source
         self._chain = chain
         self._clock = clock
-        self._pacing = Pacing(first_records, chain.sections, source.gives)
+        self._pacing = pacing_of(source.gives, first_records, chain.sections)
 
     def is_due(self, now_ms: int) -> bool:
         """Return whether the reader may have records now."""

@@ -64,6 +64,10 @@ def schema_bytes(batch: pyarrow.RecordBatch) -> bytes:
 BATCHES = {
     "integers": batch_of(x=pyarrow.array(range(MANY)), y=pyarrow.array([-5] * MANY, pyarrow.int32())),
     "far apart": batch_of(x=pyarrow.array([-(1 << 63), (1 << 63) - 1] * MANY)),
+    **{
+        f"{bits} bits": batch_of(x=pyarrow.array([5, 4 + (1 << bits)] * MANY), y=pyarrow.array([0, 1 << bits] * MANY))
+        for bits in (8, 16, 32)
+    },
     "negative": batch_of(x=pyarrow.array([-(1 << 63), 255 - (1 << 63)] * MANY)),
     "nulls": batch_of(x=pyarrow.array([1, None, 3] * MANY), s=pyarrow.array([None, "b", ""] * MANY)),
     "floats": batch_of(x=pyarrow.array([0.5, float("nan"), None, -0.0] * MANY)),
@@ -247,6 +251,15 @@ def test_all_records_are_sent_once_or_to_all() -> None:
     assert sorted(chain(*shuffled)) == list(range(101)) and all(shuffled)
     assert [len(share) for share in Sent(columns, BroadcastPartitioner).distribute(batch)] == [101] * 3
     assert [len(share) for share in Sent(columns, GlobalPartitioner).distribute(batch)] == [101, 0, 0]
+
+
+def test_small_chunks_go_to_all_receivers_in_turn() -> None:
+    """The first receivers would get all records of a stream of small chunks."""
+    columns = RecordColumns(Types.ROW_NAMED(["n"], [Types.LONG()]))
+    sent = Sent(columns, RebalancePartitioner)
+    for number in range(30):
+        shares = sent.distribute(columns.batch_of([{"n": number}]))
+    assert [len(share) for share in shares] == [10, 10, 10]
 
 
 def test_a_shuffle_sends_columns_as_it_sends_rows() -> None:

@@ -1,0 +1,66 @@
+"""The pacing of batches: a row never costs much more because its batch is small."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.engine.runtime.task.batch_pacing import BatchPacing
+from penstock.engine.runtime.task.budget import COLUMN_RECORDS_MAX, TARGET_NS
+
+
+def after(calls: int, per_call_ns: int, per_row_ns: int, first: int = 1) -> tuple[BatchPacing, int]:
+    """Return the pacing after calls of a function with these costs, and the number of rows that it got."""
+    pacing, rows = BatchPacing(first), 0
+    for _ in range(calls):
+        size = pacing.records_max
+        rows += size
+        pacing.adapt(size, per_call_ns + per_row_ns * size)
+    return pacing, rows
+
+
+def test_a_fast_function_gets_many_rows() -> None:
+    """The price of a call would be paid for a few rows each time."""
+    assert after(20, 1_000, 1)[0].records_max == COLUMN_RECORDS_MAX
+
+
+@pytest.mark.parametrize("first", [1, 64, 2_000])
+def test_a_model_whose_call_takes_long_gets_large_batches(first: int) -> None:
+    """Each call would get one row, and the job would take as many calls as there are rows."""
+    pacing, rows = after(50, 100_000_000, 1_000, first)
+    assert pacing.records_max >= 30_000 and rows > 1_000_000
+
+
+@pytest.mark.parametrize(("per_row_ns", "most"), [(80_000, 50), (1_000_000, 4), (50_000_000, 1)])
+def test_rows_that_take_long_come_in_small_batches(per_row_ns: int, most: int) -> None:
+    """Barriers, flushes and cancellation would wait for a whole batch."""
+    pacing, rows = after(500, 0, per_row_ns, 1)
+    assert pacing.records_max <= most and rows <= 500 * most + 100
+    assert after(500, 0, per_row_ns, 4_096)[0].records_max <= most
+
+
+def test_batches_are_no_larger_than_they_are_worth() -> None:
+    """A call would take long for rows that cost as much in smaller batches."""
+    pacing, _ = after(200, 10_000_000, 1_000_000)
+    assert 8 <= pacing.records_max <= 32
+
+
+def test_small_chunks_say_nothing_of_a_size_that_is_tried() -> None:
+    """At a low rate the first small chunk would end the search."""
+    pacing = BatchPacing(1)
+    pacing.adapt(1, 50 * TARGET_NS)
+    assert pacing.records_max == 2
+    pacing.adapt(1, 50 * TARGET_NS)
+    pacing.adapt(0, 50 * TARGET_NS)
+    assert pacing.records_max == 2
+    pacing.adapt(2, 51 * TARGET_NS)
+    pacing.adapt(2, 51 * TARGET_NS)
+    assert pacing.records_max == 4
+
+
+def test_a_function_that_becomes_slow_is_noticed() -> None:
+    """Batches would keep the size that was right before."""
+    pacing, _ = after(100, 0, 50_000)
+    before = pacing.records_max
+    for _ in range(3_000):
+        pacing.adapt(pacing.records_max, 5_000_000 * pacing.records_max)
+    assert pacing.records_max == 1 < before
