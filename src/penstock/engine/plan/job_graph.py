@@ -18,7 +18,8 @@ from penstock.common.text.secrets import without_secrets
 from penstock.common.types.basic_types import TypeInformation
 from penstock.common.types.declared_rows import row_converter
 from penstock.common.types.declared_values import value_converter
-from penstock.engine.plan.passes import PASSES, Plan, applied
+from penstock.engine.plan.passes import PASSES
+from penstock.engine.plan.plan import Plan, applied
 from penstock.engine.plan.regions import loops_of, regions_of
 from penstock.engine.plan.stream_graph import StreamEdge, StreamGraph, StreamNode
 from penstock.engine.runtime.chunks import ChunkKind

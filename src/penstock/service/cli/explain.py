@@ -87,4 +87,5 @@ def _write_plans(executor: PlanExecutor) -> None:
     from penstock.service.rest.job_paths import plan_of
 
     for graph in executor.graphs:
-        typer.echo(json.dumps(plan_of(str(JobID.generate()), graph)))
+        changes = [{"pass": change.pass_name, "change": change.text} for change in graph.changes]
+        typer.echo(json.dumps({**plan_of(str(JobID.generate()), graph), "changes": changes}))

@@ -14,7 +14,9 @@ from penstock.datastream import DataStream, StreamExecutionEnvironment
 from penstock.datastream.connectors.file_system import FileSink, FileSource
 from penstock.datastream.formats.parquet import ParquetBulkWriters, ParquetColumnarRowInputFormat
 from penstock.datastream.window import TumblingEventTimeWindows
-from penstock.engine.plan.passes import PASSES, Plan, applied, convert_kinds
+from penstock.engine.plan.conversions import convert_kinds
+from penstock.engine.plan.passes import PASSES
+from penstock.engine.plan.plan import Plan, applied
 from penstock.engine.plan.stream_graph import GraphSettings, StreamGraph
 from penstock.engine.runtime.execution_mode import BATCH, STREAMING
 

@@ -15,13 +15,11 @@ from penstock.datastream.functions import BroadcastProcessFunction
 from penstock.datastream.state import MapStateDescriptor
 from penstock.engine.plan.passes import (
     PASSES,
-    Change,
-    Plan,
     add_combiners,
-    applied,
     read_broadcasts_first,
     refuse_loops,
 )
+from penstock.engine.plan.plan import Change, Plan, applied
 from penstock.engine.plan.stream_graph import GraphSettings, StreamGraph
 from penstock.engine.runtime.execution_mode import BATCH
 
