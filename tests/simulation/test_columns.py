@@ -34,7 +34,7 @@ WITHOUT_KEYS = ("chained", "unchained", "changes")
 @pytest.fixture(autouse=True)
 def small_chunks_are_narrowed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Edges narrow the integers of large chunks only: those of the simulator would never be."""
-    monkeypatch.setattr(narrow, "_ROWS_MIN", 1)
+    monkeypatch.setattr(narrow, "ROWS_MIN", 1)
 
 
 def adds(program: Program) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from random import Random
+from typing import Any
 
 import msgspec
 import pytest
@@ -11,8 +12,10 @@ from tests.simulation.mutation import until_found
 from tests.simulation.programs import seeds
 from tests.simulation.undisturbed import circumstances_with, programs_that
 
-from penstock.engine.plan.job_graph import JobEdge, JobGraph
-from penstock.engine.runtime.network.edge import EdgeInfo
+from penstock.engine.runtime.network.output import OutputEdge
+from penstock.engine.runtime.task import task
+from penstock.engine.runtime.task.context import SubtaskInfo
+from penstock.engine.runtime.task.vertex import VertexSpec
 from penstock.hosts.simulator import run_program
 from penstock.hosts.simulator.programs import Program
 
@@ -56,11 +59,12 @@ def test_keys_go_to_their_state_after_a_rescale(number: int) -> None:
 @pytest.mark.thorough
 def test_keys_that_go_by_the_sender_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keys went to subtasks by the key groups of the sender."""
-    info = JobGraph._info
+    edges = task.output_edges
 
-    def by_sender(self: JobGraph, edge: JobEdge, widths: tuple[int, ...]) -> EdgeInfo:
-        sender = self.vertices[edge.source]
-        return msgspec.structs.replace(info(self, edge, widths), target_max_parallelism=sender.max_parallelism)
+    def by_sender(vertex: VertexSpec, info: SubtaskInfo, *others: Any, **named: Any) -> list[OutputEdge]:
+        own = {"target_max_parallelism": vertex.max_parallelism}
+        outputs = [(msgspec.structs.replace(edge, **own), partitioner) for edge, partitioner in vertex.outputs]
+        return edges(dataclasses.replace(vertex, outputs=outputs), info, *others, **named)
 
-    monkeypatch.setattr(JobGraph, "_info", by_sender)
+    monkeypatch.setattr(task, "output_edges", by_sender)
     until_found(monkeypatch, programs_that(has_state_of_keys, 200), run)

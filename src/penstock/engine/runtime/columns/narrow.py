@@ -13,7 +13,7 @@ import pyarrow
 
 from penstock.engine.runtime.columns.chunk import Integers
 
-_ROWS_MIN = 64
+ROWS_MIN = 64
 """Fewer rows are sent as they are: the exchange costs more for a buffer than for their bytes."""
 _WIDTHS = ((1 << 8, "u1"), (1 << 16, "u2"), (1 << 32, "u4"))
 _ARROW = {"u1": pyarrow.uint8(), "u2": pyarrow.uint16(), "u4": pyarrow.uint32()}
@@ -24,7 +24,7 @@ Form = tuple[int, str]
 
 def narrow(values: Integers) -> tuple[Any, Form | None]:
     """Return the differences from the smallest value and their form; the values and None if that saves nothing."""
-    if len(values) < _ROWS_MIN:
+    if len(values) < ROWS_MIN:
         return values, None
     low, high = int(values.min()), int(values.max())
     for limit, kind in _WIDTHS:
@@ -43,7 +43,7 @@ def widen(values: Any, form: Form) -> Integers:
 
 def narrow_batch(batch: pyarrow.RecordBatch) -> tuple[pyarrow.RecordBatch, tuple[Form | None, ...]]:
     """Return a batch with its integers of 64 bits as differences, and the form of each column; () if none has one."""
-    if batch.num_rows < _ROWS_MIN:
+    if batch.num_rows < ROWS_MIN:
         return batch, ()
     columns, forms = [], []
     for column in batch.columns:
