@@ -29,10 +29,14 @@ _json: dict[Any, msgspec.json.Decoder[Any]] = {}
 _msgpack: dict[Any, msgspec.msgpack.Decoder[Any]] = {}
 
 
-def json_decoder(type: type[T], float_hook: Callable[[str], Any] | None = None) -> msgspec.json.Decoder[T]:
+def json_decoder(
+    type: type[T],
+    float_hook: Callable[[str], Any] | None = None,
+    dec_hook: Callable[[Any, Any], Any] | None = None,
+) -> msgspec.json.Decoder[T]:
     """Return a JSON decoder that threads may share. Raises TypeError for a type that msgspec does not support."""
     with _one_at_a_time:
-        return msgspec.json.Decoder(type, float_hook=float_hook)
+        return msgspec.json.Decoder(type, float_hook=float_hook, dec_hook=dec_hook)
 
 
 @overload

@@ -36,6 +36,8 @@ def sum_type(types: Sequence[LogicalType]) -> LogicalType:
 def add(call: Call, sign: int = 1) -> Column:
     """Return the sum of a time and an interval or of two intervals; with `sign` -1 the difference."""
     (left, right), (left_type, right_type) = call.columns, call.types
+    if left_type.root in DATETIME and right_type.root in DATETIME:
+        return _between(call)
     if left_type.root in INTERVALS and right_type.root in DATETIME:
         left, right, left_type, right_type = right, left, right_type, left_type
     if left_type.root in INTERVALS:
@@ -107,6 +109,15 @@ def timestampdiff(call: Call) -> Column:
     else:
         raise InvalidCallError(f"TIMESTAMPDIFF: expected a unit such as DAY, got {unit}")
     array = from_integers(quotient, call.result, start[1] | end[1])
+    return array[0] if rows_of(call.columns) is None else array
+
+
+def _between(call: Call) -> Column:
+    """Return the interval between two times, as the planner writes TIMESTAMPDIFF: months or milliseconds."""
+    end, start = (_millis(call, index) for index in (0, 1))
+    in_months = call.result.root == "INTERVAL_MONTH"
+    length = _months_between(start[0], end[0]) if in_months else end[0] - start[0]
+    array = from_integers(length, call.result, start[1] | end[1])
     return array[0] if rows_of(call.columns) is None else array
 
 
