@@ -1,0 +1,207 @@
+"""Evaluates expressions of plans on columns.
+
+Equal parts of several expressions are computed once for a batch. A part is computed for all rows; only if that fails,
+CASE, AND and OR compute their operands again, each for the rows that need it, as Flink does for every row:
+`CASE WHEN b <> 0 THEN a / b END` divides by no zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.table.functions.arrow_types import arrow_type
+from penstock.table.functions.calls import call, find
+from penstock.table.functions.columns import Column, as_array, is_constant
+from penstock.table.functions.errors import FunctionError, UnknownFunctionError
+from penstock.table.functions.registry import Context
+from penstock.table.logical_types import BOOLEAN, LogicalType
+from penstock.table.planner.errors import UnsupportedPlanError
+from penstock.table.planner.literals import literal_value, search
+from penstock.table.planner.rex_nodes import AnyRexNode, RexCall, RexFieldAccess, RexInputRef, RexLiteral
+
+UserFunction = Callable[[Sequence[Column], LogicalType], Column]
+"""A function of the user's: columns of arguments and the type of the result, to the column of results."""
+
+
+@dataclass
+class _Batch:
+    """Columns of one batch, and the values that were computed of them."""
+
+    columns: Sequence[Column]
+    context: Context
+    values: dict[int, Column]
+
+
+_NONDETERMINISTIC = frozenset({"RAND", "RAND_INTEGER", "UUID"})
+
+_Evaluator = Callable[[_Batch], Column]
+
+
+class Expressions:
+    """Expressions over the same input. `functions`: the user's functions, by the names that plans have.
+
+    `nondeterministic`: the names of those that are called again wherever they stand, as `RAND()` is.
+
+    Raises UnsupportedPlanError if one of them calls a function that is not supported.
+    """
+
+    def __init__(
+        self,
+        expressions: Sequence[AnyRexNode],
+        functions: Mapping[str, UserFunction] | None = None,
+        nondeterministic: Collection[str] = (),
+    ) -> None:
+        self._functions = functions or {}
+        self._nondeterministic = _NONDETERMINISTIC | set(nondeterministic)
+        self._known: dict[AnyRexNode, tuple[_Evaluator, LogicalType]] = {}
+        self._evaluators = [self._bound(one)[0] for one in expressions]
+
+    def evaluate(self, columns: Sequence[Column], context: Context) -> list[Column]:
+        """Return a column for each expression: an array, or a scalar if it is the same in all rows.
+
+        `context.rows` is the number of rows. Raises FunctionError if a value cannot be computed.
+        """
+        batch = _Batch(columns, context, {})
+        return [evaluate(batch) for evaluate in self._evaluators]
+
+    def _bound(self, node: AnyRexNode) -> tuple[_Evaluator, LogicalType]:
+        if not self._is_deterministic(node):
+            return self._new(node)
+        if node not in self._known:
+            evaluate, logical = self._new(node)
+            self._known[node] = (_once(len(self._known), evaluate), logical)
+        return self._known[node]
+
+    def _is_deterministic(self, node: AnyRexNode) -> bool:
+        if isinstance(node, RexFieldAccess):
+            return self._is_deterministic(node.expr)
+        if isinstance(node, RexCall):
+            return node.name not in self._nondeterministic and all(map(self._is_deterministic, node.operands))
+        return True
+
+    def _new(self, node: AnyRexNode) -> tuple[_Evaluator, LogicalType]:
+        if isinstance(node, RexInputRef):
+            return _input(node.index), node.type.logical
+        if isinstance(node, RexLiteral):
+            value = literal_value(node)
+            return (lambda batch: value), node.type.logical
+        if isinstance(node, RexFieldAccess):
+            row, row_type = self._bound(node.expr)
+            return _field(row, node.name), _field_type(row_type, node.name)
+        if isinstance(node, RexCall):
+            return self._call(node), node.type.logical
+        raise UnsupportedPlanError("a reference to the row of an outer query is not supported here: write a join")
+
+    def _call(self, node: RexCall) -> _Evaluator:
+        if node.name == "SEARCH" and isinstance(node.operands[1], RexLiteral) and node.operands[1].sarg is not None:
+            operand, logical = self._bound(node.operands[0])
+            test = search(node.operands[1].sarg, node.operands[1].type.logical, logical)
+            return lambda batch: test(operand(batch))
+        bound = [self._bound(one) for one in node.operands]
+        operands, types, result = [one for one, _ in bound], [one for _, one in bound], node.type.logical
+        if (user := self._functions.get(node.name)) is not None and not node.is_built_in:
+            return lambda batch: user([one(batch) for one in operands], result)
+        try:
+            name = find(node.name).name
+        except UnknownFunctionError:
+            raise UnsupportedPlanError(
+                f"the function {node.name} is not supported. Write the query without it, or register a Python function"
+            ) from None
+
+        def evaluate(batch: _Batch) -> Column:
+            return call(name, [one(batch) for one in operands], types, result=result, context=batch.context)
+
+        if name == "CASE":
+            return _else_by_rows(evaluate, lambda batch: _case_by_rows(batch, operands, result))
+        if name in ("AND", "OR"):
+            return _else_by_rows(evaluate, lambda batch: _logic_by_rows(batch, operands, decisive=name == "OR"))
+        return evaluate
+
+
+def _once(number: int, evaluate: _Evaluator) -> _Evaluator:
+    def value(batch: _Batch) -> Column:
+        if number not in batch.values:
+            batch.values[number] = evaluate(batch)
+        return batch.values[number]
+
+    return value
+
+
+def _input(index: int) -> _Evaluator:
+    return lambda batch: batch.columns[index]
+
+
+def _field(row: _Evaluator, name: str) -> _Evaluator:
+    # Unlike `flatten`, this gives NULL for the fields of a row that is NULL.
+    return lambda batch: pc.struct_field(row(batch), name)
+
+
+def _field_type(row: LogicalType, name: str) -> LogicalType:
+    field = row.children[row.names.index(name)]
+    return field.with_nullability(field.nullable or row.nullable)
+
+
+def _else_by_rows(evaluate: _Evaluator, by_rows: _Evaluator) -> _Evaluator:
+    def value(batch: _Batch) -> Column:
+        try:
+            return evaluate(batch)
+        except FunctionError:
+            return by_rows(batch)
+
+    return value
+
+
+def _part(batch: _Batch, rows: Any) -> _Batch:
+    """Return the batch of these rows (indices)."""
+    columns = [column if is_constant(column) else column.take(rows) for column in batch.columns]
+    context = Context(rows=len(rows), zone=batch.context.zone, now_us=batch.context.now_us)
+    return _Batch(columns, context, {})
+
+
+def _spread(rows: Sequence[Any], columns: Sequence[Any], count: int, kind: Any) -> Any:
+    """Return a column of `count` rows with the values of these columns at these rows, and NULL elsewhere."""
+    if not rows:
+        return pa.nulls(count, kind)
+    places, values = pa.concat_arrays(rows), pa.concat_arrays([column.cast(kind) for column in columns])
+    return values.take(pc.index_in(pa.array(range(count), places.type), value_set=places))
+
+
+def _case_by_rows(batch: _Batch, operands: Sequence[_Evaluator], result: LogicalType) -> Column:
+    rows = batch.context.rows
+    left = pa.array(range(rows), pa.int64())
+    places, values = [], []
+    *pairs, otherwise = operands
+    for condition, value in zip(pairs[::2], pairs[1::2], strict=True):
+        part = _part(batch, left)
+        holds = pc.fill_null(as_array(condition(part), len(left)), False)
+        taken, left = left.filter(holds), left.filter(pc.invert(holds))
+        if len(taken):
+            places.append(taken)
+            values.append(as_array(value(_part(batch, taken)), len(taken)))
+    if len(left):
+        places.append(left)
+        values.append(as_array(otherwise(_part(batch, left)), len(left)))
+    return _spread(places, values, rows, arrow_type(result))
+
+
+def _logic_by_rows(batch: _Batch, operands: Sequence[_Evaluator], *, decisive: bool) -> Column:
+    """AND and OR: an operand is computed for the rows that those before it have not decided (by False or True)."""
+    rows = batch.context.rows
+    combine = pc.or_kleene if decisive else pc.and_kleene
+    result = pa.array([not decisive] * rows, arrow_type(BOOLEAN))
+    for operand in operands:
+        open_rows = pa.array(range(rows), pa.int64()).filter(
+            pc.invert(pc.fill_null(pc.equal(result, pa.scalar(decisive)), False))
+        )
+        if not len(open_rows):
+            break
+        found = as_array(operand(_part(batch, open_rows)), len(open_rows))
+        known = pc.is_in(pa.array(range(rows), pa.int64()), value_set=open_rows)
+        spread = _spread([open_rows], [found], rows, arrow_type(BOOLEAN))
+        result = pc.if_else(known, combine(result, spread), result)
+    return result

@@ -1,0 +1,119 @@
+"""Expressions of plans on columns. `tests/table` evaluates those that the planner makes of SQL."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from tests.unit.table.planner.plan_documents import CALC, call, document, literal, ref
+
+from penstock.table.functions.errors import FunctionError
+from penstock.table.functions.registry import Context
+from penstock.table.planner.compiled_plan import read_plan
+from penstock.table.planner.errors import UnsupportedPlanError
+from penstock.table.planner.expressions import Expressions, UserFunction
+from penstock.table.planner.nodes.row_nodes import Calc
+
+A, B = ref(0, "INT"), ref(1, "INT")
+QUOTIENT = call("/", "INT", A, B)
+
+
+def bound(*expressions: Any, **functions: UserFunction) -> Expressions:
+    (calc,) = read_plan(document({**CALC, "projection": list(expressions)})).nodes.values()
+    assert isinstance(calc, Calc)
+    return Expressions(calc.projection, functions)
+
+
+def values(expression: Any, *columns: list[Any], **functions: UserFunction) -> list[Any]:
+    arrays = [pa.array(one, pa.int32()) for one in columns]
+    (column,) = bound(expression, **functions).evaluate(arrays, Context(rows=len(columns[0])))
+    found: list[Any] = column.to_pylist()
+    return found
+
+
+def between(*ranges: tuple[int | None, str, int | None, str], null_as: str = "UNKNOWN") -> dict[str, Any]:
+    def end(value: int | None, kind: str) -> dict[str, Any] | None:
+        return None if value is None else {"value": value, "boundType": kind}
+
+    listed = [{"lower": end(low, left), "upper": end(high, right)} for low, left, high, right in ranges]
+    sarg = {"kind": "LITERAL", "sarg": {"ranges": listed, "nullAs": null_as}, "type": "INT NOT NULL"}
+    return call("SEARCH", "BOOLEAN", A, sarg)
+
+
+def point(value: int) -> tuple[int, str, int, str]:
+    return value, "CLOSED", value, "CLOSED"
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        (between(point(1)), [True, False, False, None]),
+        (between(point(1), point(3)), [True, False, True, None]),
+        (between((1, "OPEN", 3, "CLOSED")), [False, True, True, None]),
+        (between((None, "OPEN", 2, "OPEN"), (2, "OPEN", None, "OPEN")), [True, False, True, None]),
+        (between((None, "OPEN", None, "OPEN")), [True, True, True, False]),
+        (between(point(1), (3, "CLOSED", None, "OPEN"), null_as="TRUE"), [True, False, True, True]),
+        (between(point(1), null_as="FALSE"), [True, False, False, False]),
+    ],
+)
+def test_sets_of_values(expression: dict[str, Any], expected: list[Any]) -> None:
+    """IN and BETWEEN would hold for other values, or for NULL."""
+    assert values(expression, [1, 2, 3, None]) == expected
+
+
+def test_branches_are_computed_where_they_are_needed() -> None:
+    """A job would fail at a division that the query avoids."""
+    zero, otherwise = literal(0, "INT NOT NULL"), literal(-1, "INT NOT NULL")
+    safe = call("CASE", "INT", call("<>", "BOOLEAN", B, zero), QUOTIENT, otherwise)
+    assert values(safe, [6, 6, 6], [0, 3, None]) == [-1, 2, -1]
+    with pytest.raises(FunctionError, match="by zero"):
+        values(QUOTIENT, [6], [0])
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "expected"), [("AND", "<>", [False, True, None, False]), ("OR", "=", [True, True, None, False])]
+)
+def test_conditions_are_computed_where_they_are_needed(name: str, first: str, expected: list[Any]) -> None:
+    """As above: `b <> 0 AND a / b > 1` divides by no zero."""
+    guard = call(first, "BOOLEAN", B, literal(0, "INT NOT NULL"))
+    expression = call(name, "BOOLEAN", guard, call(">", "BOOLEAN", QUOTIENT, literal(1, "INT NOT NULL")))
+    assert values(expression, [6, 6, 6, 6], [0, 3, None, 6]) == expected
+
+
+def test_a_common_part_is_computed_once() -> None:
+    """A function would run several times for a row."""
+    calls = []
+
+    def counted(columns: Any, _: Any) -> Any:
+        calls.append(len(columns[0]))
+        return columns[0]
+
+    part = {"kind": "CALL", "systemName": "counted", "operands": [A], "type": "INT"}
+    expressions = bound(part, call("+", "INT", part, part), counted=counted)
+    first, total = expressions.evaluate([pa.array([1, 2], pa.int32())], Context(rows=2))
+    assert (first.to_pylist(), total.to_pylist(), calls) == ([1, 2], [2, 4], [2])
+    expressions.evaluate([pa.array([1], pa.int32())], Context(rows=1))
+    assert calls == [2, 1]
+
+
+def test_chance_is_not_shared() -> None:
+    """`UUID()` in two columns would give one value."""
+    unique = call("UUID", "CHAR(36) NOT NULL")
+    first, second = bound(unique, unique).evaluate([pa.array([1], pa.int32())], Context(rows=1))
+    assert first.to_pylist() != second.to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("expression", "message"),
+    [
+        (call("TELEPORT", "INT", A), "the function TELEPORT is not supported"),
+        ({"kind": "CALL", "systemName": "mine", "operands": [A], "type": "INT"}, "the function mine is not supported"),
+        ({"kind": "CORREL_VARIABLE", "correl": "$cor0", "type": "INT"}, "row of an outer query"),
+        (literal([1, 2], "ROW<`a` INT, `b` INT> NOT NULL"), "node 'calc' .* has a part that is not supported"),
+    ],
+)
+def test_what_can_not_be_computed_is_refused(expression: dict[str, Any], message: str) -> None:
+    """A job would start, and fail at its first record."""
+    with pytest.raises(UnsupportedPlanError, match=message):
+        bound(expression)
