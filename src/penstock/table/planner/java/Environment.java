@@ -1,0 +1,187 @@
+package penstock;
+
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Iterator;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.flink.table.api.EnvironmentSettings;
+import org.apache.flink.table.api.Schema;
+import org.apache.flink.table.api.TableDescriptor;
+import org.apache.flink.table.api.TableEnvironment;
+import org.apache.flink.table.api.TableResult;
+import org.apache.flink.table.api.internal.TableEnvironmentInternal;
+import org.apache.flink.table.catalog.Column;
+import org.apache.flink.table.catalog.ResolvedSchema;
+import org.apache.flink.table.functions.python.PythonEnv;
+import org.apache.flink.table.functions.python.PythonFunctionKind;
+import org.apache.flink.table.functions.python.PythonScalarFunction;
+import org.apache.flink.table.functions.python.PythonTableFunction;
+import org.apache.flink.table.operations.DescribeTableOperation;
+import org.apache.flink.table.operations.ExplainOperation;
+import org.apache.flink.table.operations.ModifyOperation;
+import org.apache.flink.table.operations.Operation;
+import org.apache.flink.table.operations.QueryOperation;
+import org.apache.flink.table.operations.ShowOperation;
+import org.apache.flink.table.operations.SinkModifyOperation;
+import org.apache.flink.table.operations.StatementSetOperation;
+import org.apache.flink.table.operations.UseOperation;
+import org.apache.flink.table.operations.command.ResetOperation;
+import org.apache.flink.table.operations.command.SetOperation;
+import org.apache.flink.table.operations.ddl.AlterOperation;
+import org.apache.flink.table.operations.ddl.CreateOperation;
+import org.apache.flink.table.operations.ddl.DropOperation;
+import org.apache.flink.table.types.utils.DataTypeUtils;
+import org.apache.flink.types.Row;
+
+/** A table environment that plans, and executes nothing but statements about its catalog and its options. */
+public class Environment {
+    private static final String CATALOG = "default_catalog";
+    private static final String RESULTS = "penstock_results";
+    private final TableEnvironmentInternal tables;
+    private int results = 0;
+
+    Environment(Map options) {
+        EnvironmentSettings settings = EnvironmentSettings.newInstance().inStreamingMode()
+            .withBuiltInCatalogName("built_in").withBuiltInDatabaseName("built_in").build();
+        tables = (TableEnvironmentInternal) TableEnvironment.create(settings);
+        tables.registerCatalog(CATALOG, new AnyConnectorCatalog(CATALOG, "default_database"));
+        tables.useCatalog(CATALOG);
+        for (Iterator i = options.entrySet().iterator(); i.hasNext();) {
+            Map.Entry option = (Map.Entry) i.next();
+            tables.getConfig().set((String) option.getKey(), (String) option.getValue());
+        }
+    }
+
+    /** Executes a statement about the catalog or the options; plans a query or an insertion. */
+    Map execute(String sql) throws Exception {
+        Operation operation = parse(sql);
+        if (operation instanceof SetOperation) {
+            return set((SetOperation) operation);
+        }
+        if (operation instanceof ResetOperation) {
+            throw new UnsupportedOperationException("RESET");
+        }
+        if (operation instanceof QueryOperation || isInsertion(operation)) {
+            return compile(Arrays.asList(new Object[] {sql}));
+        }
+        boolean local = operation instanceof CreateOperation || operation instanceof DropOperation
+            || operation instanceof AlterOperation || operation instanceof UseOperation
+            || operation instanceof ShowOperation || operation instanceof DescribeTableOperation
+            || operation instanceof ExplainOperation;
+        if (!local || operation instanceof ModifyOperation) {
+            throw new UnsupportedOperationException(operation.getClass().getSimpleName());
+        }
+        return rows(tables.executeSql(sql));
+    }
+
+    /** Plans queries and insertions as one job. */
+    Map compile(List statements) throws Exception {
+        List insertions = new ArrayList();
+        Map answer = new LinkedHashMap();
+        for (int i = 0; i < statements.size(); i++) {
+            String sql = (String) statements.get(i);
+            Operation operation = parse(sql);
+            if (operation instanceof QueryOperation) {
+                String name = createResultTable(((QueryOperation) operation).getResolvedSchema());
+                answer.put("result", name);
+                operation = parse("INSERT INTO " + name + "\n" + sql);
+            }
+            if (operation instanceof StatementSetOperation) {
+                insertions.addAll(((StatementSetOperation) operation).getOperations());
+            } else if (isInsertion(operation)) {
+                insertions.add(operation);
+            } else {
+                throw new UnsupportedOperationException(operation.getClass().getSimpleName());
+            }
+        }
+        answer.put("plan", tables.compilePlan(insertions).asJsonString());
+        if (answer.containsKey("result")) {
+            tables.executeSql("DROP DATABASE `" + CATALOG + "`.`" + RESULTS + "` CASCADE");
+        }
+        return answer;
+    }
+
+    /** Creates a function whose body only Python knows. */
+    void createFunction(Map request) {
+        String name = (String) request.get("name");
+        List types = (List) request.get("arguments");
+        String[] arguments = new String[types.size()];
+        for (int i = 0; i < arguments.length; i++) {
+            arguments[i] = (String) types.get(i);
+        }
+        String result = (String) request.get("result");
+        boolean deterministic = ((Boolean) request.get("deterministic")).booleanValue();
+        PythonFunctionKind kind = PythonFunctionKind.GENERAL;
+        PythonEnv python = new PythonEnv(PythonEnv.ExecType.PROCESS);
+        byte[] body = new byte[0];
+        if ("TABLE".equals(request.get("kind"))) {
+            tables.createTemporarySystemFunction(
+                name, new PythonTableFunction(name, body, arguments, result, kind, deterministic, false, python));
+        } else {
+            tables.createTemporarySystemFunction(
+                name, new PythonScalarFunction(name, body, arguments, result, kind, deterministic, false, python));
+        }
+    }
+
+    private Operation parse(String sql) {
+        List operations = tables.getParser().parse(sql);
+        if (operations.size() != 1) {
+            throw new IllegalArgumentException("expected one statement, got " + operations.size());
+        }
+        return (Operation) operations.get(0);
+    }
+
+    private static boolean isInsertion(Operation operation) {
+        return operation instanceof SinkModifyOperation || operation instanceof StatementSetOperation;
+    }
+
+    private Map set(SetOperation operation) {
+        Map answer = new LinkedHashMap();
+        if (operation.getKey().isPresent() && operation.getValue().isPresent()) {
+            tables.getConfig().set((String) operation.getKey().get(), (String) operation.getValue().get());
+            return answer;
+        }
+        List rows = new ArrayList();
+        for (Iterator i = tables.getConfig().getConfiguration().toMap().entrySet().iterator(); i.hasNext();) {
+            Map.Entry option = (Map.Entry) i.next();
+            rows.add(new Object[] {option.getKey(), option.getValue()});
+        }
+        answer.put("columns", new String[] {"key", "value"});
+        answer.put("rows", rows);
+        return answer;
+    }
+
+    /** The planner compiles insertions alone: a query's rows go into a table of its own. */
+    private String createResultTable(ResolvedSchema schema) throws Exception {
+        Schema.Builder builder = Schema.newBuilder();
+        List columns = schema.getColumns();
+        for (int i = 0; i < columns.size(); i++) {
+            Column column = (Column) columns.get(i);
+            builder.column(column.getName(), DataTypeUtils.removeTimeAttribute(column.getDataType()));
+        }
+        tables.executeSql("CREATE DATABASE IF NOT EXISTS `" + CATALOG + "`.`" + RESULTS + "`");
+        results++;
+        String name = "`" + CATALOG + "`.`" + RESULTS + "`.`result_" + results + "`";
+        tables.createTable(name, TableDescriptor.forConnector("penstock-result").schema(builder.build()).build());
+        return name;
+    }
+
+    private static Map rows(TableResult result) {
+        List columns = result.getResolvedSchema().getColumnNames();
+        List rows = new ArrayList();
+        for (Iterator i = result.collect(); i.hasNext();) {
+            Row row = (Row) i.next();
+            Object[] values = new Object[row.getArity()];
+            for (int j = 0; j < values.length; j++) {
+                values[j] = row.getField(j) == null ? null : String.valueOf(row.getField(j));
+            }
+            rows.add(values);
+        }
+        Map answer = new LinkedHashMap();
+        answer.put("columns", columns);
+        answer.put("rows", rows);
+        return answer;
+    }
+}

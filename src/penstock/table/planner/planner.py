@@ -1,0 +1,124 @@
+"""`Planner`: the tables, views and functions of a program, and the plans of its statements, by Flink's planner."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from penstock.table.logical_types import LogicalType
+from penstock.table.planner.compiled_plan import CompiledPlan, read_plan
+from penstock.table.planner.jars import planner_directory
+from penstock.table.planner.planner_process import PlannerProcess
+from penstock.table.planner.preparation import launch
+from penstock.table.planner.refusals import sql_error
+from penstock.table.planner.statements import check_statement
+
+_ids = itertools.count(1)
+
+
+@dataclass(frozen=True)
+class StatementResult:
+    """The result of a statement: rows of text, or the plan of a job."""
+
+    columns: tuple[str, ...] = ()
+    rows: tuple[tuple[str | None, ...], ...] = ()
+    plan: CompiledPlan | None = None
+    result_table: str | None = None
+    """For a query: the identifier of the sink that its rows go to."""
+
+
+@cache
+def shared_process() -> PlannerProcess:
+    """Return the planner's process of this program, which its first request starts.
+
+    Raises PlannerError if there are no jars or no Java.
+    """
+    return PlannerProcess(launch(planner_directory(os.environ), os.environ).full_command)
+
+
+class Planner:
+    """A table environment of Flink's that plans and executes nothing. Nothing is started before the first statement.
+
+    `options`: options by Flink's names. Any connector can be planned: whether it exists is not checked here.
+    """
+
+    def __init__(self, options: Mapping[str, str] | None = None, process: PlannerProcess | None = None) -> None:
+        self._options = dict(options or {})
+        self._given = process
+        self._id = str(next(_ids))
+        self._opened = 0
+        self._log: list[dict[str, Any]] = []
+        """Requests that changed the environment, in order: a new process gets them, too."""
+
+    def execute(self, sql: str) -> StatementResult:
+        """Execute a statement about the catalog or an option, or plan a query or an insertion.
+
+        Raises SqlError if the statement is invalid, UnsupportedPlanError if its plan has a part that is not supported,
+        PlannerError if the planner is unavailable.
+        """
+        check_statement(sql)
+        answer = self._request(sql, {"operation": "execute", "sql": sql})
+        if "plan" in answer:
+            return StatementResult(plan=read_plan(answer["plan"]), result_table=answer.get("result"))
+        self._log.append({"operation": "execute", "sql": sql})
+        rows = tuple(tuple(row) for row in answer.get("rows", ()))
+        return StatementResult(columns=tuple(answer.get("columns", ())), rows=rows)
+
+    def compile_plan(self, statements: Sequence[str]) -> CompiledPlan:
+        """Return the plan of several insertions or queries as one job. Raises what `execute` raises."""
+        for sql in statements:
+            check_statement(sql)
+        answer = self._request(";\n".join(statements), {"operation": "compile", "statements": list(statements)})
+        return read_plan(answer["plan"])
+
+    def create_function(
+        self,
+        name: str,
+        argument_types: Sequence[LogicalType],
+        result_type: LogicalType,
+        *,
+        deterministic: bool = True,
+        is_table_function: bool = False,
+    ) -> None:
+        """Make a Python function known by name; plans call it by that name. A table function's result is a ROW."""
+        request = {
+            "operation": "function",
+            "name": name,
+            "kind": "TABLE" if is_table_function else "SCALAR",
+            "arguments": [str(one) for one in argument_types],
+            "result": str(result_type),
+            "deterministic": deterministic,
+        }
+        self._request(name, request)
+        self._log.append(request)
+
+    def close(self) -> None:
+        """Forget the environment; the process stays for others."""
+        if self._opened and self._opened == self._process.started and self._process.pid is not None:
+            self._process.request("close", environment=self._id)
+        self._opened = 0
+        self._log.clear()
+
+    @property
+    def _process(self) -> PlannerProcess:
+        return self._given if self._given is not None else shared_process()
+
+    def _request(self, sql: str, request: Mapping[str, Any]) -> dict[str, Any]:
+        process = self._process
+        process.start()
+        if self._opened != process.started:
+            self._answer("", {"operation": "open", "options": self._options})
+            for former in self._log:
+                self._answer(former.get("sql", ""), former)
+            self._opened = process.started
+        return self._answer(sql, request)
+
+    def _answer(self, sql: str, request: Mapping[str, Any]) -> dict[str, Any]:
+        answer = self._process.request(**{**request, "environment": self._id})
+        if not answer["ok"]:
+            raise sql_error(sql, answer["causes"])
+        return answer

@@ -1,0 +1,70 @@
+"""Refusals of the planner as errors for users: what is wrong, where in the statement; no Java."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from penstock.table.planner.errors import SqlError
+from penstock.table.planner.statements import shown_place
+
+_FROM_TO = re.compile(r"From line (\d+), column (\d+) to line (\d+), column (\d+): ?")
+_AT = re.compile(r"(?:at|At) line (\d+), column (\d+)(?:: ?)?")
+_EXPECTING = re.compile(r"\s*Was expecting(?: one of)?:?\s*(.*)", re.DOTALL)
+_VALIDATION = "SQL validation failed."
+_EXPECTED_MAX = 12
+_OPERATION = re.compile(r"(?<=[a-z])(?=[A-Z])")
+
+
+def sql_error(sql: str, causes: Sequence[Mapping[str, Any]]) -> SqlError:
+    """Return the error for a statement that the planner refuses, from the exceptions that it states."""
+    outer = causes[0]
+    if str(outer["class"]).endswith("UnsupportedOperationException") and str(outer["at"]).startswith("penstock."):
+        operation = _OPERATION.sub(" ", str(outer["message"]).removesuffix("Operation")).upper()
+        return SqlError(f"this statement is not supported: {operation}\n{_first_line(sql)}")
+    message = _message(causes)
+    line, column, end_column = 0, 0, 0
+    if found := _FROM_TO.search(message):
+        line, column, last, end_column = map(int, found.groups())
+        end_column = end_column if last == line else 1 << 30
+        message = message.replace(found[0], "", 1)
+    elif at := _AT.search(message):
+        line, column = map(int, at.groups())
+        end_column = column
+        message = message.replace(at[0], "", 1).replace(" .", ".")
+    message = _with_expected(message)
+    place = shown_place(sql, line, column, end_column) or (_first_line(sql),)
+    where = f" (line {line}, column {column})" if line else ""
+    return SqlError("\n".join([message + where, *place]), line=line, column=column)
+
+
+def _message(causes: Sequence[Mapping[str, Any]]) -> str:
+    """Return the outermost message, with those of its causes that say more."""
+    parts: list[str] = []
+    for cause in causes:
+        text = str(cause["message"] or cause["class"]).strip()
+        # An insertion is validated in two steps, and each adds this.
+        text = text.replace(f"{_VALIDATION} {_VALIDATION}", _VALIDATION)
+        if not any(text in part for part in parts):
+            parts.append(text)
+    return "\n".join(parts[:1] if _has_place(parts[0]) else parts)
+
+
+def _has_place(text: str) -> bool:
+    return bool(_FROM_TO.search(text) or _AT.search(text))
+
+
+def _with_expected(message: str) -> str:
+    """Shorten the list of what the parser would accept."""
+    found = _EXPECTING.search(message)
+    if found is None:
+        return message
+    expected = [one.strip().removesuffix("...").strip() for one in found[1].splitlines() if one.strip()]
+    shown = ", ".join(expected[:_EXPECTED_MAX]) + (", ..." if len(expected) > _EXPECTED_MAX else "")
+    return f"{message[: found.start()]} Expected: {shown}."
+
+
+def _first_line(sql: str) -> str:
+    lines = sql.strip().splitlines() or [""]
+    return f"   1 | {lines[0]}" + (" ..." if len(lines) > 1 else "")

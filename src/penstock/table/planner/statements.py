@@ -1,0 +1,103 @@
+"""Statements of a script, and those that are refused before the planner sees them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from penstock.table.planner.errors import SqlError
+
+_TOKEN = re.compile(
+    r"""(?P<comment>--[^\n]*|/\*.*?(?:\*/|\Z))
+  | (?P<text>'(?:[^']|'')*(?:'|\Z)|`(?:[^`]|``)*(?:`|\Z)|"[^"]*(?:"|\Z))
+  | (?P<word>[A-Za-z_][A-Za-z_0-9$]*)
+  | (?P<semicolon>;)
+  | (?P<other>\s+|.)""",
+    re.VERBOSE | re.DOTALL,
+)
+
+
+class Token(NamedTuple):
+    """A piece of a script: comment, text (a literal or a quoted name), word, semicolon or other."""
+
+    kind: str
+    text: str
+    start: int
+
+
+class Statement(NamedTuple):
+    """A statement without its semicolon, and the line of the script at which it starts, from 1."""
+
+    sql: str
+    line: int
+
+
+def split_statements(script: str) -> list[Statement]:
+    """Return the statements of a script, which semicolons separate; those of a STATEMENT SET are one."""
+    found = []
+    start, in_set, cases = 0, False, 0
+    words: list[str] = []
+    for token in _tokens(script):
+        if token.kind == "word":
+            word = token.text.upper()
+            words.append(word)
+            in_set = in_set or words[-3:] in (["STATEMENT", "SET", "BEGIN"], ["BEGIN", "STATEMENT", "SET"])
+            if word == "CASE":
+                cases += 1
+            elif word == "END" and cases:
+                cases -= 1
+            elif word == "END":
+                in_set = False
+        elif token.kind == "semicolon" and not in_set:
+            found.append((start, token.start))
+            start, words, cases = token.start + 1, [], 0
+    found.append((start, len(script)))
+    return [_statement(script, *span) for span in found if _has_content(script[slice(*span)])]
+
+
+def check_statement(sql: str) -> None:
+    """Raise SqlError if the statement would load Java code into the planner, or needs Python to be complete."""
+    words = [token.text.upper() for token in _tokens(sql) if token.kind == "word"]
+    if words[:2] in (["ADD", "JAR"], ["REMOVE", "JAR"]):
+        raise SqlError(f"{' '.join(words[:2])} is not supported: functions and connectors are written in Python")
+    kind = next((word for word in words[1:] if word not in ("TEMPORARY", "SYSTEM")), "")
+    if words[:1] == ["CREATE"] and kind == "FUNCTION":
+        language = words[words.index("LANGUAGE") + 1 :][:1] if "LANGUAGE" in words else ["JAVA"]
+        if "JAR" in words:
+            raise SqlError("USING JAR is not supported: functions are written in Python")
+        if language != ["PYTHON"]:
+            raise SqlError(
+                f"functions in {language[0].capitalize()} are not supported: write the function in Python, and add "
+                "LANGUAGE PYTHON"
+            )
+        raise SqlError(
+            "CREATE FUNCTION ... LANGUAGE PYTHON does not say what types the function has: create it from Python, with "
+            "its types"
+        )
+
+
+def _statement(script: str, start: int, end: int) -> Statement:
+    sql = script[start:end]
+    stripped = sql.lstrip()
+    return Statement(stripped.rstrip(), script.count("\n", 0, start + len(sql) - len(stripped)) + 1)
+
+
+def _has_content(sql: str) -> bool:
+    return any(token.kind != "comment" and token.text.strip() for token in _tokens(sql))
+
+
+def _tokens(script: str) -> Iterator[Token]:
+    for match in _TOKEN.finditer(script):
+        assert match.lastgroup is not None
+        yield Token(match.lastgroup, match[0], match.start())
+
+
+def shown_place(sql: str, line: int, column: int, end_column: int) -> Sequence[str]:
+    """Return the line of the statement, and a line that marks the place in it."""
+    lines = sql.splitlines()
+    if not 1 <= line <= len(lines) or column < 1:
+        return ()
+    number = f"{line:>4} | "
+    text = lines[line - 1].replace("\t", " ")
+    return number + text, " " * (len(number) + column - 1) + "^" * max(1, min(end_column, len(text)) - column + 1)

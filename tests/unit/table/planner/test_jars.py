@@ -1,0 +1,45 @@
+"""Where the planner's jars come from, and what is refused."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from penstock.table.planner.errors import PlannerError
+from penstock.table.planner.jars import SETTING, check, planner_directory, required_jars
+
+
+def test_the_list() -> None:
+    """A jar would be fetched twice, or with another version of Flink's."""
+    jars = required_jars()
+    assert len({jar.name for jar in jars}) == len(jars)
+    assert {jar.version for jar in jars if jar.artifact.startswith("flink-table")} == {"2.3.0"}
+    assert all(len(jar.sha256) == 64 for jar in jars)
+
+
+def test_a_folder_without_jars(tmp_path: Path) -> None:
+    """Users without network would not learn how to get the jars."""
+    with pytest.raises(PlannerError, match=r"lacks \d+ of the \d+ jars .* Fill it on a machine with network"):
+        planner_directory({SETTING: str(tmp_path)})
+
+
+def test_a_jar_that_is_another(tmp_path: Path) -> None:
+    """What somebody has put there would be run."""
+    for jar in required_jars():
+        (tmp_path / jar.name).write_bytes(b"not a jar")
+    found = hashlib.sha256(b"not a jar").hexdigest()[:12]
+    with pytest.raises(PlannerError, match=rf"is not the file that penstock expects \(SHA-256 {found}"):
+        check(tmp_path)
+
+
+def test_no_network(tmp_path: Path) -> None:
+    """The error would be Maven's, and would not name the way without network."""
+    maven = tmp_path / "mvn"
+    maven.write_text("#!/bin/sh\necho 'Could not transfer artifact'\nexit 1\n")
+    maven.chmod(0o755)
+    environ = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "PATH": str(tmp_path)}
+    with pytest.raises(PlannerError, match=rf"(?s)did not fetch .* let {SETTING} name it.*Could not transfer artifact"):
+        planner_directory(environ)
+    assert not list((tmp_path / "cache" / "penstock").iterdir())
