@@ -55,6 +55,7 @@ TABLES = (
     "CREATE TABLE items (item STRING, name STRING, PRIMARY KEY (item) NOT ENFORCED) WITH ('connector' = 'jdbc')",
     "CREATE TABLE totals (item STRING, total DECIMAL(38, 2), PRIMARY KEY (item) NOT ENFORCED) WITH ('connector' = 'x')",
     "CREATE TABLE lines (id BIGINT, item STRING) WITH ('connector' = 'print')",
+    "CREATE TABLE appended (item STRING, n BIGINT) WITH ('connector' = 'filesystem', 'format' = 'json')",
 )
 MINI_BATCH = {
     "table.exec.mini-batch.enabled": "true",
@@ -246,6 +247,33 @@ def test_changelogs(planner: Planner) -> None:
     assert sink.input_changelog_mode == ("INSERT",)
 
 
+@pytest.mark.parametrize(
+    ("options", "query", "expected"),
+    [
+        ("'connector' = 'jdbc'", "SELECT item, SUM(price) FROM orders GROUP BY item", ["INSERT", "UPDATE_AFTER"]),
+        (
+            "'connector' = 'upsert-kafka'",
+            "SELECT name, COUNT(*) FROM changes GROUP BY name",
+            ["INSERT", "UPDATE_AFTER", "DELETE"],
+        ),
+        ("'connector' = 'kafka', 'format' = 'json'", "SELECT item, price FROM orders", ["INSERT"]),
+        (
+            "'connector' = 'x', 'sink-changelog-mode-enforced' = 'I,UA,D'",
+            "SELECT name, COUNT(*) FROM changes GROUP BY name",
+            ["INSERT", "UPDATE_AFTER", "DELETE"],
+        ),
+    ],
+)
+def test_what_sinks_take(planner: Planner, options: str, query: str, expected: list[str]) -> None:
+    """A sink would get rows that it does not need, or cannot write."""
+    planner.execute(f"CREATE TABLE goal (k STRING, v DECIMAL(38, 2), PRIMARY KEY (k) NOT ENFORCED) WITH ({options})")
+    try:
+        (sink,) = plan(planner, f"INSERT INTO goal {query}").sinks
+    finally:
+        planner.execute("DROP TABLE goal")
+    assert list(sink.input_changelog_mode) == expected
+
+
 def test_what_sources_are_asked_for(planner: Planner) -> None:
     """Sources would read columns that nobody needs, and give no watermarks."""
     found = plan(planner, "SELECT item, arrived FROM orders WHERE at_time > TIMESTAMP '2024-01-01 00:00:00'")
@@ -356,6 +384,12 @@ REFUSED = {
     "INSERT INTO lines SELECT id FROM orders": ("Different number of columns", 0, 0, "1 | INSERT INTO lines"),
     "CREATE TABLE lines (a INT) WITH ('connector' = 'x')": ("already exists", 0, 0, "1 | CREATE TABLE lines"),
     "CREATE TABLE copy AS SELECT id FROM orders": ("not supported: CREATE TABLE AS", 0, 0, "1 | CREATE TABLE copy"),
+    "INSERT INTO appended SELECT item, COUNT(*) FROM orders GROUP BY item": (
+        "doesn't support consuming update changes",
+        0,
+        0,
+        "1 | INSERT INTO appended",
+    ),
     "SELECT no_function(id) FROM orders": ("No match found for function signature no_function", 1, 8, "^^^"),
 }
 

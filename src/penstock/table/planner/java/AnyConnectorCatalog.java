@@ -21,6 +21,7 @@ import org.apache.flink.table.connector.ChangelogMode;
 import org.apache.flink.table.connector.ProviderContext;
 import org.apache.flink.table.connector.sink.DataStreamSinkProvider;
 import org.apache.flink.table.connector.sink.DynamicTableSink;
+import org.apache.flink.table.connector.sink.abilities.SupportsOverwrite;
 import org.apache.flink.table.connector.sink.abilities.SupportsPartitioning;
 import org.apache.flink.table.connector.sink.abilities.SupportsWritingMetadata;
 import org.apache.flink.table.connector.source.DataStreamScanProvider;
@@ -72,19 +73,42 @@ public class AnyConnectorCatalog extends GenericInMemoryCatalog {
         }
 
         public DynamicTableSink createDynamicTableSink(DynamicTableFactory.Context context) {
-            String mode = (String) context.getCatalogTable().getOptions().get("connector");
-            return new Sink("upsert-kafka".equals(mode), metadata(context, false));
+            return new Sink(sinkMode(context), metadata(context, false));
+        }
+
+        /** The changes that a sink takes; null: those that it is given. */
+        static ChangelogMode sinkMode(DynamicTableFactory.Context context) {
+            Map options = context.getCatalogTable().getOptions();
+            String explicit = (String) options.get("sink-changelog-mode-enforced");
+            String connector = (String) options.get("connector");
+            boolean keyed = context.getPrimaryKeyIndexes().length > 0;
+            if (explicit != null) {
+                return listed(explicit);
+            }
+            if ("true".equals(options.get("sink-insert-only"))) {
+                return ChangelogMode.insertOnly();
+            }
+            if ("upsert-kafka".equals(connector) || (keyed && ("jdbc".equals(connector) || "values".equals(connector)))) {
+                return ChangelogMode.upsert();
+            }
+            boolean takesInsertions = "kafka".equals(connector) || "filesystem".equals(connector);
+            return takesInsertions && changelogMode(options).containsOnly(RowKind.INSERT)
+                ? ChangelogMode.insertOnly() : null;
+        }
+
+        static ChangelogMode listed(String text) {
+            ChangelogMode.Builder builder = ChangelogMode.newBuilder();
+            String[] kinds = text.split("[,;]");
+            for (int i = 0; i < kinds.length; i++) {
+                builder.addContainedKind(rowKind(kinds[i].trim()));
+            }
+            return builder.build();
         }
 
         static ChangelogMode changelogMode(Map options) {
             String explicit = (String) options.get("changelog-mode");
             if (explicit != null) {
-                ChangelogMode.Builder builder = ChangelogMode.newBuilder();
-                String[] kinds = explicit.split(",");
-                for (int i = 0; i < kinds.length; i++) {
-                    builder.addContainedKind(rowKind(kinds[i].trim()));
-                }
-                return builder.build();
+                return listed(explicit);
             }
             if ("upsert-kafka".equals(options.get("connector"))) {
                 return ChangelogMode.upsert();
@@ -102,16 +126,15 @@ public class AnyConnectorCatalog extends GenericInMemoryCatalog {
         }
 
         static RowKind rowKind(String text) {
-            RowKind[] kinds = RowKind.values();
+            RowKind[] kinds = {RowKind.INSERT, RowKind.UPDATE_BEFORE, RowKind.UPDATE_AFTER, RowKind.DELETE};
+            String[] names = {"I", "UB", "UA", "D"};
             for (int i = 0; i < kinds.length; i++) {
-                if (kinds[i].shortString().equals("+" + text) || kinds[i].shortString().equals("-" + text)
-                    || (text.equals("UB") && kinds[i] == RowKind.UPDATE_BEFORE)
-                    || (text.equals("UA") && kinds[i] == RowKind.UPDATE_AFTER)) {
+                if (names[i].equals(text)) {
                     return kinds[i];
                 }
             }
             throw new IllegalArgumentException(
-                "the option 'changelog-mode' lists I, UB, UA and D, separated by commas; got " + text);
+                "a changelog mode lists I, UB, UA and D, separated by commas; got " + text);
         }
 
         /** The metadata that the table's columns name, with the types that they state. */
@@ -200,17 +223,18 @@ public class AnyConnectorCatalog extends GenericInMemoryCatalog {
         }
     }
 
-    public static class Sink implements DynamicTableSink, SupportsPartitioning, SupportsWritingMetadata {
-        private final boolean upsert;
+    public static class Sink implements DynamicTableSink, SupportsPartitioning, SupportsWritingMetadata,
+        SupportsOverwrite {
+        private final ChangelogMode mode;
         private final Map metadata;
 
-        Sink(boolean upsert, Map metadata) {
-            this.upsert = upsert;
+        Sink(ChangelogMode mode, Map metadata) {
+            this.mode = mode;
             this.metadata = metadata;
         }
 
         public ChangelogMode getChangelogMode(ChangelogMode requested) {
-            return upsert ? ChangelogMode.upsert() : requested;
+            return mode == null ? requested : mode;
         }
 
         public DynamicTableSink.SinkRuntimeProvider getSinkRuntimeProvider(DynamicTableSink.Context context) {
@@ -218,7 +242,7 @@ public class AnyConnectorCatalog extends GenericInMemoryCatalog {
         }
 
         public DynamicTableSink copy() {
-            return new Sink(upsert, metadata);
+            return new Sink(mode, metadata);
         }
 
         public String asSummaryString() {
@@ -226,6 +250,8 @@ public class AnyConnectorCatalog extends GenericInMemoryCatalog {
         }
 
         public void applyStaticPartition(Map partition) {}
+
+        public void applyOverwrite(boolean overwrite) {}
 
         public Map listWritableMetadata() {
             return metadata;
