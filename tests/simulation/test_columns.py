@@ -23,6 +23,7 @@ from penstock.engine.runtime.operators.operator import Operator
 from penstock.hosts.simulator import Circumstances, run_program
 from penstock.hosts.simulator.building import build
 from penstock.hosts.simulator.programs import Node, Program, SplitScript
+from penstock.hosts.simulator.step_limit import STEPS_MAX
 
 pytestmark = pytest.mark.simulation
 
@@ -76,8 +77,9 @@ def with_columns(program: Program, seed: int) -> Program:
 
 
 def run(seed: int, program: Program) -> None:
-    """Run a program with its additions on columns."""
-    run_program(with_columns(program, seed), Circumstances.draw(Random(seed + 1)), seed)
+    """Run a program with its additions on columns. More chunks, each cut at any row, take more steps."""
+    circumstances = Circumstances.draw(Random(seed + 1))
+    run_program(with_columns(program, seed), circumstances, seed, step_limit=4 * STEPS_MAX)
 
 
 @pytest.mark.parametrize("number", seeds(12, in_soak=2_000))
