@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from penstock.engine.runtime.task.context import OperatorContext
 
 BUFFER_RECORDS_MAX = 4096
+_COLUMN_RECORDS_MIN = 256
+"""A slow task gets small buffers, but of columns none that is smaller, unless its bytes fill it: if a call of a model
+takes long however few rows it gets, a task with a row in each buffer would stay slow."""
 _GATHERED_RECORDS_MAX = 8192
 """Over all channels of an edge. With more records, the first have left the processor's caches when they are pickled,
 which doubles the cost of a record (8 channels of 4,096 records: 2.4 MB)."""
@@ -128,6 +131,7 @@ class BufferSender:
         self._buffer_bytes = size.bytes
         self._fill_bytes = content_of(size.bytes)
         self._most_records = BUFFER_RECORDS_MAX if info.kind is ChunkKind.ROWS else COLUMN_RECORDS_MAX
+        self._least_records = 1 if info.kind is ChunkKind.ROWS else _COLUMN_RECORDS_MIN
         self._full_records = self._most_records
         if info.kind is ChunkKind.ROWS and not sorts_rows:
             self._full_records = full_records(channels)
@@ -147,7 +151,8 @@ class BufferSender:
         fill_bytes = full_bytes if size is None else min(size, full_bytes)
         if fill_bytes < self._fill_bytes:
             # Without this the next buffer would be as large as the last. Growth follows from the next buffer itself.
-            self.records_max = max(1, self.records_max * fill_bytes // self._fill_bytes)
+            smaller = self.records_max * fill_bytes // self._fill_bytes
+            self.records_max = max(min(self._least_records, self.records_max), smaller)
         self._fill_bytes = fill_bytes
 
     def send(self, channel: OutputChannel) -> None:
@@ -187,7 +192,8 @@ class BufferSender:
         if records:
             # Estimated from this buffer: measuring each record would mean pickling it twice.
             content = content_of(len(buffer)) if self.sorts_rows else content_bytes(buffer)
-            fit = self._fill_bytes * records // content or 1
+            fit = self._fill_bytes * records // content
+            fit = max(fit, min(self._least_records, self._buffer_bytes * records // content), 1)
             self.records_max = min(fit, self._full_records)
             self.budget.chunk_records = min(fit, self._most_records)
 

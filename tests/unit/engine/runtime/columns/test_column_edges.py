@@ -134,22 +134,39 @@ def test_timestamps_that_are_a_column_are_not_sent_twice(field: str, times: list
     assert isinstance(stored, Columns) and stored.timestamps is not None and stored.timestamps.tolist() == times
 
 
-def sent_by_gathering(columns: Columns, info: EdgeInfo) -> EncodedColumns:
-    """Return the one chunk that an edge sends."""
+def sender_of(info: EdgeInfo, first: int, outbox: Outbox | None = None) -> BufferSender:
+    """Return the sender of an edge whose first buffer has `first` records."""
     budget = Budget(lambda: 0)
-    outbox = Outbox(budget)
-    sender = BufferSender(
+    return BufferSender(
         info,
         0,
-        outbox=outbox,
+        outbox=outbox or Outbox(budget),
         budget=budget,
         counters=TaskCounters(),
         attempt=0,
         sorts_rows=False,
         channels=1,
-        size=BufferSize(records_first=len(columns) + 1),
+        size=BufferSize(records_first=first),
     )
+
+
+@pytest.mark.parametrize(("width", "least", "most"), [(1, 256, 256), (10_000, 8, 20)])
+def test_a_slow_task_gets_columns_in_buffers_that_are_worth_a_call(width: int, least: int, most: int) -> None:
+    """Each call of a model would get one row; but wide rows fill a buffer earlier."""
+    batch = batch_of(k=["x" * width] * 20)
+    sender = sender_of(edge(batch, 1), 1)
     gathering = ColumnGathering(ForwardPartitioner(), sender, KeyGroups(128))
+    for _ in range(50):
+        sender.limit_buffers(100)
+        gathering.add(Columns(batch))
+        sender.limit_buffers(100)
+    assert least <= sender.records_max <= most
+
+
+def sent_by_gathering(columns: Columns, info: EdgeInfo) -> EncodedColumns:
+    """Return the one chunk that an edge sends."""
+    outbox = Outbox(Budget(lambda: 0))
+    gathering = ColumnGathering(ForwardPartitioner(), sender_of(info, len(columns) + 1, outbox), KeyGroups(128))
     gathering.add(columns)
     gathering.flush()
     (((_, buffer),),) = [outbox.take()]
