@@ -71,6 +71,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("before", type=Path, help="the other checkout")
     parser.add_argument("--only", metavar="ITEMS", required=True, help="such as 1,3,6")
+    parser.add_argument("--named", metavar="TEXT", default="", help="only measurements with this in their name")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--seconds", type=int, help="of measurement, in place of each item's own")
     parser.add_argument("--warm-up", type=int, help="in seconds, in place of each item's own")
@@ -79,7 +80,7 @@ def main() -> None:
     measurements = [
         dataclasses.replace(m, seconds=arguments.seconds or m.seconds, warm_up=arguments.warm_up or m.warm_up)
         for m in catalogue.MEASUREMENTS
-        if m.item in items and not m.large
+        if m.item in items and not m.large and arguments.named in m.name
     ]
     checkouts = (arguments.before.resolve(), _ROOT)
     figures: tuple[list[list[dict[str, float]]], ...] = tuple([[] for _ in measurements] for _ in checkouts)

@@ -231,7 +231,7 @@ class _Windows(Unfinished, Generic[T]):
         row_type = result_type(fields, aggregates, record_type)
         function = FieldAggregates(aggregates)
         contents = Aggregated(UserFunction(function, "add"))
-        evaluation = Apply(UserFunction(AggregateResult(fields, aggregates), "apply"))
+        evaluation = Apply(UserFunction(AggregateResult(fields, aggregates, row_type), "apply"))
         choose: ChooseOperator = window_operator
         if row_type is not None and columns is not None:
             choose = partial(column_window_operator, function, fields, columns=columns, result_type=row_type)

@@ -71,9 +71,23 @@ class FieldAggregates:
 
 
 class AggregateResult:
-    """A WindowFunction that returns a Row: the fields of the key, then the aggregates by their names."""
+    """A WindowFunction that returns a Row: the fields of the key, then the aggregates by their names.
 
-    def __init__(self, key_fields: tuple[str, ...], aggregates: tuple[FieldAggregate, ...]) -> None:
+    `declared`: the type of the result, if it is known. A sum that exceeds its LONG is an error, as on columns.
+    """
+
+    def __init__(
+        self,
+        key_fields: tuple[str, ...],
+        aggregates: tuple[FieldAggregate, ...],
+        declared: RowTypeInfo | None = None,
+    ) -> None:
+        kinds = [] if declared is None else declared.get_field_types()[len(key_fields) :]
+        self._long_sums = [
+            (index, one.name)
+            for index, (one, kind) in enumerate(zip(aggregates, kinds, strict=False))
+            if one.kind == SUM and kind == Types.LONG()
+        ]
         self.names = (*key_fields, *(aggregate.name for aggregate in aggregates))
         self._key_fields = key_fields
         self._aggregates = aggregates
@@ -86,6 +100,9 @@ class AggregateResult:
             (window.start if aggregate.kind == WINDOW_START else window.end) if aggregate.of_window else next(values)
             for aggregate in self._aggregates
         ]
+        for index, name in self._long_sums:
+            if results[index] is not None and not -(1 << 63) <= results[index] < 1 << 63:
+                raise OverflowError(f"the sum {name!r} is {results[index]}, which exceeds the 64 bits of its type")
         keys = [key] if len(self._key_fields) == 1 else key if self._key_fields else ()
         return [self._row([*keys, *results])]
 

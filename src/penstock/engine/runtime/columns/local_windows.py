@@ -10,7 +10,7 @@ import pyarrow
 
 from penstock.api.windows.assigner import no_timestamp
 from penstock.common.columns.record_columns import RecordColumns
-from penstock.common.constants import MIN_TIMESTAMP
+from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
 from penstock.common.errors import ProgramError
 from penstock.common.functions.field_aggregates import COUNT, FieldAggregate
 from penstock.common.functions.user_calls import RAISED
@@ -18,7 +18,7 @@ from penstock.engine.runtime.chunks import ChunkKind
 from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.runtime.columns.keys import RowKeys, row_keys
 from penstock.engine.runtime.columns.partial_aggregates import partials_of_rows
-from penstock.engine.runtime.columns.slice_arrays import SliceArrays, TooLargeError, distinct
+from penstock.engine.runtime.columns.slice_arrays import SliceArrays, TooLargeError, distinct, slice_numbers
 from penstock.engine.runtime.operators.operator import Operator
 from penstock.engine.runtime.windows.slicing import Slicing
 
@@ -58,8 +58,9 @@ class LocalWindowAggregateOperator(Operator):
         self._partial = self.columns_given = partial
 
     def read_columns(self) -> tuple[str, ...]:
-        fields = [one.field for one in self._aggregates if one.field is not None]
-        return (*self._key_fields, *fields)
+        read = {*self._key_fields, *(one.field for one in self._aggregates if one.field is not None)}
+        assert self.columns_received is not None
+        return tuple(name for name in self.columns_received.names if name in read)
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
@@ -75,7 +76,7 @@ class LocalWindowAggregateOperator(Operator):
             keys = row_keys([chunk.batch.column(field) for field in self._key_fields])
         except RAISED as error:
             raise self.context.user_error(error, "key selector") from error
-        numbers = self._slicing.number_of(times)
+        numbers = slice_numbers(times, self._slicing.start_of(0), self._slicing.width)
         found = distinct(numbers)
         may_continue = True
         for number in found:
@@ -108,8 +109,10 @@ class LocalWindowAggregateOperator(Operator):
         return self._send(list(self._slices))
 
     def _ended(self, numbers: Sequence[int]) -> list[int]:
-        start_of, width = self._slicing.start_of, self._slicing.width
-        return [number for number in numbers if start_of(number) + width - 1 <= self._watermark]
+        return [number for number in numbers if self._last_ms(number) <= self._watermark]
+
+    def _last_ms(self, number: int) -> int:
+        return min(self._slicing.start_of(number) + self._slicing.width - 1, MAX_TIMESTAMP)
 
     def _add(self, number: int, keys: RowKeys, chunk: Columns) -> bool:
         """Add records of one slice."""
@@ -147,5 +150,4 @@ class LocalWindowAggregateOperator(Operator):
         columns = [column.cast(field.type) for column, field in zip([*keys, *aggregates], schema, strict=True)]
         batch = pyarrow.RecordBatch.from_arrays(columns, schema=schema)
         # Its last millisecond: no watermark has passed it when it is sent in time.
-        last = self._slicing.start_of(number) + self._slicing.width - 1
-        return self.output.emit(Columns(batch, numpy.full(batch.num_rows, last, numpy.int64)))
+        return self.output.emit(Columns(batch, numpy.full(batch.num_rows, self._last_ms(number), numpy.int64)))

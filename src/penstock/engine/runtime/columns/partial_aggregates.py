@@ -1,7 +1,7 @@
 """Partial aggregates: what is sent of the records of one key and one slice that are aggregated before an exchange.
 
-A partial has the fields of the key, a column for each aggregate, and the number of its records. Its timestamp is the
-last of the slice. Source: Flink SQL, "Performance Tuning", Local-Global Aggregation.
+A partial has the fields of the key, a column for each aggregate, and last the number of its records. Its timestamp is
+the last of the slice. Source: Flink SQL, "Performance Tuning", Local-Global Aggregation.
 """
 
 from __future__ import annotations
@@ -15,13 +15,6 @@ from penstock.common.columns.record_columns import RecordColumns
 from penstock.common.functions.field_aggregates import COUNT, FieldAggregate
 from penstock.engine.runtime.columns.slice_arrays import array_type
 
-RECORDS = "#records"
-
-
-def name_of(index: int) -> str:
-    """Return the name of the column of an aggregate."""
-    return f"#{index}"
-
 
 def partial_columns(
     columns: RecordColumns, key_fields: Sequence[str], aggregates: Sequence[FieldAggregate]
@@ -31,8 +24,12 @@ def partial_columns(
     if any(one.kind != COUNT and array_type(schema.field(one.field).type) is not numpy.int64 for one in aggregates):
         return None
     fields = [schema.field(name) for name in key_fields]
-    fields += [pyarrow.field(name_of(index), pyarrow.int64()) for index in range(len(aggregates))]
-    return RecordColumns(pyarrow.schema([*fields, pyarrow.field(RECORDS, pyarrow.int64())]))
+    # Not the names of fields.
+    prefix = "#"
+    while any(name.startswith(prefix) for name in key_fields):
+        prefix += "#"
+    names = [*(f"{prefix}{index}" for index in range(len(aggregates))), f"{prefix}records"]
+    return RecordColumns(pyarrow.schema([*fields, *(pyarrow.field(name, pyarrow.int64()) for name in names)]))
 
 
 def partials_of_rows(

@@ -41,7 +41,9 @@ class AggregateArray:
 
     def __init__(self, kind: str, value_type: Any) -> None:
         self._sums = kind != COUNT
-        self._values = numpy.zeros(_FIRST_KEYS if self._sums else 0, value_type or numpy.int64)
+        # A sum of nothing but -0.0 is -0.0.
+        self._zero = -0.0 if value_type is numpy.float64 else 0
+        self._values = numpy.full(_FIRST_KEYS if self._sums else 0, self._zero, value_type or numpy.int64)
         self._counts = numpy.zeros(_FIRST_KEYS, numpy.int64)
         self._bound = 0
         """The largest amount that any sum can have."""
@@ -49,7 +51,8 @@ class AggregateArray:
     def grow(self, keys: int) -> None:
         """Make room for so many keys."""
         if self._sums:
-            self._values = numpy.concatenate([self._values, numpy.zeros(keys - len(self._values), self._values.dtype)])
+            added = numpy.full(keys - len(self._values), self._zero, self._values.dtype)
+            self._values = numpy.concatenate([self._values, added])
         self._counts = numpy.concatenate([self._counts, numpy.zeros(keys - len(self._counts), numpy.int64)])
 
     def load(self, code: int, value: Any) -> None:
@@ -58,7 +61,9 @@ class AggregateArray:
             self._counts[code] = value
         elif value is not None:
             if self._values.dtype == numpy.int64:
-                self._check(abs(value))
+                if abs(value) > _EXACT_MAX:
+                    raise TooLargeError
+                self._bound = max(self._bound, abs(value))
             self._values[code] = value
             self._counts[code] = 1
 
@@ -68,11 +73,20 @@ class AggregateArray:
             return int(self._counts[code])
         return self._values[code].item() if self._counts[code] else None
 
-    def check(self, column: pyarrow.Array | None) -> None:
+    def check(self, codes: Integers, column: pyarrow.Array | None) -> None:
         """Raise TooLargeError if a sum with the values of this column may exceed 64 bits."""
-        if column is not None and self._sums and self._values.dtype == numpy.int64 and len(column) > column.null_count:
-            bounds = compute.min_max(column).as_py()
-            self._check(max(abs(bounds["min"]), abs(bounds["max"])) * len(column))
+        if column is None or not self._sums or self._values.dtype != numpy.int64 or len(column) == column.null_count:
+            return
+        bounds = compute.min_max(column).as_py()
+        largest = max(abs(bounds["min"]), abs(bounds["max"]))
+        amount = largest * len(column)
+        if self._bound + amount > _EXACT_MAX:
+            # Exactly, which takes longer: the largest sum so far, and the most rows of a key.
+            self._bound = int(numpy.abs(self._values).max())
+            amount = largest * int(numpy.bincount(codes).max())
+            if self._bound + amount > _EXACT_MAX:
+                raise TooLargeError
+        self._bound += amount
 
     def add(self, codes: Integers, column: pyarrow.Array | None) -> None:
         """Add the values of a column, each to the key of its code; None: count records."""
@@ -81,9 +95,10 @@ class AggregateArray:
             codes = codes[valid.to_numpy(zero_copy_only=False)]
             column = column.filter(valid)
         if self._sums and column is not None:
-            numpy.add.at(
-                self._values, codes, column.to_numpy(zero_copy_only=False).astype(self._values.dtype, copy=False)
-            )
+            values = column.to_numpy(zero_copy_only=False).astype(self._values.dtype, copy=False)
+            # inf - inf is NaN, as in Python, which does not warn.
+            with numpy.errstate(invalid="ignore", over="ignore"):
+                numpy.add.at(self._values, codes, values)
         self._counts += numpy.bincount(codes, minlength=len(self._counts))
 
     def merge(self, codes: Integers, column: pyarrow.Array) -> None:
@@ -99,11 +114,6 @@ class AggregateArray:
             return pyarrow.array(self._counts[:keys])
         return pyarrow.array(self._values[:keys], mask=self._counts[:keys] == 0)
 
-    def _check(self, amount: int) -> None:
-        if self._bound + amount > _EXACT_MAX:
-            raise TooLargeError
-        self._bound += amount
-
 
 class SliceArrays:
     """The aggregates of one slice. `read`: returns the accumulator of a key in the table, or None."""
@@ -114,7 +124,7 @@ class SliceArrays:
         self._arrays = [AggregateArray(one.kind, kind) for one, kind in zip(aggregates, types, strict=True)]
         self._read = read
         self._codes: dict[Any, int] = {}
-        self._of_integers = IntegerTable()
+        self._of_integers = IntegerTable(must_be_dense=True)
         self._capacity = _FIRST_KEYS
         self._changed = numpy.zeros(_FIRST_KEYS, numpy.bool_)
 
@@ -134,7 +144,7 @@ class SliceArrays:
         """Return the code of each row's key, which changes now. Raises TooLargeError if a sum may be too large."""
         rows = self._codes_of(keys)
         for array, column in zip(self._arrays, columns, strict=True):
-            array.check(column)
+            array.check(rows, column)
         self._changed[rows] = True
         return rows
 
@@ -182,6 +192,15 @@ class SliceArrays:
         self._changed = numpy.concatenate([self._changed, numpy.zeros(self._capacity // 2, numpy.bool_)])
         for array in self._arrays:
             array.grow(self._capacity)
+
+
+def slice_numbers(times: Integers, offset: int, width: int) -> Integers:
+    """Return the number of the slice of each time (ms)."""
+    if times.min() > -_EXACT_MAX and times.max() < _EXACT_MAX and abs(offset) < _EXACT_MAX:
+        numbers: Integers = (times - offset) // width
+        return numbers
+    # By Python, whose integers do not wrap.
+    return numpy.array([(time - offset) // width for time in times.tolist()], numpy.int64)
 
 
 def distinct(numbers: Integers) -> list[int]:

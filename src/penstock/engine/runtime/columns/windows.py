@@ -22,8 +22,8 @@ from penstock.engine.runtime.chunks import ChunkKind
 from penstock.engine.runtime.columns.chunk import Columns, Integers
 from penstock.engine.runtime.columns.keys import RowKeys, row_keys
 from penstock.engine.runtime.columns.local_windows import LocalWindowAggregateOperator
-from penstock.engine.runtime.columns.partial_aggregates import RECORDS, name_of, partial_columns, partials_of_rows
-from penstock.engine.runtime.columns.slice_arrays import SliceArrays, TooLargeError, array_type, distinct
+from penstock.engine.runtime.columns.partial_aggregates import partial_columns, partials_of_rows
+from penstock.engine.runtime.columns.slice_arrays import SliceArrays, TooLargeError, array_type, distinct, slice_numbers
 from penstock.engine.runtime.windows.sliced_window_operator import SlicedWindowOperator
 from penstock.engine.runtime.windows.windowing import WindowSettings
 
@@ -127,7 +127,7 @@ class ColumnWindowOperator(SlicedWindowOperator):
     def _add_slices(self, keys: RowKeys, chunk: Columns, times: Integers) -> Iterator[None]:
         """Add a chunk with records of several slices, or late ones: slice by slice, then those behind the horizon."""
         horizon = self._slicing.horizon(self.timers.watermark)
-        numbers = (times - self._offset) // self._width
+        numbers = slice_numbers(times, self._offset, self._width)
         for number in distinct(numbers):
             start = self._slicing.start_of(number)
             if start >= horizon:
@@ -139,7 +139,7 @@ class ColumnWindowOperator(SlicedWindowOperator):
 
     def _add_late(self, keys: RowKeys, late: Columns) -> Iterator[None]:
         if self._of_partials:
-            self.context.counters.late_records_dropped += sum(late.batch.column(RECORDS).to_pylist())
+            self.context.counters.late_records_dropped += sum(late.batch.columns[-1].to_pylist())
             return
         assert late.timestamps is not None
         values = self._records_of(late.batch.select(self.read_columns() or self._columns.names))
@@ -167,7 +167,8 @@ class ColumnWindowOperator(SlicedWindowOperator):
     def _fields_of(self, chunk: Columns) -> list[Any]:
         """Return the column for each aggregate; None for the number of records."""
         if self._of_partials:
-            return [chunk.batch.column(name_of(index)) for index in range(len(self._aggregates))]
+            first = len(self._key_fields)
+            return chunk.batch.columns[first : first + len(self._aggregates)]  # type: ignore[no-any-return]
         return [None if one.field is None else chunk.batch.column(one.field) for one in self._aggregates]
 
     def _add_to_table(self, start: int, keys: RowKeys, chunk: Columns) -> None:
