@@ -219,11 +219,10 @@ class DataStream(OperatorSettings, Generic[T]):
         """Select fields of tuples or rows by position, or columns by position or name, in the given order.
 
         With names, a stream of records is converted to columns by its declared type; names are not in PyFlink. Raises
-        TypeError if the stream has a declared type without fields, ValueError for a field that it lacks.
+        TypeError for names on a stream whose fields are not known (call `as_columns` first) and for a declared type
+        without fields, ValueError for a field that it lacks.
         """
-        has_names = isinstance(self._transformation.output_type, RowTypeInfo) and any(
-            isinstance(field, str) for field in field_indexes
-        )
+        has_names = any(isinstance(field, str) for field in field_indexes)
         if has_names or given_columns(self._transformation) is not None:
             return self._project_columns(field_indexes)
         indexes = tuple(checked_count("a position of project", index, 0) for index in field_indexes or (None,))
@@ -417,7 +416,7 @@ class DataStream(OperatorSettings, Generic[T]):
         be of another type if each value fits: an int for a float, but not a text for a number. Otherwise, or if `func`
         raises, the job fails: `on_error` of `map` would need a single record to leave out.
 
-        A batch is a chunk: a few records at a low rate, thousands at a high one. In a stream with timestamps, and for
+        A batch is a chunk: some records at a low rate, up to 32,768 at a high one. In a stream with timestamps and for
         Rows that are not all INSERT, `func` must return a row for each row, in order, and the row keeps its timestamp
         and kind; a frame of pandas must keep its index. To drop rows, use `filter_batches`. This is not in PyFlink.
         """

@@ -147,15 +147,6 @@ def test_a_batch_function_behind_an_exchange_gets_columns_again() -> None:
     assert sorted(collected(keyed), key=str) == [Row(airport="EWR", delay=9), Row(airport="JFK", delay=13)]
 
 
-def test_batches_behind_keys_in_batch_mode_are_not_one_for_each_key_group() -> None:
-    """A function would be called for a few rows at a time, at pandas' price of a call."""
-    size = pa.schema([("rows", pa.int64())])
-    records = [Row(airport=str(number), delay=number) for number in range(5_000)]
-    batches = flights(*records, type_info=FLIGHT).key_by("airport")
-    sizes = collected(batches.map_batches(lambda batch: {"rows": [len(batch["delay"])]}, "numpy", output_type=size))
-    assert sum(row["rows"] for row in sizes) == 5_000 and len(sizes) <= 4
-
-
 def test_a_union_of_columns_and_rows() -> None:
     """The conversion of one input would be given the other one's chunks."""
     rows = flights(type_info=FLIGHT)

@@ -80,7 +80,7 @@ def test_a_method_that_comes_too_early_is_told(
         (lambda stream: stream.name(5), TypeError, "the name of an operator must be a str, got 5"),
         (lambda stream: stream.uid(5), TypeError, "a uid must be a str, got 5"),
         (lambda stream: stream.set_description("\ud800"), ValueError, "a description must be Unicode text"),
-        (lambda stream: stream.project("a"), ValueError, "a position of project must be an int of 0 or more, got 'a'"),
+        (lambda stream: stream.project("a"), TypeError, "the columns of these records are not known"),
         (
             lambda stream: stream.execute_and_collect(limit="3"),
             ValueError,

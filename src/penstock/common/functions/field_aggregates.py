@@ -190,5 +190,6 @@ def _aggregate(name: Any, declared: Any) -> FieldAggregate:
         return FieldAggregate(name, declared[1], declared[0])
     raise ValueError(
         f"{name!r}: expected a field and what to compute of it, such as ('amount', 'sum') or ('amount', 'count'), or "
-        f"'count', 'window_start' or 'window_end', got {declared!r}"
+        f"'count', 'window_start' or 'window_end', got {declared!r}. For others, such as a maximum, pass an "
+        "AggregateFunction"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from random import Random
 from typing import ClassVar
 
@@ -23,12 +24,20 @@ class CutOperator(Operator):
         super().__init__("Cut")
         self.columns_received = self.columns_given = columns
         self._random = Random(seed)
+        self._parts: deque[Columns] = deque()
 
     def process(self, chunk: Columns) -> bool:
         likelihood = self._random.choice(_LIKELIHOODS)
-        start, may_continue = 0, True
+        start = 0
         for stop in range(1, len(chunk) + 1):
             if stop == len(chunk) or self._random.random() < likelihood:
-                may_continue = self.output.emit(chunk.part(start, stop)) and may_continue
+                self._parts.append(chunk.part(start, stop))
                 start = stop
+        return self.resume()
+
+    def resume(self) -> bool:
+        may_continue = True
+        while self._parts and may_continue:
+            may_continue = self.output.emit(self._parts.popleft())
+        self.paused = bool(self._parts)
         return may_continue

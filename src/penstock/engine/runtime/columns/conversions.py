@@ -15,55 +15,21 @@ from penstock.engine.runtime.chunks import ChunkKind, Rows
 from penstock.engine.runtime.columns.chunk import Columns, Kinds
 from penstock.engine.runtime.columns.shown_rows import ShownRow
 from penstock.engine.runtime.operators.operator import Operator
-from penstock.engine.runtime.task.budget import CHUNK_RECORDS_MAX
 
 TO_COLUMNS, TO_ROWS = "To Columns", "To Rows"
 _KINDS = tuple(RowKind)
 
 
 class ToColumnsOperator(Operator):
-    """Converts rows to columns. `columns`: those of the records.
-
-    In BATCH mode a keyed input comes key group after key group, so the rows of several chunks become one batch.
-    """
+    """Converts rows to columns. `columns`: those of the records."""
 
     gives: ClassVar[ChunkKind] = ChunkKind.COLUMNS
 
     def __init__(self, columns: RecordColumns) -> None:
         super().__init__(TO_COLUMNS)
         self.columns = self.columns_given = self.converts_to = columns
-        self._waiting: list[Rows] = []
 
     def process(self, chunk: Rows) -> bool:
-        if not self.context.mode.sorts_inputs:
-            return self._emit(chunk)
-        waiting = self._waiting
-        differs = bool(waiting) and (waiting[0].timestamps is None) is not (chunk.timestamps is None)
-        may_continue = self._emit_waiting() if differs else True
-        waiting.append(chunk)
-        if sum(map(len, waiting)) >= CHUNK_RECORDS_MAX:
-            may_continue = self._emit_waiting() and may_continue
-        return may_continue
-
-    def watermark(self, timestamp: int) -> bool:
-        may_continue = self._emit_waiting()
-        return super().watermark(timestamp) and may_continue
-
-    def status(self, active: bool) -> bool:
-        may_continue = self._emit_waiting()
-        return super().status(active) and may_continue
-
-    def finish(self) -> bool:
-        return self._emit_waiting()
-
-    def _emit_waiting(self) -> bool:
-        waiting, self._waiting[:] = list(self._waiting), []
-        if not waiting:
-            return True
-        times = None if waiting[0].timestamps is None else [t for chunk in waiting for t in chunk.timestamps or ()]
-        return self._emit(Rows([value for chunk in waiting for value in chunk.values], times))
-
-    def _emit(self, chunk: Rows) -> bool:
         try:
             columns = as_columns(chunk, self.columns)
         except RAISED as error:

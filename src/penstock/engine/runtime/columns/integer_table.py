@@ -11,8 +11,8 @@ from penstock.engine.runtime.columns.chunk import Integers
 MISSING = -1
 _SPAN_MAX = 1 << 20
 """The most integers from the smallest to the largest: an array of 16 MiB."""
-_SPARSE, _ALWAYS = 8, 1 << 10
-"""Of a table that must be dense: its span is at most so many times its entries, and this much in any case."""
+_SPARSE, _ALWAYS = 64, 1 << 10
+"""The span of a table that must be dense: at most so many times its entries, and this much in any case."""
 _INT64_MIN = -(1 << 63)
 
 
