@@ -137,7 +137,9 @@ def test_watching_a_directory(tmp_path: Path) -> None:
     stream = env.from_source(source.monitor_continuously(Duration.of_millis(200)).build(), NONE, "watched")
     with stream.execute_and_collect() as lines:
         came = [next(lines), next(lines)]
-        (tmp_path / "second.txt").write_text("c\nd\ne\n")
+        # Whole: a watched directory is read while files are put into it, and each file once.
+        (tmp_path / ".second.txt").write_text("c\nd\ne\n")
+        (tmp_path / ".second.txt").rename(tmp_path / "second.txt")
         came += [next(lines), next(lines), next(lines)]
         client = lines.get_job_client()
 
