@@ -16,7 +16,7 @@ from penstock.common.types.basic_types import (
     TimeTypeInfo,
     TypeInformation,
 )
-from penstock.common.types.composite_types import ListTypeInfo, MapTypeInfo, PrimitiveArrayTypeInfo, RowTypeInfo
+from penstock.common.types.composite_types import BYTES, ListTypeInfo, MapTypeInfo, RowTypeInfo
 
 _SINGLE = {
     pyarrow.bool_(): BasicType.BOOLEAN,
@@ -60,7 +60,7 @@ def single_type(kind: pyarrow.DataType) -> TypeInformation | None:
     if is_text(kind):
         return BasicTypeInfo(BasicType.STRING)
     if is_bytes(kind):
-        return PrimitiveArrayTypeInfo(BasicTypeInfo(BasicType.BYTE))
+        return BYTES
     if arrow.is_date(kind):
         return DateTypeInfo()
     if arrow.is_time(kind):

@@ -20,16 +20,15 @@ from penstock.common.types.basic_types import (
     TypeInformation,
 )
 from penstock.common.types.composite_types import (
+    BYTES,
     LIST_TYPES,
     ExternalTypeInfo,
     MapTypeInfo,
-    PrimitiveArrayTypeInfo,
     RowTypeInfo,
     TupleTypeInfo,
 )
 from penstock.common.types.integers import BITS
 
-_BYTES = PrimitiveArrayTypeInfo(BasicTypeInfo(BasicType.BYTE))
 _FLOAT_BITS = {BasicType.FLOAT: (32, 24), BasicType.DOUBLE: (64, 53)}
 """All bits, and the bits of integers that the type represents exactly."""
 
@@ -45,7 +44,7 @@ def check_fits(stored: pyarrow.DataType, declared: TypeInformation, column: str)
         check_fits(stored.value_type, declared, column)
     elif arrow.is_null(stored) or isinstance(declared, PickledBytesTypeInfo):
         return
-    elif isinstance(declared, LIST_TYPES) and declared != _BYTES and is_list(stored):
+    elif isinstance(declared, LIST_TYPES) and declared != BYTES and is_list(stored):
         check_fits(stored.value_type, declared._element_type, f"{column}[]")
     elif isinstance(declared, MapTypeInfo) and arrow.is_map(stored):
         check_fits(stored.key_type, declared._key_type_info, f"{column} (key)")

@@ -31,10 +31,10 @@ from penstock.common.types.basic_types import (
     TypeInformation,
 )
 from penstock.common.types.composite_types import (
+    BYTES,
     LIST_TYPES,
     ExternalTypeInfo,
     MapTypeInfo,
-    PrimitiveArrayTypeInfo,
     RowTypeInfo,
     TupleTypeInfo,
 )
@@ -42,7 +42,6 @@ from penstock.common.types.record_fields import dict_factory
 
 Reader = Callable[[pyarrow.Array], list[Any]]
 """Returns the values of a column, None for null. Raises what `python_values` raises."""
-_BYTES = PrimitiveArrayTypeInfo(BasicTypeInfo(BasicType.BYTE))
 _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
 
@@ -136,7 +135,7 @@ def _nested(stored: pyarrow.DataType, declared: TypeInformation, form: Form) -> 
     if isinstance(declared, LIST_TYPES):
         if is_list(stored):
             return _lists(reader_of(stored.value_type, declared._element_type, form))
-        if is_bytes(stored) and declared == _BYTES:
+        if is_bytes(stored) and declared == BYTES:
             return python_values
     if isinstance(declared, MapTypeInfo) and arrow.is_map(stored):
         keys = reader_of(stored.key_type, declared._key_type_info, form)

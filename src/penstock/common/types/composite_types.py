@@ -64,6 +64,10 @@ class PrimitiveArrayTypeInfo(_ArrayTypeInfo):
         return pyarrow.binary() if self._element_type == BasicTypeInfo(BasicType.BYTE) else super().to_arrow()
 
 
+BYTES = PrimitiveArrayTypeInfo(BasicTypeInfo(BasicType.BYTE))
+"""The type of bytes."""
+
+
 class BasicArrayTypeInfo(_ArrayTypeInfo):
     """The type of lists of numbers, booleans or strings, possibly None. Raises TypeError for other elements."""
 

@@ -25,9 +25,9 @@ from penstock.common.types.basic_types import (
     TypeInformation,
 )
 from penstock.common.types.composite_types import (
+    BYTES,
     ListTypeInfo,
     MapTypeInfo,
-    PrimitiveArrayTypeInfo,
     RowTypeInfo,
     TupleTypeInfo,
 )
@@ -38,7 +38,7 @@ _BY_CLASS: dict[Any, TypeInformation] = {
     float: BasicTypeInfo(BasicType.DOUBLE),
     str: BasicTypeInfo(BasicType.STRING),
     bool: BasicTypeInfo(BasicType.BOOLEAN),
-    bytes: PrimitiveArrayTypeInfo(BasicTypeInfo(BasicType.BYTE)),
+    bytes: BYTES,
     Decimal: BasicTypeInfo(BasicType.BIG_DEC),
     datetime.datetime: TimestampTypeInfo(),
     datetime.date: DateTypeInfo(),
