@@ -25,6 +25,7 @@ from penstock.engine.runtime.columns.keys import row_keys
 from penstock.engine.runtime.columns.partial_aggregates import partial_columns
 from penstock.engine.runtime.columns.slice_arrays import SliceArrays, TooLargeError, slice_numbers
 from penstock.engine.runtime.execution_mode import STREAMING
+from penstock.engine.runtime.windows.slicing import Slicing
 from penstock.testing import OperatorHarness
 
 LONGS = Types.ROW_NAMED(["k", "n"], [Types.LONG(), Types.LONG()])
@@ -114,7 +115,9 @@ def test_sums_of_floats_are_those_of_python(recwarn: pytest.WarningsRecorder) ->
 def test_slices_of_times_at_the_limits(offset: int) -> None:
     """Another window would get the record, far away."""
     times = [-(1 << 63) + 1, -1, 0, 9, (1 << 63) - 2]
-    assert slice_numbers(numpy.array(times), offset, 10).tolist() == [(time - offset) // 10 for time in times]
+    assert slice_numbers(numpy.array(times), Slicing(10, 10, offset)).tolist() == [
+        (time - offset) // 10 for time in times
+    ]
 
 
 def windows(stream: Any) -> Any:

@@ -98,13 +98,13 @@ def _differences(before: Plan, after: Plan) -> Iterable[str]:
     for removed, node in before.nodes.items():
         if removed not in after.nodes:
             yield f"removed '{node.name}'"
-    for edge in after.edges:
-        if edge.columns is not None and not any(edge is one for one in before.edges):
-            yield f"columns from '{after.nodes[edge.source].name}' to '{after.nodes[edge.target].name}'{_carried(edge)}"
     # By identity: edges that a pass keeps are the same objects, and a program may have thousands.
-    kept = [id(edge) for edge in after.edges]
-    common = set(kept).intersection(map(id, before.edges))
-    if [one for one in kept if one in common] != [one for one in map(id, before.edges) if one in common]:
+    known = [id(edge) for edge in before.edges]
+    common = set(known).intersection(map(id, after.edges))
+    for edge in after.edges:
+        if edge.columns is not None and id(edge) not in common:
+            yield f"columns from '{after.nodes[edge.source].name}' to '{after.nodes[edge.target].name}'{_carried(edge)}"
+    if [one for one in map(id, after.edges) if one in common] != [one for one in known if one in common]:
         yield f"ordered the inputs: '{after.nodes[after.edges[0].source].name}' is read first"
 
 

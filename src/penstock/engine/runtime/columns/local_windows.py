@@ -76,7 +76,7 @@ class LocalWindowAggregateOperator(Operator):
             keys = row_keys([chunk.batch.column(field) for field in self._key_fields])
         except RAISED as error:
             raise self.context.user_error(error, "key selector") from error
-        numbers = slice_numbers(times, self._slicing.start_of(0), self._slicing.width)
+        numbers = slice_numbers(times, self._slicing)
         found = distinct(numbers)
         may_continue = True
         for number in found:

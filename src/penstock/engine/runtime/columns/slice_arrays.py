@@ -18,6 +18,7 @@ from penstock.common.functions.field_aggregates import COUNT, Accumulator, Field
 from penstock.engine.runtime.columns.chunk import Integers
 from penstock.engine.runtime.columns.integer_table import IntegerTable
 from penstock.engine.runtime.columns.keys import IntegerKeys, RowKeys
+from penstock.engine.runtime.windows.slicing import Slicing
 
 _FIRST_KEYS = 64
 _SPAN_MAX = 1 << 16
@@ -194,13 +195,13 @@ class SliceArrays:
             array.grow(self._capacity)
 
 
-def slice_numbers(times: Integers, offset: int, width: int) -> Integers:
+def slice_numbers(times: Integers, slicing: Slicing) -> Integers:
     """Return the number of the slice of each time (ms)."""
-    if times.min() > -_EXACT_MAX and times.max() < _EXACT_MAX and abs(offset) < _EXACT_MAX:
-        numbers: Integers = (times - offset) // width
+    if times.min() > -_EXACT_MAX and times.max() < _EXACT_MAX and abs(slicing.start_of(0)) < _EXACT_MAX:
+        numbers: Integers = slicing.number_of(times)
         return numbers
     # By Python, whose integers do not wrap.
-    return numpy.array([(time - offset) // width for time in times.tolist()], numpy.int64)
+    return numpy.array([slicing.number_of(time) for time in times.tolist()], numpy.int64)
 
 
 def distinct(numbers: Integers) -> list[int]:

@@ -127,7 +127,7 @@ class ColumnWindowOperator(SlicedWindowOperator):
     def _add_slices(self, keys: RowKeys, chunk: Columns, times: Integers) -> Iterator[None]:
         """Add a chunk with records of several slices, or late ones: slice by slice, then those behind the horizon."""
         horizon = self._slicing.horizon(self.timers.watermark)
-        numbers = slice_numbers(times, self._offset, self._width)
+        numbers = slice_numbers(times, self._slicing)
         for number in distinct(numbers):
             start = self._slicing.start_of(number)
             if start >= horizon:
