@@ -11,7 +11,6 @@ from typing import Any
 
 from benchmarks.chunk_source import ChunkSource
 from benchmarks.measurement import measure, options, tell
-from benchmarks.process_tree import Usage, usage
 from penstock.common import Types, WatermarkStrategy
 from penstock.datastream import DataStream, KeyedProcessFunction, RuntimeContext, StreamExecutionEnvironment
 from penstock.datastream.state import ValueStateDescriptor
@@ -60,23 +59,13 @@ def main() -> None:
             stream = counted(stream, arguments.function)
         return stream
 
-    used: list[Usage] = []
-    measured = measure(
-        arguments,
-        build,
-        warm_up_records=arguments.keys * 2 if arguments.see_all_keys else 0,
-        begun=lambda: used.append(usage()),
-        ended=lambda: used.append(usage()),
-    )
-    before, after = used
-    records = measured.arrivals.counts.total()
+    measured = measure(arguments, build, warm_up_records=arguments.keys * 2 if arguments.see_all_keys else 0)
     tell(
         {
             "records_per_s": measured.arrivals.records_per_s,
             "bytes_per_record": measured.bytes_per_record,
-            "jvm_ns_per_record": (after.jvm_cpu_s - before.jvm_cpu_s) * 1e9 / records,
-            "python_ns_per_record": (after.python_cpu_s - before.python_cpu_s) * 1e9 / records,
-            "python_mb": after.python_bytes / 1e6,
+            **measured.cpu_ns(measured.arrivals.counts.total()),
+            "python_mb": measured.used_after.python_bytes / 1e6,
             "checkpoints": measured.checkpoints,
         }
     )

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.arrivals import Arrivals, ArrivalsSink, count_so_far
+from benchmarks.process_tree import Usage, usage
 from penstock.common.configuration import Configuration
 from penstock.datastream import StreamExecutionEnvironment
 
@@ -54,11 +55,12 @@ def environment(arguments: argparse.Namespace) -> StreamExecutionEnvironment:
 
 
 class Measured:
-    """The results of the window: arrivals, the job's counters at its end, and the number of checkpoints."""
+    """The results of the window: arrivals, the job's counters at its end, checkpoints, usage at its begin and end."""
 
-    def __init__(self, arrivals: Arrivals, vertices: list[Any], checkpoints: list[Any]) -> None:
+    def __init__(self, arrivals: Arrivals, vertices: list[Any], checkpoints: list[Any], used: list[Usage]) -> None:
         self.arrivals = arrivals
         self.vertices = vertices
+        self.used_before, self.used_after = used
         begin_ms, end_ms = arrivals.begin * 1000, arrivals.end * 1000
         completed = [r for r in checkpoints if begin_ms <= r.triggered_ms < end_ms and r.is_completed]
         self.checkpoints = len(completed)
@@ -74,6 +76,14 @@ class Measured:
             "p99_ms": p99,
             "max_ms": most,
             "checkpoints": self.checkpoints,
+        }
+
+    def cpu_ns(self, records: float) -> dict[str, float]:
+        """Return the CPU time of so many records of the window, of the JVM and of Python."""
+        before, after = self.used_before, self.used_after
+        return {
+            "jvm_ns_per_record": (after.jvm_cpu_s - before.jvm_cpu_s) * 1e9 / records,
+            "python_ns_per_record": (after.python_cpu_s - before.python_cpu_s) * 1e9 / records,
         }
 
     @property
@@ -108,13 +118,15 @@ def measure(
         begin = math.ceil(time.time())
         time.sleep(max(0, begin - time.time()))
         begun()
+        used = [usage()]
         end = begin + arguments.seconds
         time.sleep(max(0, end - time.time()))
+        used.append(usage())
         ended()
         time.sleep(_LINES_WRITTEN_S)
         vertices, checkpoints = client.get_vertex_metrics(), client.get_checkpoints()
         client.cancel().result()
-        return Measured(Arrivals(directory, begin, end), vertices, checkpoints)
+        return Measured(Arrivals(directory, begin, end), vertices, checkpoints, used)
 
 
 def rate_within(arguments: argparse.Namespace, client: Any, operator: str) -> float:

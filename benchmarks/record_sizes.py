@@ -17,7 +17,6 @@ from typing import Any
 
 from benchmarks.chunk_source import ChunkSource
 from benchmarks.measurement import measure, options, tell
-from benchmarks.process_tree import Usage, usage
 from penstock.common import Row, WatermarkStrategy
 from penstock.datastream import DataStream, StreamExecutionEnvironment
 from penstock.datastream.functions import MapFunction
@@ -114,16 +113,14 @@ def main() -> None:
         # The map is a vertex of its own with almost no work.
         return stream.key_by(key).map(lambda record: record)
 
-    used: list[Usage] = []
-    measured = measure(arguments, build, begun=lambda: used.append(usage()), ended=lambda: used.append(usage()))
-    before, after = used
+    measured = measure(arguments, build)
     rate = measured.arrivals.records_per_s
     tell(
         {
             "records_per_s": rate,
             "mb_per_s": rate * arguments.bytes / 1e6,
             "bytes_per_record": measured.bytes_per_record,
-            "python_ns_per_record": (after.python_cpu_s - before.python_cpu_s) * 1e9 / measured.arrivals.counts.total(),
+            "python_ns_per_record": measured.cpu_ns(measured.arrivals.counts.total())["python_ns_per_record"],
         }
     )
 

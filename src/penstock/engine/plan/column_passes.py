@@ -51,7 +51,7 @@ def run_on_rows(plan: Plan) -> Plan:
     return dataclasses.replace(plan, nodes={**plan.nodes, **on_rows}) if on_rows else plan
 
 
-def read_columns(plan: Plan) -> Plan:
+def read_as_columns(plan: Plan) -> Plan:
     """Let a source give columns where its records only become columns, if it can."""
     for id, node in plan.nodes.items():
         if node.operator.source is None:
@@ -82,14 +82,14 @@ def _read_of(columns: RecordColumns, conversion: StreamNode, source: StreamNode,
     for edge in plan.edges:
         if edge.source == conversion.id:
             carried = edge.columns
-            names = plan.nodes[edge.target].operator.read_columns() if carried is None else carried.names
+            names = plan.nodes[edge.target].operator.columns_read() if carried is None else carried.names
             if names is None:
                 return columns
             read.update(names)
     return columns.only([name for name in columns.names if name in read])
 
 
-def write_columns(plan: Plan) -> Plan:
+def write_as_columns(plan: Plan) -> Plan:
     """Let sinks take columns whose records are columns, if they can."""
     nodes = dict(plan.nodes)
     for id, node in plan.nodes.items():

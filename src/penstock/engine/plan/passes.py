@@ -9,9 +9,9 @@ from penstock.common.errors import ProgramError
 from penstock.engine.plan.column_passes import (
     aggregate_before_exchanges,
     name_event_time,
-    read_columns,
+    read_as_columns,
     run_on_rows,
-    write_columns,
+    write_as_columns,
 )
 from penstock.engine.plan.conversions import convert_kinds, convert_kinds_within_chains
 from penstock.engine.plan.plan import Pass, Plan
@@ -61,7 +61,7 @@ def read_broadcasts_first(plan: Plan) -> Plan:
 
 
 PASSES: Mapping[ExecutionMode, tuple[Pass, ...]] = {
-    STREAMING: (write_columns, aggregate_before_exchanges, convert_kinds, read_columns, name_event_time),
+    STREAMING: (write_as_columns, aggregate_before_exchanges, convert_kinds, read_as_columns, name_event_time),
     BATCH: (refuse_loops, run_on_rows, add_combiners, convert_kinds_within_chains, read_broadcasts_first),
 }
 """The passes of each mode, in order."""

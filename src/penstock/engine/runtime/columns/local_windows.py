@@ -8,17 +8,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy
 import pyarrow
 
-from penstock.api.windows.assigner import no_timestamp
 from penstock.common.columns.record_columns import RecordColumns
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
-from penstock.common.errors import ProgramError
 from penstock.common.functions.field_aggregates import COUNT, FieldAggregate
-from penstock.common.functions.user_calls import RAISED
 from penstock.engine.runtime.chunks import ChunkKind
 from penstock.engine.runtime.columns.chunk import Columns
-from penstock.engine.runtime.columns.keys import RowKeys, row_keys
+from penstock.engine.runtime.columns.keys import RowKeys
 from penstock.engine.runtime.columns.partial_aggregates import partials_of_rows
 from penstock.engine.runtime.columns.slice_arrays import SliceArrays, TooLargeError, distinct, slice_numbers
+from penstock.engine.runtime.columns.window_input import event_times, keys_in
 from penstock.engine.runtime.operators.operator import Operator
 from penstock.engine.runtime.windows.slicing import Slicing
 
@@ -57,7 +55,7 @@ class LocalWindowAggregateOperator(Operator):
         self.columns_received = columns
         self._partial = self.columns_given = partial
 
-    def read_columns(self) -> tuple[str, ...]:
+    def columns_read(self) -> tuple[str, ...]:
         read = {*self._key_fields, *(one.field for one in self._aggregates if one.field is not None)}
         assert self.columns_received is not None
         return tuple(name for name in self.columns_received.names if name in read)
@@ -69,13 +67,8 @@ class LocalWindowAggregateOperator(Operator):
         self._types = [None if one.kind == COUNT else numpy.int64 for one in self._aggregates]
 
     def process(self, chunk: Columns) -> bool:
-        times = chunk.timestamps
-        if times is None or int(times.min()) <= MIN_TIMESTAMP:
-            raise ProgramError(f"operator '{self.name}': {no_timestamp()}")
-        try:
-            keys = row_keys([chunk.batch.column(field) for field in self._key_fields])
-        except RAISED as error:
-            raise self.context.user_error(error, "key selector") from error
+        times = event_times(self, chunk)
+        keys = keys_in(self, chunk, self._key_fields)
         numbers = slice_numbers(times, self._slicing)
         found = distinct(numbers)
         may_continue = True

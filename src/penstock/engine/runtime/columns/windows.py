@@ -12,18 +12,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy
 
-from penstock.api.windows.assigner import no_timestamp
 from penstock.common.columns.record_columns import RecordColumns
-from penstock.common.constants import MIN_TIMESTAMP
-from penstock.common.errors import ProgramError
 from penstock.common.functions.field_aggregates import FieldAggregates
 from penstock.common.functions.user_calls import RAISED
 from penstock.engine.runtime.chunks import ChunkKind
 from penstock.engine.runtime.columns.chunk import Columns, Integers
-from penstock.engine.runtime.columns.keys import RowKeys, row_keys
+from penstock.engine.runtime.columns.keys import RowKeys
 from penstock.engine.runtime.columns.local_windows import LocalWindowAggregateOperator
 from penstock.engine.runtime.columns.partial_aggregates import partial_columns, partials_of_rows
 from penstock.engine.runtime.columns.slice_arrays import SliceArrays, TooLargeError, array_type, distinct, slice_numbers
+from penstock.engine.runtime.columns.window_input import event_times, keys_in
 from penstock.engine.runtime.windows.sliced_window_operator import SlicedWindowOperator
 from penstock.engine.runtime.windows.windowing import WindowSettings
 
@@ -59,7 +57,7 @@ class ColumnWindowOperator(SlicedWindowOperator):
         self._of_partials = False
         """Whether it receives partial aggregates, not records."""
 
-    def read_columns(self) -> tuple[str, ...] | None:
+    def columns_read(self) -> tuple[str, ...] | None:
         if self.late_tag is not None or self._of_partials:
             return None
         fields = [one.field for one in self._aggregates if one.field is not None]
@@ -96,18 +94,16 @@ class ColumnWindowOperator(SlicedWindowOperator):
 
     def open(self) -> None:
         super().open()
-        names = self.read_columns()
+        names = self.columns_read()
         self._records_of = (self._columns if names is None else self._columns.only(names)).reader()
 
     def process(self, chunk: Columns) -> bool:  # type: ignore[override]
-        keys = self._keys_of(chunk)
+        keys = keys_in(self, chunk, self._key_fields)
         if not self.event_time:
             self._add_chunk(self._slicing.slice_of(self.context.now_ms()), keys, chunk)
             return True
-        times = chunk.timestamps
-        if times is None or (lowest := int(times.min())) <= MIN_TIMESTAMP:
-            raise ProgramError(f"operator '{self.name}': {no_timestamp()}")
-        start = self._slicing.slice_of(lowest)
+        times = event_times(self, chunk)
+        start = self._slicing.slice_of(int(times.min()))
         if start >= self._slicing.horizon(self.timers.watermark) and int(times.max()) < start + self._width:
             self._add_chunk(start, keys, chunk)
             return True
@@ -117,12 +113,6 @@ class ColumnWindowOperator(SlicedWindowOperator):
         for start in self._arrays:
             self._write_back(start)
         return super().prepare_snapshot(checkpoint_id, savepoint)
-
-    def _keys_of(self, chunk: Columns) -> RowKeys:
-        try:
-            return row_keys([chunk.batch.column(field) for field in self._key_fields])
-        except RAISED as error:
-            raise self.context.user_error(error, "key selector") from error
 
     def _add_slices(self, keys: RowKeys, chunk: Columns, times: Integers) -> Iterator[None]:
         """Add a chunk with records of several slices, or late ones: slice by slice, then those behind the horizon."""
@@ -142,7 +132,7 @@ class ColumnWindowOperator(SlicedWindowOperator):
             self.context.counters.late_records_dropped += sum(late.batch.columns[-1].to_pylist())
             return
         assert late.timestamps is not None
-        values = self._records_of(late.batch.select(self.read_columns() or self._columns.names))
+        values = self._records_of(late.batch.select(self.columns_read() or self._columns.names))
         for key, value, timestamp in zip(keys.to_list(), values, late.timestamps.tolist(), strict=True):
             yield from self._add_behind(key, value, timestamp)
 

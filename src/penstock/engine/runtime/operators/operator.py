@@ -151,7 +151,7 @@ class Operator:
         """Return operators on columns that aggregate before and behind the exchange in place of this one, if any."""
         return None
 
-    def read_columns(self) -> tuple[str, ...] | None:
+    def columns_read(self) -> tuple[str, ...] | None:
         """Return the columns that it reads of those that it receives; None: all."""
         return None
 

@@ -26,8 +26,8 @@ from penstock.engine.runtime.network.buffer import (
 from penstock.engine.runtime.network.edge import EdgeInfo
 from penstock.engine.runtime.operators.iteration import FED_BACK
 from penstock.engine.runtime.operators.operator import Input
-from penstock.engine.runtime.task.batch_pacing import pacing_of
 from penstock.engine.runtime.task.chain import Chain
+from penstock.engine.runtime.task.column_pacing import pacing_of
 from penstock.engine.runtime.task.vertex import VertexSpec
 from penstock.engine.runtime.time.watermarks import WatermarkValve
 

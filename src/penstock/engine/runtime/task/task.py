@@ -32,9 +32,9 @@ from penstock.engine.runtime.operators.iteration import IterationHead
 from penstock.engine.runtime.operators.operator import Operator
 from penstock.engine.runtime.operators.source import SourceOperator
 from penstock.engine.runtime.task.async_calls import AsyncCalls, no_event_loop
-from penstock.engine.runtime.task.batch_pacing import pacing_of
 from penstock.engine.runtime.task.chain import Chain
 from penstock.engine.runtime.task.checkpoints import TaskCheckpoints
+from penstock.engine.runtime.task.column_pacing import pacing_of
 from penstock.engine.runtime.task.context import TaskContext
 from penstock.engine.runtime.task.environment import Environment, TaskParts
 from penstock.engine.runtime.task.events import (

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.engine.runtime.task.batch_pacing import BatchPacing
 from penstock.engine.runtime.task.budget import COLUMN_RECORDS_MAX, TARGET_NS
+from penstock.engine.runtime.task.column_pacing import ColumnPacing
 
 
-def after(calls: int, per_call_ns: int, per_row_ns: int, first: int = 1) -> tuple[BatchPacing, int]:
+def after(calls: int, per_call_ns: int, per_row_ns: int, first: int = 1) -> tuple[ColumnPacing, int]:
     """Return the pacing after calls of a function with these costs, and the number of rows that it got."""
-    pacing, rows = BatchPacing(first), 0
+    pacing, rows = ColumnPacing(first), 0
     for _ in range(calls):
         size = pacing.records_max
         rows += size
@@ -46,7 +46,7 @@ def test_batches_are_no_larger_than_they_are_worth() -> None:
 
 def test_small_chunks_say_nothing_of_a_size_that_is_tried() -> None:
     """At a low rate the first small chunk would end the search."""
-    pacing = BatchPacing(1)
+    pacing = ColumnPacing(1)
     pacing.adapt(1, 50 * TARGET_NS)
     assert pacing.records_max == 2
     pacing.adapt(1, 50 * TARGET_NS)

@@ -1,4 +1,4 @@
-"""The pacing of batches: a call of a function may cost much by itself, however few rows it gets, such as a model's."""
+"""Pacing of chunks of columns: a call may cost much by itself, however few rows it gets, such as that of a model."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _SETTLED_CALLS = 1_000
 
 def pacing_of(kind: ChunkKind, first_records: int, sections: int) -> Pacing:
     """Return the pacing of an input or a source that gives chunks of this kind."""
-    return Pacing(first_records, sections) if kind is ChunkKind.ROWS else BatchPacing(first_records, sections)
+    return Pacing(first_records, sections) if kind is ChunkKind.ROWS else ColumnPacing(first_records, sections)
 
 
-class BatchPacing(Pacing):
+class ColumnPacing(Pacing):
     """Adapts the rows per call as Pacing does, but never to a size at which a row costs much more.
 
     If calls take too long, a smaller size is tried, and then, if that makes a row dearer, larger ones while they make
