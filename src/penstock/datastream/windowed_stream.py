@@ -199,10 +199,11 @@ class _Windows(Unfinished, Generic[T]):
         "Windows", AggregateFunction.
 
         Instead of a function, a dict names results and what they are: `{"n": "count", "total": ("amount", "sum")}`, on
-        a stream with `key_by` of fields. ("amount", "count") counts amounts, and "window_start" and
-        "window_end" are the window's bounds (ms). Results are Rows of the key's fields and these. None is not counted
-        and not added. On columns, tumbling windows compute them for whole batches. Raises ValueError for a field that
-        the declared type lacks. This is not in PyFlink.
+        a stream with `key_by` of fields. Of a field there are "count", "sum", "min", "max", "avg", "first" and "last";
+        the two last go by the order in which records come. "window_start" and "window_end" are the window's bounds
+        (ms). Results are Rows of the key's fields and these. None is ignored, and NaN is greater than all other
+        numbers. On columns, tumbling windows compute whole batches. Raises ValueError for a field that the declared
+        type lacks. This is not in PyFlink.
         """
         if isinstance(aggregate_function, Mapping):
             if window_function is not None or accumulator_type is not None or output_type is not None:

@@ -12,8 +12,8 @@ from tests.unit.windows.test_local_windows import Pair
 
 from penstock.common import Time
 from penstock.datastream.window import TumblingEventTimeWindows
+from penstock.engine.runtime.columns.aggregate_arrays import TooLargeError
 from penstock.engine.runtime.columns.chunk import Columns
-from penstock.engine.runtime.columns.slice_arrays import TooLargeError
 from penstock.testing import OperatorHarness
 
 LAST = (1 << 63) - 1

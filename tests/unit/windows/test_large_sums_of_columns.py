@@ -20,10 +20,10 @@ from penstock.datastream.window import TumblingEventTimeWindows
 from penstock.engine.plan.passes import PASSES
 from penstock.engine.plan.plan import Plan, applied
 from penstock.engine.plan.stream_graph import GraphSettings, StreamGraph
-from penstock.engine.runtime.columns.integer_table import IntegerTable
+from penstock.engine.runtime.columns.aggregate_arrays import TooLargeError
 from penstock.engine.runtime.columns.keys import row_keys
 from penstock.engine.runtime.columns.partial_aggregates import partial_columns
-from penstock.engine.runtime.columns.slice_arrays import SliceArrays, TooLargeError, slice_numbers
+from penstock.engine.runtime.columns.slice_arrays import SliceArrays, slice_numbers
 from penstock.engine.runtime.execution_mode import STREAMING
 from penstock.engine.runtime.windows.slicing import Slicing
 from penstock.testing import OperatorHarness
@@ -33,7 +33,7 @@ LONGS = Types.ROW_NAMED(["k", "n"], [Types.LONG(), Types.LONG()])
 
 def arrays_of(kind: Any = numpy.int64) -> SliceArrays:
     """Return the arrays of one sum."""
-    return SliceArrays([FieldAggregate("s", SUM, "n")], [kind], lambda key: None)
+    return SliceArrays([FieldAggregate("s", SUM, "n")], [kind])
 
 
 def add(arrays: SliceArrays, keys: list[int], values: Any) -> None:
@@ -43,8 +43,8 @@ def add(arrays: SliceArrays, keys: list[int], values: Any) -> None:
 
 def sums(arrays: SliceArrays) -> dict[int, Any]:
     """Return the sum of each key."""
-    keys, (column,) = arrays.as_columns()
-    return dict(zip(keys, column.to_pylist(), strict=True))
+    (keys,), (column,) = arrays.key_columns([pyarrow.int64()]), arrays.partials()
+    return dict(zip(keys.to_pylist(), column.to_pylist(), strict=True))
 
 
 def test_many_slices_of_few_keys_far_apart_take_little_memory() -> None:
@@ -59,14 +59,6 @@ def test_many_slices_of_few_keys_far_apart_take_little_memory() -> None:
     finally:
         tracemalloc.stop()
     assert sums(slices[-1]) == {0: 2, 1_000_000: 4} and taken < 50_000_000
-
-
-def test_ids_in_a_narrow_range_are_found_by_an_array() -> None:
-    """Each chunk would be looked up by Python, key by key."""
-    table = IntegerTable(must_be_dense=True)
-    ids = numpy.arange(0, 40_000, 8)
-    assert table.includes(ids) and table.complete(ids, int).tolist() == ids.tolist()
-    assert not table.includes(numpy.array([500_000])) and table.includes(ids)
 
 
 def test_keys_at_the_end_of_64_bits() -> None:

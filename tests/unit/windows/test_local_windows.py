@@ -98,6 +98,31 @@ def test_a_slice_leaves_before_the_watermark_that_ends_it(pair: Pair) -> None:
     assert pair.harness.counters.late_records_dropped == 0
 
 
+def test_the_least_and_the_greatest_are_merged() -> None:
+    """A partial minimum would be added like a record of its own, or the one of nothing would win."""
+    aggregates = {"least": ("n", "min"), "greatest": ("n", "max")}
+    with OperatorHarness(
+        lambda stream: stream.as_columns(READING).key_by("key").window(WINDOWS).aggregate(aggregates)
+    ) as harness:
+        pair = Pair(harness)
+        pair.push(("a", 4, 3), ("b", None, 4), ("a", -5, 4), ("c", 7, 3))
+        pair.local.prepare_snapshot(1, False)
+        pair.push(("a", 9, 5), ("c", None, 5))
+        pair.local.watermark(9)
+        assert list(map(tuple, harness.outputs())) == [("a", -5, 9), ("b", None, None), ("c", 7, 7)]
+
+
+def test_averages_and_the_first_value_are_not_aggregated_before() -> None:
+    """An average of averages is another number, and of several senders none knows which value came first."""
+    for kind in ("avg", "first", "last"):
+        with OperatorHarness(
+            lambda stream, kind=kind: (  # type: ignore[misc]
+                stream.as_columns(READING).key_by("key").window(WINDOWS).aggregate({"result": ("n", kind)})
+            )
+        ) as harness:
+            assert harness.operator.local_and_global() is None
+
+
 def test_late_records_leave_immediately_and_are_counted(pair: Pair) -> None:
     """They may be in time at the receiver, whose watermark is the lowest of all senders; or be late there."""
     pair.local.watermark(15)

@@ -23,6 +23,14 @@ from penstock.testing import OperatorHarness
 
 READING = Types.ROW_NAMED(["key", "n", "f"], [Types.STRING(), Types.LONG(), Types.DOUBLE()])
 AGGREGATES = {
+    "least": ("n", "min"),
+    "greatest": ("n", "max"),
+    "least_float": ("f", "min"),
+    "greatest_float": ("f", "max"),
+    "mean": ("n", "avg"),
+    "float_mean": ("f", "avg"),
+    "first": ("n", "first"),
+    "last": ("f", "last"),
     "count": "count",
     "ns": ("n", "count"),
     "total": ("n", "sum"),
@@ -62,7 +70,7 @@ def test_rows_are_the_oracle(seed: int, settings: dict[str, Any]) -> None:
     """Results, their times and order, late records and their number would differ."""
     random = Random(seed)
     numbers = [None, 0, 1, -7, 1 << 40, (1 << 61) + 1, -(1 << 61)]
-    floats = [None, 0.1, 0.2, -0.3, 1e300, float("nan"), float("inf")]
+    floats = [None, 0.1, 0.2, -0.3, 0.0, -0.0, 1e300, float("nan"), float("inf"), float("-inf")]
     with on_columns(**settings) as columns, on_rows(**settings) as rows:
         now = 0
         for _ in range(200):

@@ -1,7 +1,8 @@
 """Aggregates of fields, such as `aggregate({"n": "count", "total": ("amount", "sum")})`.
 
 An aggregate ignores None, as SQL's do: a sum of nothing but None is None. "count" counts records, ("amount", "count")
-those with an amount.
+those with an amount. "first" and "last" are by the order in which records come. NaN is greater than all other numbers,
+as in Flink, and a zero that is the least or greatest has no sign: the order of the records would decide.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from penstock.common.typeinfo import RowTypeInfo, TypeInformation, Types
 from penstock.common.types import row_factory
 
 COUNT, SUM, WINDOW_START, WINDOW_END = "count", "sum", "window_start", "window_end"
-_OF_FIELDS = (COUNT, SUM)
+MIN, MAX, AVG, FIRST, LAST = "min", "max", "avg", "first", "last"
+_OF_FIELDS = (COUNT, SUM, MIN, MAX, AVG, FIRST, LAST)
 _OF_WINDOWS = (WINDOW_START, WINDOW_END)
 
 
@@ -32,18 +34,20 @@ class FieldAggregate(NamedTuple):
 
 
 Accumulator = tuple[Any, ...]
-"""For each aggregate of fields, in order: a count, or a sum (None without values)."""
+"""For each aggregate of fields, in order: a count, a value, or for an average (sum, count); None without values."""
 
 
 class FieldAggregates:
     """An AggregateFunction of records, by names of fields."""
 
     def __init__(self, aggregates: tuple[FieldAggregate, ...]) -> None:
+        self.declared = aggregates
         self.aggregates = tuple(aggregate for aggregate in aggregates if not aggregate.of_window)
         self._reads = [
             (aggregate.kind, FieldKey((aggregate.field,)) if aggregate.field is not None else _nothing)
             for aggregate in self.aggregates
         ]
+        self._has_averages = any(aggregate.kind == AVG for aggregate in self.aggregates)
 
     def create_accumulator(self) -> Accumulator:
         """Return the accumulator of no records."""
@@ -55,15 +59,27 @@ class FieldAggregates:
             added(kind, before, read(value)) for (kind, read), before in zip(self._reads, accumulator, strict=True)
         )
 
+    def add_values(self, values: Sequence[Any], accumulator: Accumulator) -> Accumulator:
+        """Add a record, of which the values that the aggregates read are given."""
+        return tuple(
+            added(kind, before, value)
+            for (kind, _), before, value in zip(self._reads, accumulator, values, strict=True)
+        )
+
     def get_result(self, accumulator: Accumulator) -> Accumulator:
-        """Return the accumulator, which is the result."""
-        return accumulator
+        """Return the values of the aggregates."""
+        if not self._has_averages:
+            return accumulator
+        return tuple(
+            value[0] / value[1] if kind == AVG and value is not None else value
+            for (kind, _), value in zip(self._reads, accumulator, strict=True)
+        )
 
     def merge(self, acc_a: Accumulator, acc_b: Accumulator) -> Accumulator:
-        """Merge two accumulators."""
+        """Merge two accumulators. The records of the first have come before those of the second."""
         return tuple(
-            first if second is None else second if first is None else first + second
-            for first, second in zip(acc_a, acc_b, strict=True)
+            first if second is None else second if first is None else _merged(kind, first, second)
+            for (kind, _), first, second in zip(self._reads, acc_a, acc_b, strict=True)
         )
 
     def __repr__(self) -> str:
@@ -120,12 +136,41 @@ def _nothing(value: Any) -> bool:
 
 
 def added(kind: str, before: Any, value: Any) -> Any:
-    """Return a count or a sum with a value added."""
+    """Return an accumulator with a value added."""
     if value is None:
         return before
     if kind == COUNT:
         return before + 1
-    return value if before is None else before + value
+    if kind == AVG:
+        return (value, 1) if before is None else (before[0] + value, before[1] + 1)
+    if before is None:
+        return _without_sign(value) if kind in (MIN, MAX) else value
+    return _merged(kind, before, value)
+
+
+def _merged(kind: str, first: Any, second: Any) -> Any:
+    """Return what two accumulators are together, or an accumulator and a value."""
+    match kind:
+        case "min":
+            return _without_sign(second) if _is_less(second, first) else first
+        case "max":
+            return _without_sign(second) if _is_less(first, second) else first
+        case "avg":
+            return first[0] + second[0], first[1] + second[1]
+        case "first":
+            return first
+        case "last":
+            return second
+    return first + second
+
+
+def _is_less(one: Any, other: Any) -> bool:
+    # NaN, the only value that differs from itself, is greater than all others.
+    return bool(one < other or (other != other and one == one))
+
+
+def _without_sign(value: Any) -> Any:
+    return value + 0.0 if type(value) is float else value
 
 
 def field_aggregates(
@@ -168,12 +213,15 @@ def result_type(
 
 
 def _type_of(aggregate: FieldAggregate, types: Mapping[str, TypeInformation]) -> TypeInformation:
-    if aggregate.kind != SUM or aggregate.field is None:
+    if aggregate.kind == COUNT or aggregate.field is None:
         return Types.LONG()
     kind = types[aggregate.field]
-    if kind in (Types.BYTE(), Types.SHORT(), Types.INT(), Types.LONG()):
-        return Types.LONG()
-    return Types.DOUBLE() if kind == Types.FLOAT() else kind
+    is_integer = kind in (Types.BYTE(), Types.SHORT(), Types.INT(), Types.LONG())
+    if aggregate.kind == AVG:
+        return Types.DOUBLE() if is_integer or kind == Types.FLOAT() else kind
+    if aggregate.kind == SUM:
+        return Types.LONG() if is_integer else Types.DOUBLE() if kind == Types.FLOAT() else kind
+    return kind
 
 
 def _aggregate(name: Any, declared: Any) -> FieldAggregate:
@@ -189,7 +237,7 @@ def _aggregate(name: Any, declared: Any) -> FieldAggregate:
     ):
         return FieldAggregate(name, declared[1], declared[0])
     raise ValueError(
-        f"{name!r}: expected a field and what to compute of it, such as ('amount', 'sum') or ('amount', 'count'), or "
-        f"'count', 'window_start' or 'window_end', got {declared!r}. For others, such as a maximum, pass an "
-        "AggregateFunction"
+        f"{name!r}: expected a field and what to compute of it, such as ('amount', 'sum'), or 'count', 'window_start' "
+        f"or 'window_end', got {declared!r}. Of a field there are {', '.join(_OF_FIELDS)}. For others, such as a "
+        "median, pass an AggregateFunction"
     )

@@ -8,9 +8,11 @@ State Management paper, 3.3.
 from __future__ import annotations
 
 import zlib
-from typing import Any
+from typing import Any, TypeVar
 
 from penstock.engine.state.keys import encode_key
+
+Groups = TypeVar("Groups", int, Any)
 
 MAX_PARALLELISM_BOUND = 1 << 15
 
@@ -32,8 +34,8 @@ def key_group_of_encoded(encoded: bytes, max_parallelism: int) -> int:
     return ((zlib.crc32(encoded) * 0x9E3779B1 & 0xFFFFFFFF) * max_parallelism) >> 32
 
 
-def subtask_of(key_group: int, max_parallelism: int, parallelism: int) -> int:
-    """Return the index of the subtask, of `parallelism`, that owns `key_group`."""
+def subtask_of(key_group: Groups, max_parallelism: int, parallelism: int) -> Groups:
+    """Return the index of the subtask, of `parallelism`, that owns `key_group`; also of an array of groups."""
     return key_group * parallelism // max_parallelism
 
 

@@ -11,7 +11,6 @@ import pyarrow
 from penstock.common.columns.to_values import python_values
 from penstock.engine.runtime.columns.chunk import Integers, Mask
 from penstock.engine.state.container_keys import as_key
-from penstock.engine.state.key_groups import KeyGroups
 
 _CODES_MAX = 1 << 62
 """Codes of several columns are combined by multiplication, within int64."""
@@ -23,12 +22,6 @@ class BatchKeys(NamedTuple):
     keys: list[Any]
     """Different columns of values may yield equal keys: 0.0 and -0.0."""
     codes: Integers
-
-    def groups(self, key_groups: KeyGroups) -> numpy.ndarray[Any, numpy.dtype[numpy.int32]]:
-        """Return the key group of each row. Raises KeyTypeError if a value cannot be a key, such as NaN."""
-        of_key = numpy.array([key_groups[key] for key in self.keys], numpy.int32)
-        groups: numpy.ndarray[Any, numpy.dtype[numpy.int32]] = of_key[self.codes]
-        return groups
 
     def filtered(self, mask: Mask) -> BatchKeys:
         """Return the keys of the rows where the mask is true."""
@@ -52,10 +45,6 @@ class IntegerKeys(NamedTuple):
     def to_list(self) -> list[Any]:
         """Return the key of each row."""
         return list(self.values.tolist())
-
-    def as_batch_keys(self) -> BatchKeys:
-        """Return the same keys, each distinct one once."""
-        return keys_of([pyarrow.array(self.values)])
 
 
 RowKeys = BatchKeys | IntegerKeys

@@ -12,10 +12,11 @@ from penstock.common.columns.record_columns import RecordColumns
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
 from penstock.common.functions.field_aggregates import COUNT, FieldAggregate
 from penstock.engine.runtime.chunks import ChunkKind
+from penstock.engine.runtime.columns.aggregate_arrays import TooLargeError
 from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.runtime.columns.keys import RowKeys
 from penstock.engine.runtime.columns.partial_aggregates import partials_of_rows
-from penstock.engine.runtime.columns.slice_arrays import SliceArrays, TooLargeError, distinct, slice_numbers
+from penstock.engine.runtime.columns.slice_arrays import SliceArrays, distinct, slice_numbers
 from penstock.engine.runtime.columns.window_input import event_times, keys_in
 from penstock.engine.runtime.operators.operator import Operator
 from penstock.engine.runtime.windows.slicing import Slicing
@@ -111,7 +112,7 @@ class LocalWindowAggregateOperator(Operator):
         """Add records of one slice."""
         arrays = self._slices.get(number)
         if arrays is None:
-            arrays = self._slices[number] = SliceArrays(self._aggregates, self._types, lambda key: None)
+            arrays = self._slices[number] = SliceArrays(self._aggregates, self._types)
         fields = [None if one.field is None else chunk.batch.column(one.field) for one in self._aggregates]
         try:
             arrays.add(keys, fields)
@@ -128,14 +129,9 @@ class LocalWindowAggregateOperator(Operator):
             arrays_of_slice = self._slices.pop(number, None)
             if arrays_of_slice is None or not len(arrays_of_slice):
                 continue
-            keys, columns = arrays_of_slice.as_columns()
-            schema = self._partial.schema
-            if len(self._key_fields) == 1:
-                arrays = [pyarrow.array(keys, schema.field(0).type)]
-            else:
-                of_fields = zip(*keys, strict=True)
-                arrays = [pyarrow.array(values, schema.field(index).type) for index, values in enumerate(of_fields)]
-            may_continue = self._emit(arrays, columns, number) and may_continue
+            kinds = [self._partial.schema.field(index).type for index in range(len(self._key_fields))]
+            keys = arrays_of_slice.key_columns(kinds)
+            may_continue = self._emit(keys, arrays_of_slice.partials(), number) and may_continue
         return may_continue
 
     def _emit(self, keys: list[pyarrow.Array], aggregates: list[pyarrow.Array], number: int) -> bool:

@@ -12,15 +12,19 @@ import numpy
 import pyarrow
 
 from penstock.common.columns.record_columns import RecordColumns
-from penstock.common.functions.field_aggregates import COUNT, FieldAggregate
-from penstock.engine.runtime.columns.slice_arrays import array_type
+from penstock.common.functions.field_aggregates import COUNT, MAX, MIN, SUM, FieldAggregate
+from penstock.engine.runtime.columns.aggregate_arrays import array_type
+
+_MERGED = (COUNT, SUM, MIN, MAX)
 
 
 def partial_columns(
     columns: RecordColumns, key_fields: Sequence[str], aggregates: Sequence[FieldAggregate]
 ) -> RecordColumns | None:
-    """Return the columns of partials; None if the sums depend on the order of the records, as those of floats do."""
+    """Return the columns of partials; None if results depend on the order of the records, as sums of floats do."""
     schema = columns.schema
+    if any(one.kind not in _MERGED for one in aggregates):
+        return None
     if any(one.kind != COUNT and array_type(schema.field(one.field).type) is not numpy.int64 for one in aggregates):
         return None
     fields = [schema.field(name) for name in key_fields]

@@ -11,23 +11,29 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy
+import pyarrow
 
 from penstock.common.columns.record_columns import RecordColumns
-from penstock.common.functions.field_aggregates import FieldAggregates
+from penstock.common.functions.field_aggregates import WINDOW_END, WINDOW_START, FieldAggregates
 from penstock.common.functions.user_calls import RAISED
 from penstock.engine.runtime.chunks import ChunkKind
-from penstock.engine.runtime.columns.chunk import Columns, Integers
+from penstock.engine.runtime.columns.aggregate_arrays import TooLargeError, array_type
+from penstock.engine.runtime.columns.chunk import Columns, Integers, joined
 from penstock.engine.runtime.columns.keys import RowKeys
 from penstock.engine.runtime.columns.local_windows import LocalWindowAggregateOperator
-from penstock.engine.runtime.columns.partial_aggregates import partial_columns, partials_of_rows
-from penstock.engine.runtime.columns.slice_arrays import SliceArrays, TooLargeError, array_type, distinct, slice_numbers
+from penstock.engine.runtime.columns.partial_aggregates import partial_columns
+from penstock.engine.runtime.columns.slice_arrays import SliceArrays, distinct, slice_numbers
 from penstock.engine.runtime.columns.window_input import event_times, keys_in
+from penstock.engine.runtime.task.budget import COLUMN_RECORDS_MAX
 from penstock.engine.runtime.windows.sliced_window_operator import SlicedWindowOperator
 from penstock.engine.runtime.windows.windowing import WindowSettings
 
 if TYPE_CHECKING:
     from penstock.engine.runtime.operators.operator import Operator, Output
     from penstock.engine.runtime.task.context import OperatorContext
+
+_PLAIN = (pyarrow.types.is_integer, pyarrow.types.is_string, pyarrow.types.is_boolean, pyarrow.types.is_binary)
+"""Types of keys that Arrow makes of Python's values as they were."""
 
 
 class ColumnWindowOperator(SlicedWindowOperator):
@@ -51,11 +57,18 @@ class ColumnWindowOperator(SlicedWindowOperator):
         super().__init__(name, key_selector, settings)
         self._settings = settings
         self._key_fields = tuple(key_fields)
+        self._function = aggregates
         self._aggregates = aggregates.aggregates
         self._columns = self.columns_received = columns
         self._result_columns = self.columns_given = results
+        self._gives_columns = all(map(self._keys_stay, range(len(self._key_fields))))
+        """Whether a column of keys is one of results as it is."""
         self._of_partials = False
         """Whether it receives partial aggregates, not records."""
+
+    def _keys_stay(self, index: int) -> bool:
+        kind = self._result_columns.schema.field(index).type
+        return kind == self._columns.schema.field(self._key_fields[index]).type and any(test(kind) for test in _PLAIN)
 
     def columns_read(self) -> tuple[str, ...] | None:
         if self.late_tag is not None or self._of_partials:
@@ -86,6 +99,9 @@ class ColumnWindowOperator(SlicedWindowOperator):
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
         self._arrays: dict[int, SliceArrays] = {}
+        self._batches: list[Columns] = []
+        """Results of windows that have fired, if they are columns; then `results` is empty."""
+        self._batch_rows = 0
         schema = self._columns.schema
         self._types = [
             numpy.int64 if self._of_partials else one.field and array_type(schema.field(one.field).type)
@@ -163,37 +179,72 @@ class ColumnWindowOperator(SlicedWindowOperator):
 
     def _add_to_table(self, start: int, keys: RowKeys, chunk: Columns) -> None:
         """Add records by Python, whose integers have no end."""
-        fields = self._fields_of(chunk)
-        if not self._of_partials:
-            fields = partials_of_rows(fields, self._aggregates, len(chunk))
-        columns = [field.to_pylist() for field in fields]
-        table, waiting, merge = self._slices.at(start), self._waiting_for(start), self.contents.merge
-        for key, added in zip(keys.to_list(), zip(*columns, strict=True), strict=True):
+        ones = numpy.ones(len(chunk), numpy.bool_)
+        columns = [ones.tolist() if field is None else field.to_pylist() for field in self._fields_of(chunk)]
+        table, waiting, function = self._slices.at(start), self._waiting_for(start), self._function
+        add = function.merge if self._of_partials else lambda before, values: function.add_values(values, before)
+        for key, values in zip(keys.to_list(), zip(*columns, strict=True), strict=True):
             before = table.get(key)
-            table.put(key, added if before is None else merge(before, added))
+            table.put(key, add(function.create_accumulator() if before is None else before, values))
             waiting[key] = True
 
-    def _reader_of(self, start: int) -> Callable[[Any], Any]:
+    def _reader_of(self, start: int) -> Callable[[Any], Any] | None:
         slices = self._slices
-        return (lambda key: slices.at(start).get(key)) if slices.reader(start) is not None else lambda key: None
+        return (lambda key: slices.at(start).get(key)) if slices.reader(start) is not None else None
 
     def _write_back(self, start: int) -> None:
         """Write what has changed in the arrays of a slice to its table."""
-        table, waiting = self._slices.at(start), self._waiting_for(start)
-        for key, accumulator in self._arrays[start].take_changes():
-            table.put(key, accumulator)
-            waiting[key] = True
+        changes = self._arrays[start].take_changes()
+        self._slices.at(start).current.update(changes)
+        self._waiting_for(start).update(dict.fromkeys(changes, True))
 
     def _fire(self, window: int) -> Iterator[None]:
-        if window in self._arrays:
+        arrays = self._arrays.get(window)
+        if arrays is not None and arrays.are_whole and self._gives_columns and not self._lateness_ms:
+            yield from self._fire_arrays(window, arrays)
+            return
+        if arrays is not None:
             self._write_back(window)
             del self._arrays[window]
+        if self._batches:
+            yield
         yield from super()._fire(window)
+
+    def _fire_arrays(self, window: int, arrays: SliceArrays) -> Iterator[None]:
+        """Fire a window whose keys are all in arrays: no result becomes a Python object."""
+        if self.results:
+            # A chunk has rows or columns, and they have an order.
+            yield
+        batch = self._results_of_arrays(window, arrays)
+        del self._arrays[window]
+        times = numpy.full(batch.num_rows, self._last_ms(window), numpy.int64)
+        results = Columns(batch, times)
+        for start in range(0, len(results), COLUMN_RECORDS_MAX):
+            part = results.part(start, min(start + COLUMN_RECORDS_MAX, len(results)))
+            self._batches.append(part)
+            self._batch_rows += len(part)
+            if self._batch_rows >= COLUMN_RECORDS_MAX or not self.context.budget.may_continue():
+                yield
+        yield from self._drop_slices(window, self._waiting.take(window))
+
+    def _results_of_arrays(self, window: int, arrays: SliceArrays) -> pyarrow.RecordBatch:
+        schema, found = self._result_columns.schema, iter(arrays.results())
+        columns = arrays.key_columns([schema.field(index).type for index in range(len(self._key_fields))])
+        bounds = {WINDOW_START: window, WINDOW_END: window + self._size}
+        for one in self._function.declared:
+            columns.append(
+                pyarrow.array(numpy.full(len(arrays), bounds[one.kind], numpy.int64)) if one.of_window else next(found)
+            )
+        typed = [column.cast(field.type) for column, field in zip(columns, schema, strict=True)]
+        return pyarrow.RecordBatch.from_arrays(typed, schema=schema)
 
     def on_rows(self) -> Operator:
         return SlicedWindowOperator(self.name, self.key_selector, self._settings)
 
     def _emit_results(self) -> bool:
+        if self._batches:
+            fired, self._batches, self._batch_rows = joined(self._batches), [], 0
+            return self.output.emit(fired)
         if not self.results:
             return True
         results, times = self.results, self.result_times

@@ -21,7 +21,6 @@ from penstock.engine.runtime.columns.accumulator import ColumnAccumulator
 from penstock.engine.runtime.columns.chunk import Columns, joined
 from penstock.engine.runtime.columns.codec import decoder, encoded
 from penstock.engine.runtime.columns.gathering import ColumnGathering
-from penstock.engine.runtime.columns.integer_table import IntegerTable
 from penstock.engine.runtime.network.buffer import (
     NO_KEY_GROUP,
     Header,
@@ -292,20 +291,6 @@ def test_a_shuffle_sends_columns_as_it_sends_rows() -> None:
     rows.setup(channels, 1)
     rows.distribute(Rows(list(range(50))))
     assert [[record["n"] for record in share] for share in of_columns] == channels
-
-
-def test_integers_in_a_table_may_come_in_any_order_and_range() -> None:
-    """A key would get the number of another, or one bad id take gigabytes."""
-    table, numbers = IntegerTable(), {}
-    for values in ([5, 7], [-3, 5], [900_000, 1], [7, -40]):
-        array = numpy.array(values)
-        assert table.includes(array)
-        assert table.complete(array, lambda value: numbers.setdefault(value, len(numbers))).tolist() == [
-            numbers[value] for value in values
-        ]
-    assert not table.includes(numpy.array([1 << 60])), "too far away"
-    assert not IntegerTable().includes(numpy.array([-(1 << 63), (1 << 63) - 1]))
-    assert table.numbers_of(numpy.array([900_000])).tolist() == [numbers[900_000]]
 
 
 def edge(batch: pyarrow.RecordBatch | None, parallelism: int) -> EdgeInfo:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from penstock.common.columns.to_values import python_values
 from penstock.engine.runtime.columns.keys import keys_of
+from penstock.engine.runtime.columns.routing import KeyRoutes
 from penstock.engine.state.container_keys import as_key
 from penstock.engine.state.key_groups import KeyGroups
 from penstock.engine.state.keys import KeyTypeError
@@ -43,6 +44,13 @@ COLUMNS: list[tuple[pa.DataType, list[Any]]] = [
 ]
 
 
+def subtasks_of(columns: list[pa.Array]) -> list[int]:
+    """Return the subtask of each row, of as many subtasks as there are key groups."""
+    names = [str(index) for index in range(len(columns))]
+    routes = KeyRoutes(names, KeyGroups(MAX_PARALLELISM), MAX_PARALLELISM)
+    return list(routes.subtasks(pa.record_batch(columns, names)).tolist())
+
+
 def groups_of_objects(keys: list[Any]) -> list[int]:
     """Return the key groups of keys that are Python objects, as row operators find them."""
     groups = KeyGroups(MAX_PARALLELISM)
@@ -56,9 +64,9 @@ def test_a_row_has_the_group_of_the_same_python_key(kind: pa.DataType, values: l
     """State that rows have written would be on another subtask than the columns that read it."""
     column = pa.array(values, kind)
     found = keys_of([column])
-    assert found.groups(KeyGroups(MAX_PARALLELISM)).tolist() == groups_of_objects(python_values(column))
+    assert subtasks_of([column]) == groups_of_objects(python_values(column))
     if not pa.types.is_float32(kind):
-        assert found.groups(KeyGroups(MAX_PARALLELISM)).tolist() == groups_of_objects(values)
+        assert subtasks_of([column]) == groups_of_objects(values)
     assert [found.keys[code] for code in found.codes] == python_values(column)
 
 
@@ -78,7 +86,7 @@ def test_a_key_of_several_columns_is_a_tuple(rows: list[tuple[Any, ...]]) -> Non
     columns = [pa.array([row[index] for row in rows], kind) for index, kind in enumerate(kinds)]
     found = keys_of(columns)
     assert [found.keys[code] for code in found.codes] == rows
-    assert found.groups(KeyGroups(MAX_PARALLELISM)).tolist() == groups_of_objects(rows)
+    assert subtasks_of(columns) == groups_of_objects(rows)
 
 
 def test_many_columns_of_many_values_do_not_overflow() -> None:
@@ -98,4 +106,17 @@ def test_a_slice_has_only_its_own_keys() -> None:
 def test_nan_is_not_a_key() -> None:
     """Its state would never be found again."""
     with pytest.raises(KeyTypeError, match="NaN cannot be a key"):
-        keys_of([pa.array([1.0, math.nan])]).groups(KeyGroups(MAX_PARALLELISM))
+        subtasks_of([pa.array([1.0, math.nan])])
+
+
+@given(st.lists(st.integers(-(1 << 63), (1 << 63) - 1) | st.integers(-70_000, 70_000), min_size=65))
+def test_many_integers_have_the_groups_of_each(keys: list[int]) -> None:
+    """Large batches compute groups by arrays: a key would move when a batch has more rows."""
+    assert subtasks_of([pa.array(keys, pa.int64())]) == groups_of_objects(keys)
+
+
+def test_integers_around_each_number_of_bytes_have_their_groups() -> None:
+    """The encoding has as many bytes as the number needs, so each of them is a case of its own."""
+    keys = [sign * ((1 << bits) + more) for bits in range(63) for more in (-1, 0, 1) for sign in (1, -1)]
+    keys += [-(1 << 63), (1 << 63) - 1]
+    assert subtasks_of([pa.array(keys, pa.int64())]) == groups_of_objects(keys)

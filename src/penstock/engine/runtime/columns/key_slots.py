@@ -1,0 +1,92 @@
+"""The slots of keys in arrays: 0, 1, 2 and so on, in the order in which keys first occur."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+import pyarrow
+
+from penstock.engine.runtime.columns.chunk import Integers
+from penstock.engine.runtime.columns.key_index import MISSING, distinct_in_order, key_index
+from penstock.engine.runtime.columns.keys import BatchKeys, IntegerKeys, RowKeys
+
+_FIRST_SLOTS = 64
+_INTEGER_MIN, _INTEGER_MAX = -(1 << 63), (1 << 63) - 1
+
+
+class KeySlots:
+    """Gives each key a slot. Integers of 64 bits cost Python nothing per key, other keys a step for each distinct one.
+
+    `values` and `others` have the keys by slot: an integer, or an object whose slot is in `others`.
+    """
+
+    def __init__(self) -> None:
+        self._integers = key_index()
+        self._slots_of_others: dict[Any, int] = {}
+        self._values: Integers = numpy.zeros(_FIRST_SLOTS, numpy.int64)
+        self._others: dict[int, Any] = {}
+        self._used = 0
+
+    def __len__(self) -> int:
+        return self._used
+
+    def slots_of(self, keys: RowKeys) -> Integers:
+        """Return the slot of each row's key. New keys get the next slots."""
+        if isinstance(keys, IntegerKeys):
+            return self._of_integers(keys.values)
+        return self._of_objects(keys)
+
+    def keys(self, slots: Integers | slice) -> list[Any]:
+        """Return the keys of these slots."""
+        found: list[Any] = self._values[: self._used][slots].tolist()
+        if self._others:
+            others = self._others
+            numbers = numpy.arange(self._used)[slots].tolist()
+            found = [others.get(number, value) for number, value in zip(numbers, found, strict=True)]
+        return found
+
+    def as_column(self, kind: pyarrow.DataType) -> pyarrow.Array:
+        """Return the keys of all slots as a column of this type, which their columns had."""
+        if self._others:
+            return pyarrow.array(self.keys(slice(self._used)), kind)
+        return pyarrow.array(self._values[: self._used]).cast(kind)
+
+    def _of_integers(self, values: Integers) -> Integers:
+        slots = self._integers.numbers_of(values)
+        missing = slots == MISSING
+        if missing.any():
+            rows = values[missing]
+            new = distinct_in_order(rows)
+            first = self._take(len(new))
+            self._values[first : self._used] = new
+            self._integers.put(new, first)
+            slots[missing] = self._integers.numbers_of(rows)
+        return slots
+
+    def _of_objects(self, keys: BatchKeys) -> Integers:
+        slots = numpy.zeros(len(keys.keys), numpy.int64)
+        used = numpy.flatnonzero(numpy.bincount(keys.codes, minlength=len(keys.keys)))
+        slots[used] = [self._of_object(keys.keys[code]) for code in used.tolist()]
+        of_rows: Integers = slots[keys.codes]
+        return of_rows
+
+    def _of_object(self, key: Any) -> int:
+        if type(key) is int and _INTEGER_MIN <= key <= _INTEGER_MAX:
+            # Of a batch with a null. In other batches it is one of an array of integers.
+            return int(self._of_integers(numpy.array([key], numpy.int64))[0])
+        slot = self._slots_of_others.get(key)
+        if slot is None:
+            slot = self._slots_of_others[key] = self._take(1)
+            self._others[slot] = key
+        return slot
+
+    def _take(self, count: int) -> int:
+        """Use so many more slots. Return the first."""
+        first = self._used
+        self._used += count
+        if self._used > len(self._values):
+            room = numpy.zeros(max(2 * len(self._values), self._used), numpy.int64)
+            room[:first] = self._values[:first]
+            self._values = room
+        return first
