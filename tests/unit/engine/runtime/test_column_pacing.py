@@ -64,3 +64,26 @@ def test_a_function_that_becomes_slow_is_noticed() -> None:
     for _ in range(3_000):
         pacing.adapt(pacing.records_max, 5_000_000 * pacing.records_max)
     assert pacing.records_max == 1 < before
+
+
+def test_rows_that_take_longer_are_noticed_by_a_size_that_was_settled() -> None:
+    """A thousand calls would take as long as the whole batch: hours, in which no checkpoint completes."""
+    pacing, _ = after(60, 100_000_000, 1_000)
+    assert pacing.records_max == COLUMN_RECORDS_MAX
+    slow_ns = 0
+    for _ in range(20):
+        slow_ns += pacing.records_max * 5_000_000
+        pacing.adapt(pacing.records_max, pacing.records_max * 5_000_000)
+    assert pacing.records_max == 1 and slow_ns <= 2 * COLUMN_RECORDS_MAX * 5_000_000
+
+
+def test_rows_that_take_longer_are_noticed_while_no_chunk_has_the_size_that_is_tried() -> None:
+    """Chunks of one size would never complete the try, and the size would never change again."""
+    pacing = BatchPacing(256)
+    for _ in range(10):
+        pacing.adapt(min(256, pacing.records_max), 100_000_000)
+    assert pacing.records_max == 512
+    for _ in range(20):
+        records = min(256, pacing.records_max)
+        pacing.adapt(records, records * 50_000_000)
+    assert pacing.records_max == 1

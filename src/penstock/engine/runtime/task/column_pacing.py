@@ -9,6 +9,8 @@ _GAIN = 1.5
 """Where a row of a batch of half the size costs so many times as much, the larger batch is worth its longer call."""
 _SETTLED_CALLS = 1_000
 """After so many calls another size is tried again: one call in a thousand may be a bad one."""
+_SLOWER = 4
+"""A call that takes so many times as long as the one by which a size was chosen shows that the function has changed."""
 
 
 def pacing_of(kind: ChunkKind, first_records: int, sections: int) -> Pacing:
@@ -23,7 +25,7 @@ class ColumnPacing(Pacing):
     it cheaper. With rows alone a call of 100 ms would always get one row.
     """
 
-    __slots__ = ("_grows", "_settled", "_tried_from")
+    __slots__ = ("_chosen_by_ns", "_grows", "_settled", "_tried_from")
 
     def __init__(self, first_records: int, sections: int = 1) -> None:
         super().__init__(first_records, sections)
@@ -33,11 +35,16 @@ class ColumnPacing(Pacing):
         self._grows = False
         self._settled = 0
         """How many more calls keep their size."""
+        self._chosen_by_ns = 0
+        """How long the call took by which the last size was chosen (ns)."""
 
     def adapt(self, records: int, took_ns: int) -> None:
         """Adapt the size of the next call to one that processed `records` rows in `took_ns` nanoseconds."""
         if not records:
             return
+        if took_ns > self._chosen_by_ns * _SLOWER:
+            # Neither a size that no chunk has, nor a thousand calls that keep theirs, may hide that rows take longer.
+            self._tried_from, self._grows, self._settled = None, False, 0
         if self._tried_from is not None and not self._has_paid(records, took_ns):
             return
         if took_ns > self._target_ns * 2:
@@ -51,6 +58,7 @@ class ColumnPacing(Pacing):
 
     def _try_another(self, records: int, took_ns: int) -> None:
         fitting = max(1, records * self._target_ns // took_ns)
+        self._chosen_by_ns = took_ns
         tried = min(records * 2, self._most_records) if self._grows or fitting == records else fitting
         if tried == records:
             self._settled = _SETTLED_CALLS
