@@ -79,7 +79,7 @@ def test_rows_that_take_longer_are_noticed_by_a_size_that_was_settled() -> None:
 
 def test_rows_that_take_longer_are_noticed_while_no_chunk_has_the_size_that_is_tried() -> None:
     """Chunks of one size would never complete the try, and the size would never change again."""
-    pacing = BatchPacing(256)
+    pacing = ColumnPacing(256)
     for _ in range(10):
         pacing.adapt(min(256, pacing.records_max), 100_000_000)
     assert pacing.records_max == 512
