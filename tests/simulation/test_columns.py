@@ -16,8 +16,10 @@ from penstock.engine.plan.job_graph import JobGraph
 from penstock.engine.runtime.columns import codec, narrow, stored_chunks
 from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.runtime.columns.conversions import ToRowsOperator
+from penstock.engine.runtime.columns.keyed_arrays import KeyedArrays
 from penstock.engine.runtime.columns.local_windows import LocalWindowAggregateOperator
 from penstock.engine.runtime.columns.routing import KeyRoutes
+from penstock.engine.runtime.columns.running_aggregate import ColumnRunningAggregateOperator
 from penstock.engine.runtime.columns.windows import ColumnWindowOperator
 from penstock.engine.runtime.operators.operator import Operator
 from penstock.hosts.simulator import Circumstances, run_program
@@ -59,8 +61,13 @@ def sums_in_windows(program: Program) -> bool:
     return any(can_be_columns(program, node) for node in program.nodes)
 
 
+def reduces(program: Program) -> bool:
+    """Return whether a program has a running sum, minimum or maximum, which can be computed on columns."""
+    return any(node.kind == "reduce" for node in program.nodes)
+
+
 def with_columns(program: Program, seed: int) -> Program:
-    """Return the program with its additions and windows on columns, whose results are the same."""
+    """Return the program with its additions, windows and aggregates on columns, whose results are the same."""
     forms = {
         node.id: (forms := FORMS if node.parallelism == 1 and not program.batched else WITHOUT_KEYS)[
             (seed + node.id) % len(forms)
@@ -69,6 +76,7 @@ def with_columns(program: Program, seed: int) -> Program:
         if node.kind == "map"
     }
     forms |= {node.id: "windows" for node in program.nodes if can_be_columns(program, node)}
+    forms |= {node.id: "running" for node in program.nodes if node.kind == "reduce"}
     nodes = (
         dataclasses.replace(node, settings={**node.settings, "columns": forms[node.id]}) if node.id in forms else node
         for node in program.nodes
@@ -94,6 +102,12 @@ def test_windows_of_columns_give_the_results_of_rows(number: int) -> None:
     run(*list(programs_that(sums_in_windows, number + 1))[-1])
 
 
+@pytest.mark.parametrize("number", seeds(12, in_soak=2_000))
+def test_running_aggregates_of_columns_give_the_results_of_rows(number: int) -> None:
+    """A key would lose what it had, or have it twice, at any fault."""
+    run(*list(programs_that(reduces, number + 1))[-1])
+
+
 def of_changes(script: int) -> SplitScript:
     """Return forty records of a split."""
     records = ((f"s{script}", (number,), number % 5, number) for number in range(40))
@@ -115,6 +129,18 @@ CHANGES = Program(
 """An exchange of three channels with columns that have kinds and timestamps."""
 
 
+RUNNING = Program(
+    (
+        Node(0, "source", (), 3, SOURCE),
+        Node(1, "key_by", (0,), 3),
+        Node(2, "reduce", (1,), 2, {"how": "sum", "columns": "running"}),
+        Node(3, "collect", (2,), 1),
+    ),
+    exact_time=False,
+)
+"""Sums by key on columns, in two subtasks."""
+
+
 def run_in_flight(seed: int, program: Program) -> None:
     """Run a program whose barriers overtake columns, and whose workers are killed."""
     run_program(program, unaligned(seed), seed, named=False)
@@ -124,6 +150,12 @@ def run_in_flight(seed: int, program: Program) -> None:
 def test_columns_that_a_barrier_has_overtaken_are_restored(seed: int) -> None:
     """They would be lost, come twice, or be inserts."""
     run_in_flight(seed, CHANGES)
+
+
+@pytest.mark.parametrize("seed", seeds(3, in_soak=2_000))
+def test_running_aggregates_survive_every_kill(seed: int) -> None:
+    """Few of the generated programs restore sums of which most was in arrays."""
+    run_in_flight(seed, RUNNING)
 
 
 def operators(graph: JobGraph) -> list[list[str]]:
@@ -217,6 +249,16 @@ def rows_go_to_the_next_subtask(patch: pytest.MonkeyPatch) -> None:
     )
 
 
+def running_aggregates_are_not_written_back(patch: pytest.MonkeyPatch) -> None:
+    """A snapshot lacks the aggregates that are in arrays only."""
+    patch.setattr(ColumnRunningAggregateOperator, "prepare_snapshot", lambda self, checkpoint_id, savepoint: [])
+
+
+def running_aggregates_begin_again(patch: pytest.MonkeyPatch) -> None:
+    """A key starts without what it had before the restart."""
+    patch.setattr(KeyedArrays, "load", lambda self, slots, read: None)
+
+
 READ = stored_chunks.stored_chunks
 ADDS, WINDOWS = adds, sums_in_windows
 FIRST: dict[Callable[[pytest.MonkeyPatch], None], tuple[Callable[[Program], bool], int]] = {
@@ -245,6 +287,16 @@ def test_a_fault_in_columns_in_flight_is_found(
     """The simulator would pass a restore without them."""
     fault(monkeypatch)
     until_found(monkeypatch, ((seed, CHANGES) for seed in range(50)), run_in_flight)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("fault", [running_aggregates_are_not_written_back, running_aggregates_begin_again])
+def test_a_fault_in_running_aggregates_is_found(
+    fault: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The simulator would pass sums that begin again."""
+    fault(monkeypatch)
+    until_found(monkeypatch, ((seed, RUNNING) for seed in range(7, 50)), run_in_flight)
 
 
 @pytest.mark.thorough

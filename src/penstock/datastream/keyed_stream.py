@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import operator as operators
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, overload
 
 from penstock.api.functions.failed_record import OnError
 from penstock.common.typeinfo import TypeInformation, Types
+from penstock.common.types import Row
 from penstock.datastream.arguments import as_function, checked_on_error, field_of, output_type_of
 from penstock.datastream.data_stream import DataStream
+from penstock.datastream.field_aggregation import field_aggregation, fields_of_key, running_aggregate_operator
 from penstock.datastream.functions import (
     FilterFunction,
     FlatMapFunction,
@@ -144,6 +146,19 @@ class KeyedStream(DataStream[T], Generic[T, K]):
         return self._best("Max By", position_to_max_by, operators.gt, whole=True)
 
     # The type is narrower than in DataStream.process, as in Flink: keyed streams need a KeyedProcessFunction.
+    def aggregate(self, aggregates: Mapping[str, Any]) -> DataStream[Row]:
+        """Emit for each record the aggregates of its key so far: `{"n": "count", "total": ("amount", "sum")}`.
+
+        The key is made of fields: `key_by("airport")`. Of a field there are "count", "sum", "min", "max", "avg",
+        "first" and "last". Results are Rows of the key's fields and these. None is ignored, and NaN is greater than
+        all other numbers. On columns it computes whole batches of integers and floats. In BATCH mode only the last
+        result of each key is emitted, as `reduce` does. Raises TypeError if the key is not made of fields, and
+        ValueError for a field that the declared type lacks. This is not in PyFlink.
+        """
+        of_fields = field_aggregation(self._transformation, fields_of_key(self.key_selector), aggregates)
+        operator = running_aggregate_operator("Aggregate", self.key_selector, of_fields)
+        return self._keyed_operator("Aggregate", operator, of_fields.result_type)
+
     def process(  # type: ignore[override]
         self,
         func: KeyedProcessFunction[K, T, R],

@@ -13,21 +13,14 @@ from penstock.api.output_tag import OutputTag
 from penstock.api.windows.assigner import MergingWindowAssigner, WindowAssigner
 from penstock.api.windows.evictor import Evictor
 from penstock.api.windows.trigger import Trigger
-from penstock.common.functions.field_aggregates import (
-    AggregateResult,
-    FieldAggregates,
-    field_aggregates,
-    names_of,
-    result_type,
-)
-from penstock.common.functions.field_key import FieldKey
+from penstock.common.functions.aggregate_results import WindowResult
 from penstock.common.functions.result_kinds import check_method_kinds
 from penstock.common.time import TimeLength, to_milliseconds
 from penstock.common.typeinfo import RowTypeInfo, TypeInformation
 from penstock.common.types import Row
 from penstock.datastream.arguments import as_function, check_output_tag, check_parameters, output_type_of
-from penstock.datastream.column_types import given_columns
 from penstock.datastream.data_stream import DataStream
+from penstock.datastream.field_aggregation import field_aggregation, fields_of_key
 from penstock.datastream.functions import (
     AggregateFunction,
     AllWindowFunction,
@@ -221,32 +214,23 @@ class _Windows(Unfinished, Generic[T]):
         return self._result(Aggregated(function, accumulator_type), evaluation, name, declared)
 
     def _aggregate_fields(self, declared: Mapping[str, Any]) -> DataStream[Any]:
-        keyed = self._keyed_stream
-        fields = self._key_fields()
-        columns = given_columns(keyed._transformation)
-        record_type = keyed._transformation.output_type
-        names = None if columns is None else columns.names
-        aggregates = field_aggregates(declared, fields, names or names_of(record_type))
-        if columns is not None:
-            record_type = columns.described_type({*fields, *(one.field for one in aggregates if one.field is not None)})
-        row_type = result_type(fields, aggregates, record_type)
-        function = FieldAggregates(aggregates)
+        of_fields = field_aggregation(self._keyed_stream._transformation, self._key_fields(), declared)
+        function, row_type = of_fields.function, of_fields.result_type
         contents = Aggregated(UserFunction(function, "add"))
-        evaluation = Apply(UserFunction(AggregateResult(fields, aggregates, row_type), "apply"))
+        evaluation = Apply(UserFunction(WindowResult(function.declared, of_fields.result_rows()), "apply"))
         choose: ChooseOperator = window_operator
-        if row_type is not None and columns is not None:
-            choose = partial(column_window_operator, function, fields, columns=columns, result_type=row_type)
+        if row_type is not None and of_fields.columns is not None:
+            choose = partial(
+                column_window_operator,
+                function,
+                of_fields.key_fields,
+                columns=of_fields.columns,
+                result_type=row_type,
+            )
         return self._result(contents, evaluation, repr(function), row_type, choose=choose)
 
     def _key_fields(self) -> tuple[str, ...]:
-        """Return the fields of the key. Raises TypeError if the key is not made of fields."""
-        select = self._keyed_stream.key_selector
-        if not isinstance(select, FieldKey):
-            raise TypeError(
-                'aggregates of fields need a key of fields, whose values are in the results: key_by("airport"), not a '
-                "function"
-            )
-        return select.fields
+        return fields_of_key(self._keyed_stream.key_selector)
 
     def _applied(self, window_function: Any, output_type: TypeInformation | None) -> DataStream[Any]:
         function = as_function(window_function, "apply", self._apply_interface)

@@ -12,7 +12,7 @@ import msgspec
 from penstock.common.errors import StateNotFoundError
 from penstock.engine.checkpoint.manifest import OperatorPart, SubtaskPart
 from penstock.engine.checkpoint.storage import StateFiles
-from penstock.engine.snapshots.keyed_table import KeyedTable, tables_of
+from penstock.engine.snapshots.keyed_table import KeyedTable, check_owners, tables_of
 from penstock.engine.snapshots.missing_classes import classes_found
 from penstock.engine.snapshots.operator_lists import lists_of
 from penstock.engine.snapshots.snapshot_files import SnapshotFiles
@@ -139,6 +139,8 @@ class OperatorDraft:
         part = self.part
         groups = key_group_range(subtask, part.max_parallelism, part.parallelism)
         kept = []
+        if self._origin is not None:
+            check_owners(self._origin.read, files, groups)
         for number, (name, text) in enumerate(self._tables.items()):
             chain = [file for file in files if any(table.name == name for table in file.tables)]
             change = self._changes.get(name)

@@ -18,7 +18,7 @@ from penstock.engine.runtime.operators.keyed import EVENT_TIMERS_TABLE, PROCESSI
 from penstock.engine.runtime.task.budget import Budget
 from penstock.engine.runtime.task.context import OperatorContext, SubtaskInfo, TaskContext
 from penstock.engine.runtime.task.metrics import OperatorCounters
-from penstock.engine.snapshots.keyed_table import TIMERS, place_columns, spans_of, tables_of
+from penstock.engine.snapshots.keyed_table import TIMERS, check_owners, place_columns, spans_of, tables_of
 from penstock.engine.snapshots.missing_classes import classes_found
 from penstock.engine.snapshots.snapshot_files import SnapshotFiles
 from penstock.engine.state.backends.hashmap.backend import HashMapKeyedStateBackend
@@ -106,6 +106,7 @@ class KeyReading(_ReaderContext):
                     )
             for subtask in part.subtasks:
                 groups = key_group_range(subtask.subtask, part.max_parallelism, part.parallelism)
+                check_owners(self._files.read, subtask.state.keyed, groups)
                 for span in spans_of(self._files.read, subtask.state.keyed, groups):
                     yield from self._of_span(subtask.state.keyed, span, asked or list(known))
         finally:

@@ -21,9 +21,10 @@ from penstock.engine.plan.passes import PASSES
 from penstock.engine.plan.plan import Plan, applied
 from penstock.engine.plan.stream_graph import GraphSettings, StreamGraph
 from penstock.engine.runtime.columns.aggregate_arrays import TooLargeError
+from penstock.engine.runtime.columns.keyed_arrays import KeyedArrays
 from penstock.engine.runtime.columns.keys import row_keys
 from penstock.engine.runtime.columns.partial_aggregates import partial_columns
-from penstock.engine.runtime.columns.slice_arrays import SliceArrays, slice_numbers
+from penstock.engine.runtime.columns.slice_numbers import slice_numbers
 from penstock.engine.runtime.execution_mode import STREAMING
 from penstock.engine.runtime.windows.slicing import Slicing
 from penstock.testing import OperatorHarness
@@ -31,17 +32,17 @@ from penstock.testing import OperatorHarness
 LONGS = Types.ROW_NAMED(["k", "n"], [Types.LONG(), Types.LONG()])
 
 
-def arrays_of(kind: Any = numpy.int64) -> SliceArrays:
+def arrays_of(kind: Any = numpy.int64) -> KeyedArrays:
     """Return the arrays of one sum."""
-    return SliceArrays([FieldAggregate("s", SUM, "n")], [kind])
+    return KeyedArrays([FieldAggregate("s", SUM, "n")], [kind])
 
 
-def add(arrays: SliceArrays, keys: list[int], values: Any) -> None:
+def add(arrays: KeyedArrays, keys: list[int], values: Any) -> None:
     """Add values, each of a key."""
     arrays.add(row_keys([pyarrow.array(keys)]), [pyarrow.array(values)])
 
 
-def sums(arrays: SliceArrays) -> dict[int, Any]:
+def sums(arrays: KeyedArrays) -> dict[int, Any]:
     """Return the sum of each key."""
     (keys,), (column,) = arrays.key_columns([pyarrow.int64()]), arrays.partials()
     return dict(zip(keys.to_pylist(), column.to_pylist(), strict=True))

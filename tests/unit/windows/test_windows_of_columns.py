@@ -114,7 +114,7 @@ def test_a_time_far_away_takes_no_memory() -> None:
     """One bad record would take an array with a place for each window before it."""
     import numpy
 
-    from penstock.engine.runtime.columns.slice_arrays import distinct
+    from penstock.engine.runtime.columns.slice_numbers import distinct
 
     assert distinct(numpy.array([1, 1 << 60, -5])) == [-5, 1, 1 << 60]
     assert distinct(numpy.array([3, 1, 3])) == [1, 3]

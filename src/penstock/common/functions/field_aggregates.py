@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 from penstock.common.functions.field_key import FieldKey
 from penstock.common.typeinfo import RowTypeInfo, TypeInformation, Types
-from penstock.common.types import row_factory
 
 COUNT, SUM, WINDOW_START, WINDOW_END = "count", "sum", "window_start", "window_end"
 MIN, MAX, AVG, FIRST, LAST = "min", "max", "avg", "first", "last"
@@ -84,50 +83,6 @@ class FieldAggregates:
 
     def __repr__(self) -> str:
         return ", ".join(f"{one.kind}({one.field or ''})" for one in self.aggregates)
-
-
-class AggregateResult:
-    """A WindowFunction that returns a Row: the fields of the key, then the aggregates by their names.
-
-    `declared`: the type of the result, if it is known. A sum that exceeds its LONG is an error, as on columns.
-    """
-
-    def __init__(
-        self,
-        key_fields: tuple[str, ...],
-        aggregates: tuple[FieldAggregate, ...],
-        declared: RowTypeInfo | None = None,
-    ) -> None:
-        kinds = [] if declared is None else declared.get_field_types()[len(key_fields) :]
-        self._long_sums = [
-            (index, one.name)
-            for index, (one, kind) in enumerate(zip(aggregates, kinds, strict=False))
-            if one.kind == SUM and kind == Types.LONG()
-        ]
-        self.names = (*key_fields, *(aggregate.name for aggregate in aggregates))
-        self._key_fields = key_fields
-        self._aggregates = aggregates
-
-    def apply(self, key: Any, window: Any, inputs: Any) -> Any:
-        """Return the result of a window, from its one accumulator."""
-        (accumulator,) = inputs
-        values = iter(accumulator)
-        results = [
-            (window.start if aggregate.kind == WINDOW_START else window.end) if aggregate.of_window else next(values)
-            for aggregate in self._aggregates
-        ]
-        for index, name in self._long_sums:
-            if results[index] is not None and not -(1 << 63) <= results[index] < 1 << 63:
-                raise OverflowError(f"the sum {name!r} is {results[index]}, which exceeds the 64 bits of its type")
-        keys = [key] if len(self._key_fields) == 1 else key if self._key_fields else ()
-        return [self._row([*keys, *results])]
-
-    def open(self, runtime_context: Any) -> None:
-        """Make the function that makes Rows, once."""
-        self._row = row_factory(self.names)
-
-    def close(self) -> None:
-        """Do nothing."""
 
 
 def _nothing(value: Any) -> bool:

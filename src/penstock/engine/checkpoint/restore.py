@@ -87,20 +87,20 @@ def _of_operator(part: OperatorPart, vertex: CheckpointVertex, owns_files: bool)
     extends_files = owns_files and part.parallelism == vertex.parallelism
     lists = _lists(part, vertex.parallelism)
     keyed = {old.subtask: old.state.keyed for old in part.subtasks if old.state.keyed}
-    return [
-        RestoredOperator(
-            _chains(keyed, part.parallelism, vertex, subtask), lists[subtask], extends_files, part.parallelism
-        )
-        for subtask in range(vertex.parallelism)
-    ]
+    restored = []
+    for subtask in range(vertex.parallelism):
+        chains = _chains(keyed, part.parallelism, vertex, subtask)
+        groups = [(groups.start, groups.stop) for _, groups in chains]
+        restored.append(RestoredOperator([chain for chain, _ in chains], lists[subtask], extends_files, groups))
+    return restored
 
 
 def _chains(
     keyed: dict[int, list[KeyedFile]], former_parallelism: int, vertex: CheckpointVertex, subtask: int
-) -> list[list[KeyedFile]]:
-    """Return the chains of files that a subtask reads. `keyed`: all chains, by the subtask that wrote them.
+) -> list[tuple[list[KeyedFile], range]]:
+    """Return the chains of files that a subtask reads, each with the key groups of the subtask that wrote it.
 
-    The max parallelism is the same if there is any chain.
+    `keyed`: all chains, by the subtask that wrote them. The max parallelism is the same if there is any chain.
     """
     owned = key_group_range(subtask, vertex.max_parallelism, vertex.parallelism)
     chains = []
@@ -112,10 +112,10 @@ def _chains(
         groups = key_group_range(old, vertex.max_parallelism, former_parallelism)
         shared = min(groups.stop, owned.stop) - max(groups.start, owned.start)
         if old in keyed and shared > 0:
-            chains.append((shared, keyed[old]))
+            chains.append((shared, keyed[old], groups))
     # The chain with most key groups first: if it begins with the files of a store, the subtask's store begins with
     # them.
-    return [chain for _, chain in sorted(chains, key=lambda chain: -chain[0])]
+    return [(chain, groups) for _, chain, groups in sorted(chains, key=lambda chain: -chain[0])]
 
 
 def _lists(part: OperatorPart, parallelism: int) -> list[list[tuple[str, ListInFile]]]:

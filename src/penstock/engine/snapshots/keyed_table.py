@@ -34,6 +34,7 @@ from penstock.engine.state.handles import KeyedFile
 from penstock.engine.state.key_groups import key_group_of, key_group_range
 from penstock.engine.state.layers import LayeredTable
 from penstock.engine.state.snapshot.files import read_keyed
+from penstock.engine.state.snapshot.moved_keys import check_owner
 from penstock.engine.state.snapshot.storage import ReadPart, sections_of
 from penstock.engine.state.tables import PIECE_ENTRIES, Entries, EntryKeys
 
@@ -108,6 +109,7 @@ class KeyedTable:
     def rows(self) -> Iterator[tuple[Any, ...]]:
         """Yield all rows, by subtask and approximately by key group."""
         for chain, groups in self.chains():
+            check_owners(self._files.read, chain, groups)
             yield from self.rows_of_chain(chain, groups)
 
     def rows_of_chain(self, chain: list[KeyedFile], groups: range) -> Iterator[tuple[Any, ...]]:
@@ -185,6 +187,16 @@ class KeyedTable:
         else:
             for entry_key, value in zip(entry_keys, values, strict=True):
                 yield *entry_key, value
+
+
+def check_owners(read: ReadPart, chain: Sequence[KeyedFile], groups: range) -> None:
+    """Raise CheckpointError if the files of a subtask have keys of others, which would be left out in silence.
+
+    Files of a store do not tell the key groups of their entries.
+    """
+    for file in chain:
+        if not file.store_file:
+            check_owner(sections_of(read, file), groups)
 
 
 def spans_of(read: ReadPart, chain: Sequence[KeyedFile], groups: range) -> Iterator[range]:

@@ -119,8 +119,8 @@ class RestoredOperator(msgspec.Struct, frozen=True):
     """Path of the file, and the list in it. A list may have several parts."""
     extends_files: bool = False
     """Whether the next checkpoint may be incremental: refer to these files and add only changes."""
-    former_parallelism: int = 0
-    """The parallelism of the subtasks that wrote the files; 0: not known."""
+    former_groups: list[tuple[int, int]] = []
+    """For each chain the key groups, first and end, of the subtask that wrote it; empty: not known."""
 
 
 class SnapshotFigures(msgspec.Struct, frozen=True):

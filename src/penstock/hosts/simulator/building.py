@@ -145,7 +145,17 @@ def _partition(_: StreamExecutionEnvironment, node: Node, inputs: list[Any]) -> 
 
 def _reduce(_: StreamExecutionEnvironment, node: Node, inputs: list[Any]) -> Any:
     how = node.settings["how"]
+    if node.settings.get("columns"):
+        kind = "sum" if how == "reduce" else how
+        totals = _flat(node, inputs[0]).key_by("key").aggregate({"number": ("number", kind)})
+        return totals.set_parallelism(node.parallelism).map(functions.record_of_aggregate)
     return inputs[0].reduce(functions.Sum()) if how == "reduce" else getattr(inputs[0], how)(3)
+
+
+def _flat(node: Node, input: Any) -> Any:
+    """Return the fields of records as columns, which are cut at any row."""
+    flat = input.map(functions.Flat.of).set_parallelism(node.parallelism).as_columns(functions.Flat)
+    return _cut(flat.set_parallelism(node.parallelism), node, node.parallelism)
 
 
 def _window(_: StreamExecutionEnvironment, node: Node, inputs: list[Any]) -> Any:
@@ -153,9 +163,7 @@ def _window(_: StreamExecutionEnvironment, node: Node, inputs: list[Any]) -> Any
     size, slide = Time.milliseconds(settings["size_ms"]), Time.milliseconds(settings.get("slide_ms", 1))
     assigner: Any
     if settings.get("columns"):
-        flat = inputs[0].map(functions.Flat.of).set_parallelism(node.parallelism).as_columns(functions.Flat)
-        cut = _cut(flat.set_parallelism(node.parallelism), node, node.parallelism)
-        keyed = cut.key_by("key").window(TumblingEventTimeWindows.of(size))
+        keyed = _flat(node, inputs[0]).key_by("key").window(TumblingEventTimeWindows.of(size))
         windowed = keyed.allowed_lateness(settings.get("lateness_ms", 0))
         totals = windowed.aggregate({"n": "count", "total": ("number", "sum")}).set_parallelism(node.parallelism)
         return totals.map(functions.record_of_totals)

@@ -480,6 +480,11 @@ def record_of_totals(totals: Any) -> Record:
     return "window", (), totals.key, totals.total + totals.n * COUNT_WEIGHT
 
 
+def record_of_aggregate(aggregate: Any) -> Record:
+    """Return the record that a reduced stream emits, from an aggregate of numbers."""
+    return "", (), aggregate.key, aggregate.number
+
+
 class Evicting(Evictor[Record, Any]):
     """Evicts numbers divisible by 3 before the function is called, or nothing."""
 

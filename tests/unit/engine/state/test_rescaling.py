@@ -18,6 +18,7 @@ from penstock.engine.checkpoint.plan import CheckpointVertex
 from penstock.engine.checkpoint.restore import assign
 from penstock.engine.runtime.operators.operator import Operator
 from penstock.engine.runtime.task.restore import KeyedChain, restore_operator
+from penstock.engine.snapshots.keyed_table import check_owners
 from penstock.engine.state.handles import OperatorState
 from penstock.engine.state.key_groups import key_group_range, subtask_of
 from penstock.engine.state.operator_state import HeapOperatorStates, NamedList
@@ -72,21 +73,26 @@ def test_each_key_goes_to_the_owner_of_its_group(
 
 
 @pytest.mark.parametrize("savepoint", [False, True])
-def test_keys_in_the_wrong_subtask_are_refused(savepoint: bool) -> None:
+@pytest.mark.parametrize("all_are_misplaced", [False, True])
+def test_keys_in_the_wrong_subtask_are_refused(savepoint: bool, all_are_misplaced: bool) -> None:
     """Later records of a key would go to the subtask that owns it, and start from nothing."""
     storage = files_in_memory()
     old = Subtask(BACKENDS[0], storage)
     old.backend.state(COUNT)
     for key in range(30):
-        old.backend.key = key
-        old.backend.state(COUNT).update(key)
+        if not all_are_misplaced or GROUPS[key] >= 4:
+            old.backend.key = key
+            old.backend.state(COUNT).update(key)
     old.freeze(True)()
     chain = old.savepoint("savepoint") if savepoint else old.chain
     tables = {"count": old.backend.restored_table("count", "")}
-    owns_all, owns_half = (MovedKeys(8, tables, parallelism) for parallelism in (1, 2))
+    owns_all, owns_half = (MovedKeys(8, tables, range(end)) for end in (8, 4))
     restore_keyed(storage, chain, range(8), tables, moved_keys=owns_all)
-    with pytest.raises(CheckpointError, match=r"keys of other subtasks.*as a new savepoint"):
+    with pytest.raises(CheckpointError, match=r"keys of other subtasks.*with the same parallelism"):
         restore_keyed(storage, chain, range(4), tables, moved_keys=owns_half)
+    with pytest.raises(CheckpointError, match="keys of other subtasks"):
+        check_owners(storage.read, chain, range(4))
+    check_owners(storage.read, chain, range(8))
 
 
 class StatesOnly(Operator):

@@ -13,8 +13,9 @@ import numpy
 import pyarrow
 from pyarrow import compute
 
-from penstock.common.functions.field_aggregates import AVG, COUNT, FIRST, LAST, MAX, MIN, SUM
+from penstock.common.functions.field_aggregates import AVG, COUNT, FIRST, LAST, MAX, MIN, SUM, FieldAggregate
 from penstock.engine.runtime.columns.chunk import Integers
+from penstock.engine.runtime.columns.runs import Runs
 
 FIRST_ROOM = 64
 _EXACT_MAX = 1 << 62
@@ -29,6 +30,12 @@ def array_type(kind: pyarrow.DataType) -> Any:
     if pyarrow.types.is_integer(kind) and kind != pyarrow.uint64():
         return numpy.int64
     return numpy.float64 if pyarrow.types.is_floating(kind) and kind != pyarrow.float16() else None
+
+
+def can_aggregate(aggregates: Sequence[FieldAggregate], schema: pyarrow.Schema) -> bool:
+    """Return whether arrays can compute these aggregates of columns. A count is one of any column."""
+    fields = [one.field for one in aggregates if one.kind != COUNT and one.field is not None]
+    return all(array_type(schema.field(field).type) is not None for field in fields)
 
 
 class TooLargeError(Exception):
@@ -52,6 +59,10 @@ class AggregateArray(ABC):
     def merge(self, slots: Integers, column: pyarrow.Array) -> None:
         """Add aggregates of several records each."""
         self.add(slots, column)
+
+    @abstractmethod
+    def add_running(self, runs: Runs, column: pyarrow.Array | None) -> pyarrow.Array:
+        """Add like `add`, row by row. Return the result of each row's key after the row."""
 
     @abstractmethod
     def load(self, slots: Integers, accumulators: Sequence[Any]) -> None:
@@ -90,6 +101,14 @@ class CountArray(AggregateArray):
     def merge(self, slots: Integers, column: pyarrow.Array) -> None:
         numpy.add.at(self._counts, slots, column.to_numpy(zero_copy_only=False))
 
+    def add_running(self, runs: Runs, column: pyarrow.Array | None) -> pyarrow.Array:
+        valid = None
+        if column is not None and column.null_count:
+            valid = column.is_valid().to_numpy(zero_copy_only=False)[runs.order]
+        counts = runs.counts(valid) + runs.of_runs(self._counts[runs.slots])
+        self._counts[runs.slots] = counts[runs.ends]
+        return pyarrow.array(runs.by_row(counts))
+
     def load(self, slots: Integers, accumulators: Sequence[Any]) -> None:
         self._counts[slots] = accumulators
 
@@ -127,6 +146,31 @@ class ValueArray(AggregateArray):
     @abstractmethod
     def _add(self, slots: Integers, values: Any) -> None:
         """Add values, of which none is null."""
+
+    def add_running(self, runs: Runs, column: pyarrow.Array | None) -> pyarrow.Array:
+        assert column is not None
+        values, valid = column, numpy.ones(len(column), numpy.bool_)
+        if column.null_count:
+            valid = column.is_valid().to_numpy(zero_copy_only=False)
+            values = column.fill_null(0)
+        typed = values.to_numpy(zero_copy_only=False).astype(self._values.dtype, copy=False)
+        typed, valid = typed[runs.order], valid[runs.order]
+        typed[~valid] = self.nothing
+        exists = (runs.counts(valid) > 0) | runs.of_runs(self._exists[runs.slots])
+        found = self._run(runs, typed, valid)
+        self._values[runs.slots] = found[runs.ends]
+        self._exists[runs.slots] = exists[runs.ends]
+        return pyarrow.array(runs.by_row(found), mask=~runs.by_row(exists))
+
+    @abstractmethod
+    def _run(self, runs: Runs, values: Any, valid: Any) -> Any:
+        """Return the aggregate after each row, in the order of runs. `values`: `nothing` where they are not valid."""
+
+    def _accumulated(self, runs: Runs, function: Any, values: Any) -> Any:
+        """Return what `function` makes of the value before the chunk and the rows up to each row."""
+        values[runs.starts] = function(self._values[runs.slots], values[runs.starts])
+        runs.accumulate(function, values)
+        return values
 
     def load(self, slots: Integers, accumulators: Sequence[Any]) -> None:
         exists = numpy.array([value is not None for value in accumulators], numpy.bool_)
@@ -173,6 +217,12 @@ class SumArray(ValueArray):
         with numpy.errstate(invalid="ignore", over="ignore"):
             numpy.add.at(self._values, slots, values)
 
+    def _run(self, runs: Runs, values: Any, valid: Any) -> Any:
+        if self._values.dtype == numpy.int64:
+            return runs.sums(values) + runs.of_runs(self._values[runs.slots])
+        with numpy.errstate(invalid="ignore", over="ignore"):
+            return self._accumulated(runs, numpy.add, values)
+
     def load(self, slots: Integers, accumulators: Sequence[Any]) -> None:
         if self._values.dtype == numpy.int64:
             largest = max((abs(value) for value in accumulators if value is not None), default=0)
@@ -209,15 +259,10 @@ class AverageArray(SumArray):
         raise NotImplementedError("an average is two columns, so it is computed behind the exchange only")
 
     def results(self, keys: int) -> pyarrow.Array:
-        totals = super().as_column(keys)
-        if self._values.dtype == numpy.int64 and (numpy.abs(self._values[:keys]) > _FLOAT_EXACT_MAX).any():
-            # As Python divides: first to the nearest float would round twice.
-            counts = self._counts.as_column(keys).to_pylist()
-            pairs = zip(totals.to_pylist(), counts, strict=True)
-            return pyarrow.array(
-                [None if total is None else total / count for total, count in pairs], pyarrow.float64()
-            )
-        return compute.divide(totals.cast(pyarrow.float64()), self._counts.as_column(keys).cast(pyarrow.float64()))
+        return _means(super().as_column(keys), self._counts.as_column(keys))
+
+    def add_running(self, runs: Runs, column: pyarrow.Array | None) -> pyarrow.Array:
+        return _means(super().add_running(runs, column), self._counts.add_running(runs, column))
 
 
 class MinArray(ValueArray):
@@ -230,9 +275,13 @@ class MinArray(ValueArray):
 
     def _add(self, slots: Integers, values: Any) -> None:
         if self._values.dtype == numpy.float64:
-            numpy.fmin.at(self._values, slots, values + 0.0)
+            numpy.fmin.at(self._values, slots, values + 0)
         else:
             numpy.minimum.at(self._values, slots, values)
+
+    def _run(self, runs: Runs, values: Any, valid: Any) -> Any:
+        is_float = self._values.dtype == numpy.float64
+        return self._accumulated(runs, numpy.fmin if is_float else numpy.minimum, values + 0)
 
 
 class MaxArray(ValueArray):
@@ -245,7 +294,11 @@ class MaxArray(ValueArray):
     def _add(self, slots: Integers, values: Any) -> None:
         # NaN is the greatest, so NumPy's warning would only fill the worker's log.
         with numpy.errstate(invalid="ignore"):
-            numpy.maximum.at(self._values, slots, values + 0.0 if self._values.dtype == numpy.float64 else values)
+            numpy.maximum.at(self._values, slots, values + 0)
+
+    def _run(self, runs: Runs, values: Any, valid: Any) -> Any:
+        with numpy.errstate(invalid="ignore"):
+            return self._accumulated(runs, numpy.maximum, values + 0)
 
 
 class FirstArray(ValueArray):
@@ -256,12 +309,22 @@ class FirstArray(ValueArray):
         # Backwards: of several values in one place, the last that is put there stays.
         self._values[slots[new][::-1]] = values[new][::-1]
 
+    def _run(self, runs: Runs, values: Any, valid: Any) -> Any:
+        last = len(values) - 1
+        first = numpy.minimum.reduceat(numpy.where(valid, numpy.arange(len(values)), last), runs.starts)
+        return runs.of_runs(numpy.where(self._exists[runs.slots], self._values[runs.slots], values[first]))
+
 
 class LastArray(ValueArray):
     """The last value that came."""
 
     def _add(self, slots: Integers, values: Any) -> None:
         self._values[slots] = values
+
+    def _run(self, runs: Runs, values: Any, valid: Any) -> Any:
+        latest = numpy.maximum.accumulate(numpy.where(valid, numpy.arange(len(values)), -1))
+        before = runs.of_runs(self._values[runs.slots])
+        return numpy.where(latest >= runs.of_runs(runs.starts), values[latest], before)
 
 
 _CLASSES: dict[str, type[CountArray | ValueArray]] = {
@@ -284,3 +347,17 @@ def _grown(array: Any, room: int, nothing: Any) -> Any:
     grown = numpy.full(room, nothing, array.dtype)
     grown[: len(array)] = array
     return grown
+
+
+def _means(totals: pyarrow.Array, counts: pyarrow.Array) -> pyarrow.Array:
+    """Return the quotients as Python computes them; null without values."""
+    is_exact = pyarrow.types.is_floating(totals.type)
+    if not is_exact:
+        bounds = compute.min_max(totals).as_py()
+        is_exact = max(abs(bounds["min"] or 0), abs(bounds["max"] or 0)) <= _FLOAT_EXACT_MAX
+    if is_exact:
+        return compute.divide(totals.cast(pyarrow.float64()), counts.cast(pyarrow.float64()))
+    # A sum beyond the integers that floats have: to round it, and then the quotient, would round twice.
+    pairs = zip(totals.to_pylist(), counts.to_pylist(), strict=True)
+    means = [None if total is None else total / count for total, count in pairs]
+    return pyarrow.array(means, pyarrow.float64())

@@ -14,10 +14,11 @@ from penstock.common.functions.field_aggregates import COUNT, FieldAggregate
 from penstock.engine.runtime.chunks import ChunkKind
 from penstock.engine.runtime.columns.aggregate_arrays import TooLargeError
 from penstock.engine.runtime.columns.chunk import Columns
+from penstock.engine.runtime.columns.keyed_arrays import KeyedArrays
+from penstock.engine.runtime.columns.keyed_input import event_times, keys_in
 from penstock.engine.runtime.columns.keys import RowKeys
 from penstock.engine.runtime.columns.partial_aggregates import partials_of_rows
-from penstock.engine.runtime.columns.slice_arrays import SliceArrays, distinct, slice_numbers
-from penstock.engine.runtime.columns.window_input import event_times, keys_in
+from penstock.engine.runtime.columns.slice_numbers import distinct, slice_numbers
 from penstock.engine.runtime.operators.operator import Operator
 from penstock.engine.runtime.windows.slicing import Slicing
 
@@ -63,7 +64,7 @@ class LocalWindowAggregateOperator(Operator):
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
-        self._slices: dict[int, SliceArrays] = {}
+        self._slices: dict[int, KeyedArrays] = {}
         self._watermark = MIN_TIMESTAMP
         self._types = [None if one.kind == COUNT else numpy.int64 for one in self._aggregates]
 
@@ -112,7 +113,7 @@ class LocalWindowAggregateOperator(Operator):
         """Add records of one slice."""
         arrays = self._slices.get(number)
         if arrays is None:
-            arrays = self._slices[number] = SliceArrays(self._aggregates, self._types)
+            arrays = self._slices[number] = KeyedArrays(self._aggregates, self._types)
         fields = [None if one.field is None else chunk.batch.column(one.field) for one in self._aggregates]
         try:
             arrays.add(keys, fields)

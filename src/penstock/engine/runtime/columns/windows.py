@@ -19,11 +19,12 @@ from penstock.common.functions.user_calls import RAISED
 from penstock.engine.runtime.chunks import ChunkKind
 from penstock.engine.runtime.columns.aggregate_arrays import TooLargeError, array_type
 from penstock.engine.runtime.columns.chunk import Columns, Integers, joined
+from penstock.engine.runtime.columns.keyed_arrays import KeyedArrays
+from penstock.engine.runtime.columns.keyed_input import event_times, keys_in, keys_stay
 from penstock.engine.runtime.columns.keys import RowKeys
 from penstock.engine.runtime.columns.local_windows import LocalWindowAggregateOperator
 from penstock.engine.runtime.columns.partial_aggregates import partial_columns
-from penstock.engine.runtime.columns.slice_arrays import SliceArrays, distinct, slice_numbers
-from penstock.engine.runtime.columns.window_input import event_times, keys_in
+from penstock.engine.runtime.columns.slice_numbers import distinct, slice_numbers
 from penstock.engine.runtime.task.budget import COLUMN_RECORDS_MAX
 from penstock.engine.runtime.windows.sliced_window_operator import SlicedWindowOperator
 from penstock.engine.runtime.windows.windowing import WindowSettings
@@ -31,9 +32,6 @@ from penstock.engine.runtime.windows.windowing import WindowSettings
 if TYPE_CHECKING:
     from penstock.engine.runtime.operators.operator import Operator, Output
     from penstock.engine.runtime.task.context import OperatorContext
-
-_PLAIN = (pyarrow.types.is_integer, pyarrow.types.is_string, pyarrow.types.is_boolean, pyarrow.types.is_binary)
-"""Types of keys that Arrow makes of Python's values as they were."""
 
 
 class ColumnWindowOperator(SlicedWindowOperator):
@@ -61,14 +59,10 @@ class ColumnWindowOperator(SlicedWindowOperator):
         self._aggregates = aggregates.aggregates
         self._columns = self.columns_received = columns
         self._result_columns = self.columns_given = results
-        self._gives_columns = all(map(self._keys_stay, range(len(self._key_fields))))
+        self._gives_columns = keys_stay(columns, results, key_fields)
         """Whether a column of keys is one of results as it is."""
         self._of_partials = False
         """Whether it receives partial aggregates, not records."""
-
-    def _keys_stay(self, index: int) -> bool:
-        kind = self._result_columns.schema.field(index).type
-        return kind == self._columns.schema.field(self._key_fields[index]).type and any(test(kind) for test in _PLAIN)
 
     def columns_read(self) -> tuple[str, ...] | None:
         if self.late_tag is not None or self._of_partials:
@@ -98,7 +92,7 @@ class ColumnWindowOperator(SlicedWindowOperator):
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
-        self._arrays: dict[int, SliceArrays] = {}
+        self._arrays: dict[int, KeyedArrays] = {}
         self._batches: list[Columns] = []
         """Results of windows that have fired, if they are columns; then `results` is empty."""
         self._batch_rows = 0
@@ -158,7 +152,7 @@ class ColumnWindowOperator(SlicedWindowOperator):
         if arrays is None:
             # The window waits from now on, its keys from when they are written back.
             self._waiting_for(start)
-            arrays = self._arrays[start] = SliceArrays(self._aggregates, self._types, self._reader_of(start))
+            arrays = self._arrays[start] = KeyedArrays(self._aggregates, self._types, self._reader_of(start))
         fields = self._fields_of(chunk)
         try:
             if self._of_partials:
@@ -210,7 +204,7 @@ class ColumnWindowOperator(SlicedWindowOperator):
             yield
         yield from super()._fire(window)
 
-    def _fire_arrays(self, window: int, arrays: SliceArrays) -> Iterator[None]:
+    def _fire_arrays(self, window: int, arrays: KeyedArrays) -> Iterator[None]:
         """Fire a window whose keys are all in arrays: no result becomes a Python object."""
         if self.results:
             # A chunk has rows or columns, and they have an order.
@@ -227,7 +221,7 @@ class ColumnWindowOperator(SlicedWindowOperator):
                 yield
         yield from self._drop_slices(window, self._waiting.take(window))
 
-    def _results_of_arrays(self, window: int, arrays: SliceArrays) -> pyarrow.RecordBatch:
+    def _results_of_arrays(self, window: int, arrays: KeyedArrays) -> pyarrow.RecordBatch:
         schema, found = self._result_columns.schema, iter(arrays.results())
         columns = arrays.key_columns([schema.field(index).type for index in range(len(self._key_fields))])
         bounds = {WINDOW_START: window, WINDOW_END: window + self._size}

@@ -82,8 +82,9 @@ def restore_operator(
         if extends:
             chain.store_files = {file.store_file: file for file in reusable}
         chains = [[file for file in files if not file.store_file] for files in chains]
-    for files in chains:
-        moved_keys = MovedKeys(max_parallelism, tables, restored.former_parallelism)
+    for number, files in enumerate(chains):
+        owned = range(*restored.former_groups[number]) if restored.former_groups else None
+        moved_keys = MovedKeys(max_parallelism, tables, owned)
         read += restore_keyed(storage, files, groups, tables, moved_keys=moved_keys)
     if extends:
         chain.files = restored.chains[0]

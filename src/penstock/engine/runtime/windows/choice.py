@@ -12,7 +12,7 @@ from penstock.api.windows.assigners import (
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
 )
-from penstock.common.functions.field_aggregates import COUNT, FieldAggregates
+from penstock.common.functions.field_aggregates import FieldAggregates
 from penstock.common.typeinfo import RowTypeInfo
 from penstock.engine.runtime.windows.sliced_window_operator import SlicedWindowOperator
 from penstock.engine.runtime.windows.window_operator import EvictingWindowOperator, WindowOperator
@@ -64,13 +64,12 @@ def column_window_operator(
     Otherwise, and for aggregates of other types than integers and floats, the operator on rows.
     """
     from penstock.common.columns.record_columns import RecordColumns
-    from penstock.engine.runtime.columns.aggregate_arrays import array_type
+    from penstock.engine.runtime.columns.aggregate_arrays import can_aggregate
     from penstock.engine.runtime.columns.windows import ColumnWindowOperator
 
     assigner = settings.assigner
-    fields = [one.field for one in function.aggregates if one.kind != COUNT and one.field is not None]
     tumbles = isinstance(assigner, AlignedWindows) and assigner.slide_ms == assigner.size_ms
-    can_add = all(array_type(columns.schema.field(field).type) is not None for field in fields)
+    can_add = can_aggregate(function.aggregates, columns.schema)
     has_keys = bool(key_fields) and all(map(columns.has_keys, key_fields))
     if _operator_class(settings) is not SlicedWindowOperator or not tumbles or not can_add or not has_keys:
         return window_operator(name, key_selector, settings)

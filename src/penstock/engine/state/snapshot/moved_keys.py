@@ -13,7 +13,7 @@ from typing import Any
 
 from penstock.common.errors import CheckpointError
 from penstock.engine.state.handles import Section
-from penstock.engine.state.key_groups import KeyGroups, subtask_of
+from penstock.engine.state.key_groups import KeyGroups
 from penstock.engine.state.keys import PLAIN
 from penstock.engine.state.tables import EntryKeys, Table
 
@@ -25,30 +25,20 @@ _PLAIN_KEYS = -1
 class MovedKeys:
     """Finds moved keys among restored entries, by the key groups in which they were stored.
 
-    `former_parallelism`: that of the subtasks that stored them; 0: not known.
+    `owned`: the key groups of the subtask that stored them; None: not known.
     """
 
-    def __init__(self, max_parallelism: int, tables: Mapping[str, Table], former_parallelism: int = 0) -> None:
+    def __init__(self, max_parallelism: int, tables: Mapping[str, Table], owned: range | None = None) -> None:
         self._key_groups = KeyGroups(max_parallelism)
-        self._former_parallelism = former_parallelism
+        self._owned = owned
         self._tables = tables
         self._counted: Counter[int] = Counter()
         self._suspect: list[Any] = []
 
     def check_owner(self, sections: Iterable[Section]) -> None:
-        """Raise CheckpointError if a file has key groups of several subtasks: its subtask received keys of others.
-
-        Older versions sent keys to subtasks by the maximum parallelism of the sender.
-        """
-        if not self._former_parallelism:
-            return
-        most = self._key_groups.max_parallelism
-        if len({subtask_of(section.group, most, self._former_parallelism) for section in sections}) > 1:
-            raise CheckpointError(
-                "the state has keys of other subtasks, which would no longer be found: an older version of penstock "
-                "wrote it in a job whose operators differ in their maximum parallelism. Read it with "
-                "penstock.state_processor and write it as a new savepoint"
-            )
+        """Raise CheckpointError if a file has key groups of other subtasks than the one that wrote it."""
+        if self._owned is not None:
+            check_owner(sections, self._owned)
 
     def check(self, table: str, entry_keys: EntryKeys, group: int) -> None:
         """Raise CheckpointError unless the keys of all these entries belong to the group."""
@@ -83,6 +73,20 @@ class MovedKeys:
         return [
             key for key in keys if type(key) not in PLAIN and not (type(key) is tuple and _is_plain(map(type, key)))
         ]
+
+
+def check_owner(sections: Iterable[Section], owned: range) -> None:
+    """Raise CheckpointError if a file has other key groups than these: its subtask received keys of others.
+
+    Older versions sent keys to subtasks by the maximum parallelism of the sender.
+    """
+    if any(section.group not in owned for section in sections):
+        raise CheckpointError(
+            "the state has keys of other subtasks, which would no longer be found: an older version of penstock wrote "
+            "it in a job whose operators differ in their maximum parallelism. That version can restore it, with the "
+            "same parallelism. Here, give the operator a new uid, which starts without that state, and allow state "
+            "that is not restored"
+        )
 
 
 def moved_key_error(table: str, key: Any) -> CheckpointError:

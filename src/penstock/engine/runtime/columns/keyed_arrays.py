@@ -1,8 +1,8 @@
-"""The aggregates of one slice of time as arrays, in front of the table that holds them in snapshots.
+"""The aggregates of keys as arrays, in front of the table that holds them in snapshots.
 
 Arrays are a write-back cache: they hold whole accumulators, read from the table when a key first occurs, and written
-to it before a snapshot and before the window fires. So a savepoint is that of the operator on rows, and sums are added
-in the order of the records, as there.
+to it before a snapshot. So a savepoint is that of the operator on rows, and sums are added in the order of the
+records, as there.
 """
 
 from __future__ import annotations
@@ -18,15 +18,11 @@ from penstock.engine.runtime.columns.aggregate_arrays import FIRST_ROOM, aggrega
 from penstock.engine.runtime.columns.chunk import Integers
 from penstock.engine.runtime.columns.key_slots import KeySlots
 from penstock.engine.runtime.columns.keys import RowKeys
-from penstock.engine.runtime.windows.slicing import Slicing
-
-_SPAN_MAX = 1 << 16
-_EXACT_MAX = 1 << 62
-"""Times up to here do not overflow when a slice is computed of them."""
+from penstock.engine.runtime.columns.runs import Runs
 
 
-class SliceArrays:
-    """The aggregates of one slice. `read`: returns the accumulator of a key in its table, or None, if it has any."""
+class KeyedArrays:
+    """The aggregates of all keys. `read`: returns the accumulator of a key in its table, or None, if it has any."""
 
     def __init__(
         self,
@@ -45,6 +41,11 @@ class SliceArrays:
         slots = self._checked_slots(keys, columns)
         for array, column in zip(self._arrays, columns, strict=True):
             array.add(slots, column)
+
+    def add_running(self, keys: RowKeys, columns: Sequence[pyarrow.Array | None]) -> list[pyarrow.Array]:
+        """Add records like `add`. Return the aggregates of each record's key after it, a column for each aggregate."""
+        runs = Runs(self._checked_slots(keys, columns))
+        return [array.add_running(runs, column) for array, column in zip(self._arrays, columns, strict=True)]
 
     def merge(self, keys: RowKeys, columns: Sequence[pyarrow.Array]) -> None:
         """Add partial aggregates, a column for each aggregate. Raises TooLargeError, with nothing added."""
@@ -89,7 +90,7 @@ class SliceArrays:
         if len(self._keys) > known:
             self._grow()
             if self._read is not None:
-                self._load(numpy.arange(known, len(self._keys)), self._read)
+                self.load(numpy.arange(known, len(self._keys)), self._read)
         for array, column in zip(self._arrays, columns, strict=True):
             array.check(slots, column)
         self._changed[slots] = True
@@ -105,29 +106,11 @@ class SliceArrays:
             for array in self._arrays:
                 array.grow(self._room)
 
-    def _load(self, slots: Integers, read: Callable[[Any], Accumulator | None]) -> None:
+    def load(self, slots: Integers, read: Callable[[Any], Accumulator | None]) -> None:
+        """Set the aggregates of new keys, at these slots, to what the table has of them."""
         stored = [read(key) for key in self._keys.keys(slots)]
         found = [accumulator for accumulator in stored if accumulator is not None]
         if found:
             places = slots[[accumulator is not None for accumulator in stored]]
             for array, accumulators in zip(self._arrays, zip(*found, strict=True), strict=True):
                 array.load(places, accumulators)
-
-
-def slice_numbers(times: Integers, slicing: Slicing) -> Integers:
-    """Return the number of the slice of each time (ms)."""
-    if times.min() > -_EXACT_MAX and times.max() < _EXACT_MAX and abs(slicing.start_of(0)) < _EXACT_MAX:
-        numbers: Integers = slicing.number_of(times)
-        return numbers
-    # By Python, whose integers do not wrap.
-    return numpy.array([slicing.number_of(time) for time in times.tolist()], numpy.int64)
-
-
-def distinct(numbers: Integers) -> list[int]:
-    """Return the distinct numbers, in order."""
-    first, last = int(numbers.min()), int(numbers.max())
-    # A time far away, of one bad record, must not take an array of that size.
-    if last - first > _SPAN_MAX:
-        return list(numpy.unique(numbers).tolist())
-    found: list[int] = (numpy.flatnonzero(numpy.bincount(numbers - first)) + first).tolist()
-    return found

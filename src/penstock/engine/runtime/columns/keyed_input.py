@@ -1,9 +1,11 @@
-"""The event times and keys of a chunk, as windows on columns read them."""
+"""The event times and keys of a chunk, as operators on columns read them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
+
+import pyarrow
 
 from penstock.api.windows.assigner import no_timestamp
 from penstock.common.constants import MIN_TIMESTAMP
@@ -13,7 +15,11 @@ from penstock.engine.runtime.columns.chunk import Columns, Integers
 from penstock.engine.runtime.columns.keys import RowKeys, row_keys
 
 if TYPE_CHECKING:
+    from penstock.common.columns.record_columns import RecordColumns
     from penstock.engine.runtime.operators.operator import Operator
+
+_PLAIN = (pyarrow.types.is_integer, pyarrow.types.is_string, pyarrow.types.is_boolean, pyarrow.types.is_binary)
+"""Types of keys that Arrow makes of Python's values as they were."""
 
 
 def event_times(operator: Operator, chunk: Columns) -> Integers:
@@ -30,3 +36,12 @@ def keys_in(operator: Operator, chunk: Columns, key_fields: Sequence[str]) -> Ro
         return row_keys([chunk.batch.column(field) for field in key_fields])
     except RAISED as error:
         raise operator.context.user_error(error, "key selector") from error
+
+
+def keys_stay(columns: RecordColumns, results: RecordColumns, key_fields: Sequence[str]) -> bool:
+    """Return whether the columns of the key, which are the first of the results, are the same there."""
+    kinds = [results.schema.field(index).type for index in range(len(key_fields))]
+    return all(
+        kind == columns.schema.field(field).type and any(is_kind(kind) for is_kind in _PLAIN)
+        for kind, field in zip(kinds, key_fields, strict=True)
+    )

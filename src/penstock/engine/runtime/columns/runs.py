@@ -1,0 +1,69 @@
+"""The rows of a chunk by key, for aggregates that each row changes: the rows of a key, in their order, are a run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+
+from penstock.engine.runtime.columns.chunk import Integers
+
+_SHORT = 64
+"""Up to so many rows all runs take a step together; longer runs are computed one by one."""
+
+
+class Runs:
+    """The order of rows by slot, and where each slot's rows are in that order."""
+
+    def __init__(self, slots: Integers) -> None:
+        # Of integers of 16 bits NumPy sorts by radix, in a tenth of the time.
+        small = slots.astype(numpy.uint16) if int(slots.max()) < 1 << 16 else slots
+        self.order: Integers = numpy.argsort(small, kind="stable")
+        ordered = slots[self.order]
+        begins = numpy.ones(len(ordered), numpy.bool_)
+        begins[1:] = ordered[1:] != ordered[:-1]
+        self.starts: Integers = numpy.flatnonzero(begins)
+        self.slots: Integers = ordered[self.starts]
+        """The slot of each run."""
+        self.lengths: Integers = numpy.diff(self.starts, append=len(ordered))
+        self.ends: Integers = self.starts + self.lengths - 1
+        """The last row of each run."""
+
+    def __len__(self) -> int:
+        return len(self.order)
+
+    def of_runs(self, values: Any) -> Any:
+        """Return the value of its run for each row, in the order of runs."""
+        return numpy.repeat(values, self.lengths)
+
+    def by_row(self, values: Any) -> Any:
+        """Return values that are in the order of runs in that of the rows."""
+        found = numpy.empty_like(values)
+        found[self.order] = values
+        return found
+
+    def counts(self, flags: Any = None) -> Integers:
+        """Return how many rows of its run there are up to each row; `flags`: of those where it is true."""
+        if flags is None:
+            ranks: Integers = numpy.arange(1, len(self) + 1) - self.of_runs(self.starts)
+            return ranks
+        return self.sums(flags.astype(numpy.int64))
+
+    def sums(self, values: Integers) -> Integers:
+        """Return the sum of its run up to each row. What wraps in between is right in the end, modulo 2 ** 64."""
+        sums: Integers = numpy.cumsum(values)
+        before = sums[self.starts] - values[self.starts]
+        sums -= self.of_runs(before)
+        return sums
+
+    def accumulate(self, function: Any, values: Any) -> None:
+        """Replace each value by `function` of what is before it in its run, and itself, row by row."""
+        is_long = self.lengths > _SHORT
+        for start, length in zip(self.starts[is_long].tolist(), self.lengths[is_long].tolist(), strict=True):
+            run = values[start : start + length]
+            function.accumulate(run, out=run)
+        starts, lengths = self.starts[~is_long], self.lengths[~is_long]
+        for step in range(1, int(lengths.max(initial=0))):
+            goes_on = lengths > step
+            starts, lengths = starts[goes_on], lengths[goes_on]
+            values[starts + step] = function(values[starts + step - 1], values[starts + step])
