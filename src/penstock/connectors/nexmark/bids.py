@@ -75,4 +75,4 @@ class Bids:
         is_hot = draw.below(2) > 0
         hot, all_count = len(HOT_CHANNELS), len(self._texts.channels)
         bounds = numpy.where(is_hot, hot, all_count - hot)
-        return pyarrow.array(draw.below(bounds) + numpy.where(is_hot, 0, hot), pyarrow.int32())
+        return pyarrow.array((draw.below(bounds) + numpy.where(is_hot, 0, hot)).astype(numpy.int32))

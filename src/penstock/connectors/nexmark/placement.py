@@ -21,7 +21,7 @@ class Placement:
         self._are_all = len(self.rows) == self._count
         self._nulls = self._count - len(self.rows)
         self._validity = None if self._are_all else pyarrow.py_buffer(numpy.packbits(is_of_kind, bitorder="little"))
-        self._ranks: NDArray[numpy.int32] | None = None
+        self._ranks: Ints | None = None
         self._is_of_kind = is_of_kind
 
     @classmethod
@@ -52,9 +52,9 @@ class Placement:
     def _array(self, kind: pyarrow.DataType, buffers: list[pyarrow.Buffer | None]) -> pyarrow.Array:
         return pyarrow.Array.from_buffers(kind, self._count, [self._validity, *buffers], self._nulls)
 
-    def _texts_before(self) -> NDArray[numpy.int32]:
+    def _texts_before(self) -> Ints:
         """Return the number of events of the kind before each row, and before the end."""
         if self._ranks is None:
-            self._ranks = numpy.zeros(self._count + 1, numpy.int32)
+            self._ranks = numpy.zeros(self._count + 1, numpy.int64)
             numpy.cumsum(self._is_of_kind, out=self._ranks[1:])
         return self._ranks
