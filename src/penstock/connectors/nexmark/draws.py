@@ -35,7 +35,7 @@ class Draw:
 
     def unit(self) -> NDArray[numpy.float64]:
         """Return numbers from 0 to below 1."""
-        return self._fraction * 2.0**-32
+        return self._fraction.astype(numpy.float64) * 2.0**-32
 
 
 class Draws:

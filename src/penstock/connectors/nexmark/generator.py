@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy
 import pyarrow
 
@@ -16,7 +18,11 @@ from penstock.connectors.nexmark.texts import texts_of
 
 EVENTS_MAX = 1 << 20
 """Events of a batch, at most: offsets of texts have 32 bits."""
-_KINDS = {"person": (PERSON, People), "auction": (AUCTION, Auctions), "bid": (BID, Bids)}
+_KINDS: Mapping[str, tuple[int, type[People] | type[Auctions] | type[Bids]]] = {
+    "person": (PERSON, People),
+    "auction": (AUCTION, Auctions),
+    "bid": (BID, Bids),
+}
 _PROPERTIES = {
     "emailAddress": "email_address",
     "creditCard": "credit_card",

@@ -39,13 +39,15 @@ class Events:
     def last_people(self) -> Ints:
         """Return the last person up to each event, itself included, counted from 0; -1 if there are no people."""
         people = self._configuration.person_proportion
-        return self.epochs * people + numpy.minimum(self.places, people - 1)
+        last: Ints = self.epochs * people + numpy.minimum(self.places, people - 1)
+        return last
 
     def last_auctions(self) -> Ints:
         """Return the last auction up to each event, itself included, counted from 0; -1 before the first one."""
         auctions = self._configuration.auction_proportion
         places = self.places - self._configuration.person_proportion
-        return self.epochs * auctions + numpy.clip(places, -1, auctions - 1)
+        last: Ints = self.epochs * auctions + numpy.clip(places, -1, auctions - 1)
+        return last
 
 
 def events_at(configuration: NexmarkConfiguration, positions: Ints) -> Events:
@@ -60,7 +62,8 @@ def events_at(configuration: NexmarkConfiguration, positions: Ints) -> Events:
 def kinds_of(configuration: NexmarkConfiguration, events: Events) -> NDArray[numpy.int32]:
     """Return the kind of each event."""
     counts = (configuration.person_proportion, configuration.auction_proportion, configuration.bid_proportion)
-    return numpy.repeat(numpy.arange(3, dtype=numpy.int32), counts)[events.places]
+    kinds: NDArray[numpy.int32] = numpy.repeat(numpy.arange(3, dtype=numpy.int32), counts)[events.places]
+    return kinds
 
 
 def times_ms(configuration: NexmarkConfiguration, numbers: Ints) -> Ints:

@@ -98,4 +98,5 @@ def active_person(configuration: NexmarkConfiguration, events: Events, draw: Dra
 
 def lengths(texts: pyarrow.StringArray) -> Ints:
     """Return the lengths of texts in ASCII."""
-    return compute.binary_length(texts).to_numpy().astype(numpy.int64)
+    found: Ints = compute.binary_length(texts).to_numpy().astype(numpy.int64)
+    return found

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow
 
 from penstock.common.typeinfo import RowTypeInfo, Types
@@ -31,7 +33,8 @@ EVENT_ROW: RowTypeInfo = Types.ROW_NAMED(
 
 def event_schema() -> pyarrow.Schema:
     """Return the columns of an event. Times have microseconds, as those of all declared types."""
-    return pyarrow.schema([(field.name, field.type) for field in EVENT_ROW.to_arrow()])
+    kind: Any = EVENT_ROW.to_arrow()
+    return pyarrow.schema(list(kind))
 
 
 def unknown_column(schema: pyarrow.Schema) -> str | None:
