@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import hashlib
+from types import SimpleNamespace
 
 import numpy
 import pyarrow
@@ -21,6 +22,7 @@ from penstock.datastream.connectors.datagen import RateLimiterStrategy
 from penstock.testing.conformance.source import SourceRun, check_source, read_all
 
 EPOCH = datetime.datetime(1970, 1, 1)
+CONTEXT = SimpleNamespace(parallelism=1, subtask=0, request_split=lambda: None)
 KINDS = ("person", "auction", "bid")
 SHUFFLED = NexmarkConfiguration(
     event_rate=10_000_000,
@@ -237,7 +239,7 @@ def test_records_are_the_same_on_columns():
     source = NexmarkSource.builder().set_event_count(300).build()
     columns = RecordColumns(source.get_produced_type()).only(["bid", "dateTime"])
     rows = read_all(source, 1)
-    reader = source.on_columns(columns).create_reader(SourceRun(source, 1).contexts[0])
+    reader = source.on_columns(columns).create_reader(CONTEXT)
     reader.add_splits(dealt(300, 50, 1))
     batches = [reader.poll(200), reader.poll(200)]
     assert [len(batch.timestamps) for batch in batches] == [200, 100]

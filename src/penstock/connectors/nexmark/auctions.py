@@ -61,7 +61,9 @@ class Auctions:
     def expires(self) -> Ints:
         """The time, on average, at which all auctions that are in flight now have successors."""
         configuration = self._configuration
-        ahead = configuration.in_flight_auctions * configuration.epoch_events // configuration.auction_proportion
+        # Without auctions there is no time to compute.
+        auctions = max(configuration.auction_proportion, 1)
+        ahead = configuration.in_flight_auctions * configuration.epoch_events // auctions
         horizon_ms = times_ms(configuration, self._events.numbers + ahead) - self._events.times_ms
         length_ms = self._draws[_EXPIRES].below(numpy.maximum(horizon_ms * 2, 1)) + 1
         return self._events.times_ms + length_ms
