@@ -18,7 +18,7 @@ _CATEGORIES, _FIRST_CATEGORY = 5, 10
 _LEAD = 10
 """Auctions may be chosen before they exist, up to so many."""
 _HOT = 100
-"""One of so many consecutive auctions is hot."""
+"""A hot auction is the first of so many consecutive ones."""
 _BYTES_OF_NUMBERS = 48
 _SELLER, _CATEGORY, _FIRST_PRICE, _RESERVE, _EXPIRES, _ITEM, _DESCRIPTION, _EXTRA = range(8)
 """The draws of auctions."""

@@ -35,7 +35,7 @@ _PER_MS = {"ms": 1, "us": 1_000, "ns": 1_000_000}
 
 
 class NexmarkGenerator:
-    """The events of a configuration, as many as are asked for: event k is the same in any batch that has it.
+    """The events of a configuration, range by range: event k is the same in any batch that has it.
 
     Kinds, ids of people and auctions, hot people and auctions, and times are those of the published generator with
     equal settings. What is random there, and differs in each of its runs, is random here with the same distributions,

@@ -1,4 +1,4 @@
-"""What an event's number determines without chance: its id, its kind, its time, and the people and auctions before it.
+"""Derive from an event's number its id, kind and time, and the people and auctions before it: without chance.
 
 Event k, from 0, has the number 1 + k and the id 2 + k, as the first event of the published table has. In groups of
 `out_of_order_group_size` numbers, each event has the number of another one. Its id divided by the epoch's length gives

@@ -23,7 +23,7 @@ _STATES = pyarrow.array(["AZ", "CA", "ID", "OR", "WA", "WY"])
 _LEAD = 10
 """People may be chosen before they exist, up to so many."""
 _HOT = 100
-"""One of so many consecutive people is hot."""
+"""A hot person is the first, or of bidders the second, of so many consecutive ones."""
 _CARD_DIGITS = 19
 _NAME, _USER, _DOMAIN, _CARD_START, _CARD_END, _CITY, _EXTRA = range(7)
 """The draws of people."""
@@ -49,7 +49,8 @@ class People:
     @cached_property
     def email_address(self) -> pyarrow.StringArray:
         users, domains = self._texts.phrases(self._draws[_USER], 7), self._texts.phrases(self._draws[_DOMAIN], 5)
-        return compute.binary_join_element_wise(users, "@", domains, ".com", "")
+        addresses = [users, "@", domains, ".com"]
+        return compute.binary_join_element_wise(*addresses, "")
 
     @cached_property
     def credit_card(self) -> pyarrow.StringArray:

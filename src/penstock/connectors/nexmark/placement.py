@@ -47,7 +47,9 @@ class Placement:
 
     def struct(self, kind: pyarrow.StructType, fields: Sequence[pyarrow.Array]) -> pyarrow.StructArray:
         """Return a column of structs of columns of this placement."""
-        return pyarrow.StructArray.from_buffers(kind, self._count, [self._validity], self._nulls, 0, list(fields))
+        return pyarrow.StructArray.from_buffers(
+            kind, self._count, [self._validity], null_count=self._nulls, children=list(fields)
+        )
 
     def _array(self, kind: pyarrow.DataType, buffers: list[pyarrow.Buffer | None]) -> pyarrow.Array:
         return pyarrow.Array.from_buffers(kind, self._count, [self._validity, *buffers], self._nulls)

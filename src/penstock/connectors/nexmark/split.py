@@ -30,7 +30,7 @@ class NexmarkSplit(msgspec.Struct, frozen=True, gc=False):
     def take(self, count: int) -> tuple[Ints, NexmarkSplit | None]:
         """Return the positions in the whole input of up to `count` next events, and the rest; None: nothing is left."""
         stop = self.position + count
-        rest: NexmarkSplit | None = NexmarkSplit(self.index, self.splits, self.block, stop, self.end)
+        rest: NexmarkSplit | None = msgspec.structs.replace(self, position=stop)
         if self.end is not None and stop >= self.end:
             stop, rest = self.end, None
         mine = numpy.arange(self.position, stop, dtype=numpy.int64)
@@ -41,10 +41,14 @@ class NexmarkSplit(msgspec.Struct, frozen=True, gc=False):
 def dealt(count: int | None, block: int, splits: int) -> list[NexmarkSplit]:
     """Divide the first `count` events, or, if that is None, all; omit empty splits."""
     if count is None:
-        return [NexmarkSplit(index, splits, block, 0, None) for index in range(splits)]
+        return [NexmarkSplit(index=index, splits=splits, block=block, position=0, end=None) for index in range(splits)]
     blocks, rest = divmod(count, block)
     ends = [
         (blocks // splits + (index < blocks % splits)) * block + (rest if index == blocks % splits else 0)
         for index in range(splits)
     ]
-    return [NexmarkSplit(index, splits, block, 0, end) for index, end in enumerate(ends) if end]
+    return [
+        NexmarkSplit(index=index, splits=splits, block=block, position=0, end=end)
+        for index, end in enumerate(ends)
+        if end
+    ]
