@@ -47,6 +47,7 @@ MODULES = {
     "list-changes": "penstock.engine.state.collections",
     "list-key": "penstock.engine.state.container_keys",
     "map-changes": "penstock.engine.state.collections",
+    "nexmark-split": "penstock.connectors.nexmark.split",
     "part-in-progress": "penstock.connectors.files.sink.part",
     "pending-file": "penstock.connectors.files.sink.renamed_files",
     "pending-upload": "penstock.connectors.files.sink.uploads",
