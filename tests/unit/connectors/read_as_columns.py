@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow
 
 from penstock.common.columns.record_columns import RecordColumns
+from penstock.common.errors import SourceError
 from penstock.common.typeinfo import TypeInformation
 from penstock.common.types import row_factory
 from penstock.connectors.base.split_reader import Chunk
@@ -78,3 +79,36 @@ def _arrow(kind: Any) -> pyarrow.DataType:
     if isinstance(kind, TypeInformation):
         return kind.to_arrow()
     return _ARROW[kind] if kind in _ARROW else pyarrow.list_(pyarrow.string())
+
+
+def rows(records_of: FileFormat[Any], split: FileSplit, columns: RecordColumns) -> tuple[list[Any], int]:
+    """Return the records by rows, as columns, and the number of skipped records."""
+    skipped: list[int] = []
+    found = []
+    for chunk in records_of.read(split, skipped.append):
+        # Chunk by chunk, like a job: an error of a record comes before those of the next chunk.
+        found += columns.batch_of(chunk.values).to_pylist()
+    return found, sum(skipped)
+
+
+def batches(records_of: FileFormat[Any], split: FileSplit, columns: RecordColumns) -> tuple[list[Any], int]:
+    """Return the same by batches."""
+    skipped: list[int] = []
+    found = []
+    of_columns = records_of.on_columns(columns)
+    assert of_columns is not None
+    for chunk in of_columns.read(split, skipped.append):
+        chunk.values.validate(full=True)
+        assert chunk.values.schema == columns.schema
+        found += chunk.values.to_pylist()
+    return found, sum(skipped)
+
+
+def outcome(read: Any, *args: Any) -> str:
+    """Return the text of what is read, or of the error. NaN equals itself in texts."""
+    try:
+        return repr(read(*args))
+    except SourceError as error:
+        return "cannot convert" if "to columns" in str(error) else f"SourceError {error}"
+    except (TypeError, ValueError, OverflowError, pyarrow.ArrowException):
+        return "cannot convert"

@@ -10,9 +10,9 @@ import pyarrow
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.unit.connectors.read_as_columns import batches, outcome, rows
 
 from penstock.common.columns.record_columns import RecordColumns
-from penstock.common.errors import SourceError
 from penstock.common.typeinfo import Types
 from penstock.connectors.files.formats.csv_format import CsvFormat
 from penstock.connectors.files.split import FileSplit
@@ -49,36 +49,6 @@ KINDS: list[tuple[Any, pyarrow.DataType, list[str]]] = [
     (Types.BIG_DEC(), pyarrow.decimal128(10, 2), NUMBERS),
     (len, pyarrow.int64(), WORDS),
 ]
-
-
-def rows(csv: CsvFormat[Any], split: FileSplit, columns: RecordColumns) -> tuple[list[Any], int]:
-    """Return the records by rows, as columns, and the number of skipped records."""
-    skipped: list[int] = []
-    records = [record for chunk in csv.read(split, skipped.append) for record in chunk.values]
-    return columns.batch_of(records).to_pylist(), sum(skipped)
-
-
-def batches(csv: CsvFormat[Any], split: FileSplit, columns: RecordColumns) -> tuple[list[Any], int]:
-    """Return the same by batches."""
-    skipped: list[int] = []
-    found = []
-    of_columns = csv.on_columns(columns)
-    assert of_columns is not None
-    for chunk in of_columns.read(split, skipped.append):
-        chunk.values.validate(full=True)
-        assert chunk.values.schema == columns.schema
-        found += chunk.values.to_pylist()
-    return found, sum(skipped)
-
-
-def outcome(read: Any, *args: Any) -> str:
-    """Return the text of what is read, or of the error. NaN equals itself in texts."""
-    try:
-        return repr(read(*args))
-    except SourceError as error:
-        return "cannot convert" if "to columns" in str(error) else f"SourceError {error}"
-    except (TypeError, ValueError, OverflowError, pyarrow.ArrowException):
-        return "cannot convert"
 
 
 @settings(max_examples=400, deadline=None)

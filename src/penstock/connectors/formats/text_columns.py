@@ -1,7 +1,8 @@
 """Convert columns of texts to columns of declared types, with the values that `conversion.converter` makes of each.
 
 Arrow casts texts of the usual form. It also accepts texts that Python refuses, such as 0x1f, so it only gets those
-whose characters or form exclude them. The function of the type converts all others, which take their places in the column.
+whose characters or form exclude them. The function of the type converts all others, which take their places in the
+column.
 """
 
 from __future__ import annotations
@@ -34,15 +35,15 @@ class _Form(msgspec.Struct, frozen=True):
 
     characters: bytes
     pattern: str
-    lengths: tuple[int, ...] = ()
-    """Empty: of any length."""
+    lengths: tuple[int, int] | None = None
+    """The least and the highest length, None: any."""
 
 
 _MOMENT = r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,6})?"
 _BOOLEANS = _Form(b"aeflrstu01", "^(?i:true|false|0|1)$")
 _INTEGERS = _Form(b"0123456789-", "^-?[0-9]+$")
 _FLOATS = _Form(b"0123456789-.", r"^-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?$")
-_DATES = _Form(b"0123456789-", "^[0-9]{4}-[0-9]{2}-[0-9]{2}$", (10,))
+_DATES = _Form(b"0123456789-", "^[0-9]{4}-[0-9]{2}-[0-9]{2}$", (10, 10))
 _MOMENTS = _Form(b"0123456789-T :.", f"^{_MOMENT}$", (19, 26))
 _INSTANTS = _Form(b"", f"^{_MOMENT}(Z|[-+][0-9]{{2}}:[0-9]{{2}})$")
 
@@ -90,9 +91,9 @@ def _have_characters(texts: pyarrow.Array, form: _Form) -> bool:
     """Return whether all texts have the characters and lengths of a form, by one pass over their bytes."""
     if not form.characters:
         return False
-    if form.lengths:
-        lengths = compute.min_max(compute.binary_length(texts))
-        if not all(length.as_py() in (*form.lengths, None) for length in lengths.values()):
+    if form.lengths is not None:
+        extremes = compute.min_max(compute.binary_length(texts)).values()
+        if not all(form.lengths[0] <= (one.as_py() or form.lengths[0]) <= form.lengths[1] for one in extremes):
             return False
     first, last = _offset(texts, 0), _offset(texts, len(texts))
     return not bytes(texts.buffers()[2][first:last] if last > first else b"").translate(None, form.characters)
@@ -123,6 +124,17 @@ def _usual_cast(kind: Any, wanted: pyarrow.DataType) -> tuple[_Form | None, _Cas
         form = _MOMENTS if wanted.tz is None else _INSTANTS
         return form, lambda texts: _moment(texts, wanted)
     return None
+
+
+def usual_moments(texts: pyarrow.Array, wanted: pyarrow.DataType) -> pyarrow.Array:
+    """Return the timestamps of texts, `2024-01-02T03:04:05` with up to six digits more and a zone if `wanted` has one.
+
+    Raise pyarrow.ArrowInvalid for any other text. ISO 8601 and RFC 3339 give these texts the same meaning.
+    """
+    form = _MOMENTS if wanted.tz is None else _INSTANTS
+    if not (_have_characters(texts, form) or compute.all(compute.match_substring_regex(texts, form.pattern)).as_py()):
+        raise pyarrow.ArrowInvalid("not all texts have the usual form")
+    return _moment(texts, wanted)
 
 
 def _float(texts: pyarrow.Array, wanted: pyarrow.DataType) -> pyarrow.Array:

@@ -13,7 +13,7 @@ from penstock.common.functions.user_calls import NOT_OF_A_VALUE, RAISED
 from penstock.connectors.files.formats.line_format import LineFormat, LineParser
 from penstock.connectors.files.split import FoundFile
 
-_BLOCKS = 8
+_BLOCKS = 4
 """How many times larger blocks are than those of rows: a batch costs much by itself."""
 
 
