@@ -152,7 +152,7 @@ def test_lines_of_a_type_make_no_record(tmp_path: Path, monkeypatch: pytest.Monk
     def refuse(*_: Any) -> None:
         raise AssertionError("a record was made")
 
-    monkeypatch.setattr("penstock.connectors.files.formats.json_format._JsonParser.parse", refuse)
+    monkeypatch.setattr("penstock.connectors.files.formats.line_columns.ColumnsParser.batch_of", refuse)
     path = tmp_path / "a.json"
     path.write_text('{"i": 1, "f": 2, "s": "x", "t": "2024-01-02T03:04:05", "b": true}\n')
     columns = RecordColumns(Types.ROW_NAMED(["b", "i"], [Types.BOOLEAN(), Types.INT()]))

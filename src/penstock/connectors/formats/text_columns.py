@@ -105,7 +105,7 @@ def _offset(texts: pyarrow.Array, index: int) -> int:
 
 
 def _usual_cast(kind: Any, wanted: pyarrow.DataType) -> tuple[_Form | None, _Cast] | None:
-    """Return the cast from texts of a kind to a type of columns, and the form of its texts; None if Arrow has none."""
+    """Return the cast from texts of a kind to a type of columns, and the form of its texts; None: there is no cast."""
     convert = converter(kind)
     if convert is str and is_text(wanted):
         return None, lambda texts: texts.cast(wanted)

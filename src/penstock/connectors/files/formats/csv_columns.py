@@ -107,7 +107,13 @@ class _CsvColumnsParser(ColumnsParser):
         quote = None if dialect.quote_char is None else dialect.quote_char.encode()
         if quote is None or quote not in block:
             return len(block) if _are_short(block) else None
-        return _quoted_length(block, quote, dialect.delimiter.encode(), last, settings.newlines_in_values)
+        return _quoted_length(
+            block=block,
+            quote=quote,
+            delimiter=dialect.delimiter.encode(),
+            last=last,
+            newlines_in_values=settings.newlines_in_values,
+        )
 
     def _split(self, block: bytes) -> dict[str, pyarrow.Array] | None:
         """Return the texts of the columns; None if a line has another number of fields."""
