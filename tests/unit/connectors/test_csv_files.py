@@ -7,6 +7,7 @@ from datetime import date, datetime
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.unit.connectors.read_as_columns import CsvThroughColumns
 
 from penstock.common.errors import SourceError
 from penstock.common.serialization import Encoder
@@ -24,8 +25,20 @@ quick = settings(max_examples=40)
 CELLS = st.text(st.sampled_from('ab,"\n é;#'), max_size=5)
 
 
+@pytest.fixture(params=["rows", "columns"], autouse=True)
+def way(request, monkeypatch):
+    """Each test reads rows, and batches whose records are those rows."""
+    monkeypatch.setattr(Way, "is_columns", request.param == "columns")
+
+
+class Way:
+    is_columns = False
+
+
 def csv_source(path, *args, split_bytes=1000, **options):
     csv_format = StreamFormat.csv_format(*args, **options)
+    if Way.is_columns and options.get("on_error") != "emit":
+        csv_format = CsvThroughColumns(csv_format)
     return FileSource.for_record_stream_format(csv_format, path).set_split_size(split_bytes).build()
 
 

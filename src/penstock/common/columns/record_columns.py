@@ -129,7 +129,12 @@ class RecordColumns:
 
         Raises TypeError or ValueError, see `exact_records`.
         """
-        columns = exact_fields(records, self.names, self.record_type)
+        if not records:
+            return self.batch([[] for _ in self.names])
+        return self.exact_batch(exact_fields(records, self.names, self.record_type))
+
+    def exact_batch(self, columns: Sequence[Sequence[Any]]) -> pyarrow.RecordBatch:
+        """Convert the values of each column to Arrow, as `batch_of` does."""
         for field, values in zip(self.schema, columns, strict=True):
             try:
                 check_times(values, field.type)

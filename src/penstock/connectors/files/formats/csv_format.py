@@ -1,7 +1,7 @@
 """CSV files, parsed with Python's csv module.
 
 pyarrow's reader is faster on wide tables of numbers, but the conversion of its result to Python values costs more than
-it saves. It also does not report the byte offset at which a record ends, which positions need.
+it saves; `csv_columns` uses it where records remain columns.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import csv
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from typing import IO, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from penstock.common.errors import SourceError
 from penstock.common.functions.user_calls import NOT_OF_A_VALUE, RAISED, results_of
@@ -25,6 +25,10 @@ from penstock.connectors.formats.conversion import column_converter, converter
 from penstock.connectors.formats.csv_dialect import CsvDialect
 from penstock.connectors.formats.csv_schema import ArrayConverter, CsvSchema
 from penstock.connectors.formats.row_values import row_maker
+
+if TYPE_CHECKING:
+    from penstock.common.columns.record_columns import RecordColumns
+    from penstock.connectors.files.formats.line_columns import LineColumns
 
 _UNCLOSED = "unexpected end of data"
 _TOO_LONG = "field larger than field limit"
@@ -106,7 +110,13 @@ class CsvFormat(LineFormat[Record]):
         missing = [name for name in {**dict.fromkeys(selected), **self.types} if names and name not in names]
         if missing:
             raise SourceError(f"{path} lacks the column {', '.join(missing)}: its columns are {', '.join(names)}")
-        return _CsvParser(self, names, selected, body_start)
+        return CsvParser(self, names, selected, body_start)
+
+    def on_columns(self, columns: RecordColumns) -> LineColumns | None:
+        """Return a format of batches, unless records may be UnreadableLines, which have no columns."""
+        from penstock.connectors.files.formats.csv_columns import CsvColumns
+
+        return None if self._on_error == "emit" else CsvColumns(self, columns)
 
     def _head(self, path: str, cr_ends: bool) -> tuple[list[str], int]:
         """Return the names of all fields, and the offset after header and skipped row. No names: the file is empty."""
@@ -191,11 +201,13 @@ class _Conversion(NamedTuple):
     nulls: tuple[str, ...]
 
 
-class _CsvParser(LineParser):
+class CsvParser(LineParser):
+    """Parse a block by one csv.reader, and convert its records column by column."""
+
     def __init__(self, settings: CsvFormat, names: list[str], selected: list[str], body_start: int) -> None:
         self.body_start = body_start
         self._settings = settings
-        self._width = len(names)
+        self.width = len(names)
         null = settings.null_value
         nulls = () if null is None else (null,)
         self._conversions = [
@@ -206,8 +218,37 @@ class _CsvParser(LineParser):
             else _Conversion(names.index(name), None, column_converter(str), nulls)
             for name in selected
         ]
+        self._selected = selected
         self._make = row_maker(selected, settings.as_row)
         self._rows_are_fields = selected == names and all(c.convert is None and not c.nulls for c in self._conversions)
+
+    def selects(self, names: Sequence[str]) -> bool:
+        """Return whether records have these fields."""
+        return set(names) <= set(self._selected)
+
+    def field_positions(self) -> dict[str, int]:
+        """Return the position of each selected field in the lines."""
+        return {name: one.position for name, one in zip(self._selected, self._conversions, strict=True)}
+
+    def nulls_of(self, name: str) -> tuple[str, ...]:
+        """Return the texts of a field that are None."""
+        return self._conversions[self._selected.index(name)].nulls
+
+    def rows_of(self, block: bytes) -> list[list[str]] | None:
+        """Return the fields of each record, or None if there is any error, or an incomplete record."""
+        settings = self._settings
+        try:
+            reader = settings.dialect.reader(block.decode(settings.charset))
+            rows = list(reader)
+        except (UnicodeDecodeError, csv.Error):
+            return None
+        if not settings.newlines_in_values and reader.line_num != len(rows):
+            return None
+        if [] in rows:
+            rows = [row for row in rows if row]
+        if settings.surplus_fields:
+            rows = [row[: self.width] for row in rows]
+        return rows if all(len(row) == self.width for row in rows) else None
 
     def parse(self, block: bytes, last: bool) -> tuple[list[Any], int]:
         settings = self._settings
@@ -225,12 +266,13 @@ class _CsvParser(LineParser):
             return self._up_to_error(text, block, last)
         if not settings.newlines_in_values and reader.line_num != len(rows):
             self._refuse_long_row(text)
-        return self._records(rows, text), 0
+        return self.records(rows, text), 0
 
-    def _records(self, rows: list[list[str]], text: str) -> list[Any]:
+    def records(self, rows: list[list[str]], text: str) -> Any:
+        """Return the records of the rows of a text. Raise BadLineError for the first invalid one."""
         if [] in rows:
             rows = [row for row in rows if row]
-        width = self._width
+        width = self.width
         if self._settings.surplus_fields:
             rows = [row[:width] for row in rows]
         if not all(len(row) == width for row in rows):
@@ -283,7 +325,7 @@ class _CsvParser(LineParser):
             # A quoted value that is open at the end of the block continues in the next one: return the records before
             # it, and let its bytes be delivered again with the bytes that follow.
             if _UNCLOSED in str(error) and not last and self._settings.newlines_in_values:
-                return self._records(rows, text), len(block) - _bytes_of_lines(block, line)
+                return self.records(rows, text), len(block) - _bytes_of_lines(block, line)
             if _UNCLOSED in str(error):
                 raise BadLineError(line, "a quoted value is not closed") from error
             # The lines after it are separate records if values have no newlines, and if a value has no end.

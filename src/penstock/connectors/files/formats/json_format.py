@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -15,6 +15,10 @@ from penstock.connectors.files.formats.line_format import BadLineError, LineForm
 from penstock.connectors.files.formats.streams import reading
 from penstock.connectors.files.split import FoundFile
 from penstock.connectors.formats.json_decimals import decoder_of
+
+if TYPE_CHECKING:
+    from penstock.common.columns.record_columns import RecordColumns
+    from penstock.connectors.files.formats.line_columns import LineColumns
 
 
 class JsonLinesFormat(LineFormat[Record]):
@@ -30,6 +34,12 @@ class JsonLinesFormat(LineFormat[Record]):
         super().__init__("UTF-8", on_error)
         self._value_type = value_type
         json_decoder(value_type)  # raises TypeError for an unsupported type
+
+    def on_columns(self, columns: RecordColumns) -> LineColumns | None:
+        """Return a format of batches, unless records may be UnreadableLines, which have no columns."""
+        from penstock.connectors.files.formats.json_columns import JsonColumns
+
+        return None if self._on_error == "emit" else JsonColumns(self, columns, self._value_type)
 
     def parser(self, path: str, cr_ends: bool) -> LineParser:
         """Return a parser with its own decoder."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator
+from itertools import chain
 from typing import Any
 
 from penstock.common.errors import SourceError
@@ -55,10 +56,11 @@ class LineParser(ABC):
     """Offset of the first byte after the header."""
 
     @abstractmethod
-    def parse(self, block: bytes, last: bool) -> tuple[list[Any], int]:
+    def parse(self, block: bytes, last: bool) -> tuple[Any, int]:
         """Return the records of a block of whole lines, and the length in bytes of an incomplete record at its end.
 
-        Those bytes are delivered again with more data after them, unless the block is the `last`. Raise BadLineError.
+        The records are a list, or a pyarrow.RecordBatch of columns. Those bytes are delivered again with more data
+        after them, unless the block is the `last`. Raise BadLineError.
         """
 
 
@@ -74,6 +76,15 @@ class LineFormat(RecordFormat[Record]):
         self._is_plain = has_plain_line_ends(self._file_charset)
         # Other charsets are transcoded to UTF-8 while reading; see streams.reading.
         self.charset = self._file_charset if self._is_plain else "utf-8"
+
+    @property
+    def block_bytes(self) -> int:
+        """Return the approximate size of the blocks that are parsed."""
+        return BLOCK_BYTES
+
+    def joined(self, parts: list[Any]) -> Any:
+        """Return the records of the parts of a block, in order."""
+        return list(chain.from_iterable(parts))
 
     @abstractmethod
     def parser(self, path: str, cr_ends: bool) -> LineParser:
@@ -113,7 +124,7 @@ class LineFormat(RecordFormat[Record]):
         with reading(
             path=split.path, offset=max(0, start - 1), charset=self._file_charset, end=split.end, cr_ends=cr_ends
         ) as stream:
-            blocks = LineBlocks(stream, start, split.end, BLOCK_BYTES)
+            blocks = LineBlocks(stream, start, split.end, self.block_bytes)
             for offset, block in blocks:
                 values, unfinished = self._parse(
                     parser=parser, path=split.path, offset=offset, block=block, last=blocks.is_last, skipped=skipped
@@ -129,10 +140,11 @@ class LineFormat(RecordFormat[Record]):
 
     def _parse(
         self, parser: LineParser, path: str, offset: int, block: bytes, last: bool, skipped: Callable[[int], None]
-    ) -> tuple[list[Any], int]:
+    ) -> tuple[Any, int]:
         if offset == 0 and self.charset == "utf-8" and block.startswith(UTF8_BOM):
             offset, block = len(UTF8_BOM), block[len(UTF8_BOM) :]
-        values: list[Any] = []
+        parts: list[Any] = []
+        unfinished = 0
         size = len(block)
         while block:
             # Parse few bytes after a bad record: another one may follow, and each one causes a second parse.
@@ -149,23 +161,25 @@ class LineFormat(RecordFormat[Record]):
                 skipped(1)
                 if start:
                     # There may be other bad records before it: a parser converts whole columns.
-                    values += self._parse(
+                    before, _ = self._parse(
                         parser=parser, path=path, offset=offset, block=piece[:start], last=True, skipped=skipped
-                    )[0]
+                    )
+                    parts.append(before)
                 if self._on_error == "emit":
                     raw = b"\n".join(lines[bad.index : bad.index + bad.lines])
-                    values.append(UnreadableLine(path, offset + start, raw, bad.reason))
+                    parts.append([UnreadableLine(path, offset + start, raw, bad.reason)])
                 after = start + sum(len(line) + 1 for line in lines[bad.index : bad.index + bad.lines])
                 offset, block = offset + after, block[after:]
                 size = AFTER_BAD_RECORD_BYTES
+                unfinished = 0
                 continue
-            values = values + more if values else more
+            parts.append(more)
             if len(piece) == len(block):
-                return values, unfinished
+                break
             taken = len(piece) - unfinished
             offset, block = offset + taken, block[taken:]
             size = 2 * len(piece)
-        return values, 0
+        return parts[0] if len(parts) == 1 else self.joined(parts), unfinished
 
     def _complaint(self, path: str, offset: int, line: bytes, reason: str) -> str:
         text = line.decode(self.charset, "backslashreplace").rstrip("\r\n")

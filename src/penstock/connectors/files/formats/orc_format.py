@@ -10,18 +10,20 @@ import pyarrow
 from pyarrow import orc
 
 from penstock.common.columns.record_columns import ColumnBuffer, RecordColumns
+from penstock.common.columns.schemas import have_types_of
 from penstock.common.errors import SourceError
 from penstock.common.serialization import BulkWriter, BulkWriterFactory
 from penstock.common.typeinfo import RowTypeInfo
 from penstock.common.types.type_variables import Record
 from penstock.connectors.base.split_reader import Chunk
 from penstock.connectors.files.formats.format import BatchFormat
-from penstock.connectors.files.formats.selected_columns import FileColumns, SelectedColumns
+from penstock.connectors.files.formats.selected_columns import FileColumns, SelectedColumns, batch_of_file
 from penstock.connectors.files.formats.streams import check_all_skipped, reading_raw
 from penstock.connectors.files.split import FileSplit, FoundFile
 from penstock.connectors.formats.row_values import row_maker
 
 _BATCH_RECORDS = 4096
+_BATCH_ROWS_OF_COLUMNS = 1 << 15
 _BUFFER_RECORDS = 64 * 1024
 _BUFFER_BYTES = 64 * 1024 * 1024
 _CODECS = ("uncompressed", "snappy", "zlib", "lz4", "zstd")
@@ -33,6 +35,8 @@ class OrcFormat(BatchFormat[Record]):
     `columns`: as in `ParquetFormat`, names or a `Types.ROW_NAMED`. A file is one split. Values are those of
     `ParquetFormat`. A file of 0 bytes has no rows.
     """
+
+    _batch_records = _BATCH_RECORDS
 
     def __init__(self, columns: Sequence[str] | RowTypeInfo | None = None, *, as_row: bool = False) -> None:
         self._columns = SelectedColumns(columns, as_row)
@@ -57,18 +61,24 @@ class OrcFormat(BatchFormat[Record]):
         done = 0
         with reading_raw(split.path) as stream:
             for first_row, batch, columns, make in self._batches(split.path, stream):
-                for start in range(0, batch.num_rows, _BATCH_RECORDS):
-                    piece = batch.slice(start, _BATCH_RECORDS)
+                for start in range(0, batch.num_rows, self._batch_records):
+                    piece = batch.slice(start, self._batch_records)
                     first = max(0, split.skip - done)
                     done += piece.num_rows
                     if first >= piece.num_rows:
                         continue
-                    values = columns.records(piece.slice(first), make, first_row + start + first)
                     yield Chunk(
-                        values,
+                        self._values(columns, piece.slice(first), make, first_row + start + first),
                         FileSplit(path=split.path, start=split.start, end=split.end, offset=split.offset, skip=done),
                     )
             check_all_skipped(split.path, split.skip - done)
+
+    def on_columns(self, columns: RecordColumns) -> OrcColumns:
+        """Return a format of batches."""
+        return OrcColumns(self, columns)
+
+    def _values(self, columns: FileColumns, batch: pyarrow.RecordBatch, make: Callable[[Any], Any], row: int) -> Any:
+        return columns.records(batch, make, row)
 
     def _batches(
         self, path: str, stream: Any
@@ -97,6 +107,20 @@ class OrcFormat(BatchFormat[Record]):
             )
 
 
+class OrcColumns(OrcFormat[Any]):
+    """Read batches of `columns`, whose values are those that `records` reads row by row."""
+
+    _batch_records = _BATCH_ROWS_OF_COLUMNS
+
+    def __init__(self, records: OrcFormat[Any], columns: RecordColumns) -> None:
+        self._columns = records._columns.only(columns.names)
+        self._as_row = records._as_row
+        self._of_records = columns
+
+    def _values(self, columns: FileColumns, batch: pyarrow.RecordBatch, make: Callable[[Any], Any], row: int) -> Any:
+        return batch_of_file(columns, batch, make, row, of_records=self._of_records)
+
+
 def _opened(path: str, stream: Any) -> orc.ORCFile:
     try:
         return orc.ORCFile(stream)
@@ -116,6 +140,10 @@ class OrcWriterFactory(BulkWriterFactory):
             raise ValueError(f"compression must be one of {', '.join(_CODECS)}, got {compression!r}")
         self.columns = RecordColumns(record_type)
         self.compression = compression
+
+    def takes_columns(self, schema: pyarrow.Schema) -> bool:
+        """Return whether the columns of a batch are those of the file."""
+        return have_types_of(schema, self.columns.schema)
 
     def create(self, stream: IO[bytes]) -> OrcWriter:
         """Create a writer to an empty file."""

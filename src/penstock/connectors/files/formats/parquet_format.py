@@ -12,14 +12,14 @@ import pyarrow
 from pyarrow import parquet
 
 from penstock.common.columns.record_columns import ColumnBuffer, RecordColumns
-from penstock.common.columns.schemas import as_schema, have_types_of
+from penstock.common.columns.schemas import have_types_of
 from penstock.common.errors import SourceError
 from penstock.common.serialization import BulkWriter, BulkWriterFactory
 from penstock.common.typeinfo import RowTypeInfo
 from penstock.common.types.type_variables import Record
 from penstock.connectors.base.split_reader import Chunk
 from penstock.connectors.files.formats.format import BatchFormat
-from penstock.connectors.files.formats.selected_columns import FileColumns, SelectedColumns
+from penstock.connectors.files.formats.selected_columns import FileColumns, SelectedColumns, batch_of_file
 from penstock.connectors.files.formats.streams import check_all_skipped, reading_raw
 from penstock.connectors.files.split import FileSplit, FoundFile
 from penstock.connectors.formats.row_values import row_maker
@@ -124,11 +124,7 @@ class ParquetColumns(ParquetFormat[Any]):
         self._of_records = columns
 
     def _values(self, columns: FileColumns, batch: pyarrow.RecordBatch, make: Callable[[Any], Any], row: int) -> Any:
-        direct = as_schema(batch, self._of_records.schema)
-        if direct is not None:
-            return direct
-        # By records: values are converted to the declared types, and errors name the row and the column.
-        return self._of_records.batch_of(columns.records(batch, make, row))
+        return batch_of_file(columns, batch, make, row, of_records=self._of_records)
 
 
 @contextmanager

@@ -8,6 +8,8 @@ from typing import Any
 import pyarrow
 
 from penstock.common.columns.fitting_types import check_fits
+from penstock.common.columns.record_columns import RecordColumns
+from penstock.common.columns.schemas import as_schema
 from penstock.common.columns.to_values import python_values
 from penstock.common.columns.typed_values import Form, Reader, reader_of
 from penstock.common.errors import SourceError
@@ -120,6 +122,22 @@ class FileColumns:
                     where = f"{self.path}, row {first_row + index + 1}, column {name!r} ({column.type!s:.100})"
                     raise SourceError(f"{where}: {_reason(error)}") from error
             raise
+
+
+def batch_of_file(
+    columns: FileColumns,
+    batch: pyarrow.RecordBatch,
+    make: Callable[..., Any],
+    first_row: int,
+    *,
+    of_records: RecordColumns,
+) -> pyarrow.RecordBatch:
+    """Return a batch of a file as one of these columns. `make`, `first_row`, errors: as in `FileColumns.records`."""
+    direct = as_schema(batch, of_records.schema)
+    if direct is not None:
+        return direct
+    # By records: values are converted to the declared types, and errors name the row and the column.
+    return of_records.batch_of(columns.records(batch, make, first_row))
 
 
 class _NotOfTypeError(Exception):
