@@ -101,6 +101,7 @@ def _variants(figure: str, peer: str, rate: int) -> Iterator[Case]:
             yield Case(figure, peer, f"{timeout_ms} ms buffers", rate, (str(timeout_ms),))
     else:
         yield Case(figure, peer, "as it comes", rate, ("-1",))
-        if (figure, peer) == ("5", "penstock"):
+        if peer == "penstock":
             yield Case(figure, peer, "columns", rate, ("-1", "columns"))
+        if (figure, peer) == ("5", "penstock"):
             yield Case(figure, peer, "columns, aggregated before the exchange", rate, ("-1", "local"))

@@ -2,7 +2,7 @@
 
 python penstock_jobs.py FIGURE RATE BUFFER_TIMEOUT_MS DIRECTORY [FORM]
 
-FORM, of figure 5: "rows", "columns", or "local" for columns that are aggregated before the exchange as well.
+FORM: "rows", "columns" (figures 1, 3, 5), or "local" (5) for columns that are aggregated before the exchange as well.
 """
 
 import sys
@@ -125,15 +125,49 @@ class WindowWriter(SinkWriter):
         self.counter.window(value.end, value.n)
 
 
-def windows_on_columns(env, rate, directory, local):
+class CountingColumnsSink(Sink):
+    def __init__(self, directory, weight):
+        self.directory = directory
+        self.weight = weight
+
+    def takes_columns(self, columns):
+        return True
+
+    def create_writer(self, context):
+        return CountingColumnsWriter(self.directory, self.weight)
+
+
+class CountingColumnsWriter(SinkWriter):
+    def __init__(self, directory, weight):
+        self.counter = Counter(directory, weight)
+
+    def write(self, value, timestamp):
+        self.counter.more(1)
+
+    def write_columns(self, batch):
+        self.counter.more(batch.num_rows)
+
+
+def on_columns(env, figure, rate, directory, local):
     configuration = Configuration()
     configuration.set_string("penstock.columns.local-aggregation", str(local).lower())
     env.configure(configuration)
-    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner("created_ms")
+    strategy = WatermarkStrategy.no_watermarks()
+    if figure == "5":
+        strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner("created_ms")
     source = ChunkSource(records_of, rate, make_batch=batch_of)
     records = env.from_source(source, strategy, "records", type_info=RECORD).as_columns()
-    windows = records.key_by("key").window(TumblingEventTimeWindows.of(Time.milliseconds(WINDOW_MS)))
-    windows.aggregate({"n": "count", "end": "window_end"}).sink_to(WindowSink(directory))
+    if figure == "1":
+        records.key_by("key").aggregate({"n": "count"}).sink_to(CountingColumnsSink(directory, weight=1))
+    elif figure == "3":
+        mapped = records.map_batches(
+            lambda batch: {**batch, "number": batch["number"] // PARALLELISM}, "numpy", output_type=RECORD
+        )
+        kept = mapped.filter_batches(lambda batch: batch["number"] % 2 == 0, "numpy")
+        kept.sink_to(CountingColumnsSink(directory, weight=2))
+    else:
+        windows = records.key_by("key").window(TumblingEventTimeWindows.of(Time.milliseconds(WINDOW_MS)))
+        windows.aggregate({"n": "count", "end": "window_end"}).sink_to(WindowSink(directory))
 
 
 def main():
@@ -144,7 +178,7 @@ def main():
     if buffer_timeout_ms >= 0:
         env.set_buffer_timeout(buffer_timeout_ms)
     if form != "rows":
-        windows_on_columns(env, rate, directory, local=form == "local")
+        on_columns(env, figure, rate, directory, local=form == "local")
         env.execute(f"figure {figure}")
         return
     strategy = WatermarkStrategy.no_watermarks()

@@ -70,6 +70,25 @@ def test_from_files_to_files(tmp_path: Path, mode: RuntimeExecutionMode, locally
     assert len(found) == len(expected)
 
 
+@pytest.mark.parametrize("mode", RuntimeExecutionMode)
+def test_running_aggregates(tmp_path: Path, mode: RuntimeExecutionMode) -> None:
+    """A key would count records of another, or in BATCH have a result for each record."""
+    env = environment(mode, 2, {"execution.checkpointing.interval": "100 ms"})
+    source = DataGeneratorSource(lambda i: Row(key=i % 20, at=i, n=i, unread=""), 6_000, None)
+    readings = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers", type_info=READING)
+    running = readings.as_columns().key_by("key").aggregate({"count": "count", "total": ("n", "sum")})
+    results = [tuple(row) for row in running.execute_and_collect()]
+    last = {(key, 300, sum(range(key, 6_000, 20))) for key in range(20)}
+    assert last <= set(results)
+    # A bounded job is a batch job, unless it is told otherwise.
+    if mode is not STREAMING:
+        assert len(results) == 20
+    else:
+        assert Counter((key, count) for key, count, _ in results) == Counter(
+            (key, count) for key in range(20) for count in range(1, 301)
+        )
+
+
 NUMBERS = 6_000
 
 

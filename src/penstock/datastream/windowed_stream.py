@@ -195,7 +195,7 @@ class _Windows(Unfinished, Generic[T]):
         a stream with `key_by` of fields. Of a field there are "count", "sum", "min", "max", "avg", "first" and "last";
         the two last go by the order in which records come. "window_start" and "window_end" are the window's bounds
         (ms). Results are Rows of the key's fields and these. None is ignored, and NaN is greater than all other
-        numbers. On columns, tumbling windows compute whole batches. Raises ValueError for a field that the declared
+        numbers. On columns, aligned windows compute whole batches. Raises ValueError for a field that the declared
         type lacks. This is not in PyFlink.
         """
         if isinstance(aggregate_function, Mapping):

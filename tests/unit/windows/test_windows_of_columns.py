@@ -1,4 +1,4 @@
-"""Tumbling windows on columns: rows are the oracle, record by record, late ones, None and large sums included."""
+"""Aligned windows on columns: rows are the oracle, record by record, late ones, None and large sums included."""
 
 from __future__ import annotations
 
@@ -41,9 +41,14 @@ AGGREGATES = {
 LATE = OutputTag("late", READING)
 
 
-def windowed(stream: DataStream[Any], lateness_ms: int = 0, tag: OutputTag[Any] | None = None) -> Any:
+def windowed(
+    stream: DataStream[Any], lateness_ms: int = 0, tag: OutputTag[Any] | None = None, slide_ms: int = 10
+) -> Any:
     """Return windows of 10 ms by key."""
-    windows = stream.key_by("key").window(TumblingEventTimeWindows.of(Time.milliseconds(10)))
+    assigner: Any = TumblingEventTimeWindows.of(Time.milliseconds(10))
+    if slide_ms < 10:
+        assigner = SlidingEventTimeWindows.of(Time.milliseconds(10), Time.milliseconds(slide_ms))
+    windows = stream.key_by("key").window(assigner)
     windows = windows.allowed_lateness(lateness_ms)
     return windows if tag is None else windows.side_output_late_data(tag)
 
@@ -64,13 +69,15 @@ def test_each_has_its_operator() -> None:
         assert type(columns.operator) is ColumnWindowOperator and type(rows.operator) is SlicedWindowOperator
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("slide_ms", [10, 5, 3])
 @pytest.mark.parametrize("settings", [{}, {"lateness_ms": 15}, {"tag": LATE}, {"lateness_ms": 5, "tag": LATE}])
-def test_rows_are_the_oracle(seed: int, settings: dict[str, Any]) -> None:
+def test_rows_are_the_oracle(seed: int, settings: dict[str, Any], slide_ms: int) -> None:
     """Results, their times and order, late records and their number would differ."""
     random = Random(seed)
     numbers = [None, 0, 1, -7, 1 << 40, (1 << 61) + 1, -(1 << 61)]
     floats = [None, 0.1, 0.2, -0.3, 0.0, -0.0, 1e300, float("nan"), float("inf"), float("-inf")]
+    settings = {**settings, "slide_ms": slide_ms}
     with on_columns(**settings) as columns, on_rows(**settings) as rows:
         now = 0
         for _ in range(200):

@@ -17,9 +17,9 @@ from pyarrow import compute, csv
 
 from penstock.common.columns.record_columns import RecordColumns
 from penstock.common.functions.user_calls import NOT_OF_A_VALUE, RAISED
-from penstock.connectors.files.formats.csv_format import CsvFormat, CsvParser
+from penstock.connectors.files.formats.csv_parser import CsvParser, CsvSettings
 from penstock.connectors.files.formats.line_columns import ColumnsParser, LineColumns
-from penstock.connectors.files.formats.line_format import LineParser
+from penstock.connectors.files.formats.line_format import LineFormat, LineParser
 from penstock.connectors.formats.byte_order_mark import UTF8_BOM
 from penstock.connectors.formats.conversion import column_converter, converter
 from penstock.connectors.formats.csv_dialect import CsvDialect
@@ -33,9 +33,10 @@ _NEWLINE = ord("\n")
 class CsvColumns(LineColumns):
     """Read batches of `columns`, whose values are those that `records` reads row by row."""
 
-    def __init__(self, records: CsvFormat[Any], columns: RecordColumns) -> None:
+    def __init__(self, records: LineFormat[Any], settings: CsvSettings, columns: RecordColumns) -> None:
         super().__init__(records, columns)
         self._csv = records
+        self._settings = settings
 
     def parser(self, path: str, cr_ends: bool) -> LineParser:
         """Return a parser for this file's columns and header size."""
@@ -43,7 +44,7 @@ class CsvColumns(LineColumns):
         assert isinstance(records, CsvParser)
         if not records.selects(self._columns.names):
             return _OnlyRecords(path, records, self._columns)
-        return _CsvColumnsParser(path, records, self._csv, self._columns)
+        return _CsvColumnsParser(path, records, self._settings, self._columns)
 
 
 class _OnlyRecords(ColumnsParser):
@@ -54,7 +55,7 @@ class _OnlyRecords(ColumnsParser):
 
 
 class _CsvColumnsParser(ColumnsParser):
-    def __init__(self, path: str, records: CsvParser, settings: CsvFormat[Any], columns: RecordColumns) -> None:
+    def __init__(self, path: str, records: CsvParser, settings: CsvSettings, columns: RecordColumns) -> None:
         super().__init__(path, records, columns)
         self._csv = records
         self._settings = settings

@@ -1,7 +1,7 @@
-"""Tumbling windows on columns: aggregates of fields in arrays, with the state and the semantics of those on rows.
+"""Aligned windows on columns: aggregates of fields in arrays, with the state and the semantics of those on rows.
 
-Records on time are added to arrays of their slice (`slice_arrays.py`). All else is what the operator on rows does:
-firing, late records, allowed lateness, snapshots.
+Records on time are added to the arrays of each of their windows (`keyed_arrays.py`), which rows of such aggregates do
+not share either. All else is what the operator on rows does: firing, late records, allowed lateness, snapshots.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class ColumnWindowOperator(SlicedWindowOperator):
-    """Tumbling windows with their default trigger. `columns`: those of the records; `results`: those it emits."""
+    """Aligned windows with their default trigger. `columns`: those of the records; `results`: those it emits."""
 
     takes: ClassVar[ChunkKind] = ChunkKind.COLUMNS
     gives: ClassVar[ChunkKind] = ChunkKind.COLUMNS
@@ -76,7 +76,9 @@ class ColumnWindowOperator(SlicedWindowOperator):
         None if records have to arrive one by one: late ones are emitted, or fire their window again.
         """
         partial = partial_columns(self._columns, self._key_fields, self._aggregates)
-        if partial is None or not self.event_time or self.late_tag is not None or self.allowed_lateness_ms:
+        if partial is None or self._overlap or not self.event_time:
+            return None
+        if self.late_tag is not None or self.allowed_lateness_ms:
             return None
         before = LocalWindowAggregateOperator(
             self._slicing,
@@ -110,12 +112,12 @@ class ColumnWindowOperator(SlicedWindowOperator):
     def process(self, chunk: Columns) -> bool:  # type: ignore[override]
         keys = keys_in(self, chunk, self._key_fields)
         if not self.event_time:
-            self._add_chunk(self._slicing.slice_of(self.context.now_ms()), keys, chunk)
+            self._add_to_windows(self._slicing.slice_of(self.context.now_ms()), keys, chunk)
             return True
         times = event_times(self, chunk)
         start = self._slicing.slice_of(int(times.min()))
         if start >= self._slicing.horizon(self.timers.watermark) and int(times.max()) < start + self._width:
-            self._add_chunk(start, keys, chunk)
+            self._add_to_windows(start, keys, chunk)
             return True
         return self.do(self._add_slices(keys, chunk, times), self.emit_late)
 
@@ -127,12 +129,13 @@ class ColumnWindowOperator(SlicedWindowOperator):
     def _add_slices(self, keys: RowKeys, chunk: Columns, times: Integers) -> Iterator[None]:
         """Add a chunk with records of several slices, or late ones: slice by slice, then those behind the horizon."""
         horizon = self._slicing.horizon(self.timers.watermark)
+        first_waiting = horizon - self._size + self._slide
         numbers = slice_numbers(times, self._slicing)
         for number in distinct(numbers):
             start = self._slicing.start_of(number)
-            if start >= horizon:
+            if self._slicing.windows_of(start)[0] >= first_waiting:
                 inside = numbers == number
-                self._add_chunk(start, keys.filtered(inside), chunk.filtered(inside))
+                self._add_to_windows(start, keys.filtered(inside), chunk.filtered(inside), first_waiting)
         behind = times < horizon
         if behind.any():
             yield from self._add_late(keys.filtered(behind), chunk.filtered(behind))
@@ -146,8 +149,14 @@ class ColumnWindowOperator(SlicedWindowOperator):
         for key, value, timestamp in zip(keys.to_list(), values, late.timestamps.tolist(), strict=True):
             yield from self._add_behind(key, value, timestamp)
 
+    def _add_to_windows(self, start: int, keys: RowKeys, chunk: Columns, first: int | None = None) -> None:
+        """Add records of one slice to its windows, or to those from the window `first` on."""
+        for window in self._slicing.windows_of(start):
+            if first is None or window >= first:
+                self._add_chunk(window, keys, chunk)
+
     def _add_chunk(self, start: int, keys: RowKeys, chunk: Columns) -> None:
-        """Add records to one slice."""
+        """Add records to one window."""
         arrays = self._arrays.get(start)
         if arrays is None:
             # The window waits from now on, its keys from when they are written back.

@@ -59,7 +59,7 @@ def column_window_operator(
     columns: RecordColumns,
     result_type: RowTypeInfo,
 ) -> WindowingOperator:
-    """Create the operator for a window of a stream of columns, unopened: on columns if its windows tumble.
+    """Create the operator for a window of a stream of columns, unopened: on columns if its windows are aligned.
 
     Otherwise, and for aggregates of other types than integers and floats, the operator on rows.
     """
@@ -67,11 +67,9 @@ def column_window_operator(
     from penstock.engine.runtime.columns.aggregate_arrays import can_aggregate
     from penstock.engine.runtime.columns.windows import ColumnWindowOperator
 
-    assigner = settings.assigner
-    tumbles = isinstance(assigner, AlignedWindows) and assigner.slide_ms == assigner.size_ms
     can_add = can_aggregate(function.aggregates, columns.schema)
     has_keys = bool(key_fields) and all(map(columns.has_keys, key_fields))
-    if _operator_class(settings) is not SlicedWindowOperator or not tumbles or not can_add or not has_keys:
+    if _operator_class(settings) is not SlicedWindowOperator or not can_add or not has_keys:
         return window_operator(name, key_selector, settings)
     return ColumnWindowOperator(
         name,
