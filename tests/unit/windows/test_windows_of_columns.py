@@ -6,6 +6,7 @@ import math
 from random import Random
 from typing import Any
 
+import numpy
 import pytest
 
 from penstock.common import Time, Types
@@ -17,6 +18,7 @@ from penstock.datastream.window import (
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
 )
+from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.runtime.columns.windows import ColumnWindowOperator
 from penstock.engine.runtime.windows.sliced_window_operator import SlicedWindowOperator
 from penstock.testing import OperatorHarness
@@ -103,6 +105,20 @@ def test_rows_are_the_oracle(seed: int, settings: dict[str, Any], slide_ms: int)
         assert columns.counters.late_records_dropped == rows.counters.late_records_dropped
 
 
+def test_results_are_in_the_order_of_the_records_of_their_window() -> None:
+    """Keys of texts would be in the order of the chunk, which has records of other windows."""
+    records = [("a", 11), ("b", 1), ("a", 2), ("c", 21), ("c", 12), ("b", 13)]
+    with on_columns() as columns, on_rows() as rows:
+        operator: Any = columns.operator
+        batch = operator.columns_received.batch_of([Row(key=key, n=1, f=0.5) for key, _ in records])
+        operator.process(Columns(batch, numpy.array([at for _, at in records])))
+        for key, at in records:
+            rows.push(Row(key=key, n=1, f=0.5), at)
+        columns.finish()
+        rows.finish()
+        assert [row.key for row in columns.outputs()] == [row.key for row in rows.outputs()] == list("baacbc")
+
+
 def test_sums_beyond_64_bits_are_an_error_not_another_number() -> None:
     """A sum would wrap to a negative number."""
     with on_columns() as harness:
@@ -119,8 +135,6 @@ def test_sums_beyond_64_bits_are_an_error_not_another_number() -> None:
 
 def test_a_time_far_away_takes_no_memory() -> None:
     """One bad record would take an array with a place for each window before it."""
-    import numpy
-
     from penstock.engine.runtime.columns.slice_numbers import distinct
 
     assert distinct(numpy.array([1, 1 << 60, -5])) == [-5, 1, 1 << 60]

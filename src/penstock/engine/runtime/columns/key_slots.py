@@ -66,7 +66,8 @@ class KeySlots:
 
     def _of_objects(self, keys: BatchKeys) -> Integers:
         slots = numpy.zeros(len(keys.keys), numpy.int64)
-        used = numpy.flatnonzero(numpy.bincount(keys.codes, minlength=len(keys.keys)))
+        # In the order of these rows: the keys may be those of a larger batch.
+        used = distinct_in_order(keys.codes)
         slots[used] = [self._of_object(keys.keys[code]) for code in used.tolist()]
         of_rows: Integers = slots[keys.codes]
         return of_rows

@@ -23,9 +23,9 @@ class BatchKeys(NamedTuple):
     """Different columns of values may yield equal keys: 0.0 and -0.0."""
     codes: Integers
 
-    def filtered(self, mask: Mask) -> BatchKeys:
-        """Return the keys of the rows where the mask is true."""
-        return BatchKeys(self.keys, self.codes[mask])
+    def at(self, index: slice | Integers | Mask) -> BatchKeys:
+        """Return the keys of these rows."""
+        return BatchKeys(self.keys, self.codes[index])
 
     def to_list(self) -> list[Any]:
         """Return the key of each row."""
@@ -38,9 +38,9 @@ class IntegerKeys(NamedTuple):
 
     values: Integers
 
-    def filtered(self, mask: Mask) -> IntegerKeys:
-        """Return the keys of the rows where the mask is true."""
-        return IntegerKeys(self.values[mask])
+    def at(self, index: slice | Integers | Mask) -> IntegerKeys:
+        """Return the keys of these rows."""
+        return IntegerKeys(self.values[index])
 
     def to_list(self) -> list[Any]:
         """Return the key of each row."""

@@ -18,7 +18,7 @@ from penstock.engine.runtime.columns.keyed_arrays import KeyedArrays
 from penstock.engine.runtime.columns.keyed_input import event_times, keys_in
 from penstock.engine.runtime.columns.keys import RowKeys
 from penstock.engine.runtime.columns.partial_aggregates import partials_of_rows
-from penstock.engine.runtime.columns.slice_numbers import distinct, slice_numbers
+from penstock.engine.runtime.columns.slice_numbers import by_slice, slice_numbers
 from penstock.engine.runtime.operators.operator import Operator
 from penstock.engine.runtime.windows.slicing import Slicing
 
@@ -71,15 +71,10 @@ class LocalWindowAggregateOperator(Operator):
     def process(self, chunk: Columns) -> bool:
         times = event_times(self, chunk)
         keys = keys_in(self, chunk, self._key_fields)
-        numbers = slice_numbers(times, self._slicing)
-        found = distinct(numbers)
-        may_continue = True
-        for number in found:
-            if len(found) == 1:
-                may_continue = self._add(number, keys, chunk)
-            else:
-                inside = numbers == number
-                may_continue = self._add(number, keys.filtered(inside), chunk.filtered(inside)) and may_continue
+        found, may_continue = [], True
+        for number, some_keys, some_rows in by_slice(slice_numbers(times, self._slicing), keys, chunk):
+            found.append(number)
+            may_continue = self._add(number, some_keys, some_rows) and may_continue
         # Behind our own watermark, but perhaps not behind the receiver's, which is the lowest of all senders.
         may_continue = self._send(self._ended(found)) and may_continue
         if sum(len(arrays) for arrays in self._slices.values()) > self.keys_max:

@@ -1,12 +1,17 @@
-"""The slices of time to which the rows of a chunk belong."""
+"""The slices of time to which the rows of a chunk belong, and the rows of each slice."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy
 
-from penstock.engine.runtime.columns.chunk import Integers
+from penstock.engine.runtime.columns.chunk import Columns, Integers
+from penstock.engine.runtime.columns.keys import RowKeys
 from penstock.engine.runtime.windows.slicing import Slicing
 
+_FEW = 2
+"""Rows of so few slices are filtered; of more, they are sorted by slice once."""
 _SPAN_MAX = 1 << 16
 _EXACT_MAX = 1 << 62
 """Times up to here do not overflow when a slice is computed of them."""
@@ -29,3 +34,20 @@ def distinct(numbers: Integers) -> list[int]:
         return list(numpy.unique(numbers).tolist())
     found: list[int] = (numpy.flatnonzero(numpy.bincount(numbers - first)) + first).tolist()
     return found
+
+
+def by_slice(numbers: Integers, keys: RowKeys, chunk: Columns) -> Iterator[tuple[int, RowKeys, Columns]]:
+    """Yield the number of each slice, with the keys and the rows that belong to it, in their order."""
+    found = distinct(numbers)
+    if len(found) == 1:
+        yield found[0], keys, chunk
+    elif len(found) <= _FEW:
+        for number in found:
+            inside = numbers == number
+            yield number, keys.at(inside), chunk.filtered(inside)
+    else:
+        order = numpy.argsort(numbers, kind="stable")
+        keys, chunk = keys.at(order), chunk.selected(order)
+        starts = numpy.searchsorted(numbers[order], found).tolist()
+        for number, start, stop in zip(found, starts, [*starts[1:], len(chunk)], strict=True):
+            yield number, keys.at(slice(start, stop)), chunk.part(start, stop)

@@ -24,7 +24,7 @@ from penstock.engine.runtime.columns.keyed_input import event_times, keys_in, ke
 from penstock.engine.runtime.columns.keys import RowKeys
 from penstock.engine.runtime.columns.local_windows import LocalWindowAggregateOperator
 from penstock.engine.runtime.columns.partial_aggregates import partial_columns
-from penstock.engine.runtime.columns.slice_numbers import distinct, slice_numbers
+from penstock.engine.runtime.columns.slice_numbers import by_slice, slice_numbers
 from penstock.engine.runtime.task.budget import COLUMN_RECORDS_MAX
 from penstock.engine.runtime.windows.sliced_window_operator import SlicedWindowOperator
 from penstock.engine.runtime.windows.windowing import WindowSettings
@@ -130,15 +130,13 @@ class ColumnWindowOperator(SlicedWindowOperator):
         """Add a chunk with records of several slices, or late ones: slice by slice, then those behind the horizon."""
         horizon = self._slicing.horizon(self.timers.watermark)
         first_waiting = horizon - self._size + self._slide
-        numbers = slice_numbers(times, self._slicing)
-        for number in distinct(numbers):
+        for number, some_keys, some_rows in by_slice(slice_numbers(times, self._slicing), keys, chunk):
             start = self._slicing.start_of(number)
             if self._slicing.windows_of(start)[0] >= first_waiting:
-                inside = numbers == number
-                self._add_to_windows(start, keys.filtered(inside), chunk.filtered(inside), first_waiting)
+                self._add_to_windows(start, some_keys, some_rows, first_waiting)
         behind = times < horizon
         if behind.any():
-            yield from self._add_late(keys.filtered(behind), chunk.filtered(behind))
+            yield from self._add_late(keys.at(behind), chunk.filtered(behind))
 
     def _add_late(self, keys: RowKeys, late: Columns) -> Iterator[None]:
         if self._of_partials:
