@@ -8,6 +8,7 @@ as in Flink, and a zero that is the least or greatest has no sign: the order of 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import add
 from typing import Any, NamedTuple
 
 from penstock.common.functions.field_key import FieldKey
@@ -42,43 +43,43 @@ class FieldAggregates:
     def __init__(self, aggregates: tuple[FieldAggregate, ...]) -> None:
         self.declared = aggregates
         self.aggregates = tuple(aggregate for aggregate in aggregates if not aggregate.of_window)
-        self._reads = [
-            (aggregate.kind, FieldKey((aggregate.field,)) if aggregate.field is not None else _nothing)
-            for aggregate in self.aggregates
-        ]
-        self._has_averages = any(aggregate.kind == AVG for aggregate in self.aggregates)
+        kinds = [aggregate.kind for aggregate in self.aggregates]
+        reads = [_nothing if one.field is None else FieldKey((one.field,)) for one in self.aggregates]
+        self._steps = [(_ADD[kind], read) for kind, read in zip(kinds, reads, strict=True)]
+        self._adds = [_ADD[kind] for kind in kinds]
+        self._merges = [_MERGE[kind] for kind in kinds]
+        self._averages = [index for index, kind in enumerate(kinds) if kind == AVG]
 
     def create_accumulator(self) -> Accumulator:
         """Return the accumulator of no records."""
-        return tuple(0 if kind == COUNT else None for kind, _ in self._reads)
+        return tuple([0 if step is _count else None for step in self._adds])
 
     def add(self, value: Any, accumulator: Accumulator) -> Accumulator:
         """Add a record. Raises TypeError for a value that can't be added, or a record without the field."""
-        return tuple(
-            added(kind, before, read(value)) for (kind, read), before in zip(self._reads, accumulator, strict=True)
-        )
+        return tuple([step(before, read(value)) for (step, read), before in zip(self._steps, accumulator, strict=True)])
 
     def add_values(self, values: Sequence[Any], accumulator: Accumulator) -> Accumulator:
         """Add a record, of which the values that the aggregates read are given."""
-        return tuple(
-            added(kind, before, value)
-            for (kind, _), before, value in zip(self._reads, accumulator, values, strict=True)
-        )
+        return tuple([step(before, value) for step, before, value in zip(self._adds, accumulator, values, strict=True)])
 
     def get_result(self, accumulator: Accumulator) -> Accumulator:
         """Return the values of the aggregates."""
-        if not self._has_averages:
+        if not self._averages:
             return accumulator
-        return tuple(
-            value[0] / value[1] if kind == AVG and value is not None else value
-            for (kind, _), value in zip(self._reads, accumulator, strict=True)
-        )
+        results = list(accumulator)
+        for index in self._averages:
+            if results[index] is not None:
+                total, count = results[index]
+                results[index] = total / count
+        return tuple(results)
 
     def merge(self, acc_a: Accumulator, acc_b: Accumulator) -> Accumulator:
         """Merge two accumulators. The records of the first have come before those of the second."""
         return tuple(
-            first if second is None else second if first is None else _merged(kind, first, second)
-            for (kind, _), first, second in zip(self._reads, acc_a, acc_b, strict=True)
+            [
+                first if second is None else second if first is None else merge(first, second)
+                for merge, first, second in zip(self._merges, acc_a, acc_b, strict=True)
+            ]
         )
 
     def __repr__(self) -> str:
@@ -90,33 +91,38 @@ def _nothing(value: Any) -> bool:
     return True
 
 
-def added(kind: str, before: Any, value: Any) -> Any:
-    """Return an accumulator with a value added."""
+def _count(before: Any, value: Any) -> Any:
+    return before if value is None else before + 1
+
+
+def _sum(before: Any, value: Any) -> Any:
+    return before if value is None else value if before is None else before + value
+
+
+def _least(before: Any, value: Any) -> Any:
+    return before if value is None or (before is not None and not _is_less(value, before)) else _without_sign(value)
+
+
+def _greatest(before: Any, value: Any) -> Any:
+    return before if value is None or (before is not None and not _is_less(before, value)) else _without_sign(value)
+
+
+def _average(before: Any, value: Any) -> Any:
     if value is None:
         return before
-    if kind == COUNT:
-        return before + 1
-    if kind == AVG:
-        return (value, 1) if before is None else (before[0] + value, before[1] + 1)
-    if before is None:
-        return _without_sign(value) if kind in (MIN, MAX) else value
-    return _merged(kind, before, value)
+    return (value, 1) if before is None else (before[0] + value, before[1] + 1)
 
 
-def _merged(kind: str, first: Any, second: Any) -> Any:
-    """Return what two accumulators are together, or an accumulator and a value."""
-    match kind:
-        case "min":
-            return _without_sign(second) if _is_less(second, first) else first
-        case "max":
-            return _without_sign(second) if _is_less(first, second) else first
-        case "avg":
-            return first[0] + second[0], first[1] + second[1]
-        case "first":
-            return first
-        case "last":
-            return second
-    return first + second
+def _first(before: Any, value: Any) -> Any:
+    return value if before is None else before
+
+
+def _last(before: Any, value: Any) -> Any:
+    return before if value is None else value
+
+
+def _averages(first: Any, second: Any) -> Any:
+    return first[0] + second[0], first[1] + second[1]
 
 
 def _is_less(one: Any, other: Any) -> bool:
@@ -126,6 +132,20 @@ def _is_less(one: Any, other: Any) -> bool:
 
 def _without_sign(value: Any) -> Any:
     return value + 0.0 if type(value) is float else value
+
+
+_ADD = {
+    COUNT: _count,
+    SUM: _sum,
+    MIN: _least,
+    MAX: _greatest,
+    AVG: _average,
+    FIRST: _first,
+    LAST: _last,
+}
+"""Each returns an accumulator with a value added, and ignores None."""
+_MERGE = {**_ADD, COUNT: add, SUM: add, AVG: _averages}
+"""Each returns what two accumulators are together, of which none is None."""
 
 
 def field_aggregates(
