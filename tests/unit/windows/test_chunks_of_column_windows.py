@@ -1,0 +1,51 @@
+"""Windows of columns, chunk by chunk: rows are the oracle of what many records of one chunk give, and in which order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from penstock.common import Time, Types
+from penstock.common.typeinfo import TypeInformation
+from penstock.common.types import Row
+from penstock.datastream.output_tag import OutputTag
+from penstock.datastream.window import TumblingEventTimeWindows
+from penstock.engine.runtime.chunks import Rows
+from penstock.engine.runtime.columns.conversions import as_columns
+from penstock.engine.runtime.columns.windows import ColumnWindowOperator
+from penstock.testing import OperatorHarness
+
+
+def harness_of(key: TypeInformation, late: OutputTag[Any], *, on_columns: bool) -> OperatorHarness:
+    """Return a harness of windows of 10 ms that count by key."""
+    kind = Types.ROW_NAMED(["key"], [key])
+    windows = TumblingEventTimeWindows.of(Time.milliseconds(10))
+
+    def program(stream: Any) -> Any:
+        keyed = (stream.as_columns(kind) if on_columns else stream).key_by("key")
+        return keyed.window(windows).side_output_late_data(late).aggregate({"n": "count"})
+
+    harness = OperatorHarness(program)
+    assert (type(harness.operator) is ColumnWindowOperator) is on_columns
+    return harness
+
+
+def push(harness: OperatorHarness, records: list[Row], times: list[int]) -> None:
+    """Process records in one chunk."""
+    rows, columns = Rows(records, times), harness.operator.columns_received
+    harness.operator.process(rows if columns is None else as_columns(rows, columns))
+
+
+@pytest.mark.parametrize(
+    ("kind", "first", "second"), [(Types.STRING(), "a", "b"), (Types.LONG(), None, 5), (Types.DOUBLE(), 0.0, -0.0)]
+)
+def test_keys_are_in_the_order_of_the_rows_of_their_window(kind: TypeInformation, first: Any, second: Any) -> None:
+    """A window would give its keys in the order of other windows' records; of equal keys it would show another's."""
+    found = []
+    for on_columns in (True, False):
+        with harness_of(kind, OutputTag("late"), on_columns=on_columns) as harness:
+            push(harness, [Row(key=first), Row(key=second), Row(key=first)], [15, 5, 6])
+            harness.finish()
+            found.append(repr([(row.key, row.n, at) for row, at in harness.outputs_with_timestamps()]))
+    assert found[0] == found[1]
