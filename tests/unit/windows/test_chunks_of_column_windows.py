@@ -8,7 +8,7 @@ import pytest
 
 from penstock.common import Time, Types
 from penstock.common.typeinfo import TypeInformation
-from penstock.common.types import Row
+from penstock.common.types import Row, RowKind
 from penstock.datastream.output_tag import OutputTag
 from penstock.datastream.window import TumblingEventTimeWindows
 from penstock.engine.runtime.chunks import Rows
@@ -49,3 +49,17 @@ def test_keys_are_in_the_order_of_the_rows_of_their_window(kind: TypeInformation
             harness.finish()
             found.append(repr([(row.key, row.n, at) for row, at in harness.outputs_with_timestamps()]))
     assert found[0] == found[1]
+
+
+def test_late_records_keep_their_kinds() -> None:
+    """A deleted row would come out of the side output as an inserted one."""
+    late = OutputTag[Any]("late")
+    for on_columns in (True, False):
+        with harness_of(Types.STRING(), late, on_columns=on_columns) as harness:
+            harness.watermark(50)
+            kinds = [RowKind.INSERT, RowKind.DELETE, RowKind.UPDATE_BEFORE]
+            records = [Row(key="a") for _ in kinds]
+            for record, kind in zip(records, kinds, strict=True):
+                record.set_row_kind(kind)
+            push(harness, records, [1, 60, 2])
+            assert [row.get_row_kind() for row in harness.side_outputs(late)] == [kinds[0], kinds[2]]

@@ -64,7 +64,7 @@ class ToRowsOperator(Operator):
         except RAISED as error:
             raise self._failed(error, chunk.batch) from error
         if chunk.kinds is not None:
-            _set_kinds(values, chunk.kinds)
+            set_kinds(values, chunk.kinds)
         return self.output.emit(Rows(values, None if chunk.timestamps is None else chunk.timestamps.tolist()))
 
     def _failed(self, error: BaseException, batch: pyarrow.RecordBatch) -> Exception:
@@ -92,6 +92,7 @@ def _kinds_of(records: Sequence[Any]) -> Kinds | None:
     return numpy.array([kind.value for kind in kinds], numpy.uint8)
 
 
-def _set_kinds(rows: list[Row], kinds: Kinds) -> None:
+def set_kinds(rows: list[Row], kinds: Kinds) -> None:
+    """Set the kind of each row."""
     for row, kind in zip(rows, kinds.tolist(), strict=True):
         row._row_kind = _KINDS[kind]

@@ -19,6 +19,7 @@ from penstock.common.functions.user_calls import RAISED
 from penstock.engine.runtime.chunks import ChunkKind
 from penstock.engine.runtime.columns.aggregate_arrays import TooLargeError, array_type
 from penstock.engine.runtime.columns.chunk import Columns, Integers, joined
+from penstock.engine.runtime.columns.conversions import set_kinds
 from penstock.engine.runtime.columns.keyed_arrays import KeyedArrays
 from penstock.engine.runtime.columns.keyed_input import event_times, keys_in, keys_stay
 from penstock.engine.runtime.columns.keys import RowKeys
@@ -144,6 +145,8 @@ class ColumnWindowOperator(SlicedWindowOperator):
             return
         assert late.timestamps is not None
         values = self._records_of(late.batch.select(self.columns_read() or self._columns.names))
+        if late.kinds is not None:
+            set_kinds(values, late.kinds)
         for key, value, timestamp in zip(keys.to_list(), values, late.timestamps.tolist(), strict=True):
             yield from self._add_behind(key, value, timestamp)
 
