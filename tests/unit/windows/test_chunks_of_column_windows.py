@@ -1,4 +1,4 @@
-"""Windows of columns, chunk by chunk: rows are the oracle of what many records of one chunk give, and in which order."""
+"""Windows of columns, chunk by chunk: rows are the oracle of what records of one chunk give, and in which order."""
 
 from __future__ import annotations
 
@@ -63,3 +63,22 @@ def test_late_records_keep_their_kinds() -> None:
                 record.set_row_kind(kind)
             push(harness, records, [1, 60, 2])
             assert [row.get_row_kind() for row in harness.side_outputs(late)] == [kinds[0], kinds[2]]
+
+
+def test_a_key_that_waits_is_written_once() -> None:
+    """Each incremental snapshot would write all keys that have changed twice: their aggregates, and that they wait."""
+    written = []
+    for on_columns in (True, False):
+        with harness_of(Types.STRING(), OutputTag("late"), on_columns=on_columns) as harness:
+            for record in ("a", "b"):
+                push(harness, [Row(key="a"), Row(key=record)], [1, 2])
+                harness.operator.prepare_snapshot(1, False)
+                frozen = {name: table.freeze(False) for name, table in harness.operator.keyed_tables().items()}
+                written.append(
+                    {name: sorted(key for keys, _ in one.pieces() for key in keys) for name, one in frozen.items()}
+                )
+                for one in frozen.values():
+                    one.release()
+            harness.finish()
+            assert [(row.key, row.n) for row in harness.outputs()] == [("a", 3), ("b", 1)]
+    assert written[:2] == written[2:] and written[1]["(windows) waiting"] == [("b", 0)]

@@ -35,6 +35,8 @@ class KeyedArrays:
         self._keys = KeySlots()
         self._room = FIRST_ROOM
         self._changed = numpy.zeros(FIRST_ROOM, numpy.bool_)
+        self._taken = 0
+        """How many keys `take_new_keys` has returned."""
 
     def add(self, keys: RowKeys, columns: Sequence[pyarrow.Array | None]) -> None:
         """Add records: their keys, and the fields of the aggregates. Raises TooLargeError, with nothing added."""
@@ -82,6 +84,11 @@ class KeyedArrays:
         self._changed[:] = False
         columns = [array.accumulators(slots) for array in self._arrays]
         return dict(zip(self._keys.keys(slots), zip(*columns, strict=True), strict=True))
+
+    def take_new_keys(self) -> list[Any]:
+        """Return the keys that have first occurred since the last call."""
+        first, self._taken = self._taken, len(self._keys)
+        return self._keys.keys(slice(first, None))
 
     def _checked_slots(self, keys: RowKeys, columns: Sequence[pyarrow.Array | None]) -> Integers:
         """Return the slot of each row's key, which changes now. Raises TooLargeError if a sum may be too large."""

@@ -198,9 +198,10 @@ class ColumnWindowOperator(SlicedWindowOperator):
 
     def _write_back(self, start: int) -> None:
         """Write what has changed in the arrays of a slice to its table."""
-        changes = self._arrays[start].take_changes()
-        self._slices.at(start).current.update(changes)
-        self._waiting_for(start).update(dict.fromkeys(changes, True))
+        arrays = self._arrays[start]
+        self._slices.at(start).current.update(arrays.take_changes())
+        # An earlier snapshot has the keys that were waiting when it was taken.
+        self._waiting_for(start).update(dict.fromkeys(arrays.take_new_keys(), True))
 
     def _fire(self, window: int) -> Iterator[None]:
         arrays = self._arrays.get(window)
