@@ -10,16 +10,21 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from functools import cached_property, lru_cache
-from typing import IO, Any, Generic
+from typing import IO, TYPE_CHECKING, Any, Generic
 
 import msgspec
 
 from penstock.common.doors import pyflink_names
-from penstock.common.typeinfo import TypeInformation, Types
+from penstock.common.typeinfo import RowTypeInfo, TypeInformation, Types
 from penstock.common.types import Row
 from penstock.common.types.declared_text import text_in_files
 from penstock.common.types.record_fields import fields_of
 from penstock.common.types.type_variables import Record
+
+if TYPE_CHECKING:
+    from penstock.common.columns.csv_lines import CsvForm
+    from penstock.common.columns.lines import Lines
+    from penstock.common.columns.record_columns import RecordColumns
 
 
 class SerializationSchema(ABC):
@@ -125,6 +130,14 @@ class Encoder(ABC):
         """Return the encoder for values of this declared type."""
         return self
 
+    def takes_columns(self, columns: RecordColumns) -> bool:
+        """Return whether `encode_columns` takes batches of these columns."""
+        return False
+
+    def encode_columns(self, batch: Any) -> Lines:
+        """Return the lines of a pyarrow.RecordBatch: those of its records."""
+        raise NotImplementedError(f"{type(self).__name__} encodes records only")
+
     @staticmethod
     def simple_string_encoder(charset_name: str = "UTF-8") -> Encoder:
         """Return an encoder of one text per line: `str(value)`, or Java's text if the stream has a declared type.
@@ -193,8 +206,8 @@ class BulkWriterFactory(ABC):
     def create(self, stream: IO[bytes]) -> BulkWriter:
         """Return a writer to an empty file."""
 
-    def takes_columns(self, schema: Any) -> bool:
-        """Return whether `BulkWriter.add_elements` takes a pyarrow.RecordBatch of this schema, in place of values."""
+    def takes_columns(self, columns: RecordColumns) -> bool:
+        """Return whether `BulkWriter.add_elements` takes a pyarrow.RecordBatch of these columns, in place of values."""
         return False
 
 
@@ -305,6 +318,25 @@ class _CsvEncoder(Encoder):
         except csv.Error as error:
             raise ValueError(f"{value!r} can't be written as CSV: {error}") from error
 
+    def takes_columns(self, columns: RecordColumns) -> bool:
+        # Records without names are Rows or tuples.
+        kind = columns.record_type
+        fits = (
+            self._columns is not None
+            or isinstance(kind, RowTypeInfo)
+            or (isinstance(kind, type) and issubclass(kind, tuple))
+        )
+        return fits and self._charset == "utf-8" and self._form.takes_columns(columns)
+
+    def encode_columns(self, batch: Any) -> Lines:
+        return self._form.lines(batch)
+
+    @property
+    def _form(self) -> CsvForm:
+        from penstock.common.columns.csv_lines import CsvForm
+
+        return CsvForm(self._columns, *self._characters, null_value=self._null_value)
+
 
 @lru_cache(maxsize=64)
 def _csv_line(characters: _CsvCharacters) -> Callable[[Sequence[Any]], str]:
@@ -337,6 +369,13 @@ class _Echo:
 
     def write(self, text: str) -> str:
         return text
+
+
+def csv_text(value: Any) -> str:
+    """Return the CSV text of any field that is not None."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return number_text(value)
+    return str(value) if type(value) in _CSV_UNCHANGED else csv_form(value)
 
 
 def csv_form(value: Any) -> str:

@@ -89,8 +89,8 @@ def test_positions_inside_batches(tmp_path: Path) -> None:
 def test_batches_are_written_as_rows_are() -> None:
     """A file would differ by whether its job runs on columns."""
     factory = OrcWriterFactory(TABLE.schema)
-    assert factory.takes_columns(TABLE.schema)
-    assert not factory.takes_columns(TABLE.schema.remove(0))
+    assert factory.takes_columns(RecordColumns(TABLE.schema))
+    assert not factory.takes_columns(RecordColumns(TABLE.schema.remove(0)))
     found = []
     for elements in (TABLE.to_pylist(), TABLE.combine_chunks().to_batches()[0]):
         stream = io.BytesIO()

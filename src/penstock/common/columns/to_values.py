@@ -40,13 +40,19 @@ def _plain_values(column: pyarrow.Array) -> list[Any]:
         except pyarrow.ArrowException:
             # Raises UnicodeDecodeError, which names the byte.
             return column.to_pylist()  # type: ignore[no-any-return]
-    per_day = _moments_per_day(kind)
-    if per_day and len(column) > column.null_count == 0:
+    if len(column) > column.null_count == 0 and are_usual_moments(column):
         # 30 ns per value instead of a microsecond. NumPy would return numbers for dates that Python cannot represent.
-        least, most = (scalar.value for scalar in compute.min_max(column).values())
-        if _FIRST_DAY * per_day <= least and most < _DAY_BEYOND * per_day:
-            return column.to_numpy(zero_copy_only=False).tolist()  # type: ignore[no-any-return]
+        return column.to_numpy(zero_copy_only=False).tolist()  # type: ignore[no-any-return]
     return column.to_pylist()  # type: ignore[no-any-return]
+
+
+def are_usual_moments(column: pyarrow.Array) -> bool:
+    """Return whether all values are dates, or times without a zone and nanoseconds, that Python can represent."""
+    per_day = _moments_per_day(column.type)
+    if not per_day:
+        return False
+    least, most = (scalar.value for scalar in compute.min_max(column).values())
+    return least is None or (_FIRST_DAY * per_day <= least and most < _DAY_BEYOND * per_day)
 
 
 def _moments_per_day(kind: pyarrow.DataType) -> int:

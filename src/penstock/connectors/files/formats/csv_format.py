@@ -26,6 +26,9 @@ from penstock.connectors.formats.csv_dialect import CsvDialect
 from penstock.connectors.formats.csv_schema import ArrayConverter, CsvSchema
 
 if TYPE_CHECKING:
+    import pyarrow
+
+    from penstock.common.columns.csv_lines import CsvForm
     from penstock.common.columns.record_columns import RecordColumns
     from penstock.connectors.files.formats.line_columns import LineColumns
 
@@ -211,6 +214,26 @@ class CsvWriterFactory(BulkWriterFactory):
             escape_char=dialect.escape_char,
             null_value=options.get("null_value") or "",
         )
+        self._null_value = options.get("null_value") or ""
+
+    def takes_columns(self, columns: RecordColumns) -> bool:
+        """Return whether the columns have the names of the schema, and are written as their records are."""
+        return not self.arrays and self.form.takes_columns(columns)
+
+    @property
+    def form(self) -> CsvForm:
+        """The form of lines of columns."""
+        from penstock.common.columns.csv_lines import CsvForm
+
+        dialect = self.dialect
+        return CsvForm(
+            self.names,
+            dialect.delimiter,
+            dialect.quote_char,
+            dialect.escape_char,
+            null_value=self._null_value,
+            comments=dialect.comments,
+        )
 
     def create(self, stream: IO[bytes]) -> CsvWriter:
         """Create a writer to an empty file."""
@@ -229,7 +252,10 @@ class CsvWriter(BulkWriter):
     def add_element(self, element: Any) -> None:
         self.add_elements([element])
 
-    def add_elements(self, elements: Sequence[Any]) -> None:
+    def add_elements(self, elements: Sequence[Any] | pyarrow.RecordBatch) -> None:
+        if not isinstance(elements, Sequence):
+            self._stream.write(self._settings.form.lines(elements).data)
+            return
         encode = self._settings.encoder.encode
         lines = [encode(self._fields(element)) for element in elements]
         if self._settings.dialect.comments:

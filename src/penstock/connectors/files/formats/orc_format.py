@@ -141,9 +141,9 @@ class OrcWriterFactory(BulkWriterFactory):
         self.columns = RecordColumns(record_type)
         self.compression = compression
 
-    def takes_columns(self, schema: pyarrow.Schema) -> bool:
+    def takes_columns(self, columns: RecordColumns) -> bool:
         """Return whether the columns of a batch are those of the file."""
-        return have_types_of(schema, self.columns.schema)
+        return have_types_of(columns.schema, self.columns.schema)
 
     def create(self, stream: IO[bytes]) -> OrcWriter:
         """Create a writer to an empty file."""

@@ -257,9 +257,9 @@ class ParquetWriterFactory(BulkWriterFactory):
         self.row_group_records = row_group_records
         self.row_group_bytes = row_group_bytes
 
-    def takes_columns(self, schema: pyarrow.Schema) -> bool:
+    def takes_columns(self, columns: RecordColumns) -> bool:
         """Return whether the columns of a batch are those of the file."""
-        return have_types_of(schema, self.columns.schema)
+        return have_types_of(columns.schema, self.columns.schema)
 
     def create(self, stream: IO[bytes]) -> ParquetWriter:
         """Create a writer to an empty file."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from typing import Any
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any
 
 from penstock.api.sink import SinkContext
 from penstock.common.functions.user_calls import results_of
@@ -11,6 +13,9 @@ from penstock.connectors.files.formats.compression import Codec
 from penstock.connectors.files.sink.part import PartFile
 from penstock.connectors.files.sink.recoverable import RecoverableFile
 from penstock.connectors.files.sink.writer import FileSinkSettings, FileWriter
+
+if TYPE_CHECKING:
+    from penstock.common.columns.lines import Lines
 
 _COMPRESSED_AT_ONCE = 1 << 20
 
@@ -66,31 +71,36 @@ class RowFileWriter(FileWriter[RowPart]):
         restored: Sequence[Any] = (),
         *,
         encode: Callable[[Any], bytes],
+        encode_columns: Callable[[Any], Lines] | None = None,
     ) -> None:
         super().__init__(context, settings, restored)
         self._encode = encode
+        self._encode_columns = encode_columns
 
     def _new_part(self, file: RecoverableFile, created_ms: int) -> RowPart:
         return RowPart(file, created_ms, self._context.now_ms(), self._codec)
 
-    def _append(self, bucket: str, records: list[Any], now_ms: int) -> None:
-        encoded = results_of(self._encode, len(records), records)
-        limit = self._policy.size_limit()
-        data = b"".join(encoded)
-        part = self._open.get(bucket)
-        if limit is None or (part.size if part else 0) + len(data) < limit:
-            if data:
-                self._part(bucket, now_ms).write(data, now_ms)
+    def _append(self, bucket: str, records: Any, now_ms: int) -> None:
+        if not isinstance(records, list):
+            assert self._encode_columns is not None
+            data, ends = self._encode_columns(records)
+            self._write(bucket, data, lambda: ends, now_ms)
             return
-        batch: list[bytes] = []
+        encoded = results_of(self._encode, len(records), records)
+        self._write(bucket, b"".join(encoded), lambda: list(accumulate(map(len, encoded))), now_ms)
+
+    def _write(self, bucket: str, data: bytes, ends: Callable[[], Sequence[int]], now_ms: int) -> None:
+        """Write records. `ends`: returns the offset behind each of them."""
+        limit = self._policy.size_limit()
+        part = self._open.get(bucket)
         size = part.size if part else 0
-        for record in encoded:
-            batch.append(record)
-            size += len(record)
-            if size >= limit:
-                self._part(bucket, now_ms).write(b"".join(batch), now_ms)
+        start = 0
+        if limit is not None and size + len(data) >= limit:
+            offsets = ends()
+            while (full := bisect_left(offsets, limit - size + start)) < len(offsets):
+                end = int(offsets[full])
+                self._part(bucket, now_ms).write(data[start:end], now_ms)
                 self._roll(bucket)
-                batch.clear()
-                size = 0
-        if batch:
-            self._part(bucket, now_ms).write(b"".join(batch), now_ms)
+                start, size = end, 0
+        if start < len(data):
+            self._part(bucket, now_ms).write(data[start:], now_ms)

@@ -74,7 +74,10 @@ class FileSink(Sink[Any]):
         if self._encoder is None:
             return self
         typed = copy(self)
-        typed._make_writer = partial(RowFileWriter, encode=self._encoder.for_type(type_info).encode)
+        typed._encoder = self._encoder.for_type(type_info)
+        typed._make_writer = partial(
+            RowFileWriter, encode=typed._encoder.encode, encode_columns=typed._encoder.encode_columns
+        )
         return typed
 
     @staticmethod
@@ -98,7 +101,8 @@ class FileSink(Sink[Any]):
     def takes_columns(self, columns: RecordColumns) -> bool:
         """Return whether the format takes these columns, and the bucket does not depend on the record."""
         by_clock = type(self._settings.assigner) in (BasePathBucketAssigner, DateTimeBucketAssigner)
-        return self._factory is not None and by_clock and self._factory.takes_columns(columns.schema)
+        format = self._encoder or self._factory
+        return format is not None and by_clock and format.takes_columns(columns)
 
     def create_writer(self, context: SinkContext) -> FileWriter[Any]:
         """Create the writer of one subtask."""
@@ -214,8 +218,10 @@ class RowFormatBuilder(_Builder):
         if not callable(encode):
             raise TypeError(f"expected an Encoder or a function from a record to bytes, got {encoder!r}")
         check_result_kind(encode, "the encoder")
-        super().__init__(base_path, partial(RowFileWriter, encode=encode), RollingPolicy.default_rolling_policy())
         self._encoder = encoder if isinstance(encoder, Encoder) else None
+        encode_columns = None if self._encoder is None else self._encoder.encode_columns
+        make_writer = partial(RowFileWriter, encode=encode, encode_columns=encode_columns)
+        super().__init__(base_path, make_writer, RollingPolicy.default_rolling_policy())
 
     def with_compression(self, compression: str) -> RowFormatBuilder:
         """Compress the files with `gzip`, `zstd`, `snappy` (Hadoop's blocks), `lz4`, `bzip2` or `xz`. Not in PyFlink.
