@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+import json
 from collections import Counter
+from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +16,12 @@ from pyarrow import parquet
 from tests.spark.jobs import STREAMING, SlowUntil, environment, lines_to, wait_until
 from tests.spark.test_lost_workers import visible
 
-from penstock.common import Time, Types, WatermarkStrategy
+from penstock.common import Encoder, Time, Types, WatermarkStrategy
 from penstock.common.types import Row
 from penstock.connectors.base.data_generator import DataGeneratorSource
 from penstock.datastream import RuntimeExecutionMode
-from penstock.datastream.connectors.file_system import FileSink, FileSource
+from penstock.datastream.connectors.file_system import FileSink, FileSource, RollingPolicy, StreamFormat
+from penstock.datastream.formats.csv import CsvBulkWriters, CsvReaderFormat, CsvSchema
 from penstock.datastream.formats.parquet import ParquetBulkWriters, ParquetColumnarRowInputFormat
 from penstock.datastream.window import TumblingEventTimeWindows
 
@@ -87,6 +91,63 @@ def test_running_aggregates(tmp_path: Path, mode: RuntimeExecutionMode) -> None:
         assert Counter((key, count) for key, count, _ in results) == Counter(
             (key, count) for key in range(20) for count in range(1, 301)
         )
+
+
+@dataclass
+class Line:
+    """A record of JSON lines."""
+
+    key: int
+    text: str
+    share: float | None
+
+
+LINE = Types.ROW_NAMED(["key", "text", "share"], [Types.LONG(), Types.STRING(), Types.DOUBLE()])
+TEXTS = ["plain", 'a "quoted" one', "two\nlines", "#comma, semicolon;", "\ufeff\\"]
+LINES = [Line(key, TEXTS[key % 5], None if key % 7 == 0 else key / 8) for key in range(20_000)]
+
+
+def csv_files(folder: Path) -> tuple[Any, Any, Any]:
+    """Return a source of CSV files, the type of its records, and a sink of CSV files."""
+    builder = CsvSchema.builder().add_number_column("key").add_string_column("text").add_number_column("share", float)
+    schema = builder.set_use_header().build()
+    with (folder / "in").open("w", newline="") as file:
+        csv.writer(file).writerows([("key", "text", "share"), *map(astuple, LINES)])
+    source = FileSource.for_record_stream_format(CsvReaderFormat.for_schema(schema), folder / "in")
+    return source.build(), LINE, FileSink.for_bulk_format(folder / "out", CsvBulkWriters.for_schema(schema))
+
+
+def json_files(folder: Path) -> tuple[Any, Any, Any]:
+    """Return the same of JSON lines, in small files that end by their size."""
+    (folder / "in").write_text("".join(f"{json.dumps(asdict(line))}\n" for line in LINES))
+    source = FileSource.for_record_stream_format(StreamFormat.json_lines_format(Line), folder / "in")
+    sink = FileSink.for_row_format(folder / "out", Encoder.json_encoder())
+    return source.build(), Line, sink.with_rolling_policy(RollingPolicy.default_rolling_policy(part_size=100_000))
+
+
+def read_csv(path: Path) -> list[Line]:
+    """Return the records of a CSV file with a header."""
+    with path.open(newline="") as file:
+        return [Line(int(key), text, float(share) if share else None) for key, text, share in [*csv.reader(file)][1:]]
+
+
+def read_json(path: Path) -> list[Line]:
+    """Return the records of JSON lines."""
+    return [Line(**json.loads(line)) for line in path.read_text().split("\n")[:-1]]
+
+
+@pytest.mark.parametrize("mode", RuntimeExecutionMode)
+@pytest.mark.parametrize(("files", "read"), [(csv_files, read_csv), (json_files, read_json)], ids=["csv", "json"])
+def test_from_lines_to_lines(tmp_path: Path, mode: RuntimeExecutionMode, files: Any, read: Any) -> None:
+    """A program on columns would lose or double lines of files, or change a text that needs quotes."""
+    source, kind, sink = files(tmp_path)
+    env = environment(mode, 2, {"execution.checkpointing.interval": "300 ms"})
+    lines = env.from_source(source, WatermarkStrategy.no_watermarks(), "lines").as_columns(kind)
+    kept = lines.filter_batches(lambda batch: batch["key"] % 10 != 3, "numpy")
+    kept.sink_to(sink.build())
+    env.execute("lines")
+    found = [line for path in visible(tmp_path / "out") for line in read(path)]
+    assert sorted(found, key=lambda line: line.key) == [line for line in LINES if line.key % 10 != 3]
 
 
 NUMBERS = 6_000

@@ -236,6 +236,16 @@ class _JsonEncoder(Encoder):
         found = _JSON.encode(value)
         return (found if b"null" not in found else json_bytes(value)) + b"\n"
 
+    def takes_columns(self, columns: RecordColumns) -> bool:
+        from penstock.common.columns import json_lines
+
+        return json_lines.takes_columns(columns)
+
+    def encode_columns(self, batch: Any) -> Lines:
+        from penstock.common.columns import json_lines
+
+        return json_lines.json_lines(batch)
+
 
 def json_bytes(value: Any) -> bytes:
     """Return `value` in JSON. NaN and infinities become texts, Rows objects or arrays. Raises TypeError."""

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy
 import pyarrow
 import pytest
-from tests.unit.connectors.file_sinks import all_prepared, visible_files
+from tests.unit.connectors.file_sinks import all_prepared, checkpointed, visible_files
 
 from penstock.common.columns.record_columns import RecordColumns
 from penstock.common.serialization import Encoder
@@ -177,6 +177,14 @@ def test_csv_files_of_columns_are_those_of_records(
     assert found[0] == found[1]
 
 
+@pytest.mark.parametrize("batch", BATCHES, ids=lambda batch: "+".join(batch.schema.names)[:40])
+def test_json_of_columns_is_that_of_records(batch: pyarrow.RecordBatch) -> None:
+    """A file would have other bytes because its job runs on columns, or lines that are not JSON."""
+    assert_same_lines(Encoder.json_encoder(), batch)
+    names = [f"{name} {''.join(CHARACTERS)}" for name in batch.schema.names]
+    assert_same_lines(Encoder.json_encoder(), pyarrow.RecordBatch.from_arrays(batch.columns, names))
+
+
 @dataclasses.dataclass
 class Reading:
     """A record with fields by attribute."""
@@ -230,8 +238,16 @@ def test_csv_of_declared_types_is_that_of_records(kind: Any) -> None:
 def test_a_text_that_is_not_utf_8_is_an_error() -> None:
     """A file would have bytes that its readers refuse."""
     batch = pyarrow.RecordBatch.from_arrays([pyarrow.array([b"a", b"\xff"]).view(pyarrow.string())], ["text"])
-    with pytest.raises(pyarrow.ArrowInvalid, match="UTF8"):
-        Encoder.csv_encoder(["text"]).encode_columns(batch)
+    for encoder in (Encoder.csv_encoder(["text"]), Encoder.json_encoder()):
+        with pytest.raises(pyarrow.ArrowInvalid, match="UTF8"):
+            encoder.encode_columns(batch)
+
+
+@pytest.mark.parametrize("kind", KINDS[:2], ids=["row", "dataclass"])
+def test_json_of_declared_types_is_that_of_records(kind: Any) -> None:
+    """A declared value would have the form of its column."""
+    columns, batch = batch_of(kind)
+    assert_same_lines(Encoder.json_encoder(), batch, columns)
 
 
 PLAIN = RecordColumns(pyarrow.schema({"a": pyarrow.int64()}))
@@ -251,6 +267,9 @@ PLAIN = RecordColumns(pyarrow.schema({"a": pyarrow.int64()}))
         (Encoder.csv_encoder(["a"]), RecordColumns(Types.ROW_NAMED(["a"], [Types.INSTANT()]))),
         (Encoder.csv_encoder(["a"]), RecordColumns(Types.ROW_NAMED(["a"], [Types.BIG_DEC()]))),
         (Encoder.simple_string_encoder(), PLAIN),
+        (Encoder.json_encoder(), RecordColumns(Pair)),
+        (Encoder.json_encoder(), RecordColumns(pyarrow.schema({"a": pyarrow.struct({"b": pyarrow.int64()})}))),
+        (Encoder.json_encoder(), RecordColumns(Types.ROW_NAMED(["a"], [Types.BIG_INT()]))),
     ],
 )
 def test_records_whose_lines_are_not_those_of_columns(encoder: Encoder, columns: RecordColumns) -> None:
@@ -268,30 +287,39 @@ def test_csv_schemas_whose_lines_are_not_those_of_columns() -> None:
 
 
 def files_of(builder: RowFormatBuilder, path: Path, chunks: list[Any]) -> list[bytes]:
-    """Return what is in the files of a sink, in the order of their numbers."""
+    """Return what is in the files of a sink that fails behind a checkpoint: its last two chunks are written again."""
     sink = builder.with_bucket_assigner(BucketAssigner.base_path_bucket_assigner()).build()
     writer = sink.create_writer(SimpleSinkContext())
+    write_chunks(writer, chunks[:-2])
+    committables, state = checkpointed(writer)
+    sink.create_committer().commit(committables)
+    write_chunks(writer, chunks[-2:])
+    writer = sink.restore_writer(SimpleSinkContext(), state)
+    write_chunks(writer, chunks[-2:])
+    sink.create_committer().commit(all_prepared(writer))
+    writer.close()
+    return sorted(path.read_bytes() for path in visible_files(path))
+
+
+def write_chunks(writer: Any, chunks: list[Any]) -> None:
+    """Write lists of records, or batches."""
     for chunk in chunks:
         if isinstance(chunk, list):
             writer.write_chunk(chunk, None)
         else:
             writer.write_columns(chunk)
-    committer = sink.create_committer()
-    committer.commit(all_prepared(writer))
-    writer.close()
-    return [path.read_bytes() for path in sorted(visible_files(path), key=lambda one: int(one.stem.split("-")[-1]))]
 
 
-LINE_ENCODERS = [Encoder.csv_encoder(["text", "int"], delimiter=";")]
+LINE_ENCODERS = [Encoder.csv_encoder(["text", "int"], delimiter=";"), Encoder.json_encoder()]
 
 
-@pytest.mark.parametrize("encoder", LINE_ENCODERS)
+@pytest.mark.parametrize("encoder", LINE_ENCODERS, ids=["csv", "json"])
 @pytest.mark.parametrize("part_size", [1, 40, 4_000, 1_000_000])
 @pytest.mark.parametrize("codec", [None, "gzip"])
 def test_files_of_columns_end_behind_the_record_that_reached_the_size(
     tmp_path: Path, encoder: Encoder, part_size: int, codec: str | None
 ) -> None:
-    """Files would have other records because their job runs on columns, or end within one."""
+    """Files would have other records because their job runs on columns, end within one, or have one twice."""
     batches = [shuffled("text", "int", rows=rows) for rows in (5, 300, 40)]
     read = RecordColumns(batches[0].schema).reader()
     found = []

@@ -8,10 +8,11 @@ from typing import Any
 import pyarrow
 import pytest
 
-from penstock.common import Time, Types, WatermarkStrategy
+from penstock.common import Encoder, Time, Types, WatermarkStrategy
 from penstock.common.types import Row
 from penstock.datastream import DataStream, StreamExecutionEnvironment
-from penstock.datastream.connectors.file_system import FileSink, FileSource
+from penstock.datastream.connectors.file_system import BucketAssigner, FileSink, FileSource
+from penstock.datastream.formats.csv import CsvBulkWriters, CsvSchema
 from penstock.datastream.formats.parquet import ParquetBulkWriters, ParquetColumnarRowInputFormat
 from penstock.datastream.window import TumblingEventTimeWindows
 from penstock.engine.plan.conversions import convert_kinds
@@ -206,3 +207,28 @@ def test_a_sink_that_takes_other_columns_gets_rows(tmp_path: Path) -> None:
     other = Types.ROW_NAMED(["key", "n", "text"], [Types.STRING(), Types.INT(), Types.STRING()])
     batches.sink_to(FileSink.for_bulk_format(tmp_path, ParquetBulkWriters.for_row_type(other)).build())
     assert ("To Rows", "FileSink") in [(a, b.split(":")[0]) for a, b in names(planned(env, PASSES[STREAMING]))]
+
+
+def test_sinks_of_lines_take_columns(tmp_path: Path) -> None:
+    """Each record of a file of lines would become Python objects."""
+    env = StreamExecutionEnvironment()
+    batches = readings(env).map_batches(same)
+    schema = CsvSchema.builder().add_string_column("key").add_number_column("n").build()
+    batches.sink_to(FileSink.for_bulk_format(tmp_path, CsvBulkWriters.for_schema(schema)).build())
+    batches.sink_to(FileSink.for_row_format(tmp_path, Encoder.csv_encoder()).build())
+    batches.sink_to(FileSink.for_row_format(tmp_path, Encoder.json_encoder()).build())
+    operators = [node.operator for node in planned(env, PASSES[STREAMING]).nodes.values()]
+    assert [type(one).__name__ for one in operators if one.is_sink] == ["ColumnSinkOperator"] * 3
+
+
+def test_a_sink_with_an_encoder_of_rows_gets_rows(tmp_path: Path) -> None:
+    """The encoder would get a batch in place of a record."""
+    env = StreamExecutionEnvironment()
+    readings(env).map_batches(same).sink_to(FileSink.for_row_format(tmp_path, lambda row: b"").build())
+    readings(env).map_batches(same).sink_to(
+        FileSink.for_row_format(tmp_path, Encoder.json_encoder())
+        .with_bucket_assigner(BucketAssigner.partition_bucket_assigner("key"))
+        .build()
+    )
+    operators = [node.operator for node in planned(env, PASSES[STREAMING]).nodes.values()]
+    assert [type(one).__name__ for one in operators if one.is_sink] == ["SinkOperator"] * 2

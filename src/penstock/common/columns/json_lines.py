@@ -1,0 +1,56 @@
+"""Batches as JSON lines, which are those that msgspec writes for their records."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow
+from pyarrow import compute
+from pyarrow import types as arrow
+
+from penstock.common.columns.families import is_text
+from penstock.common.columns.lines import TEXT, Lines, have_values_of_records, joined, lines_of, replaced, texts_of
+from penstock.common.columns.record_columns import RecordColumns
+from penstock.common.columns.to_values import python_values
+from penstock.common.serialization import json_bytes
+
+_ESCAPED = r'["\\\x00-\x1f]'
+"""The characters that JSON must escape. msgspec escapes no others."""
+
+
+def takes_columns(columns: RecordColumns) -> bool:
+    """Return whether `json_lines` writes these columns as msgspec writes their records. Tuples become arrays."""
+    kind = columns.record_type
+    is_tuple = isinstance(kind, type) and issubclass(kind, tuple)
+    return not is_tuple and have_values_of_records(columns)
+
+
+def json_lines(batch: pyarrow.RecordBatch) -> Lines:
+    """Return the lines of a batch. Raises what `python_values` raises, and pyarrow.ArrowInvalid."""
+    parts: list[pyarrow.Array | str] = []
+    before = "{"
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        parts += [f"{before}{_json(name)}:", _values(column)]
+        before = ","
+    return lines_of(*parts, "}\n")
+
+
+def _values(column: pyarrow.Array) -> pyarrow.Array:
+    """Return each value of a column in JSON."""
+    texts = texts_of(column, _json)
+    if texts is None:
+        texts = pyarrow.array([None if value is None else _json(value) for value in python_values(column)], TEXT)
+    elif is_text(column.type):
+        texts = _quoted(texts)
+    elif arrow.is_temporal(column.type):
+        texts = joined('"', texts, '"')
+    return texts.fill_null("null")
+
+
+def _quoted(texts: pyarrow.Array) -> pyarrow.Array:
+    is_escaped = compute.match_substring_regex(texts, _ESCAPED).fill_null(False)
+    return replaced(joined('"', texts, '"'), is_escaped, lambda: map(_json, texts.filter(is_escaped).to_pylist()))
+
+
+def _json(value: Any) -> str:
+    return json_bytes(value).decode()
