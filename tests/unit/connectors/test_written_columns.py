@@ -56,7 +56,7 @@ FLOATS = [
     *(5e-324, 1.7976931348623157e308, float("nan"), float("inf"), float("-inf")),
     *(sign * 10 ** RANDOM.uniform(-30, 30) for sign in (-1, 1) for _ in range(200)),
     *(round(RANDOM.uniform(-1e6, 1e6), RANDOM.randrange(6)) for _ in range(200)),
-    *numpy.frombuffer(RANDOM.randbytes(8 * 500)).tolist(),
+    *numpy.frombuffer(b"\1\0\0\0\0\0\xf0\x7f" + RANDOM.randbytes(8 * 500)).tolist(),
 ]
 USUAL_TIMES = [
     datetime(1, 1, 1),
@@ -122,6 +122,7 @@ def assert_same_lines(encoder: Encoder, batch: pyarrow.RecordBatch, columns: Rec
     assert list(ends) == list(itertools.accumulate(map(len, expected)))
 
 
+@pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("batch", BATCHES, ids=lambda batch: "+".join(batch.schema.names)[:40])
 @pytest.mark.parametrize(
     "options",

@@ -32,6 +32,8 @@ _SINGLE_KINDS = (
 )
 _LEAST_FLOAT, _FLOAT_BOUND = 1e-4, 1e10
 """The bounds of the floats that Arrow writes without an exponent, as Python and msgspec do."""
+_ENDS_OF_FLOATS = pyarrow.scalar(".0", TEXT), pyarrow.scalar("", TEXT)
+"""What follows whole numbers, and others: Arrow writes 1, Python 1.0."""
 
 
 class Lines(NamedTuple):
@@ -84,26 +86,24 @@ def texts_of(column: pyarrow.Array, text_of_float: Callable[[float], str]) -> py
 
 def _texts_of_floats(column: pyarrow.Array, text_of_float: Callable[[float], str]) -> pyarrow.Array:
     values = column.fill_null(0.0).to_numpy()
-    sizes = numpy.abs(values)
-    is_unlike = ~((sizes >= _LEAST_FLOAT) & (sizes < _FLOAT_BOUND) | (sizes == 0))
+    # NaNs that signal would cause a warning.
+    with numpy.errstate(invalid="ignore"):
+        sizes = numpy.abs(values)
+        is_unlike = ~((sizes >= _LEAST_FLOAT) & (sizes < _FLOAT_BOUND) | (sizes == 0))
+        is_whole = values == numpy.trunc(values)
     texts = column.cast(TEXT)
-    is_whole = values == numpy.trunc(values)
     if is_whole.any():
-        # Arrow writes 1, Python 1.0.
         texts = joined(texts, compute.if_else(pyarrow.array(is_whole), *_ENDS_OF_FLOATS))
     return replaced(texts, pyarrow.array(is_unlike), lambda: map(text_of_float, values[is_unlike].tolist()))
-
-
-_ENDS_OF_FLOATS = pyarrow.scalar(".0", TEXT), pyarrow.scalar("", TEXT)
 
 
 def _texts_of_times(column: pyarrow.Array) -> pyarrow.Array:
     """Return the texts of times that `are_usual_moments`. Python omits a fraction of zero."""
     texts = compute.replace_substring(column.cast(pyarrow.timestamp("us")).cast(TEXT), " ", "T", max_replacements=1)
-    has_fraction = compute.ends_with(texts, ".000000")
-    if not compute.any(has_fraction).as_py():
+    is_whole = compute.ends_with(texts, ".000000")
+    if not compute.any(is_whole).as_py():
         return texts
-    return compute.if_else(has_fraction, compute.utf8_slice_codeunits(texts, 0, -len(".000000")), texts)
+    return compute.if_else(is_whole, compute.utf8_slice_codeunits(texts, 0, -len(".000000")), texts)
 
 
 def replaced(texts: pyarrow.Array, where: pyarrow.Array, others: Callable[[], Any]) -> pyarrow.Array:
