@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from penstock.common import Time, Types
 from penstock.common.typeinfo import TypeInformation
 from penstock.common.types import Row, RowKind
 from penstock.datastream.output_tag import OutputTag
-from penstock.datastream.window import TumblingEventTimeWindows
+from penstock.datastream.window import SlidingEventTimeWindows, TumblingEventTimeWindows
 from penstock.engine.runtime.chunks import Rows
 from penstock.engine.runtime.columns.conversions import as_columns
 from penstock.engine.runtime.columns.windows import ColumnWindowOperator
@@ -82,3 +83,30 @@ def test_a_key_that_waits_is_written_once() -> None:
             harness.finish()
             assert [(row.key, row.n) for row in harness.outputs()] == [("a", 3), ("b", 1)]
     assert written[:2] == written[2:] and written[1]["(windows) waiting"] == [("b", 0)]
+
+
+@pytest.mark.parametrize(("size", "slide"), [(20, 10), (15, 10), (10, 1)])
+def test_windows_that_overlap_get_their_records_as_they_have_come(size: int, slide: int) -> None:
+    """The last record would be that of the latest slice, and floats would be added in another order."""
+    kind = Types.ROW_NAMED(["key", "n", "f"], [Types.LONG(), Types.LONG(), Types.DOUBLE()])
+    windows = SlidingEventTimeWindows.of(Time.milliseconds(size), Time.milliseconds(slide))
+    aggregates = {"first": ("n", "first"), "last": ("n", "last"), "total": ("f", "sum")}
+    random = Random(size)
+    records = [Row(key=random.randrange(3), n=number, f=random.random()) for number in range(300)]
+    times = [random.randrange(1, 60) for _ in records]
+    found = []
+    for on_columns in (True, False):
+
+        def program(stream: Any, on_columns: bool = on_columns) -> Any:
+            return (
+                (stream.as_columns(kind) if on_columns else stream).key_by("key").window(windows).aggregate(aggregates)
+            )
+
+        with OperatorHarness(program) as harness:
+            assert (type(harness.operator) is ColumnWindowOperator) is on_columns
+            for start in (0, 100, 200):
+                push(harness, records[start : start + 100], times[start : start + 100])
+                harness.watermark(start // 10)
+            harness.finish()
+            found.append([(tuple(row), at) for row, at in harness.outputs_with_timestamps()])
+    assert found[0] == found[1]

@@ -25,7 +25,7 @@ from penstock.engine.runtime.columns.keyed_input import event_times, keys_in, ke
 from penstock.engine.runtime.columns.keys import RowKeys
 from penstock.engine.runtime.columns.local_windows import LocalWindowAggregateOperator
 from penstock.engine.runtime.columns.partial_aggregates import partial_columns
-from penstock.engine.runtime.columns.slice_numbers import by_slice, slice_numbers
+from penstock.engine.runtime.columns.slice_numbers import by_slice, distinct, slice_numbers
 from penstock.engine.runtime.task.budget import COLUMN_RECORDS_MAX
 from penstock.engine.runtime.windows.sliced_window_operator import SlicedWindowOperator
 from penstock.engine.runtime.windows.windowing import WindowSettings
@@ -128,13 +128,17 @@ class ColumnWindowOperator(SlicedWindowOperator):
         return super().prepare_snapshot(checkpoint_id, savepoint)
 
     def _add_slices(self, keys: RowKeys, chunk: Columns, times: Integers) -> Iterator[None]:
-        """Add a chunk with records of several slices, or late ones: slice by slice, then those behind the horizon."""
-        horizon = self._slicing.horizon(self.timers.watermark)
-        first_waiting = horizon - self._size + self._slide
-        for number, some_keys, some_rows in by_slice(slice_numbers(times, self._slicing), keys, chunk):
-            start = self._slicing.start_of(number)
-            if self._slicing.windows_of(start)[0] >= first_waiting:
-                self._add_to_windows(start, some_keys, some_rows, first_waiting)
+        """Add a chunk with records of several slices, or late ones: those behind the horizon at last."""
+        slicing = self._slicing
+        horizon = slicing.horizon(self.timers.watermark)
+        numbers = slice_numbers(times, slicing)
+        if self._overlap:
+            self._add_to_overlapping(numbers, horizon - self._size + self._slide, keys, chunk)
+        else:
+            for number, some_keys, some_rows in by_slice(numbers, keys, chunk):
+                start = slicing.start_of(number)
+                if start >= horizon:
+                    self._add_chunk(start, some_keys, some_rows)
         behind = times < horizon
         if behind.any():
             yield from self._add_late(keys.at(behind), chunk.filtered(behind))
@@ -150,11 +154,20 @@ class ColumnWindowOperator(SlicedWindowOperator):
         for key, value, timestamp in zip(keys.to_list(), values, late.timestamps.tolist(), strict=True):
             yield from self._add_behind(key, value, timestamp)
 
-    def _add_to_windows(self, start: int, keys: RowKeys, chunk: Columns, first: int | None = None) -> None:
-        """Add records of one slice to its windows, or to those from the window `first` on."""
+    def _add_to_overlapping(self, numbers: Integers, first_waiting: int, keys: RowKeys, chunk: Columns) -> None:
+        """Add records to their windows that wait. Not by slice: each window gets its records as they have come."""
+        slicing, slices = self._slicing, self._size // self._width
+        starts = map(slicing.start_of, distinct(numbers))
+        for window in sorted({window for start in starts for window in slicing.windows_of(start)}):
+            if window >= first_waiting:
+                first = slicing.number_of(window)
+                inside = (numbers >= first) & (numbers < first + slices)
+                self._add_chunk(window, keys.at(inside), chunk.filtered(inside))
+
+    def _add_to_windows(self, start: int, keys: RowKeys, chunk: Columns) -> None:
+        """Add records of one slice to its windows, which all wait."""
         for window in self._slicing.windows_of(start):
-            if first is None or window >= first:
-                self._add_chunk(window, keys, chunk)
+            self._add_chunk(window, keys, chunk)
 
     def _add_chunk(self, start: int, keys: RowKeys, chunk: Columns) -> None:
         """Add records to one window."""
