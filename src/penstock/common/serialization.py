@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import codecs
 import csv
-import datetime
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from decimal import Decimal
 from functools import cached_property, lru_cache
 from typing import IO, TYPE_CHECKING, Any, Generic
-
-import msgspec
 
 from penstock.common.doors import pyflink_names
 from penstock.common.typeinfo import RowTypeInfo, TypeInformation, Types
@@ -20,6 +15,7 @@ from penstock.common.types import Row
 from penstock.common.types.declared_text import text_in_files
 from penstock.common.types.record_fields import fields_of
 from penstock.common.types.type_variables import Record
+from penstock.common.values.written_texts import CSV_UNCHANGED, csv_form, json_bytes, with_number_texts
 
 if TYPE_CHECKING:
     from penstock.common.columns.csv_lines import CsvForm
@@ -233,8 +229,7 @@ class _StringEncoder(Encoder):
 
 class _JsonEncoder(Encoder):
     def encode(self, value: Any) -> bytes:
-        found = _JSON.encode(value)
-        return (found if b"null" not in found else json_bytes(value)) + b"\n"
+        return json_bytes(value) + b"\n"
 
     def takes_columns(self, columns: RecordColumns) -> bool:
         from penstock.common.columns import json_lines
@@ -247,51 +242,8 @@ class _JsonEncoder(Encoder):
         return json_lines.json_lines(batch)
 
 
-def json_bytes(value: Any) -> bytes:
-    """Return `value` in JSON. NaN and infinities become texts, Rows objects or arrays. Raises TypeError."""
-    found = _JSON.encode(value)
-    # msgspec writes NaN and infinities as null, too.
-    if b"null" not in found or _has_nones(value, found.count(b"null")):
-        return found
-    return _JSON.encode(_with_number_texts(msgspec.to_builtins(value, enc_hook=json_form)))
-
-
-def _has_nones(value: Any, count: int) -> bool:
-    """Return whether the top level has `count` Nones: then each null in the JSON stands for None."""
-    if isinstance(value, dict):
-        return list(value.values()).count(None) == count
-    return isinstance(value, (list, tuple, Row)) and list(value).count(None) == count
-
-
-def number_text(value: float) -> str:
-    """Return the text of NaN or an infinity, as Java writes it: NaN, Infinity or -Infinity."""
-    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-
-
-def _with_number_texts(value: Any) -> Any:
-    if isinstance(value, float):
-        return value if math.isfinite(value) else number_text(value)
-    if isinstance(value, dict):
-        return {key: _with_number_texts(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_with_number_texts(item) for item in value]
-    return value
-
-
-def json_form(value: Any) -> Any:
-    """Return a dict or list for a Row, as msgspec's `enc_hook`. Raises TypeError for other values."""
-    if isinstance(value, Row):
-        return list(value) if value._fields is None else value.as_dict()
-    raise TypeError(f"{value!r} of type {type(value).__name__} can't be written as JSON")
-
-
-# Module-level, because the encoder is pickled.
-_JSON = msgspec.json.Encoder(enc_hook=json_form, decimal_format="string")
-
-
 _CsvCharacters = tuple[str, str | None, str | None]
 """Delimiter, quote character, escape character."""
-_CSV_UNCHANGED = frozenset({str, int, float, Decimal})
 
 
 class _CsvEncoder(Encoder):
@@ -317,13 +269,13 @@ class _CsvEncoder(Encoder):
             )
         null = self._null_value
         texts = [
-            null if field is None else field if type(field) in _CSV_UNCHANGED else csv_form(field) for field in fields
+            null if field is None else field if type(field) in CSV_UNCHANGED else csv_form(field) for field in fields
         ]
         try:
             line = _csv_line(self._characters)(texts)
             if "nan" in line or "inf" in line:
                 # NaN and infinities are rare. To search the line for them costs less than to check each float.
-                line = _csv_line(self._characters)([_with_number_texts(text) for text in texts])
+                line = _csv_line(self._characters)([with_number_texts(text) for text in texts])
             return (line if line[0] != "\ufeff" else quoted_mark(line, *self._characters)).encode(self._charset)
         except csv.Error as error:
             raise ValueError(f"{value!r} can't be written as CSV: {error}") from error
@@ -379,26 +331,6 @@ class _Echo:
 
     def write(self, text: str) -> str:
         return text
-
-
-def csv_text(value: Any) -> str:
-    """Return the CSV text of any field that is not None."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return number_text(value)
-    return str(value) if type(value) in _CSV_UNCHANGED else csv_form(value)
-
-
-def csv_form(value: Any) -> str:
-    """Return the CSV text of a field that is not None."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, (datetime.datetime, datetime.date, datetime.time)):
-        return value.isoformat()
-    if isinstance(value, (Row, list, tuple, dict)):
-        return json_bytes(value).decode()
-    if isinstance(value, bytes):
-        return _JSON.encode(value).decode()[1:-1]
-    return str(value)
 
 
 def _charset_of_records(name: str) -> str:

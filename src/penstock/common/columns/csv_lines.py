@@ -13,7 +13,7 @@ from penstock.common.columns.lines import TEXT, Lines, content_of, have_values_o
 from penstock.common.columns.lines import texts_of as usual_texts_of
 from penstock.common.columns.record_columns import RecordColumns
 from penstock.common.columns.to_values import python_values
-from penstock.common.serialization import csv_text
+from penstock.common.values.written_texts import csv_text
 
 _MARK = "\ufeff"
 

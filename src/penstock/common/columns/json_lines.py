@@ -12,7 +12,7 @@ from penstock.common.columns.families import is_text
 from penstock.common.columns.lines import TEXT, Lines, have_values_of_records, joined, lines_of, replaced, texts_of
 from penstock.common.columns.record_columns import RecordColumns
 from penstock.common.columns.to_values import python_values
-from penstock.common.serialization import json_bytes
+from penstock.common.values.written_texts import json_bytes
 
 _ESCAPED = r'["\\\x00-\x1f]'
 """The characters that JSON must escape. msgspec escapes no others."""

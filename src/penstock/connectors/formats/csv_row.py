@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from penstock.common.functions.user_calls import NOT_OF_A_VALUE, RAISED, results_of
-from penstock.common.serialization import DeserializationSchema, SerializationSchema, number_text, quoted_mark
+from penstock.common.serialization import DeserializationSchema, SerializationSchema, quoted_mark
 from penstock.common.typeinfo import (
     BasicType,
     BasicTypeInfo,
@@ -26,6 +26,7 @@ from penstock.common.types import Row, row_factory
 from penstock.common.types.composite_types import LIST_TYPES
 from penstock.common.types.integers import BITS
 from penstock.common.types.record_fields import fields_of
+from penstock.common.values.written_texts import number_text
 from penstock.connectors.formats.byte_order_mark import text_of
 from penstock.connectors.formats.conversion import bytes_of, column_converter, converter
 from penstock.connectors.formats.csv_dialect import CsvDialect

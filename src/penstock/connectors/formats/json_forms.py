@@ -11,7 +11,6 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
-from penstock.common.serialization import number_text
 from penstock.common.time import Instant
 from penstock.common.typeinfo import (
     BasicType,
@@ -28,6 +27,7 @@ from penstock.common.typeinfo import (
 from penstock.common.types.composite_types import LIST_TYPES
 from penstock.common.types.integers import BITS, bounds_of
 from penstock.common.types.record_fields import fields_of
+from penstock.common.values.written_texts import number_text
 from penstock.connectors.formats.declared_fields import NUMBERS, Check, check_of, with_field_name
 
 Form = Callable[[Any], Any]

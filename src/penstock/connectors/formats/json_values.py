@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, overload
 
-from penstock.common.serialization import DeserializationSchema, SerializationSchema, json_bytes
+from penstock.common.serialization import DeserializationSchema, SerializationSchema
 from penstock.common.types.type_variables import Record
+from penstock.common.values.written_texts import json_bytes
 from penstock.connectors.formats.byte_order_mark import has_mark, without_mark
 from penstock.connectors.formats.json_decimals import decoder_of
 

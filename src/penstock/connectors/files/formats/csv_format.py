@@ -12,10 +12,11 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import IO, TYPE_CHECKING, Any
 
 from penstock.common.errors import SourceError
-from penstock.common.serialization import BulkWriter, BulkWriterFactory, Encoder, csv_form
+from penstock.common.serialization import BulkWriter, BulkWriterFactory, Encoder
 from penstock.common.types import Row
 from penstock.common.types.record_fields import fields_of
 from penstock.common.types.type_variables import Record
+from penstock.common.values.written_texts import csv_form
 from penstock.connectors.files.formats.csv_parser import CsvParser, csv_reason
 from penstock.connectors.files.formats.format import OnError
 from penstock.connectors.files.formats.line_format import LineFormat, LineParser
