@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from random import Random
 from typing import Any
 
 import numpy
 import pyarrow
 import pytest
+from tests.unit.aggregates_of_fields import AGGREGATES, FLOATS, READING
 
 from penstock.common import Types
 from penstock.common.types import Row
@@ -19,23 +19,7 @@ from penstock.engine.runtime.columns.runs import Runs
 from penstock.engine.runtime.operators.running_aggregate import RunningAggregateOperator
 from penstock.testing import OperatorHarness
 
-READING = Types.ROW_NAMED(["key", "n", "f"], [Types.STRING(), Types.LONG(), Types.DOUBLE()])
-AGGREGATES = {
-    "count": "count",
-    "ns": ("n", "count"),
-    "total": ("n", "sum"),
-    "float_total": ("f", "sum"),
-    "least": ("n", "min"),
-    "greatest": ("n", "max"),
-    "least_float": ("f", "min"),
-    "greatest_float": ("f", "max"),
-    "mean": ("n", "avg"),
-    "float_mean": ("f", "avg"),
-    "first": ("n", "first"),
-    "last": ("f", "last"),
-}
 NUMBERS = [None, 0, 1, -7, 1 << 40]
-FLOATS = [None, 0.1, 0.2, -0.3, 0.0, -0.0, 1e300, math.nan, math.inf, -math.inf]
 
 
 def on_columns() -> OperatorHarness:

@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy
 import pytest
+from tests.unit.aggregates_of_fields import AGGREGATES as OF_FIELDS
+from tests.unit.aggregates_of_fields import FLOATS, READING
 
-from penstock.common import Time, Types
+from penstock.common import Time
 from penstock.common.types import Row
 from penstock.datastream import DataStream, StreamExecutionEnvironment
 from penstock.datastream.output_tag import OutputTag
@@ -23,23 +25,7 @@ from penstock.engine.runtime.columns.windows import ColumnWindowOperator
 from penstock.engine.runtime.windows.sliced_window_operator import SlicedWindowOperator
 from penstock.testing import OperatorHarness
 
-READING = Types.ROW_NAMED(["key", "n", "f"], [Types.STRING(), Types.LONG(), Types.DOUBLE()])
-AGGREGATES = {
-    "least": ("n", "min"),
-    "greatest": ("n", "max"),
-    "least_float": ("f", "min"),
-    "greatest_float": ("f", "max"),
-    "mean": ("n", "avg"),
-    "float_mean": ("f", "avg"),
-    "first": ("n", "first"),
-    "last": ("f", "last"),
-    "count": "count",
-    "ns": ("n", "count"),
-    "total": ("n", "sum"),
-    "float_total": ("f", "sum"),
-    "start": "window_start",
-    "end": "window_end",
-}
+AGGREGATES = {**OF_FIELDS, "start": "window_start", "end": "window_end"}
 LATE = OutputTag("late", READING)
 
 
@@ -78,7 +64,6 @@ def test_rows_are_the_oracle(seed: int, settings: dict[str, Any], slide_ms: int)
     """Results, their times and order, late records and their number would differ."""
     random = Random(seed)
     numbers = [None, 0, 1, -7, 1 << 40, (1 << 61) + 1, -(1 << 61)]
-    floats = [None, 0.1, 0.2, -0.3, 0.0, -0.0, 1e300, float("nan"), float("inf"), float("-inf")]
     settings = {**settings, "slide_ms": slide_ms}
     with on_columns(**settings) as columns, on_rows(**settings) as rows:
         now = 0
@@ -90,7 +75,7 @@ def test_rows_are_the_oracle(seed: int, settings: dict[str, Any], slide_ms: int)
                     harness.operator.prepare_snapshot(1, False)
             else:
                 record = Row(
-                    key=random.choice(["a", "b", "c", None, ""]), n=random.choice(numbers), f=random.choice(floats)
+                    key=random.choice(["a", "b", "c", None, ""]), n=random.choice(numbers), f=random.choice(FLOATS)
                 )
                 at = max(1, now + random.randrange(-25, 25))
                 for harness in (columns, rows):

@@ -8,11 +8,11 @@ import numpy
 import pyarrow
 
 from penstock.connectors.nexmark.configuration import NexmarkConfiguration
-from penstock.connectors.nexmark.draws import Draw, Draws, Ints
+from penstock.connectors.nexmark.draws import Draw, Ints
+from penstock.connectors.nexmark.event_columns import EventColumns
 from penstock.connectors.nexmark.numbering import FIRST_ID, Events, times_ms
 from penstock.connectors.nexmark.people import active_person, hot_person, lengths
 from penstock.connectors.nexmark.prices import prices
-from penstock.connectors.nexmark.texts import Texts
 
 _CATEGORIES, _FIRST_CATEGORY = 5, 10
 _LEAD = 10
@@ -24,14 +24,8 @@ _SELLER, _CATEGORY, _FIRST_PRICE, _RESERVE, _EXPIRES, _ITEM, _DESCRIPTION, _EXTR
 """The draws of auctions."""
 
 
-class Auctions:
+class Auctions(EventColumns):
     """The columns of events that are auctions, each computed when it is first needed."""
-
-    def __init__(self, configuration: NexmarkConfiguration, events: Events, texts: Texts) -> None:
-        self._configuration = configuration
-        self._events = events
-        self._texts = texts
-        self._draws = Draws(configuration.seed, events.ids)
 
     @cached_property
     def id(self) -> Ints:
@@ -52,10 +46,6 @@ class Auctions:
     @cached_property
     def reserve(self) -> Ints:
         return self.initial_bid + prices(self._draws[_RESERVE])
-
-    @property
-    def date_time(self) -> Ints:
-        return self._events.times_ms
 
     @cached_property
     def expires(self) -> Ints:

@@ -8,26 +8,20 @@ import numpy
 import pyarrow
 
 from penstock.connectors.nexmark.auctions import hot_auction, open_auction
-from penstock.connectors.nexmark.configuration import NexmarkConfiguration
-from penstock.connectors.nexmark.draws import Draws, Ints
-from penstock.connectors.nexmark.numbering import FIRST_ID, Events
+from penstock.connectors.nexmark.draws import Ints
+from penstock.connectors.nexmark.event_columns import EventColumns
+from penstock.connectors.nexmark.numbering import FIRST_ID
 from penstock.connectors.nexmark.people import active_person, hot_person
 from penstock.connectors.nexmark.prices import prices
-from penstock.connectors.nexmark.texts import HOT_CHANNELS, Texts
+from penstock.connectors.nexmark.texts import HOT_CHANNELS
 
 _BYTES_OF_NUMBERS = 32
 _AUCTION, _BIDDER, _PRICE, _CHANNEL, _EXTRA = range(5)
 """The draws of bids."""
 
 
-class Bids:
+class Bids(EventColumns):
     """The columns of events that are bids, each computed when it is first needed."""
-
-    def __init__(self, configuration: NexmarkConfiguration, events: Events, texts: Texts) -> None:
-        self._configuration = configuration
-        self._events = events
-        self._texts = texts
-        self._draws = Draws(configuration.seed, events.ids)
 
     @cached_property
     def auction(self) -> Ints:
@@ -58,10 +52,6 @@ class Bids:
     @cached_property
     def url(self) -> pyarrow.StringArray:
         return self._texts.urls.take(self._channels)
-
-    @property
-    def date_time(self) -> Ints:
-        return self._events.times_ms
 
     @cached_property
     def extra(self) -> pyarrow.StringArray:

@@ -9,9 +9,9 @@ import pyarrow
 from pyarrow import compute
 
 from penstock.connectors.nexmark.configuration import NexmarkConfiguration
-from penstock.connectors.nexmark.draws import Draw, Draws, Ints
+from penstock.connectors.nexmark.draws import Draw, Ints
+from penstock.connectors.nexmark.event_columns import EventColumns
 from penstock.connectors.nexmark.numbering import FIRST_ID, Events
-from penstock.connectors.nexmark.texts import Texts
 
 _FIRST_NAMES = ("Peter", "Paul", "Luke", "John", "Saul", "Vicky", "Kate", "Julie", "Sarah", "Deiter", "Walter")
 _LAST_NAMES = ("Shultz", "Abrams", "Spencer", "White", "Bartels", "Walton", "Smith", "Jones", "Noris")
@@ -29,14 +29,8 @@ _NAME, _USER, _DOMAIN, _CARD_START, _CARD_END, _CITY, _EXTRA = range(7)
 """The draws of people."""
 
 
-class People:
+class People(EventColumns):
     """The columns of events that are people, each computed when it is first needed."""
-
-    def __init__(self, configuration: NexmarkConfiguration, events: Events, texts: Texts) -> None:
-        self._configuration = configuration
-        self._events = events
-        self._texts = texts
-        self._draws = Draws(configuration.seed, events.ids)
 
     @cached_property
     def id(self) -> Ints:
@@ -74,10 +68,6 @@ class People:
         draw = self._draws[_CITY]
         draw.below(len(_CITIES))
         return _STATES.take(pyarrow.array(draw.below(len(_STATES))))
-
-    @property
-    def date_time(self) -> Ints:
-        return self._events.times_ms
 
     @cached_property
     def extra(self) -> pyarrow.StringArray:

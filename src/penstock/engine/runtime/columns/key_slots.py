@@ -16,16 +16,15 @@ _INTEGER_MIN, _INTEGER_MAX = -(1 << 63), (1 << 63) - 1
 
 
 class KeySlots:
-    """Gives each key a slot. Integers of 64 bits cost Python nothing per key, other keys a step for each distinct one.
-
-    `values` and `others` have the keys by slot: an integer, or an object whose slot is in `others`.
-    """
+    """Gives each key a slot. Integers of 64 bits need no Python code per key, others a step for each distinct one."""
 
     def __init__(self) -> None:
         self._integers = key_index()
         self._slots_of_others: dict[Any, int] = {}
         self._values: Integers = numpy.zeros(_FIRST_SLOTS, numpy.int64)
+        """The key of each slot, if it is such an integer."""
         self._others: dict[int, Any] = {}
+        """The keys of other slots."""
         self._used = 0
 
     def __len__(self) -> int:

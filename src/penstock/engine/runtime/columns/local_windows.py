@@ -13,6 +13,7 @@ from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
 from penstock.common.functions.field_aggregates import COUNT, FieldAggregate
 from penstock.engine.runtime.chunks import ChunkKind
 from penstock.engine.runtime.columns.aggregate_arrays import TooLargeError
+from penstock.engine.runtime.columns.aggregated_fields import batch_of, columns_of_fields, fields_of_aggregates
 from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.runtime.columns.keyed_arrays import KeyedArrays
 from penstock.engine.runtime.columns.keyed_input import event_times, keys_in
@@ -58,9 +59,8 @@ class LocalWindowAggregateOperator(Operator):
         self._partial = self.columns_given = partial
 
     def columns_read(self) -> tuple[str, ...]:
-        read = {*self._key_fields, *(one.field for one in self._aggregates if one.field is not None)}
         assert self.columns_received is not None
-        return tuple(name for name in self.columns_received.names if name in read)
+        return columns_of_fields(self.columns_received, self._key_fields, self._aggregates)
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
@@ -109,7 +109,7 @@ class LocalWindowAggregateOperator(Operator):
         arrays = self._slices.get(number)
         if arrays is None:
             arrays = self._slices[number] = KeyedArrays(self._aggregates, self._types)
-        fields = [None if one.field is None else chunk.batch.column(one.field) for one in self._aggregates]
+        fields = fields_of_aggregates(self._aggregates, chunk.batch)
         try:
             arrays.add(keys, fields)
         except TooLargeError:
@@ -131,8 +131,6 @@ class LocalWindowAggregateOperator(Operator):
         return may_continue
 
     def _emit(self, keys: list[pyarrow.Array], aggregates: list[pyarrow.Array], number: int) -> bool:
-        schema = self._partial.schema
-        columns = [column.cast(field.type) for column, field in zip([*keys, *aggregates], schema, strict=True)]
-        batch = pyarrow.RecordBatch.from_arrays(columns, schema=schema)
+        batch = batch_of([*keys, *aggregates], self._partial.schema)
         # Its last millisecond: no watermark has passed it when it is sent in time.
         return self.output.emit(Columns(batch, numpy.full(batch.num_rows, self._last_ms(number), numpy.int64)))

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import pyarrow
-
 from penstock.common.columns.record_columns import RecordColumns
 from penstock.common.functions.aggregate_results import ResultRows
 from penstock.common.functions.field_aggregates import FieldAggregates
 from penstock.common.functions.user_calls import RAISED
 from penstock.engine.runtime.chunks import ChunkKind
 from penstock.engine.runtime.columns.aggregate_arrays import TooLargeError, array_type
+from penstock.engine.runtime.columns.aggregated_fields import (
+    batch_of,
+    columns_of_fields,
+    fields_of_aggregates,
+    values_by_row,
+)
 from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.runtime.columns.keyed_arrays import KeyedArrays
 from penstock.engine.runtime.columns.keyed_input import keys_in
@@ -50,9 +54,8 @@ class ColumnRunningAggregateOperator(RunningAggregateOperator):
         self._given = self.columns_given = given
 
     def columns_read(self) -> tuple[str, ...]:
-        read = {*self._key_fields, *(one.field for one in self.function.aggregates if one.field is not None)}
         assert self.columns_received is not None
-        return tuple(name for name in self.columns_received.names if name in read)
+        return columns_of_fields(self.columns_received, self._key_fields, self.function.aggregates)
 
     def on_rows(self) -> Operator:
         return RunningAggregateOperator(self.name, self.key_selector, self.function, self._result_rows)
@@ -71,8 +74,7 @@ class ColumnRunningAggregateOperator(RunningAggregateOperator):
 
     def process(self, chunk: Columns) -> bool:  # type: ignore[override]
         keys = keys_in(self, chunk, self._key_fields)
-        aggregates = self.function.aggregates
-        fields = [None if one.field is None else chunk.batch.column(one.field) for one in aggregates]
+        fields = fields_of_aggregates(self.function.aggregates, chunk.batch)
         try:
             results = self._arrays.add_running(keys, fields)
         except TooLargeError:
@@ -84,11 +86,8 @@ class ColumnRunningAggregateOperator(RunningAggregateOperator):
         if self.table.is_larger_than_memory and len(self._arrays) > _KEYS_MAX:
             self._write_back()
             self._arrays = self._new_arrays()
-        schema = self._given.schema
         of_key = [chunk.batch.column(field) for field in self._key_fields]
-        typed = [column.cast(field.type) for column, field in zip([*of_key, *results], schema, strict=True)]
-        batch = pyarrow.RecordBatch.from_arrays(typed, schema=schema)
-        return self.output.emit(Columns(batch, chunk.timestamps))
+        return self.output.emit(Columns(batch_of([*of_key, *results], self._given.schema), chunk.timestamps))
 
     def prepare_snapshot(self, checkpoint_id: int, savepoint: bool) -> list[Any]:
         self._write_back()
@@ -104,10 +103,8 @@ class ColumnRunningAggregateOperator(RunningAggregateOperator):
     def _process_by_rows(self, keys: RowKeys, fields: list[Any]) -> list[Any]:
         """Add records by Python, whose integers have no end. Return the results."""
         of_rows = keys.to_list()
-        ones = [True] * len(of_rows)
-        columns = [ones if field is None else field.to_pylist() for field in fields]
         results = []
-        for key, values in zip(of_rows, zip(*columns, strict=True), strict=True):
+        for key, values in zip(of_rows, values_by_row(fields, len(of_rows)), strict=True):
             accumulator = self.function.add_values(values, self.accumulator_of(key))
             try:
                 results.append(self.result_of(key, accumulator))

@@ -18,6 +18,12 @@ from penstock.common.functions.field_aggregates import WINDOW_END, WINDOW_START,
 from penstock.common.functions.user_calls import RAISED
 from penstock.engine.runtime.chunks import ChunkKind
 from penstock.engine.runtime.columns.aggregate_arrays import TooLargeError, array_type
+from penstock.engine.runtime.columns.aggregated_fields import (
+    batch_of,
+    columns_of_fields,
+    fields_of_aggregates,
+    values_by_row,
+)
 from penstock.engine.runtime.columns.chunk import Columns, Integers, joined
 from penstock.engine.runtime.columns.conversions import set_kinds
 from penstock.engine.runtime.columns.keyed_arrays import KeyedArrays
@@ -68,8 +74,7 @@ class ColumnWindowOperator(SlicedWindowOperator):
     def columns_read(self) -> tuple[str, ...] | None:
         if self.late_tag is not None or self._of_partials:
             return None
-        fields = [one.field for one in self._aggregates if one.field is not None]
-        return tuple(name for name in self._columns.names if name in {*self._key_fields, *fields})
+        return columns_of_fields(self._columns, self._key_fields, self._aggregates)
 
     def local_and_global(self) -> tuple[Operator, Operator] | None:
         """Return operators that aggregate before and behind the exchange in place of this one.
@@ -192,15 +197,14 @@ class ColumnWindowOperator(SlicedWindowOperator):
         if self._of_partials:
             first = len(self._key_fields)
             return chunk.batch.columns[first : first + len(self._aggregates)]  # type: ignore[no-any-return]
-        return [None if one.field is None else chunk.batch.column(one.field) for one in self._aggregates]
+        return fields_of_aggregates(self._aggregates, chunk.batch)
 
     def _add_to_table(self, start: int, keys: RowKeys, chunk: Columns) -> None:
         """Add records by Python, whose integers have no end."""
-        ones = numpy.ones(len(chunk), numpy.bool_)
-        columns = [ones.tolist() if field is None else field.to_pylist() for field in self._fields_of(chunk)]
+        of_rows = values_by_row(self._fields_of(chunk), len(chunk))
         table, waiting, function = self._slices.at(start), self._waiting_for(start), self._function
         add = function.merge if self._of_partials else lambda before, values: function.add_values(values, before)
-        for key, values in zip(keys.to_list(), zip(*columns, strict=True), strict=True):
+        for key, values in zip(keys.to_list(), of_rows, strict=True):
             before = table.get(key)
             table.put(key, add(function.create_accumulator() if before is None else before, values))
             waiting[key] = True
@@ -253,8 +257,7 @@ class ColumnWindowOperator(SlicedWindowOperator):
             columns.append(
                 pyarrow.array(numpy.full(len(arrays), bounds[one.kind], numpy.int64)) if one.of_window else next(found)
             )
-        typed = [column.cast(field.type) for column, field in zip(columns, schema, strict=True)]
-        return pyarrow.RecordBatch.from_arrays(typed, schema=schema)
+        return batch_of(columns, schema)
 
     def on_rows(self) -> Operator:
         return SlicedWindowOperator(self.name, self.key_selector, self._settings)

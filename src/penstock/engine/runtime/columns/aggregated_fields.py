@@ -1,0 +1,36 @@
+"""The fields that aggregates read of a chunk of columns, and the batches of their results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow
+
+from penstock.common.columns.record_columns import RecordColumns
+from penstock.common.functions.field_aggregates import FieldAggregate
+
+
+def columns_of_fields(
+    columns: RecordColumns, key_fields: Sequence[str], aggregates: Sequence[FieldAggregate]
+) -> tuple[str, ...]:
+    """Return the columns that are read: the fields of the key and of the aggregates."""
+    read = {*key_fields, *(one.field for one in aggregates if one.field is not None)}
+    return tuple(name for name in columns.names if name in read)
+
+
+def fields_of_aggregates(aggregates: Sequence[FieldAggregate], batch: pyarrow.RecordBatch) -> list[Any]:
+    """Return the column that each aggregate reads; None for the number of records."""
+    return [None if one.field is None else batch.column(one.field) for one in aggregates]
+
+
+def values_by_row(fields: Sequence[pyarrow.Array | None], rows: int) -> Iterator[tuple[Any, ...]]:
+    """Return for each row what the aggregates read, as Python's values."""
+    columns = [[True] * rows if field is None else field.to_pylist() for field in fields]
+    return zip(*columns, strict=True)
+
+
+def batch_of(columns: Sequence[pyarrow.Array], schema: pyarrow.Schema) -> pyarrow.RecordBatch:
+    """Return columns as a batch, cast to the types of a schema."""
+    typed = [column.cast(field.type) for column, field in zip(columns, schema, strict=True)]
+    return pyarrow.RecordBatch.from_arrays(typed, schema=schema)
