@@ -7,7 +7,7 @@ from typing import Any
 import numpy
 import pyarrow
 import pytest
-from tests.unit.windows.test_large_sums_of_columns import LONGS, add, arrays_of
+from tests.unit.windows.test_large_sums_of_columns import LONGS, add, one_sum
 from tests.unit.windows.test_local_windows import Pair
 
 from penstock.common import Time
@@ -21,7 +21,7 @@ LAST = (1 << 63) - 1
 
 def test_a_sum_of_many_chunks_of_one_row_does_not_wrap() -> None:
     """Each chunk is far below 64 bits, their sum is not."""
-    one = arrays_of()
+    one = one_sum(are_partial=True)
     with pytest.raises(TooLargeError):
         for _ in range(5):
             add(one, [1], [1 << 61])
@@ -30,7 +30,7 @@ def test_a_sum_of_many_chunks_of_one_row_does_not_wrap() -> None:
 def test_a_sum_of_many_rows_of_one_key_does_not_wrap() -> None:
     """Each row is far below 64 bits, the sum of one chunk is not."""
     with pytest.raises(TooLargeError):
-        add(arrays_of(), [1] * 5, [1 << 61] * 5)
+        add(one_sum(are_partial=True), [1] * 5, [1 << 61] * 5)
 
 
 @pytest.mark.parametrize("is_local", [False, True])

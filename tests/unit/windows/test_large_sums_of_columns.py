@@ -21,20 +21,22 @@ from penstock.engine.plan.passes import PASSES
 from penstock.engine.plan.plan import Plan, applied
 from penstock.engine.plan.stream_graph import GraphSettings, StreamGraph
 from penstock.engine.runtime.columns.aggregate_arrays import TooLargeError
+from penstock.engine.runtime.columns.aggregate_classes import arrays_of
 from penstock.engine.runtime.columns.keyed_arrays import KeyedArrays
 from penstock.engine.runtime.columns.keys import row_keys
 from penstock.engine.runtime.columns.partial_aggregates import partial_columns
 from penstock.engine.runtime.columns.slice_numbers import slice_numbers
 from penstock.engine.runtime.execution_mode import STREAMING
 from penstock.engine.runtime.windows.slicing import Slicing
+from penstock.engine.state.arrays.array_table import ArrayTable
 from penstock.testing import OperatorHarness
 
 LONGS = Types.ROW_NAMED(["k", "n"], [Types.LONG(), Types.LONG()])
 
 
-def arrays_of(kind: Any = numpy.int64) -> KeyedArrays:
+def one_sum(kind: Any = numpy.int64, are_partial: bool = False) -> KeyedArrays:
     """Return the arrays of one sum."""
-    return KeyedArrays([FieldAggregate("s", SUM, "n")], [kind])
+    return KeyedArrays(ArrayTable(arrays_of([FieldAggregate("s", SUM, "n")], [kind], are_partial)))
 
 
 def add(arrays: KeyedArrays, keys: list[int], values: Any) -> None:
@@ -52,7 +54,7 @@ def test_many_slices_of_few_keys_far_apart_take_little_memory() -> None:
     """A thousand windows with two ids each, a million apart, took 16 GB."""
     tracemalloc.start()
     try:
-        slices = [arrays_of() for _ in range(1_000)]
+        slices = [one_sum() for _ in range(1_000)]
         for one in slices:
             add(one, [0, 1_000_000], [1, 2])
             add(one, [0, 1_000_000], [1, 2])
@@ -64,7 +66,7 @@ def test_many_slices_of_few_keys_far_apart_take_little_memory() -> None:
 
 def test_keys_at_the_end_of_64_bits() -> None:
     """A job with such a key failed without a word about it."""
-    one = arrays_of()
+    one = one_sum()
     low, high = -(1 << 63), (1 << 63) - 1
     add(one, [low, low + 1], [1, 2])
     add(one, [high, high - 1, low], [3, 4, 5])
@@ -73,22 +75,22 @@ def test_keys_at_the_end_of_64_bits() -> None:
 
 def test_results_are_in_the_order_of_the_first_records() -> None:
     """They would be sorted on columns only."""
-    one = arrays_of()
+    one = one_sum()
     add(one, [9, 3, 7, 1, 3], [1, 1, 1, 1, 1])
     assert list(sums(one)) == [9, 3, 7, 1]
 
 
 def test_large_values_that_add_up_to_less_than_64_bits_stay_in_arrays() -> None:
     """Microseconds since 1970 were added by Python, at the price of rows, from the second chunk on."""
-    one, micros = arrays_of(), 1_700_000_000_000_000
+    one, micros = one_sum(), 1_700_000_000_000_000
     for _ in range(200):
         add(one, list(range(1_000)), [micros] * 1_000)
     assert sums(one) == dict.fromkeys(range(1_000), 200 * micros)
 
 
-def test_a_sum_that_many_chunks_make_too_large_is_noticed() -> None:
-    """It would wrap: no chunk alone is too large."""
-    one, value = arrays_of(), 1 << 61
+def test_a_partial_sum_that_many_chunks_make_too_large_is_noticed() -> None:
+    """It would wrap: no chunk alone is too large, and it is sent as 64 bits."""
+    one, value = one_sum(are_partial=True), 1 << 61
     add(one, [1], [value])
     with pytest.raises(TooLargeError):
         for _ in range(4):
@@ -96,9 +98,31 @@ def test_a_sum_that_many_chunks_make_too_large_is_noticed() -> None:
     assert sums(one)[1] % value == 0 and 0 < sums(one)[1] <= 1 << 62
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+def test_sums_beyond_64_bits_are_exact(sign: int) -> None:
+    """They would wrap, or be added by Python at a hundred times the price."""
+    one, expected = one_sum(), {1: 0, 2: 0, 3: 0}
+    for chunk in ([(1, 1 << 62), (2, -5)], [(1, (1 << 63) - 1), (2, 7), (1, 3)], [(3, -(1 << 62)), (1, -1)]):
+        add(one, [key for key, _ in chunk], [sign * value for _, value in chunk])
+        for key, value in chunk:
+            expected[key] += sign * value
+    assert {key: total for key, (total,) in one.entries().items()} == expected
+    with pytest.raises(TooLargeError) as raised:
+        one.results()
+    assert (raised.value.row, raised.value.total) == (0, expected[1])
+
+
+def test_a_sum_that_comes_back_into_64_bits_is_a_result() -> None:
+    """Partial sums that are too large would fail the job."""
+    one = one_sum()
+    add(one, [1, 1, 2], [(1 << 63) - 1, 5, 4])
+    add(one, [1], [-(1 << 62)])
+    assert sums(one) == {1: (1 << 63) + 4 - (1 << 62), 2: 4}
+
+
 def test_sums_of_floats_are_those_of_python(recwarn: pytest.WarningsRecorder) -> None:
     """A zero would have another sign, and the worker's log a warning for infinities."""
-    one = arrays_of(numpy.float64)
+    one = one_sum(numpy.float64)
     add(one, [1, 2], [-0.0, float("inf")])
     add(one, [1, 2], [-0.0, float("-inf")])
     assert str(sums(one)) == "{1: -0.0, 2: nan}" and not recwarn.list

@@ -33,9 +33,14 @@ class ResultRows:
         """Return the Row of a key. Raises OverflowError for a sum that its type cannot hold."""
         for index, name in self._long_sums:
             if results[index] is not None and not -(1 << 63) <= results[index] < 1 << 63:
-                raise OverflowError(f"the sum {name!r} is {results[index]}, which exceeds the 64 bits of its type")
+                raise too_large_sum(name, results[index])
         keys = [key] if len(self._key_fields) == 1 else key if self._key_fields else ()
         return self._row([*keys, *results])
+
+
+def too_large_sum(name: str, total: int) -> OverflowError:
+    """Return the error for a sum that its type cannot hold."""
+    return OverflowError(f"the sum {name!r} is {total}, which exceeds the 64 bits of its type")
 
 
 class WindowResult:

@@ -136,9 +136,9 @@ class ParquetColumnWriter:
 
     def _columns(self, entry_keys: EntryKeys, values: Entries) -> dict[str, list[Any]]:
         if not self._keyed_by_first:
-            return {"key": entry_keys, VALUE: values}
+            return {"key": list(entry_keys), VALUE: list(values)}
         parts = [list(part) for part in zip(*entry_keys, strict=True)]
-        return {**dict(zip(_PLACE_COLUMNS[len(parts)], parts, strict=True)), VALUE: values}
+        return {**dict(zip(_PLACE_COLUMNS[len(parts)], parts, strict=True)), VALUE: list(values)}
 
     def _begin(self, columns: dict[str, list[Any]]) -> None:
         declared = {VALUE: self._schema.type} if self._schema is not None else {}

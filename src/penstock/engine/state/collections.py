@@ -97,8 +97,8 @@ def merged_content(parts: list[Any]) -> Any:
 
 def pieces_by_size(entry_keys: EntryKeys, values: Entries) -> Iterator[tuple[EntryKeys, Entries]]:
     """Yield entries of maps and lists in pieces of about PIECE_ENTRIES entries or elements; split large contents."""
-    of_piece: EntryKeys = []
-    parts: Entries = []
+    of_piece: list[Any] = []
+    parts: list[Any] = []
     size = 0
     for entry_key, value in zip(entry_keys, values, strict=True):
         for part in _cut(value):

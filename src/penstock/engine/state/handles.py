@@ -13,9 +13,10 @@ from collections.abc import Collection
 
 import msgspec
 
-UNITS = frozenset({"key", "entry", "element"})
+UNITS = frozenset({"key", "entry", "element", "array"})
 """Units of the entries of a table. "key": the full content of a key (and namespace). "entry", "element": the full
-content of a map or a list, or its changes; in a store, an entry of a map, or some elements of a list."""
+content of a map or a list, or its changes; in a store, an entry of a map, or some elements of a list. "array": the full
+content of a key (and namespace), in arrays of many keys (`engine/state/arrays/stored_columns.py`)."""
 EXTERNAL_VERSION = "external-version"
 """The `store_file` of the single file that an external store has in a snapshot: it names a version of the store."""
 

@@ -18,7 +18,7 @@ None in a layer is a tombstone: it removes the entry, whatever older layers hold
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from penstock.common.values.copies import independent_copy
@@ -97,6 +97,10 @@ class LayeredTable(Table):
         """Return the value, or None."""
         value = self.current.get(entry_key, _ABSENT)
         return self.older(entry_key) if value is _ABSENT else value
+
+    def get_many(self, entry_keys: Sequence[Any]) -> list[Any]:
+        """Return the value of each entry key, or None."""
+        return list(map(self.get, entry_keys))
 
     def get_mutable(self, entry_key: Any) -> Any:
         """Return the value, or None. The caller may change it in place, so it counts as changed."""

@@ -48,6 +48,9 @@ class Slices(Protocol):
 class ListedSlices(Slices, Protocol):
     """Slices that can list the keys of a slice."""
 
+    def starts(self) -> Collection[int]:
+        """Return the starts of all slices."""
+
     def keys(self, start: int) -> Collection[Any]:
         """Return the keys of that slice. Keys may repeat, or belong to removed contents."""
 
@@ -68,6 +71,10 @@ class SlicedTable(Table):
     def listed(self) -> SlicedTable:
         """Return the slices."""
         return self
+
+    def starts(self) -> Collection[int]:
+        """Return the starts of all slices."""
+        return list(self.slices)
 
     def at(self, start: int) -> LayeredTable:
         """Return the slice that starts at `start`, created if it does not exist."""

@@ -8,16 +8,18 @@ while the table is in use.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, MutableMapping
+from collections.abc import Callable, Collection, Iterable, Iterator, MutableMapping, Sequence
 from typing import Any, Protocol
+
+from penstock.engine.state.key_groups import KeyGroups
 
 PIECE_ENTRIES = 512
 """Entries that are processed in one step, which takes about a millisecond; then other threads may run."""
 
 Layer = MutableMapping[Any, Any]
 """Entry key -> value."""
-EntryKeys = list[Any]
-Entries = list[Any]
+EntryKeys = Sequence[Any]
+Entries = Sequence[Any]
 Pieces = Iterator[tuple[EntryKeys, Entries]]
 """Entry keys and values as parallel lists, a few at a time."""
 
@@ -29,7 +31,7 @@ class ManyEntriesError(Exception):
 class FrozenTable:
     """The entries of a table at one moment, or only the changes since the last freeze (`full` False; None: removed)."""
 
-    __slots__ = ("_pieces", "_release", "full", "full_pieces", "keyed_by_first", "of_group", "prepare", "unit")
+    __slots__ = ("_pieces", "_release", "full", "full_pieces", "keyed_by_first", "of_group", "pack", "prepare", "unit")
 
     def __init__(
         self,
@@ -38,9 +40,10 @@ class FrozenTable:
         keyed_by_first: bool,
         release: Callable[[], None] = lambda: None,
         of_group: Callable[[int], Pieces] | None = None,
-        prepare: Callable[[Callable[[Any], int]], Iterator[None]] = lambda group_of: iter(()),
+        prepare: Callable[[KeyGroups], Iterator[None]] = lambda key_groups: iter(()),
         unit: str = "key",
         full_pieces: Callable[[], Pieces] | None = None,
+        pack: Callable[[EntryKeys, Entries], Iterator[tuple[Any, ...]]] | None = None,
     ) -> None:
         self._pieces = pieces
         self.unit = unit
@@ -54,8 +57,10 @@ class FrozenTable:
         self.of_group = of_group
         """Pieces of one key group, without reading the others: for tables that are larger than memory."""
         self.prepare = prepare
-        """Called with a function from entry key to key group. Returns an iterator of short steps, to exhaust before
-        `of_group`."""
+        """Called with the groups of keys. Returns an iterator of short steps, to exhaust before `of_group`, which is
+        then called for all groups in ascending order."""
+        self.pack = pack or _packed
+        """Returns what is stored of a piece, as tuples to pickle, each of bounded size."""
 
     def pieces(self) -> Iterator[tuple[EntryKeys, Entries]]:
         """Yield entry keys and values, PIECE_ENTRIES at a time. In a full table the last value of a key counts."""
@@ -64,6 +69,11 @@ class FrozenTable:
     def release(self) -> None:
         """Release the entries. Called once in the task's thread, when the snapshot is written or aborted."""
         self._release()
+
+
+def _packed(entry_keys: EntryKeys, values: Entries) -> Iterator[tuple[Any, ...]]:
+    for start in range(0, len(entry_keys), PIECE_ENTRIES):
+        yield entry_keys[start : start + PIECE_ENTRIES], values[start : start + PIECE_ENTRIES]
 
 
 class ReadableTable(Protocol):

@@ -60,7 +60,7 @@ def present(found: dict[Any, Any]) -> dict[Any, Any]:
 def by_group(frozen: FrozenTable) -> dict[Any, Any]:
     """Return the entries of a table that is read by key group."""
     assert frozen.of_group is not None
-    for _ in frozen.prepare(lambda entry_key: GROUPS[entry_key]):
+    for _ in frozen.prepare(GROUPS):
         pass
     found: dict[Any, Any] = {}
     for group in ALL_GROUPS:

@@ -5,22 +5,21 @@ The accumulators are those of `FieldAggregates`, so arrays and tables of rows ca
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
 import numpy
 import pyarrow
-from pyarrow import compute
 
-from penstock.common.functions.field_aggregates import AVG, COUNT, FIRST, LAST, MAX, MIN, SUM, FieldAggregate
-from penstock.engine.runtime.columns.chunk import Integers
+from penstock.common.functions.field_aggregates import COUNT, FieldAggregate
 from penstock.engine.runtime.columns.runs import Runs
+from penstock.engine.state.arrays import stored_columns
+from penstock.engine.state.arrays.array_table import FIRST_ROOM
+from penstock.engine.state.arrays.row_keys import Integers, Mask
+from penstock.engine.state.arrays.state_array import StateArray
+from penstock.engine.state.arrays.stored_columns import StoredColumn
 
-FIRST_ROOM = 64
-_EXACT_MAX = 1 << 62
-"""Sums whose parts may add up to more are computed by Python, whose integers have no end."""
-_FLOAT_EXACT_MAX = 1 << 53
 _SPARSE = 4
 """With so many times more keys than rows, a step for each row costs less than one for each key."""
 
@@ -39,15 +38,25 @@ def can_aggregate(aggregates: Sequence[FieldAggregate], schema: pyarrow.Schema) 
 
 
 class TooLargeError(Exception):
-    """A sum may exceed 64 bits."""
+    """A sum exceeds 64 bits, or may do so. `row`, `total`: which, if it does."""
+
+    def __init__(self, row: int = 0, total: int = 0) -> None:
+        super().__init__(row, total)
+        self.row = row
+        self.total = total
+        self.index = 0
+        """The position of its aggregate."""
 
 
-class AggregateArray(ABC):
+def check_integers(values: Sequence[Any]) -> None:
+    """Raise TypeError for a value that an array of integers would change."""
+    wrong = next((value for value in values if type(value) is not int), None)
+    if wrong is not None:
+        raise TypeError(f"{wrong!r:.200} is not an integer")
+
+
+class AggregateArray(StateArray):
     """An aggregate of all keys. `slots`: the places of the rows' keys, in `grow`'s room."""
-
-    @abstractmethod
-    def grow(self, room: int) -> None:
-        """Make room for so many keys."""
 
     def check(self, slots: Integers, column: pyarrow.Array | None) -> None:
         """Raise TooLargeError if a sum with the values of this column may exceed 64 bits. Nothing is added yet."""
@@ -62,22 +71,17 @@ class AggregateArray(ABC):
 
     @abstractmethod
     def add_running(self, runs: Runs, column: pyarrow.Array | None) -> pyarrow.Array:
-        """Add like `add`, row by row. Return the result of each row's key after the row."""
+        """Add like `add`, row by row. Return the result of each row's key after the row.
 
-    @abstractmethod
-    def load(self, slots: Integers, accumulators: Sequence[Any]) -> None:
-        """Set accumulators, as `accumulators` returned them. Raises TooLargeError."""
-
-    @abstractmethod
-    def accumulators(self, slots: Integers) -> list[Any]:
-        """Return the accumulators of these slots."""
+        Raises TooLargeError for a sum of more than 64 bits, with everything added.
+        """
 
     @abstractmethod
     def as_column(self, keys: int) -> pyarrow.Array:
         """Return the aggregates of the first so many keys, as `merge` takes them."""
 
     def results(self, keys: int) -> pyarrow.Array:
-        """Return the results of the first so many keys."""
+        """Return the results of the first so many keys. Raises TooLargeError for a sum of more than 64 bits."""
         return self.as_column(keys)
 
 
@@ -88,7 +92,7 @@ class CountArray(AggregateArray):
         self._counts = numpy.zeros(FIRST_ROOM, numpy.int64)
 
     def grow(self, room: int) -> None:
-        self._counts = _grown(self._counts, room, 0)
+        self._counts = grown(self._counts, room, 0)
 
     def add(self, slots: Integers, column: pyarrow.Array | None) -> None:
         if column is not None and column.null_count:
@@ -109,11 +113,27 @@ class CountArray(AggregateArray):
         self._counts[runs.slots] = counts[runs.ends]
         return pyarrow.array(runs.by_row(counts))
 
-    def load(self, slots: Integers, accumulators: Sequence[Any]) -> None:
-        self._counts[slots] = accumulators
+    def clear(self, slots: Integers) -> None:
+        self._counts[slots] = 0
 
-    def accumulators(self, slots: Integers) -> list[Any]:
-        return list(self._counts[slots].tolist())
+    def stored(self, slots: Integers) -> StoredColumn:
+        return StoredColumn(stored_columns.COUNT, (self._counts[slots],))
+
+    def restore(self, slots: Integers, column: StoredColumn) -> None:
+        (self._counts[slots],) = column.parts
+
+    def load(self, slots: Integers, values: Sequence[Any]) -> None:
+        check_integers(values)
+        self._counts[slots] = values
+
+    def of_slots(self, slots: Integers | slice) -> Integers:
+        """Return the counts of these slots."""
+        counts: Integers = self._counts[slots]
+        return counts
+
+    @property
+    def bytes_per_key(self) -> int:
+        return self._counts.itemsize
 
     def as_column(self, keys: int) -> pyarrow.Array:
         return pyarrow.array(self._counts[:keys])
@@ -130,8 +150,8 @@ class ValueArray(AggregateArray):
         self._exists = numpy.zeros(FIRST_ROOM, numpy.bool_)
 
     def grow(self, room: int) -> None:
-        self._values = _grown(self._values, room, self.nothing)
-        self._exists = _grown(self._exists, room, False)
+        self._values = grown(self._values, room, self.nothing)
+        self._exists = grown(self._exists, room, False)
 
     def add(self, slots: Integers, column: pyarrow.Array | None) -> None:
         assert column is not None
@@ -148,19 +168,28 @@ class ValueArray(AggregateArray):
         """Add values, of which none is null."""
 
     def add_running(self, runs: Runs, column: pyarrow.Array | None) -> pyarrow.Array:
+        values, exists = self._run_values(runs, column)
+        return pyarrow.array(values, mask=~exists)
+
+    def _run_values(self, runs: Runs, column: pyarrow.Array | None) -> tuple[Any, Mask]:
+        """Add like `add_running`. Return the values after each row, and whether there are any."""
         assert column is not None
-        values, valid = column, numpy.ones(len(column), numpy.bool_)
-        if column.null_count:
-            valid = column.is_valid().to_numpy(zero_copy_only=False)
-            values = column.fill_null(0)
-        typed = values.to_numpy(zero_copy_only=False).astype(self._values.dtype, copy=False)
-        typed, valid = typed[runs.order], valid[runs.order]
-        typed[~valid] = self.nothing
+        values, valid = self._ordered(runs, column)
         exists = (runs.counts(valid) > 0) | runs.of_runs(self._exists[runs.slots])
-        found = self._run(runs, typed, valid)
+        found = self._run(runs, values, valid)
         self._values[runs.slots] = found[runs.ends]
         self._exists[runs.slots] = exists[runs.ends]
-        return pyarrow.array(runs.by_row(found), mask=~runs.by_row(exists))
+        return runs.by_row(found), runs.by_row(exists)
+
+    def _ordered(self, runs: Runs, column: pyarrow.Array) -> tuple[Any, Mask]:
+        """Return the values in the order of runs, `nothing` in place of nulls, and which are no nulls."""
+        valid = numpy.ones(len(column), numpy.bool_)
+        if column.null_count:
+            valid = column.is_valid().to_numpy(zero_copy_only=False)[runs.order]
+            column = column.fill_null(0)
+        values = column.to_numpy(zero_copy_only=False).astype(self._values.dtype, copy=False)[runs.order]
+        values[~valid] = self.nothing
+        return values, valid
 
     @abstractmethod
     def _run(self, runs: Runs, values: Any, valid: Any) -> Any:
@@ -172,97 +201,33 @@ class ValueArray(AggregateArray):
         runs.accumulate(function, values)
         return values
 
-    def load(self, slots: Integers, accumulators: Sequence[Any]) -> None:
-        exists = numpy.array([value is not None for value in accumulators], numpy.bool_)
-        values = [value for value in accumulators if value is not None]
-        self._values[slots[exists]] = values
+    def clear(self, slots: Integers) -> None:
+        self._values[slots] = self.nothing
+        self._exists[slots] = False
+
+    def stored(self, slots: Integers) -> StoredColumn:
+        return StoredColumn(stored_columns.VALUE, (self._values[slots], self._exists[slots]))
+
+    def restore(self, slots: Integers, column: StoredColumn) -> None:
+        values, exists = column.parts
+        # Of a column that has become wider, an integer is a float now.
+        self._values[slots] = numpy.where(exists, values.astype(self._values.dtype), self.nothing)
         self._exists[slots] = exists
 
-    def accumulators(self, slots: Integers) -> list[Any]:
-        values, exists = self._values[slots].tolist(), self._exists[slots]
-        if exists.all():
-            return list(values)
-        return [value if is_one else None for value, is_one in zip(values, exists.tolist(), strict=True)]
+    def load(self, slots: Integers, values: Sequence[Any]) -> None:
+        exists = numpy.array([value is not None for value in values], numpy.bool_)
+        present = [value for value in values if value is not None]
+        if self._values.dtype == numpy.int64:
+            check_integers(present)
+        self._values[slots[exists]] = numpy.array(present, self._values.dtype)
+        self._exists[slots] = exists
+
+    @property
+    def bytes_per_key(self) -> int:
+        return self._values.itemsize + 1
 
     def as_column(self, keys: int) -> pyarrow.Array:
         return pyarrow.array(self._values[:keys], mask=~self._exists[:keys])
-
-
-class SumArray(ValueArray):
-    """Sums. Those of integers are exact, or TooLargeError is raised before."""
-
-    def __init__(self, value_type: Any) -> None:
-        # A sum of nothing but -0.0 is -0.0.
-        self.nothing = -0.0 if value_type is numpy.float64 else 0
-        super().__init__(value_type)
-        self._bound = 0
-        """The largest amount that any sum can have."""
-
-    def check(self, slots: Integers, column: pyarrow.Array | None) -> None:
-        if column is None or self._values.dtype != numpy.int64 or len(column) == column.null_count:
-            return
-        bounds = compute.min_max(column).as_py()
-        largest = max(abs(bounds["min"]), abs(bounds["max"]))
-        amount = largest * len(column)
-        if self._bound + amount > _EXACT_MAX:
-            # Exactly, which takes longer: the largest sum so far, and the most rows of a key.
-            self._bound = int(numpy.abs(self._values).max())
-            amount = largest * int(numpy.bincount(slots).max())
-            if self._bound + amount > _EXACT_MAX:
-                raise TooLargeError
-        self._bound += amount
-
-    def _add(self, slots: Integers, values: Any) -> None:
-        # inf - inf is NaN, as in Python, which does not warn.
-        with numpy.errstate(invalid="ignore", over="ignore"):
-            numpy.add.at(self._values, slots, values)
-
-    def _run(self, runs: Runs, values: Any, valid: Any) -> Any:
-        if self._values.dtype == numpy.int64:
-            return runs.sums(values) + runs.of_runs(self._values[runs.slots])
-        with numpy.errstate(invalid="ignore", over="ignore"):
-            return self._accumulated(runs, numpy.add, values)
-
-    def load(self, slots: Integers, accumulators: Sequence[Any]) -> None:
-        if self._values.dtype == numpy.int64:
-            largest = max((abs(value) for value in accumulators if value is not None), default=0)
-            if largest > _EXACT_MAX:
-                raise TooLargeError
-            self._bound = max(self._bound, largest)
-        super().load(slots, accumulators)
-
-
-class AverageArray(SumArray):
-    """Sums with the number of their values."""
-
-    def __init__(self, value_type: Any) -> None:
-        super().__init__(value_type)
-        self._counts = CountArray()
-
-    def grow(self, room: int) -> None:
-        super().grow(room)
-        self._counts.grow(room)
-
-    def add(self, slots: Integers, column: pyarrow.Array | None) -> None:
-        super().add(slots, column)
-        self._counts.add(slots, column)
-
-    def load(self, slots: Integers, accumulators: Sequence[Any]) -> None:
-        super().load(slots, [None if one is None else one[0] for one in accumulators])
-        self._counts.load(slots, [0 if one is None else one[1] for one in accumulators])
-
-    def accumulators(self, slots: Integers) -> list[Any]:
-        pairs = zip(super().accumulators(slots), self._counts.accumulators(slots), strict=True)
-        return [None if total is None else (total, count) for total, count in pairs]
-
-    def as_column(self, keys: int) -> pyarrow.Array:
-        raise NotImplementedError("an average is two columns, so it is computed behind the exchange only")
-
-    def results(self, keys: int) -> pyarrow.Array:
-        return _means(super().as_column(keys), self._counts.as_column(keys))
-
-    def add_running(self, runs: Runs, column: pyarrow.Array | None) -> pyarrow.Array:
-        return _means(super().add_running(runs, column), self._counts.add_running(runs, column))
 
 
 class MinArray(ValueArray):
@@ -327,37 +292,8 @@ class LastArray(ValueArray):
         return numpy.where(latest >= runs.of_runs(runs.starts), values[latest], before)
 
 
-_CLASSES: dict[str, type[CountArray | ValueArray]] = {
-    COUNT: CountArray,
-    SUM: SumArray,
-    AVG: AverageArray,
-    MIN: MinArray,
-    MAX: MaxArray,
-    FIRST: FirstArray,
-    LAST: LastArray,
-}
-
-
-def aggregate_array(kind: str, value_type: Any) -> AggregateArray:
-    """Return the array for a kind of aggregate, of values of this type."""
-    return _CLASSES[kind](value_type)
-
-
-def _grown(array: Any, room: int, nothing: Any) -> Any:
-    grown = numpy.full(room, nothing, array.dtype)
-    grown[: len(array)] = array
-    return grown
-
-
-def _means(totals: pyarrow.Array, counts: pyarrow.Array) -> pyarrow.Array:
-    """Return the quotients as Python computes them; null without values."""
-    is_exact = pyarrow.types.is_floating(totals.type)
-    if not is_exact:
-        bounds = compute.min_max(totals).as_py()
-        is_exact = max(abs(bounds["min"] or 0), abs(bounds["max"] or 0)) <= _FLOAT_EXACT_MAX
-    if is_exact:
-        return compute.divide(totals.cast(pyarrow.float64()), counts.cast(pyarrow.float64()))
-    # A sum beyond the integers that floats have: to round it, and then the quotient, would round twice.
-    pairs = zip(totals.to_pylist(), counts.to_pylist(), strict=True)
-    means = [None if total is None else total / count for total, count in pairs]
-    return pyarrow.array(means, pyarrow.float64())
+def grown(array: Any, room: int, nothing: Any) -> Any:
+    """Return an array with room for so many keys, the new ones with `nothing`."""
+    larger = numpy.full(room, nothing, array.dtype)
+    larger[: len(array)] = array
+    return larger

@@ -17,7 +17,7 @@ from pyarrow import types as arrow
 
 from penstock.common.columns.fitted import fitted
 from penstock.engine.runtime.columns.arrays import arrow_array, numpy_array, pandas_array
-from penstock.engine.runtime.columns.chunk import Mask
+from penstock.engine.state.arrays.row_keys import Mask
 
 
 class BatchFormat(ABC):

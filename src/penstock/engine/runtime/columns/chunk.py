@@ -10,9 +10,8 @@ import numpy
 import pyarrow
 
 from penstock.common.types import RowKind
+from penstock.engine.state.arrays.row_keys import Integers, Mask
 
-Integers = numpy.ndarray[Any, numpy.dtype[numpy.int64]]
-Mask = numpy.ndarray[Any, numpy.dtype[numpy.bool_]]
 Kinds = numpy.ndarray[Any, numpy.dtype[numpy.uint8]]
 """The kind of each row, by its number in RowKind."""
 

@@ -8,10 +8,11 @@ import numpy
 import pyarrow
 
 from penstock.engine.runtime.chunks import EncodedColumns
-from penstock.engine.runtime.columns.chunk import Columns, Integers, read_schema
+from penstock.engine.runtime.columns.chunk import Columns, read_schema
 from penstock.engine.runtime.columns.milliseconds import milliseconds
 from penstock.engine.runtime.columns.narrow import narrow, narrow_batch, narrow_schema, widen, widen_batch
 from penstock.engine.runtime.network.edge import EdgeInfo
+from penstock.engine.state.arrays.row_keys import Integers
 
 
 def encoded(columns: Columns) -> EncodedColumns:

@@ -1,42 +1,35 @@
-"""The aggregates of keys as arrays, in front of the table that holds them in snapshots.
+"""The aggregates of keys as arrays: what chunks of records add to them, and their results as columns.
 
-Arrays are a write-back cache: they hold whole accumulators, read from the table when a key first occurs, and written
-to it before a snapshot. So a savepoint is that of the operator on rows, and sums are added in the order of the
-records, as there.
+On the heap the arrays are the state, an `ArrayTable` that snapshots freeze. In front of a table that is larger than
+memory they are a write-back cache: they hold whole accumulators, read from the table when a key first occurs, and
+written to it before a snapshot. Either way a savepoint is continued by the operator on rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy
 import pyarrow
 
-from penstock.common.functions.field_aggregates import Accumulator, FieldAggregate
-from penstock.engine.runtime.columns.aggregate_arrays import FIRST_ROOM, aggregate_array
-from penstock.engine.runtime.columns.chunk import Integers
-from penstock.engine.runtime.columns.key_slots import KeySlots
-from penstock.engine.runtime.columns.keys import RowKeys
+from penstock.common.functions.field_aggregates import Accumulator
+from penstock.engine.runtime.columns.aggregate_arrays import AggregateArray, TooLargeError
 from penstock.engine.runtime.columns.runs import Runs
+from penstock.engine.state.arrays.array_table import ArrayTable
+from penstock.engine.state.arrays.row_keys import Integers, RowKeys
 
 
 class KeyedArrays:
-    """The aggregates of all keys. `read`: returns the accumulator of a key in its table, or None, if it has any."""
+    """The aggregates of all keys. `read`: returns what the table behind has of keys, if it has any."""
 
-    def __init__(
-        self,
-        aggregates: Sequence[FieldAggregate],
-        types: Sequence[Any],
-        read: Callable[[Any], Accumulator | None] | None = None,
-    ) -> None:
-        self._arrays = [aggregate_array(one.kind, kind) for one, kind in zip(aggregates, types, strict=True)]
+    def __init__(self, table: ArrayTable, read: Callable[[list[Any]], list[Accumulator | None]] | None = None) -> None:
+        self.table = table
+        arrays: Any = table.arrays
+        self._arrays: Sequence[AggregateArray] = arrays
         self._read = read
-        self._keys = KeySlots()
-        self._room = FIRST_ROOM
-        self._changed = numpy.zeros(FIRST_ROOM, numpy.bool_)
-        self._taken = 0
-        """How many keys `take_new_keys` has returned."""
+        self._taken = len(table)
+        """How many keys `take_new_keys` has returned, or were there before."""
 
     def add(self, keys: RowKeys, columns: Sequence[pyarrow.Array | None]) -> None:
         """Add records: their keys, and the fields of the aggregates. Raises TooLargeError, with nothing added."""
@@ -45,79 +38,88 @@ class KeyedArrays:
             array.add(slots, column)
 
     def add_running(self, keys: RowKeys, columns: Sequence[pyarrow.Array | None]) -> list[pyarrow.Array]:
-        """Add records like `add`. Return the aggregates of each record's key after it, a column for each aggregate."""
+        """Add records like `add`. Return the aggregates of each record's key after it, a column for each aggregate.
+
+        Raises TooLargeError for a sum of more than 64 bits, perhaps with everything added.
+        """
         runs = Runs(self._checked_slots(keys, columns))
-        return [array.add_running(runs, column) for array, column in zip(self._arrays, columns, strict=True)]
+        return _of_all(array.add_running(runs, column) for array, column in zip(self._arrays, columns, strict=True))
 
     def merge(self, keys: RowKeys, columns: Sequence[pyarrow.Array]) -> None:
-        """Add partial aggregates, a column for each aggregate. Raises TooLargeError, with nothing added."""
+        """Add partial aggregates, a column for each aggregate."""
         slots = self._checked_slots(keys, columns)
         for array, column in zip(self._arrays, columns, strict=True):
             array.merge(slots, column)
 
     def __len__(self) -> int:
-        return len(self._keys)
+        return len(self.table)
 
     @property
     def are_whole(self) -> bool:
-        """Whether no other keys can be in the table: it was empty when they were made."""
+        """Whether no other keys can be in a table behind: there is none, or it was empty when they were made."""
         return self._read is None
 
     def key_columns(self, kinds: Sequence[pyarrow.DataType]) -> list[pyarrow.Array]:
         """Return the fields of all keys as columns of these types."""
-        if len(kinds) == 1:
-            return [self._keys.as_column(kinds[0])]
-        fields = zip(*self._keys.keys(slice(len(self._keys))), strict=True)
-        return [pyarrow.array(values, kind) for values, kind in zip(fields, kinds, strict=True)]
+        keys = self.table.keys_at(numpy.arange(len(self)))
+        if len(kinds) > 1:
+            fields = zip(*keys, strict=True)
+            return [pyarrow.array(values, kind) for values, kind in zip(fields, kinds, strict=True)]
+        if isinstance(keys, list):
+            return [pyarrow.array(keys, kinds[0])]
+        return [pyarrow.array(keys).cast(kinds[0])]
 
     def results(self) -> list[pyarrow.Array]:
-        """Return the result of each aggregate, for all keys."""
-        return [array.results(len(self._keys)) for array in self._arrays]
+        """Return the result of each aggregate, for all keys. Raises TooLargeError for a sum of more than 64 bits."""
+        return _of_all(array.results(len(self)) for array in self._arrays)
 
     def partials(self) -> list[pyarrow.Array]:
         """Return each aggregate for all keys, as `merge` takes it."""
-        return [array.as_column(len(self._keys)) for array in self._arrays]
+        return [array.as_column(len(self)) for array in self._arrays]
+
+    def entries(self) -> dict[Any, Accumulator]:
+        """Return all keys with their accumulators."""
+        return self._entries_at(numpy.arange(len(self)))
 
     def take_changes(self) -> dict[Any, Accumulator]:
         """Return the keys that have changed since the last call, with their accumulators."""
-        slots = numpy.flatnonzero(self._changed)
-        self._changed[:] = False
-        columns = [array.accumulators(slots) for array in self._arrays]
-        return dict(zip(self._keys.keys(slots), zip(*columns, strict=True), strict=True))
+        return self._entries_at(self.table.take_changed())
 
     def take_new_keys(self) -> list[Any]:
         """Return the keys that have first occurred since the last call."""
-        first, self._taken = self._taken, len(self._keys)
-        return self._keys.keys(slice(first, None))
+        first, self._taken = self._taken, len(self)
+        return self.table.keys.keys(slice(first, None))
+
+    def _entries_at(self, slots: Integers) -> dict[Any, Accumulator]:
+        return {key: value for piece in self.table.pieces_at(slots) for key, value in zip(*piece, strict=True)}
 
     def _checked_slots(self, keys: RowKeys, columns: Sequence[pyarrow.Array | None]) -> Integers:
-        """Return the slot of each row's key, which changes now. Raises TooLargeError if a sum may be too large."""
-        known = len(self._keys)
-        slots = self._keys.slots_of(keys)
-        if len(self._keys) > known:
-            self._grow()
-            if self._read is not None:
-                self.load(numpy.arange(known, len(self._keys)), self._read)
+        """Return the slot of each row's key, which changes now. Raises TooLargeError if a sum has no room for more."""
+        known = len(self)
+        slots = self.table.slots_of(keys)
+        if len(self) > known and self._read is not None:
+            self._load(numpy.arange(known, len(self)), self._read)
         for array, column in zip(self._arrays, columns, strict=True):
             array.check(slots, column)
-        self._changed[slots] = True
+        self.table.change(slots)
         return slots
 
-    def _grow(self) -> None:
-        while self._room < len(self._keys):
-            self._room *= 2
-        if len(self._changed) < self._room:
-            self._changed = numpy.concatenate(
-                [self._changed, numpy.zeros(self._room - len(self._changed), numpy.bool_)]
-            )
-            for array in self._arrays:
-                array.grow(self._room)
-
-    def load(self, slots: Integers, read: Callable[[Any], Accumulator | None]) -> None:
+    def _load(self, slots: Integers, read: Callable[[list[Any]], list[Accumulator | None]]) -> None:
         """Set the aggregates of new keys, at these slots, to what the table has of them."""
-        stored = [read(key) for key in self._keys.keys(slots)]
+        stored = read(self.table.keys.keys(slots))
         found = [accumulator for accumulator in stored if accumulator is not None]
         if found:
-            places = slots[[accumulator is not None for accumulator in stored]]
-            for array, accumulators in zip(self._arrays, zip(*found, strict=True), strict=True):
-                array.load(places, accumulators)
+            self.table.load(slots[[accumulator is not None for accumulator in stored]], found)
+
+
+def _of_all(columns: Iterable[pyarrow.Array]) -> list[pyarrow.Array]:
+    """Return the column of each aggregate. Raises TooLargeError with the position of an aggregate that has none."""
+    found: list[pyarrow.Array] = []
+    try:
+        # Not as a list: those before it tell its position.
+        for column in columns:
+            found.append(column)  # noqa: PERF402
+    except TooLargeError as error:
+        error.index = len(found)
+        raise
+    return found

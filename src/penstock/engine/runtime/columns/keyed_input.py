@@ -11,8 +11,9 @@ from penstock.api.windows.assigner import no_timestamp
 from penstock.common.constants import MIN_TIMESTAMP
 from penstock.common.errors import ProgramError
 from penstock.common.functions.user_calls import RAISED
-from penstock.engine.runtime.columns.chunk import Columns, Integers
-from penstock.engine.runtime.columns.keys import RowKeys, row_keys
+from penstock.engine.runtime.columns.chunk import Columns
+from penstock.engine.runtime.columns.keys import row_keys
+from penstock.engine.state.arrays.row_keys import Integers, RowKeys
 
 if TYPE_CHECKING:
     from penstock.common.columns.record_columns import RecordColumns

@@ -3,51 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy
 import pyarrow
 
 from penstock.common.columns.to_values import python_values
-from penstock.engine.runtime.columns.chunk import Integers, Mask
+from penstock.engine.state.arrays.row_keys import BatchKeys, IntegerKeys, RowKeys
 from penstock.engine.state.container_keys import as_key
 
 _CODES_MAX = 1 << 62
 """Codes of several columns are combined by multiplication, within int64."""
-
-
-class BatchKeys(NamedTuple):
-    """The keys of a batch: row i has `keys[codes[i]]`."""
-
-    keys: list[Any]
-    """Different columns of values may yield equal keys: 0.0 and -0.0."""
-    codes: Integers
-
-    def at(self, index: slice | Integers | Mask) -> BatchKeys:
-        """Return the keys of these rows."""
-        return BatchKeys(self.keys, self.codes[index])
-
-    def to_list(self) -> list[Any]:
-        """Return the key of each row."""
-        keys = self.keys
-        return [keys[code] for code in self.codes.tolist()]
-
-
-class IntegerKeys(NamedTuple):
-    """The keys of a batch that are integers: those of one column, without nulls."""
-
-    values: Integers
-
-    def at(self, index: slice | Integers | Mask) -> IntegerKeys:
-        """Return the keys of these rows."""
-        return IntegerKeys(self.values[index])
-
-    def to_list(self) -> list[Any]:
-        """Return the key of each row."""
-        return list(self.values.tolist())
-
-
-RowKeys = BatchKeys | IntegerKeys
 
 
 def row_keys(columns: Sequence[pyarrow.Array]) -> RowKeys:

@@ -13,15 +13,17 @@ from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
 from penstock.common.functions.field_aggregates import COUNT, FieldAggregate
 from penstock.engine.runtime.chunks import ChunkKind
 from penstock.engine.runtime.columns.aggregate_arrays import TooLargeError
+from penstock.engine.runtime.columns.aggregate_classes import arrays_of
 from penstock.engine.runtime.columns.aggregated_fields import batch_of, columns_of_fields, fields_of_aggregates
 from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.runtime.columns.keyed_arrays import KeyedArrays
 from penstock.engine.runtime.columns.keyed_input import event_times, keys_in
-from penstock.engine.runtime.columns.keys import RowKeys
 from penstock.engine.runtime.columns.partial_aggregates import partials_of_rows
 from penstock.engine.runtime.columns.slice_numbers import by_slice, slice_numbers
 from penstock.engine.runtime.operators.operator import Operator
 from penstock.engine.runtime.windows.slicing import Slicing
+from penstock.engine.state.arrays.array_table import ArrayTable
+from penstock.engine.state.arrays.row_keys import RowKeys
 
 if TYPE_CHECKING:
     from penstock.engine.runtime.operators.operator import Output
@@ -108,7 +110,9 @@ class LocalWindowAggregateOperator(Operator):
         """Add records of one slice."""
         arrays = self._slices.get(number)
         if arrays is None:
-            arrays = self._slices[number] = KeyedArrays(self._aggregates, self._types)
+            arrays = self._slices[number] = KeyedArrays(
+                ArrayTable(arrays_of(self._aggregates, self._types, are_partial=True))
+            )
         fields = fields_of_aggregates(self._aggregates, chunk.batch)
         try:
             arrays.add(keys, fields)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy
 import pyarrow
 
-from penstock.engine.runtime.columns.chunk import Integers
+from penstock.engine.state.arrays.row_keys import Integers
 
 _MS_PER_UNIT = {"s": 1000}
 _UNITS_PER_MS = {"us": 1000, "ns": 1_000_000}

@@ -11,7 +11,7 @@ from typing import Any
 import numpy
 import pyarrow
 
-from penstock.engine.runtime.columns.chunk import Integers
+from penstock.engine.state.arrays.row_keys import Integers
 
 ROWS_MIN = 64
 """Fewer rows are sent as they are: the exchange costs more for a buffer than for their bytes."""

@@ -9,9 +9,10 @@ import numpy
 import pyarrow
 
 from penstock.engine.runtime.columns.accumulator import ColumnAccumulator
-from penstock.engine.runtime.columns.chunk import Columns, Integers
-from penstock.engine.runtime.columns.integer_groups import groups_of_integers
-from penstock.engine.runtime.columns.keys import BatchKeys, RowKeys, row_keys
+from penstock.engine.runtime.columns.chunk import Columns
+from penstock.engine.runtime.columns.keys import row_keys
+from penstock.engine.state.arrays.integer_groups import groups_of_integers
+from penstock.engine.state.arrays.row_keys import BatchKeys, Integers, RowKeys
 from penstock.engine.state.key_groups import KeyGroups, subtask_of
 
 _FEW = 64

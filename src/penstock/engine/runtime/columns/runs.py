@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy
 
-from penstock.engine.runtime.columns.chunk import Integers
+from penstock.engine.state.arrays.row_keys import Integers
 
 _SHORT = 64
 """Up to so many rows all runs take a step together; longer runs are computed one by one."""

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import numpy
 
-from penstock.engine.runtime.columns.chunk import Columns, Integers
-from penstock.engine.runtime.columns.keys import RowKeys
+from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.runtime.windows.slicing import Slicing
+from penstock.engine.state.arrays.row_keys import Integers, RowKeys
 
 _FEW = 2
 """Rows of so few slices are filtered; of more, they are sorted by slice once."""

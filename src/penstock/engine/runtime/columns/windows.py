@@ -14,31 +14,34 @@ import numpy
 import pyarrow
 
 from penstock.common.columns.record_columns import RecordColumns
+from penstock.common.functions.aggregate_results import too_large_sum
 from penstock.common.functions.field_aggregates import WINDOW_END, WINDOW_START, FieldAggregates
 from penstock.common.functions.user_calls import RAISED
 from penstock.engine.runtime.chunks import ChunkKind
 from penstock.engine.runtime.columns.aggregate_arrays import TooLargeError, array_type
-from penstock.engine.runtime.columns.aggregated_fields import (
-    batch_of,
-    columns_of_fields,
-    fields_of_aggregates,
-    values_by_row,
-)
-from penstock.engine.runtime.columns.chunk import Columns, Integers, joined
+from penstock.engine.runtime.columns.aggregate_classes import arrays_of
+from penstock.engine.runtime.columns.aggregated_fields import batch_of, columns_of_fields, fields_of_aggregates
+from penstock.engine.runtime.columns.chunk import Columns, joined
 from penstock.engine.runtime.columns.conversions import set_kinds
 from penstock.engine.runtime.columns.keyed_arrays import KeyedArrays
 from penstock.engine.runtime.columns.keyed_input import event_times, keys_in, keys_stay
-from penstock.engine.runtime.columns.keys import RowKeys
 from penstock.engine.runtime.columns.local_windows import LocalWindowAggregateOperator
 from penstock.engine.runtime.columns.partial_aggregates import partial_columns
 from penstock.engine.runtime.columns.slice_numbers import by_slice, distinct, slice_numbers
 from penstock.engine.runtime.task.budget import COLUMN_RECORDS_MAX
 from penstock.engine.runtime.windows.sliced_window_operator import SlicedWindowOperator
 from penstock.engine.runtime.windows.windowing import WindowSettings
+from penstock.engine.state.arrays.array_table import ArrayTable
+from penstock.engine.state.arrays.row_keys import Integers, RowKeys
+from penstock.engine.state.arrays.sliced_arrays import SlicedArrays
 
 if TYPE_CHECKING:
     from penstock.engine.runtime.operators.operator import Operator, Output
     from penstock.engine.runtime.task.context import OperatorContext
+    from penstock.engine.state.sliced import Slices
+
+_KEYS_MAX = 1 << 17
+"""The most keys in arrays, of all windows, where the table behind is larger than memory."""
 
 
 class ColumnWindowOperator(SlicedWindowOperator):
@@ -99,19 +102,25 @@ class ColumnWindowOperator(SlicedWindowOperator):
         return before, behind
 
     def setup(self, context: OperatorContext, output: Output) -> None:
-        super().setup(context, output)
-        self._arrays: dict[int, KeyedArrays] = {}
-        self._batches: list[Columns] = []
-        """Results of windows that have fired, if they are columns; then `results` is empty."""
-        self._batch_rows = 0
         schema = self._columns.schema
         self._types = [
             numpy.int64 if self._of_partials else one.field and array_type(schema.field(one.field).type)
             for one in self._aggregates
         ]
+        super().setup(context, output)
+        self._arrays: dict[int, KeyedArrays] = {}
+        """Start of window -> its aggregates, of windows that have got records since the last snapshot."""
+        self._batches: list[Columns] = []
+        """Results of windows that have fired, if they are columns; then `results` is empty."""
+        self._batch_rows = 0
+
+    def make_slices(self, name: str) -> Slices:
+        slices: Slices | None = self.backend.arrays(name, lambda: SlicedArrays(self._new_table))
+        return self.backend.slices(name) if slices is None else slices
 
     def open(self) -> None:
         super().open()
+        self._on_heap = self._slices if isinstance(self._slices, SlicedArrays) else None
         names = self.columns_read()
         self._records_of = (self._columns if names is None else self._columns.only(names)).reader()
 
@@ -128,8 +137,12 @@ class ColumnWindowOperator(SlicedWindowOperator):
         return self.do(self._add_slices(keys, chunk, times), self.emit_late)
 
     def prepare_snapshot(self, checkpoint_id: int, savepoint: bool) -> list[Any]:
-        for start in self._arrays:
+        for start in list(self._arrays):
             self._write_back(start)
+        if savepoint and self._all_wait and self._on_heap is not None:
+            # Other operators continue a savepoint, and some cannot list the keys of a window.
+            for start in self._on_heap.slices:
+                self._waiting.at(start).current.update(dict.fromkeys(self._on_heap.keys(start), True))
         return super().prepare_snapshot(checkpoint_id, savepoint)
 
     def _add_slices(self, keys: RowKeys, chunk: Columns, times: Integers) -> Iterator[None]:
@@ -174,23 +187,45 @@ class ColumnWindowOperator(SlicedWindowOperator):
         for window in self._slicing.windows_of(start):
             self._add_chunk(window, keys, chunk)
 
+    def restore_waiting(self) -> None:
+        self._all_wait = isinstance(self._slices, SlicedArrays) and not self._lateness_ms and not self._ended.slices
+        """Whether a window's keys all wait for its end. Then it is not noted for each."""
+        if not self._all_wait:
+            super().restore_waiting()
+            return
+        assert isinstance(self._slices, SlicedArrays)
+        for start in list(self._waiting.slices):
+            self._waiting.drop(start)
+        for start in self._slices.slices:
+            self._waiting.at(start)
+
     def _add_chunk(self, start: int, keys: RowKeys, chunk: Columns) -> None:
         """Add records to one window."""
         arrays = self._arrays.get(start)
         if arrays is None:
-            # The window waits from now on, its keys from when they are written back.
-            self._waiting_for(start)
-            arrays = self._arrays[start] = KeyedArrays(self._aggregates, self._types, self._reader_of(start))
+            arrays = self._arrays[start] = self._new_arrays(start)
+        # The window waits from now on, its keys from when they are written back.
+        waiting = self._waiting_for(start)
+        if start in self._ended.slices:
+            # After a restart event time starts again, so a window that has fired waits again.
+            waiting.update(dict.fromkeys(keys.to_list(), True))
         fields = self._fields_of(chunk)
-        try:
-            if self._of_partials:
-                arrays.merge(keys, fields)
-            else:
-                arrays.add(keys, fields)
-        except TooLargeError:
-            self._write_back(start)
-            del self._arrays[start]
-            self._add_to_table(start, keys, chunk)
+        if self._of_partials:
+            arrays.merge(keys, fields)
+        else:
+            arrays.add(keys, fields)
+        if self._on_heap is None and sum(map(len, self._arrays.values())) > _KEYS_MAX:
+            for written in list(self._arrays):
+                self._write_back(written)
+            self._arrays.clear()
+
+    def _new_table(self) -> ArrayTable:
+        return ArrayTable(arrays_of(self._aggregates, self._types))
+
+    def _new_arrays(self, start: int) -> KeyedArrays:
+        if self._on_heap is not None:
+            return KeyedArrays(self._on_heap.arrays_at(start))
+        return KeyedArrays(self._new_table(), self._reader_of(start))
 
     def _fields_of(self, chunk: Columns) -> list[Any]:
         """Return the column for each aggregate; None for the number of records."""
@@ -199,38 +234,42 @@ class ColumnWindowOperator(SlicedWindowOperator):
             return chunk.batch.columns[first : first + len(self._aggregates)]  # type: ignore[no-any-return]
         return fields_of_aggregates(self._aggregates, chunk.batch)
 
-    def _add_to_table(self, start: int, keys: RowKeys, chunk: Columns) -> None:
-        """Add records by Python, whose integers have no end."""
-        of_rows = values_by_row(self._fields_of(chunk), len(chunk))
-        table, waiting, function = self._slices.at(start), self._waiting_for(start), self._function
-        add = function.merge if self._of_partials else lambda before, values: function.add_values(values, before)
-        for key, values in zip(keys.to_list(), of_rows, strict=True):
-            before = table.get(key)
-            table.put(key, add(function.create_accumulator() if before is None else before, values))
-            waiting[key] = True
-
-    def _reader_of(self, start: int) -> Callable[[Any], Any] | None:
-        slices = self._slices
-        return (lambda key: slices.at(start).get(key)) if slices.reader(start) is not None else None
+    def _reader_of(self, start: int) -> Callable[[list[Any]], list[Any]] | None:
+        read = self._slices.reader(start)
+        return None if read is None else lambda keys: list(map(read, keys))
 
     def _write_back(self, start: int) -> None:
-        """Write what has changed in the arrays of a slice to its table."""
+        """Write what has changed in the arrays of a window to the table behind them, and which keys wait."""
         arrays = self._arrays[start]
-        self._slices.at(start).current.update(arrays.take_changes())
-        # An earlier snapshot has the keys that were waiting when it was taken.
-        self._waiting_for(start).update(dict.fromkeys(arrays.take_new_keys(), True))
+        if self._on_heap is None:
+            self._slices.at(start).current.update(arrays.take_changes())
+        if not self._all_wait:
+            # An earlier snapshot has the keys that were waiting when it was taken.
+            self._waiting_for(start).update(dict.fromkeys(arrays.take_new_keys(), True))
 
     def _fire(self, window: int) -> Iterator[None]:
-        arrays = self._arrays.get(window)
-        if arrays is not None and arrays.are_whole and self._gives_columns and not self._lateness_ms:
+        arrays = self._whole_arrays(window)
+        if arrays is not None:
             yield from self._fire_arrays(window, arrays)
             return
-        if arrays is not None:
+        if self._all_wait and self._on_heap is not None:
+            # Not `_write_back`: these keys wait because the window does.
+            self._waiting_for(window).update(dict.fromkeys(self._on_heap.keys(window), True))
+        elif window in self._arrays:
             self._write_back(window)
-            del self._arrays[window]
+        self._arrays.pop(window, None)
         if self._batches:
             yield
         yield from super()._fire(window)
+
+    def _whole_arrays(self, window: int) -> KeyedArrays | None:
+        """Return the arrays of a window that has fired if its results can be made of them."""
+        if not self._gives_columns or self._lateness_ms:
+            return None
+        arrays = self._arrays.get(window)
+        if self._on_heap is not None:
+            return KeyedArrays(self._on_heap.arrays_at(window)) if self._all_wait else None
+        return arrays if arrays is not None and arrays.are_whole else None
 
     def _fire_arrays(self, window: int, arrays: KeyedArrays) -> Iterator[None]:
         """Fire a window whose keys are all in arrays: no result becomes a Python object."""
@@ -238,7 +277,7 @@ class ColumnWindowOperator(SlicedWindowOperator):
             # A chunk has rows or columns, and they have an order.
             yield
         batch = self._results_of_arrays(window, arrays)
-        del self._arrays[window]
+        self._arrays.pop(window, None)
         times = numpy.full(batch.num_rows, self._last_ms(window), numpy.int64)
         results = Columns(batch, times)
         for start in range(0, len(results), COLUMN_RECORDS_MAX):
@@ -250,7 +289,14 @@ class ColumnWindowOperator(SlicedWindowOperator):
         yield from self._drop_slices(window, self._waiting.take(window))
 
     def _results_of_arrays(self, window: int, arrays: KeyedArrays) -> pyarrow.RecordBatch:
-        schema, found = self._result_columns.schema, iter(arrays.results())
+        schema = self._result_columns.schema
+        try:
+            found = iter(arrays.results())
+        except TooLargeError as error:
+            sum_error = too_large_sum(self._aggregates[error.index].name, error.total)
+            (key,) = arrays.table.keys.keys(slice(error.row, error.row + 1))
+            at = self._last_ms(window)
+            raise self.context.user_error(sum_error, "aggregate", key=key, timestamp=at) from sum_error
         columns = arrays.key_columns([schema.field(index).type for index in range(len(self._key_fields))])
         bounds = {WINDOW_START: window, WINDOW_END: window + self._size}
         for one in self._function.declared:

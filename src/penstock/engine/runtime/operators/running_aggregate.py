@@ -35,9 +35,13 @@ class RunningAggregateOperator(KeyedOperator):
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
-        self.table = self.backend.layered(AGGREGATES_TABLE)
+        self.use_table()
         self._of_key: tuple[Any, Accumulator] | None = None
         self._latest: int | None = None
+
+    def use_table(self) -> None:
+        """Create the table of accumulators."""
+        self.table = self.backend.layered(AGGREGATES_TABLE)
 
     def open(self) -> None:
         super().open()

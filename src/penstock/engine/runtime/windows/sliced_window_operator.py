@@ -84,11 +84,11 @@ class SlicedWindowOperator(WindowingOperator):
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
-        self._slices = self.backend.slices(SLICES_TABLE, lists=self.contents.keeps_records)
+        self._slices = self.make_slices(SLICES_TABLE)
         self._may_share = self._has_slices and self.contents.may_be_shared
         if self._may_share:
             self._former = self._slices
-            self._shared, self._own = self.backend.slices(SHARED_TABLE), self.backend.slices(OWN_TABLE)
+            self._shared, self._own = self.backend.slices(SHARED_TABLE), self.make_slices(OWN_TABLE)
         self._waiting = self.backend.table(WAITING_TABLE, SlicedTable)
         self._ended = self.backend.table(ENDED_TABLE, SlicedTable)
         self._firing = Pacing(_FIRST_RESULTS)
@@ -99,6 +99,10 @@ class SlicedWindowOperator(WindowingOperator):
         """Whether a key waits only for the next of its windows. With few windows it is cheaper to register for all."""
         self._blocks: Blocks | None = None
         self._succession = Succession()
+
+    def make_slices(self, name: str) -> Slices:
+        """Create the table of contents that windows do not share."""
+        return self.backend.slices(name, lists=self.contents.keeps_records)
 
     def open(self) -> None:
         super().open()
@@ -112,10 +116,20 @@ class SlicedWindowOperator(WindowingOperator):
                 lambda number: slices.keys(start_of(number)),
                 self._merged,
             )
+        if not self._shares:
+            self.restore_waiting()
         self._waiting_heap[:], self._ended_heap[:] = self._waiting.slices, self._ended.slices
         heapify(self._waiting_heap)
         heapify(self._ended_heap)
         self._succession = Succession.restored(self._waiting_heap, self._ended_heap, self._slide)
+
+    def restore_waiting(self) -> None:
+        """Let the keys of windows wait that were restored without them: those of arrays, whose keys all wait."""
+        slices = self._slices.listed()
+        for start in [] if slices is None else slices.starts():
+            if start not in self._waiting.slices and start not in self._ended.slices:
+                assert slices is not None
+                self._waiting.at(start).current.update(dict.fromkeys(slices.keys(start), True))
 
     def _choose_slices(self) -> tuple[Slices, bool]:
         """Return the slices to use, and whether windows share them.

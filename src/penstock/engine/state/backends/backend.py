@@ -198,6 +198,13 @@ class KeyedStateBackend(ABC):
     def slices(self, name: str, lists: bool = False) -> Slices:
         """Return the contents of windows in the table with this name. `lists`: contents are lists of records."""
 
+    def arrays(self, name: str, make: Callable[[], T]) -> T | None:
+        """Return the table of arrays with this name, created with `make` if it does not exist.
+
+        None: tables of this backend are larger than memory, which arrays cannot be.
+        """
+        return None
+
     def timer_table(self, name: str) -> TimerTable:
         """Create a table of timers, in a backend that holds timers."""
         raise NotImplementedError(f"{type(self).__name__} holds no timers")

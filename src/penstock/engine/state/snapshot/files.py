@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from penstock.common.errors import CheckpointError
+from penstock.engine.state.arrays.stored_columns import unpacked
 from penstock.engine.state.backends.rocksdb.store_files import StoreReader, read_store_files
 from penstock.engine.state.collections import COLLECTION_UNITS, pieces_by_size
 from penstock.engine.state.handles import (
@@ -48,7 +49,7 @@ from penstock.engine.state.unpickling import StateUnpickler
 _ROWS_AT_ONCE = 2_048
 _NO_STORE_READER = StoreReader()
 T = TypeVar("T")
-_Piece = tuple[int, list[Any], list[Any]]
+_Piece = tuple[int, EntryKeys, Entries]
 
 
 def write_keyed(
@@ -74,6 +75,9 @@ def write_keyed(
                     writer.write(data)
                     position += len(data)
                     yield
+                if not len(entry_keys):
+                    # A step of a table that sorts its entries.
+                    yield
             if position > start_of_group:
                 sections.append(Section(group, start_of_group, position - start_of_group, crc))
             # Releasing millions of entries in one step would block the interpreter for long.
@@ -90,12 +94,8 @@ def write_keyed(
     )
 
 
-def _of_bounded_size(table: FrozenTable, entry_keys: EntryKeys, values: Entries) -> Pieces:
-    if table.unit in COLLECTION_UNITS:
-        yield from pieces_by_size(entry_keys, values)
-        return
-    for start in range(0, len(entry_keys), PIECE_ENTRIES):
-        yield entry_keys[start : start + PIECE_ENTRIES], values[start : start + PIECE_ENTRIES]
+def _of_bounded_size(table: FrozenTable, entry_keys: EntryKeys, values: Entries) -> Iterator[tuple[Any, ...]]:
+    return pieces_by_size(entry_keys, values) if table.unit in COLLECTION_UNITS else table.pack(entry_keys, values)
 
 
 def write_columns(
@@ -187,7 +187,7 @@ def _by_group(
     for number, (table, pieces_of_table) in enumerate(tables):
         first = table.keyed_by_first
         if table.of_group is not None:
-            yield from table.prepare(lambda entry_key, first=first: key_groups[entry_key[0] if first else entry_key])  # type: ignore[misc]
+            yield from table.prepare(key_groups)
             large_tables.append((number, table))
             continue
         gathered: dict[int, tuple[list[Any], list[Any]]] = {}
@@ -330,8 +330,9 @@ def read_keyed(
             if section.group in groups:
                 stream = io.BytesIO(read_section(storage.read, file.path, section))
                 while (before := stream.tell()) < section.length:
-                    number, entry_keys, values = StateUnpickler(stream).load_complete()
+                    number, *stored = StateUnpickler(stream).load_complete()
                     if (table_name := names[number]) is not None:
+                        entry_keys, values = stored if len(stored) > 1 else unpacked(*stored)
                         if moved_keys is not None:
                             moved_keys.check(table_name, entry_keys, section.group)
                         yield table_name, entry_keys, values, stream.tell() - before

@@ -8,10 +8,11 @@ Evolution" (the schema of keys cannot be changed).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from penstock.common.errors import CheckpointError
+from penstock.engine.state.arrays.stored_columns import ArrayKeys
 from penstock.engine.state.handles import Section
 from penstock.engine.state.key_groups import KeyGroups
 from penstock.engine.state.keys import PLAIN
@@ -67,7 +68,12 @@ class MovedKeys:
 
     def _with_classes(self, table: str, entry_keys: EntryKeys) -> list[Any]:
         """Return the keys whose bytes depend on a user's class. Most states have no such keys."""
-        keys = [entry_key[0] for entry_key in entry_keys] if self._tables[table].is_namespaced else entry_keys
+        if isinstance(entry_keys, ArrayKeys):
+            if not isinstance(entry_keys.keys, list):
+                return []
+            keys: Sequence[Any] = entry_keys.keys
+        else:
+            keys = [entry_key[0] for entry_key in entry_keys] if self._tables[table].is_namespaced else entry_keys
         if _is_plain(map(type, keys)):
             return []
         return [

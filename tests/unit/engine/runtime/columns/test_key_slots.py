@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.engine.runtime.columns.key_index import HashIndex, KeyIndex, SortedIndex, has_hash_table
-from penstock.engine.runtime.columns.key_slots import KeySlots
 from penstock.engine.runtime.columns.keys import row_keys
+from penstock.engine.state.arrays.key_index import HashIndex, KeyIndex, SortedIndex, has_hash_table
+from penstock.engine.state.arrays.key_slots import KeySlots
 
 INTEGERS = st.integers(-(1 << 63), (1 << 63) - 1) | st.integers(-3, 3)
 

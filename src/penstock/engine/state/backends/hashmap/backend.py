@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from penstock.engine.state.backends.backend import KeyedStateBackend
+from collections.abc import Callable
+
+from penstock.engine.state.backends.backend import KeyedStateBackend, T
 from penstock.engine.state.collection_tables import ListTable, MapTable
 from penstock.engine.state.layers import LayeredTable
 from penstock.engine.state.sliced import SlicedTable, Slices
@@ -24,3 +26,6 @@ class HashMapKeyedStateBackend(KeyedStateBackend):
 
     def slices(self, name: str, lists: bool = False) -> Slices:
         return self.table(name, lambda: SlicedTable(ListTable if lists else LayeredTable))
+
+    def arrays(self, name: str, make: Callable[[], T]) -> T:
+        return self.table(name, make)

@@ -228,7 +228,7 @@ class RocksDBCollectionTable(CollectionTable, RocksDBTable):
         return lambda: in_pieces((place, self.in_file(part)) for layer in layers for place, part in layer.items())
 
     def _full_table(self, view: StoreView, layers: list[Layer]) -> FullCollectionTable:
-        return FullCollectionTable(view, self._prefix, layers, self.in_file)
+        return FullCollectionTable(view, self._prefix, layers, self._namespaced, self.in_file)
 
     def freeze_in_memory(self) -> FrozenTable:
         self._remembered = 0
@@ -423,17 +423,22 @@ class FullCollectionTable(FullTable):
     """A full table at one moment: each value is the full content of a place."""
 
     def __init__(
-        self, view: StoreView, prefix: bytes, layers: list[Layer], in_file: Callable[[dict[Any, Any]], Any]
+        self,
+        view: StoreView,
+        prefix: bytes,
+        layers: list[Layer],
+        namespaced: bool,
+        in_file: Callable[[dict[Any, Any]], Any],
     ) -> None:
-        super().__init__(view, prefix, layers)
+        super().__init__(view, prefix, layers, namespaced)
         self._in_file = in_file
 
-    def prepare(self, group_of: Callable[[Any], int]) -> Iterator[None]:
+    def prepare(self, key_groups: KeyGroups) -> Iterator[None]:
         layers = self._layers
         done = 0
         for layer in layers:
             for place in layer:
-                of_group = self._above.setdefault(group_of(place), {})
+                of_group = self._above.setdefault(self._group_of(key_groups, place), {})
                 if place not in of_group:
                     of_group[place] = parts_above(layers, place)
                 done += 1

@@ -271,7 +271,7 @@ class RocksDBTable(LayeredTable):
         )
 
     def _full_table(self, view: StoreView, layers: list[Layer]) -> FullTable:
-        return FullTable(view, self._prefix, layers)
+        return FullTable(view, self._prefix, layers, self._namespaced)
 
     def _changes(self, view: StoreView, changed: dict[Any, Any], layers: list[Layer], newest: Layer) -> Pieces:
         entry_keys = itertools.chain((entry_key for entry_key in changed if entry_key not in newest), newest)
@@ -320,22 +320,26 @@ class RocksDBTable(LayeredTable):
 class FullTable:
     """A full table at one moment: a view of the store, and the layers above it."""
 
-    def __init__(self, view: StoreView, prefix: bytes, layers: list[Layer]) -> None:
+    def __init__(self, view: StoreView, prefix: bytes, layers: list[Layer], namespaced: bool) -> None:
+        self._namespaced = namespaced
         self._view = view
         self._prefix = prefix
         self._layers = layers
         self._above: dict[int, Layer] = {}
 
-    def prepare(self, group_of: Callable[[Any], int]) -> Iterator[None]:
+    def prepare(self, key_groups: KeyGroups) -> Iterator[None]:
         """Group the entries of the layers by key group, a few in each step."""
         done = 0
         for layer in self._layers:
             for entry_key, value in layer.items():
-                self._above.setdefault(group_of(entry_key), {})[entry_key] = value
+                self._above.setdefault(self._group_of(key_groups, entry_key), {})[entry_key] = value
                 done += 1
                 if done % PIECE_ENTRIES == 0:
                     yield
         self._layers = []
+
+    def _group_of(self, key_groups: KeyGroups, entry_key: Any) -> int:
+        return key_groups[entry_key[0] if self._namespaced else entry_key]
 
     def of_group(self, group: int) -> Iterator[tuple[EntryKeys, Entries]]:
         """Yield the entries of one key group, at most PIECE_ENTRIES at a time."""
@@ -367,8 +371,8 @@ def _decoded(entries: Iterable[tuple[bytes, bytes]]) -> Iterator[tuple[Any, Any]
 
 
 def _pieces(entries: Iterable[tuple[Any, Any]]) -> Pieces:
-    entry_keys: EntryKeys = []
-    values: Entries = []
+    entry_keys: list[Any] = []
+    values: list[Any] = []
     for entry_key, value in entries:
         entry_keys.append(entry_key)
         values.append(value)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy
 
-from penstock.engine.runtime.columns.chunk import Integers
+from penstock.engine.state.arrays.row_keys import Integers
 from penstock.engine.state.keys import encode_key
 
 _BYTES = 8

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import numpy
 
-from penstock.engine.runtime.columns.chunk import Integers
+from penstock.engine.state.arrays.row_keys import Integers
 
 MISSING = -1
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy
-import pyarrow
 
-from penstock.engine.runtime.columns.chunk import Integers
-from penstock.engine.runtime.columns.key_index import MISSING, distinct_in_order, key_index
-from penstock.engine.runtime.columns.keys import BatchKeys, IntegerKeys, RowKeys
+from penstock.engine.state.arrays.key_index import MISSING, distinct_in_order, key_index
+from penstock.engine.state.arrays.row_keys import BatchKeys, IntegerKeys, Integers, RowKeys
 
 _FIRST_SLOTS = 64
+_BYTES_OF_INDEX = 34
+"""Per key, of a hash table that is half full."""
+_BYTES_OF_OTHER = 300
 _INTEGER_MIN, _INTEGER_MAX = -(1 << 63), (1 << 63) - 1
 
 
@@ -45,11 +46,27 @@ class KeySlots:
             found = [others.get(number, value) for number, value in zip(numbers, found, strict=True)]
         return found
 
-    def as_column(self, kind: pyarrow.DataType) -> pyarrow.Array:
-        """Return the keys of all slots as a column of this type, which their columns had."""
-        if self._others:
-            return pyarrow.array(self.keys(slice(self._used)), kind)
-        return pyarrow.array(self._values[: self._used]).cast(kind)
+    @property
+    def integers(self) -> Integers:
+        """The keys of all slots, if all are integers."""
+        return self._values[: self._used]
+
+    @property
+    def has_others(self) -> bool:
+        """Whether there are keys that are no integers."""
+        return bool(self._others)
+
+    def slot_of(self, key: Any) -> int | None:
+        """Return the slot of a key; None if it has none."""
+        if type(key) is int and _INTEGER_MIN <= key <= _INTEGER_MAX:
+            slot = int(self._integers.numbers_of(numpy.array([key], numpy.int64))[0])
+            return None if slot == MISSING else slot
+        return self._slots_of_others.get(key)
+
+    @property
+    def bytes_used(self) -> int:
+        """About the size in memory, in bytes."""
+        return self._values.nbytes + self._used * _BYTES_OF_INDEX + len(self._others) * _BYTES_OF_OTHER
 
     def _of_integers(self, values: Integers) -> Integers:
         slots = self._integers.numbers_of(values)

@@ -1,0 +1,236 @@
+"""A table of keyed state that is a struct of arrays: a slot for each key, and arrays of what keys have."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy
+
+from penstock.common.errors import CheckpointError
+from penstock.engine.state.arrays.frozen_arrays import FrozenArrays
+from penstock.engine.state.arrays.frozen_rows import FrozenRows
+from penstock.engine.state.arrays.key_slots import KeySlots
+from penstock.engine.state.arrays.row_keys import BatchKeys, IntegerKeys, Integers, Mask, RowKeys
+from penstock.engine.state.arrays.state_array import StateArray
+from penstock.engine.state.arrays.stored_columns import ArrayKeys, ArrayValues, Piece, piece_of
+from penstock.engine.state.tables import FrozenTable, Table
+
+FIRST_ROOM = 64
+ARRAYS_UNIT = "array"
+"""The unit of an entry in snapshots (`TableInFile.unit`)."""
+
+
+class ArrayTable(Table):
+    """The values of all keys, a tuple of one value for each of the `arrays`.
+
+    Operators ask for the slots of keys, tell which they are about to change, and change the arrays in place.
+    """
+
+    unit = ARRAYS_UNIT
+
+    def __init__(self, arrays: Sequence[StateArray]) -> None:
+        self.arrays = arrays
+        self.keys = KeySlots()
+        self._room = FIRST_ROOM
+        self._changed: Mask = numpy.zeros(FIRST_ROOM, numpy.bool_)
+        self._removed: Mask | None = None
+        """Slots whose keys have no value any more; None: there are no such."""
+        self._frozen: list[FrozenRows] = []
+        self.stored_slots = 0
+        """How many slots earlier snapshots have."""
+
+    # Calls of operators.
+
+    def __len__(self) -> int:
+        """Return the number of slots in use."""
+        return len(self.keys)
+
+    def slots_of(self, keys: RowKeys) -> Integers:
+        """Return the slot of each row's key. New keys get slots without a value."""
+        slots = self.keys.slots_of(keys)
+        if len(self.keys) > self._room:
+            self._grow()
+        return slots
+
+    def change(self, slots: Integers) -> None:
+        """Note that values are going to be changed. Called before they are."""
+        for rows in self._frozen:
+            rows.hand_over(slots)
+        self._changed[slots] = True
+        if self._removed is not None:
+            self._revive(slots)
+
+    def remove(self, slots: Integers) -> None:
+        """Remove the values of keys."""
+        self.change(slots)
+        if self._removed is None:
+            self._removed = numpy.zeros(self._room, numpy.bool_)
+        self._removed[slots] = True
+
+    def take_changed(self) -> Integers:
+        """Return the slots that have changed since the last call, for a cache in front of another table."""
+        slots: Integers = numpy.flatnonzero(self._changed)
+        self._changed[:] = False
+        return slots
+
+    def keys_at(self, slots: Integers) -> Integers | list[Any]:
+        """Return the keys of slots: as an array if all are integers."""
+        return self.keys.keys(slots) if self.keys.has_others else self.keys.integers[slots]
+
+    def pieces_at(self, slots: Integers, start: int | None = None) -> list[Piece]:
+        """Return copies of the entries at these slots; `start`: of the slice of time that they belong to."""
+        if self._removed is None:
+            return [self._piece_at(slots, start)]
+        removed = self._removed[slots]
+        return [
+            self._piece_at(slots[~removed], start),
+            piece_of(self.keys_at(slots[removed]), None, start),
+        ]
+
+    def _piece_at(self, slots: Integers, start: int | None) -> Piece:
+        return piece_of(self.keys_at(slots), tuple(array.stored(slots) for array in self.arrays), start)
+
+    def _grow(self) -> None:
+        while self._room < len(self.keys):
+            self._room *= 2
+        more = numpy.zeros(self._room - len(self._changed), numpy.bool_)
+        self._changed = numpy.concatenate([self._changed, more])
+        if self._removed is not None:
+            self._removed = numpy.concatenate([self._removed, more])
+        for array in self.arrays:
+            array.grow(self._room)
+
+    def _revive(self, slots: Integers) -> None:
+        """Let keys that were removed begin again without a value."""
+        assert self._removed is not None
+        back = slots[self._removed[slots]]
+        if len(back):
+            for array in self.arrays:
+                array.clear(back)
+            self._removed[back] = False
+
+    # Snapshots.
+
+    def freeze(self, full: bool) -> FrozenTable:
+        return FrozenArrays([self.freeze_rows(full)], full=full, has_starts=False).table()
+
+    def freeze_rows(self, full: bool, start: int | None = None) -> FrozenRows:
+        """Freeze all rows, or those that have changed since the last call, until `FrozenRows.release`."""
+        changed, self._changed = self._changed, numpy.zeros(self._room, numpy.bool_)
+        rows = FrozenRows(self, len(self.keys), None if full else changed, start)
+        self._frozen.append(rows)
+        self.stored_slots = len(self.keys)
+        return rows
+
+    def release_rows(self, rows: FrozenRows) -> None:
+        """Forget rows that are no longer read."""
+        if rows in self._frozen:
+            self._frozen.remove(rows)
+
+    def removed_piece(self, start: int) -> Piece:
+        """Return the entries that snapshots have, of the slice of time that starts at `start`, as removed."""
+        return piece_of(self.keys_at(numpy.arange(self.stored_slots)), None, start)
+
+    def restore(self, entry_keys: Iterable[Any], values: Iterable[Any]) -> None:
+        if isinstance(entry_keys, ArrayKeys) and isinstance(values, ArrayValues):
+            self.restore_piece(Piece(entry_keys, values))
+            return
+        keys, found = list(entry_keys), list(values)
+        exist = [value is not None for value in found]
+        slots = self._restored_slots(keys)
+        self._restore_removed(slots[~numpy.array(exist, numpy.bool_)])
+        present = [value for value in found if value is not None]
+        if present:
+            self.load(slots[numpy.array(exist, numpy.bool_)], present)
+
+    def restore_piece(self, piece: Piece) -> None:
+        """Restore entries that are arrays. They do not count as changed."""
+        slots = self._restored_slots(piece.keys.keys)
+        columns = piece.values.columns
+        if columns is None:
+            self._restore_removed(slots)
+            return
+        if self._removed is not None:
+            self._removed[slots] = False
+        for array, column in zip(self.arrays, columns, strict=True):
+            array.restore(slots, column)
+
+    def load(self, slots: Integers, values: Sequence[Any]) -> None:
+        """Set the values of slots, each a tuple of one value for each array."""
+        if self._removed is not None:
+            self._removed[slots] = False
+        for array, of_array in zip(self.arrays, zip(*values, strict=True), strict=True):
+            try:
+                array.load(slots, of_array)
+            except (TypeError, OverflowError) as error:
+                raise CheckpointError(
+                    f"the state has a value that is not of the declared type of its field: {error}. Declare the type "
+                    "with which it was written"
+                ) from error
+
+    def _restored_slots(self, keys: Integers | list[Any]) -> Integers:
+        of_rows = BatchKeys(keys, numpy.arange(len(keys))) if isinstance(keys, list) else IntegerKeys(keys)
+        slots = self.slots_of(of_rows)
+        self.stored_slots = len(self.keys)
+        return slots
+
+    def _restore_removed(self, slots: Integers) -> None:
+        if len(slots):
+            if self._removed is None:
+                self._removed = numpy.zeros(self._room, numpy.bool_)
+            self._removed[slots] = True
+
+    # Queries.
+
+    @property
+    def is_namespaced(self) -> bool:
+        return False
+
+    def readable(self) -> ArrayTable:
+        return self
+
+    def get(self, entry_key: Any) -> Any:
+        """Return the value of a key, or None."""
+        slot = self.keys.slot_of(entry_key)
+        if slot is None or (self._removed is not None and self._removed[slot]):
+            return None
+        (value,) = self._piece_at(numpy.array([slot]), None).values
+        return value
+
+    def places_of(self, keys: Collection[Any], examined_max: int) -> list[Any]:
+        """Return the keys themselves."""
+        return list(keys)
+
+    def first_items(self) -> Iterator[tuple[Any, Any]]:
+        """Iterate over all entries; callers need only a few. Nothing may be stored during the iteration."""
+        for first in range(0, len(self.keys), FIRST_ROOM):
+            slots = numpy.arange(first, min(first + FIRST_ROOM, len(self.keys)))
+            for piece in self.pieces_at(slots):
+                if piece.values.columns is not None:
+                    yield from zip(piece.keys, piece.values, strict=True)
+
+    def clear(self) -> None:
+        for rows in self._frozen:
+            rows.hand_over(numpy.arange(len(self.keys)))
+        for array in self.arrays:
+            array.clear(numpy.arange(len(self.keys)))
+        self.keys = KeySlots()
+        self._changed[:] = False
+        self._removed = None
+        self.stored_slots = 0
+
+    def __bool__(self) -> bool:
+        return self.alive > 0
+
+    @property
+    def alive(self) -> int:
+        """The number of keys with a value."""
+        removed = 0 if self._removed is None else int(numpy.count_nonzero(self._removed[: len(self.keys)]))
+        return len(self.keys) - removed
+
+    @property
+    def bytes_used(self) -> int:
+        """The size in memory, in bytes."""
+        per_key = sum(array.bytes_per_key for array in self.arrays) + 1
+        return self._room * per_key + self.keys.bytes_used

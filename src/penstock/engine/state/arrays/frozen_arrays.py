@@ -1,0 +1,137 @@
+"""The rows of one or several tables of arrays at one moment, sorted by key group for a snapshot.
+
+A snapshot file is sorted by key group, the rows of a table are not. All rows are looked at once for each span of key
+groups, whose rows are then in memory a second time: a small part of the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy
+
+from penstock.engine.state.arrays.frozen_rows import FrozenRows
+from penstock.engine.state.arrays.integer_groups import groups_of_integers
+from penstock.engine.state.arrays.row_keys import Integers
+from penstock.engine.state.arrays.stored_columns import Piece, joined_pieces, packed
+from penstock.engine.state.key_groups import KeyGroups
+from penstock.engine.state.tables import FrozenTable, Pieces
+
+SPAN_ROWS_MIN = 1 << 18
+"""Rows of a span: about as many, or a sixteenth of all."""
+_SPANS_MAX = 16
+PIECE_ROWS = 1 << 16
+
+
+class FrozenArrays:
+    """`removed`: entries that are gone since the last snapshot, and their tables with them."""
+
+    def __init__(
+        self,
+        frozen: Sequence[FrozenRows],
+        *,
+        full: bool,
+        has_starts: bool,
+        removed: Sequence[Piece] = (),
+    ) -> None:
+        self._frozen = list(frozen)
+        self._full = full
+        self._has_starts = has_starts
+        self._removed = joined_pieces(removed)
+        self._key_groups: KeyGroups | None = None
+        self._span = range(0)
+        self._spans: list[range] = []
+        self._late: list[tuple[Any, Piece]] = []
+        """Rows that the task has handed over, with their key groups."""
+        self._by_group: dict[int, list[Piece]] = {}
+
+    def table(self) -> FrozenTable:
+        """Return it as what snapshots write."""
+        return FrozenTable(
+            self._pieces,
+            self._full,
+            self._has_starts,
+            self._release,
+            of_group=self._of_group,
+            prepare=self._prepare,
+            unit="array",
+            pack=_packed,
+        )
+
+    def _release(self) -> None:
+        for rows in self._frozen:
+            rows.release()
+        self._by_group, self._late = {}, []
+
+    def _pieces(self) -> Pieces:
+        """Yield all entries, in any order."""
+        yield from self._removed
+        for rows in self._frozen:
+            for block in rows.steps():
+                yield from rows.take_block(block)
+                yield from rows.take_handed_over()
+
+    def _prepare(self, key_groups: KeyGroups) -> Iterator[None]:
+        """Find the key groups of all rows, and how many groups are in memory at the same time."""
+        self._key_groups = key_groups
+        for rows in self._frozen:
+            for block in rows.steps():
+                rows.find_groups(block, self._groups_of)
+                yield
+        count = key_groups.max_parallelism
+        total = sum(map(len, self._frozen))
+        spans = min(-(-total // SPAN_ROWS_MIN), _SPANS_MAX, count) or 1
+        self._spans = [range(count * number // spans, count * (number + 1) // spans) for number in range(spans)]
+        self._late = [(self._groups_of(piece.keys.keys), piece) for piece in self._removed]
+
+    def _groups_of(self, keys: Integers | list[Any]) -> Any:
+        assert self._key_groups is not None
+        if isinstance(keys, list):
+            return numpy.array([self._key_groups[key] for key in keys], numpy.int64)
+        return groups_of_integers(keys, self._key_groups.max_parallelism)
+
+    def _of_group(self, group: int) -> Pieces:
+        """Yield the entries of a key group. Groups are asked for in ascending order. Empty pieces are steps."""
+        if group not in self._span:
+            self._span = next(span for span in self._spans if group in span)
+            self._by_group = {}
+            found: list[Piece] = []
+            for rows in self._frozen:
+                for block in rows.steps():
+                    found += rows.take_block(block, self._span)
+                    yield [], []
+                self._late += [(self._groups_of(piece.keys.keys), piece) for piece in rows.take_handed_over()]
+            late = list(self._late_of_span())
+            # A slice that was dropped may be there again: what is removed comes first.
+            late.sort(key=lambda piece: piece.values.columns is not None)
+            self._sort([*late, *found])
+            yield [], []
+        yield from self._by_group.pop(group, ())
+
+    def _late_of_span(self) -> Iterator[Piece]:
+        """Yield what was handed over of this span, and keep what belongs to later ones."""
+        kept = []
+        for groups, piece in self._late:
+            inside = (groups >= self._span.start) & (groups < self._span.stop)
+            if inside.any():
+                yield piece.at(numpy.flatnonzero(inside))
+            rest = numpy.flatnonzero(groups >= self._span.stop)
+            if len(rest):
+                kept.append((groups[rest], piece.at(rest)))
+        self._late = kept
+
+    def _sort(self, found: list[Piece]) -> None:
+        for piece in joined_pieces(found):
+            groups = self._groups_of(piece.keys.keys)
+            order = numpy.argsort(groups.astype(numpy.uint16), kind="stable")
+            bounds = numpy.searchsorted(groups[order], numpy.arange(self._span.start, self._span.stop + 1))
+            for group, first, last in zip(self._span, bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+                for start in range(first, last, PIECE_ROWS):
+                    rows = piece.at(order[start : min(start + PIECE_ROWS, last)])
+                    self._by_group.setdefault(group, []).append(rows)
+
+
+def _packed(entry_keys: Any, values: Any) -> Iterator[tuple[Any, ...]]:
+    if len(entry_keys):
+        yield (packed(Piece(entry_keys, values)),)

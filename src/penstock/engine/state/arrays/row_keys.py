@@ -1,0 +1,44 @@
+"""The keys of many rows at once: integers as an array, others as codes of the distinct ones."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy
+
+Integers = numpy.ndarray[Any, numpy.dtype[numpy.int64]]
+Mask = numpy.ndarray[Any, numpy.dtype[numpy.bool_]]
+
+
+class BatchKeys(NamedTuple):
+    """The keys of a batch: row i has `keys[codes[i]]`."""
+
+    keys: list[Any]
+    """Different columns of values may yield equal keys: 0.0 and -0.0."""
+    codes: Integers
+
+    def at(self, index: slice | Integers | Mask) -> BatchKeys:
+        """Return the keys of these rows."""
+        return BatchKeys(self.keys, self.codes[index])
+
+    def to_list(self) -> list[Any]:
+        """Return the key of each row."""
+        keys = self.keys
+        return [keys[code] for code in self.codes.tolist()]
+
+
+class IntegerKeys(NamedTuple):
+    """The keys of a batch that are integers: those of one column, without nulls."""
+
+    values: Integers
+
+    def at(self, index: slice | Integers | Mask) -> IntegerKeys:
+        """Return the keys of these rows."""
+        return IntegerKeys(self.values[index])
+
+    def to_list(self) -> list[Any]:
+        """Return the key of each row."""
+        return list(self.values.tolist())
+
+
+RowKeys = BatchKeys | IntegerKeys

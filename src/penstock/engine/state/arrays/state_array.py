@@ -1,0 +1,42 @@
+"""An array of a table: a part of the value of each key, at the key's slot."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+from penstock.engine.state.arrays.row_keys import Integers
+from penstock.engine.state.arrays.stored_columns import StoredColumn
+
+
+class StateArray(ABC):
+    """A value of each key. Slots are below the room of the last call of `grow`."""
+
+    @abstractmethod
+    def grow(self, room: int) -> None:
+        """Make room for so many keys. The new ones have no value."""
+
+    @abstractmethod
+    def clear(self, slots: Integers) -> None:
+        """Remove the values of these slots."""
+
+    @abstractmethod
+    def stored(self, slots: Integers) -> StoredColumn:
+        """Return a copy of the values of these slots for a snapshot."""
+
+    @abstractmethod
+    def restore(self, slots: Integers, column: StoredColumn) -> None:
+        """Set values from a snapshot, as `stored` returned them, perhaps in another form."""
+
+    @abstractmethod
+    def load(self, slots: Integers, values: Sequence[Any]) -> None:
+        """Set values that are Python's, as `StoredColumn.values` returns them.
+
+        Raises TypeError or OverflowError for a value that the array cannot hold.
+        """
+
+    @property
+    @abstractmethod
+    def bytes_per_key(self) -> int:
+        """The size of a value in memory."""
