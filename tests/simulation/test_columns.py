@@ -16,12 +16,14 @@ from penstock.engine.plan.job_graph import JobGraph
 from penstock.engine.runtime.columns import codec, narrow, stored_chunks
 from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.runtime.columns.conversions import ToRowsOperator
-from penstock.engine.runtime.columns.keyed_arrays import KeyedArrays
 from penstock.engine.runtime.columns.local_windows import LocalWindowAggregateOperator
 from penstock.engine.runtime.columns.routing import KeyRoutes
 from penstock.engine.runtime.columns.running_aggregate import ColumnRunningAggregateOperator
 from penstock.engine.runtime.columns.windows import ColumnWindowOperator
 from penstock.engine.runtime.operators.operator import Operator
+from penstock.engine.state.arrays.array_table import ArrayTable
+from penstock.engine.state.arrays.frozen_rows import FrozenRows
+from penstock.engine.state.arrays.row_keys import Integers
 from penstock.hosts.simulator import Circumstances, run_program
 from penstock.hosts.simulator.building import build
 from penstock.hosts.simulator.programs import Node, Program, SplitScript
@@ -146,6 +148,12 @@ def run_in_flight(seed: int, program: Program) -> None:
     run_program(program, unaligned(seed), seed, named=False)
 
 
+def run_on_heap(seed: int, program: Program) -> None:
+    """Run a program like `run_in_flight`, with state on the heap: arrays are written as arrays."""
+    circumstances = dataclasses.replace(unaligned(seed), cached_entries=None, external_store=False)
+    run_program(program, circumstances, seed, named=False)
+
+
 @pytest.mark.parametrize("seed", seeds(3, in_soak=2_000))
 def test_columns_that_a_barrier_has_overtaken_are_restored(seed: int) -> None:
     """They would be lost, come twice, or be inserts."""
@@ -156,6 +164,7 @@ def test_columns_that_a_barrier_has_overtaken_are_restored(seed: int) -> None:
 def test_running_aggregates_survive_every_kill(seed: int) -> None:
     """Few of the generated programs restore sums of which most was in arrays."""
     run_in_flight(seed, RUNNING)
+    run_on_heap(seed, RUNNING)
 
 
 def operators(graph: JobGraph) -> list[list[str]]:
@@ -256,7 +265,23 @@ def running_aggregates_are_not_written_back(patch: pytest.MonkeyPatch) -> None:
 
 def running_aggregates_begin_again(patch: pytest.MonkeyPatch) -> None:
     """A key starts without what it had before the restart."""
-    patch.setattr(KeyedArrays, "load", lambda self, slots, read: None)
+    patch.setattr(ArrayTable, "restore", lambda self, entry_keys, values: None)
+
+
+def changes_are_in_the_snapshot_before(patch: pytest.MonkeyPatch) -> None:
+    """Rows that change while their snapshot is written are stored as they are later."""
+    patch.setattr(FrozenRows, "hand_over", lambda self, slots: None)
+
+
+def changes_are_not_in_the_next_snapshot(patch: pytest.MonkeyPatch) -> None:
+    """An incremental snapshot leaves out what has changed."""
+    change = ArrayTable.change
+
+    def forgetting(self: ArrayTable, slots: Integers) -> None:
+        change(self, slots)
+        self.take_changed()
+
+    patch.setattr(ArrayTable, "change", forgetting)
 
 
 READ = stored_chunks.stored_chunks
@@ -289,14 +314,24 @@ def test_a_fault_in_columns_in_flight_is_found(
     until_found(monkeypatch, ((seed, CHANGES) for seed in range(50)), run_in_flight)
 
 
+IN_RUNNING: dict[Callable[[pytest.MonkeyPatch], None], tuple[Callable[[int, Program], None], int]] = {
+    running_aggregates_are_not_written_back: (run_in_flight, 37),
+    running_aggregates_begin_again: (run_on_heap, 24),
+    changes_are_in_the_snapshot_before: (run_on_heap, 96),
+    changes_are_not_in_the_next_snapshot: (run_on_heap, 37),
+}
+"""How the programs are run that find the fault, and the seed that is known to. The search starts there."""
+
+
 @pytest.mark.thorough
-@pytest.mark.parametrize("fault", [running_aggregates_are_not_written_back, running_aggregates_begin_again])
+@pytest.mark.parametrize("fault", IN_RUNNING)
 def test_a_fault_in_running_aggregates_is_found(
     fault: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The simulator would pass sums that begin again."""
     fault(monkeypatch)
-    until_found(monkeypatch, ((seed, RUNNING) for seed in range(7, 50)), run_in_flight)
+    run_it, first = IN_RUNNING[fault]
+    until_found(monkeypatch, ((seed, RUNNING) for seed in range(first, 300)), run_it)
 
 
 @pytest.mark.thorough

@@ -19,9 +19,11 @@ from penstock.engine.state.key_groups import KeyGroups
 from penstock.engine.state.tables import FrozenTable, Pieces
 
 SPAN_ROWS_MIN = 1 << 18
-"""Rows of a span: about as many, or a sixteenth of all."""
-_SPANS_MAX = 16
-PIECE_ROWS = 1 << 16
+"""Rows of a span: about as many, or a part of all."""
+_SPANS_MAX = 32
+PIECE_ROWS = 1 << 15
+_WithGroups = tuple[Any, Piece]
+"""The key groups of entries, and these."""
 
 
 class FrozenArrays:
@@ -42,9 +44,10 @@ class FrozenArrays:
         self._key_groups: KeyGroups | None = None
         self._span = range(0)
         self._spans: list[range] = []
-        self._late: list[tuple[Any, Piece]] = []
+        self._late: list[_WithGroups] = []
         """Rows that the task has handed over, with their key groups."""
-        self._by_group: dict[int, list[Piece]] = {}
+        self._sorted: list[tuple[Piece, Integers, list[int]]] = []
+        """The entries of the span."""
 
     def table(self) -> FrozenTable:
         """Return it as what snapshots write."""
@@ -62,7 +65,7 @@ class FrozenArrays:
     def _release(self) -> None:
         for rows in self._frozen:
             rows.release()
-        self._by_group, self._late = {}, []
+        self._sorted, self._late = [], []
 
     def _pieces(self) -> Pieces:
         """Yield all entries, in any order."""
@@ -83,7 +86,7 @@ class FrozenArrays:
         total = sum(map(len, self._frozen))
         spans = min(-(-total // SPAN_ROWS_MIN), _SPANS_MAX, count) or 1
         self._spans = [range(count * number // spans, count * (number + 1) // spans) for number in range(spans)]
-        self._late = [(self._groups_of(piece.keys.keys), piece) for piece in self._removed]
+        self._late = list(map(self._with_groups, self._removed))
 
     def _groups_of(self, keys: Integers | list[Any]) -> Any:
         assert self._key_groups is not None
@@ -95,41 +98,55 @@ class FrozenArrays:
         """Yield the entries of a key group. Groups are asked for in ascending order. Empty pieces are steps."""
         if group not in self._span:
             self._span = next(span for span in self._spans if group in span)
-            self._by_group = {}
-            found: list[Piece] = []
+            self._sorted = []
+            found: list[_WithGroups] = []
             for rows in self._frozen:
                 for block in rows.steps():
-                    found += rows.take_block(block, self._span)
+                    found += map(self._with_groups, rows.take_block(block, self._span))
                     yield [], []
-                self._late += [(self._groups_of(piece.keys.keys), piece) for piece in rows.take_handed_over()]
+                self._late += map(self._with_groups, rows.take_handed_over())
             late = list(self._late_of_span())
             # A slice that was dropped may be there again: what is removed comes first.
-            late.sort(key=lambda piece: piece.values.columns is not None)
-            self._sort([*late, *found])
-            yield [], []
-        yield from self._by_group.pop(group, ())
+            late.sort(key=lambda one: one[1].values.columns is not None)
+            for alike in _by_signature([*late, *found]):
+                yield [], []
+                self._sorted.append(_sorted(alike, self._span))
+        place = group - self._span.start
+        for piece, order, bounds in self._sorted:
+            for start in range(bounds[place], bounds[place + 1], PIECE_ROWS):
+                yield piece.at(order[start : min(start + PIECE_ROWS, bounds[place + 1])])
 
-    def _late_of_span(self) -> Iterator[Piece]:
+    def _with_groups(self, piece: Piece) -> _WithGroups:
+        return self._groups_of(piece.keys.keys), piece
+
+    def _late_of_span(self) -> Iterator[_WithGroups]:
         """Yield what was handed over of this span, and keep what belongs to later ones."""
         kept = []
         for groups, piece in self._late:
-            inside = (groups >= self._span.start) & (groups < self._span.stop)
-            if inside.any():
-                yield piece.at(numpy.flatnonzero(inside))
+            inside = numpy.flatnonzero((groups >= self._span.start) & (groups < self._span.stop))
+            if len(inside):
+                yield groups[inside], piece.at(inside)
             rest = numpy.flatnonzero(groups >= self._span.stop)
             if len(rest):
                 kept.append((groups[rest], piece.at(rest)))
         self._late = kept
 
-    def _sort(self, found: list[Piece]) -> None:
-        for piece in joined_pieces(found):
-            groups = self._groups_of(piece.keys.keys)
-            order = numpy.argsort(groups.astype(numpy.uint16), kind="stable")
-            bounds = numpy.searchsorted(groups[order], numpy.arange(self._span.start, self._span.stop + 1))
-            for group, first, last in zip(self._span, bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
-                for start in range(first, last, PIECE_ROWS):
-                    rows = piece.at(order[start : min(start + PIECE_ROWS, last)])
-                    self._by_group.setdefault(group, []).append(rows)
+
+def _by_signature(found: Sequence[_WithGroups]) -> Iterator[list[_WithGroups]]:
+    alike: dict[tuple[Any, ...], list[_WithGroups]] = {}
+    for one in found:
+        if len(one[1]):
+            alike.setdefault(one[1].signature(), []).append(one)
+    yield from alike.values()
+
+
+def _sorted(alike: list[_WithGroups], span: range) -> tuple[Piece, Integers, list[int]]:
+    """Return pieces as one, the order of its entries by key group, and where each group of the span begins there."""
+    (piece,) = joined_pieces([piece for _, piece in alike])
+    groups = numpy.concatenate([groups for groups, _ in alike]).astype(numpy.uint16)
+    order = numpy.argsort(groups, kind="stable")
+    bounds = numpy.searchsorted(groups[order], numpy.arange(span.start, span.stop + 1))
+    return piece, order, bounds.tolist()
 
 
 def _packed(entry_keys: Any, values: Any) -> Iterator[tuple[Any, ...]]:
