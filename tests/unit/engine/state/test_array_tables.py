@@ -257,3 +257,11 @@ def skipping_marks(change_of: Callable[..., None]) -> Callable[..., None]:
         self._changed[slots[:1]] = False
 
     return change_some
+
+
+def test_the_stored_form_stays() -> None:
+    """Snapshots of today could not be read by a later version."""
+    piece = ([5, "a"], ("<i8", b"\n" + bytes(7) + b"\x14" + bytes(7)), [("count", (("<i8", b"\3" + bytes(15)),))])
+    found = unpacked(piece)
+    assert packed(found) == piece
+    assert list(found.keys) == [(5, 10), ("a", 20)] and list(found.values) == [(3,), (0,)]

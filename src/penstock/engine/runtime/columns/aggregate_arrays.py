@@ -182,7 +182,7 @@ class ValueArray(AggregateArray):
         return runs.by_row(found), runs.by_row(exists)
 
     def _ordered(self, runs: Runs, column: pyarrow.Array) -> tuple[Any, Mask]:
-        """Return the values in the order of runs, `nothing` in place of nulls, and which are no nulls."""
+        """Return the values in the order of runs, `nothing` in place of nulls, and which were values."""
         valid = numpy.ones(len(column), numpy.bool_)
         if column.null_count:
             valid = column.is_valid().to_numpy(zero_copy_only=False)[runs.order]

@@ -113,7 +113,7 @@ class KeyedArrays:
 
 
 def _of_all(columns: Iterable[pyarrow.Array]) -> list[pyarrow.Array]:
-    """Return the column of each aggregate. Raises TooLargeError with the position of an aggregate that has none."""
+    """Return the column of each aggregate. Raises TooLargeError with the position of the aggregate that fails."""
     found: list[pyarrow.Array] = []
     try:
         # Not as a list: those before it tell its position.

@@ -95,7 +95,7 @@ class FrozenArrays:
         return groups_of_integers(keys, self._key_groups.max_parallelism)
 
     def _of_group(self, group: int) -> Pieces:
-        """Yield the entries of a key group. Groups are asked for in ascending order. Empty pieces are steps."""
+        """Yield the entries of a key group. Called for groups in ascending order. Empty pieces are steps."""
         if group not in self._span:
             self._span = next(span for span in self._spans if group in span)
             self._sorted = []

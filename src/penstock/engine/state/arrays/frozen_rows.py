@@ -1,8 +1,8 @@
-"""The rows of a table of arrays at one moment, while the table goes on changing.
+"""The rows of a table of arrays at one moment, while the table changes.
 
-Nothing is copied when a table is frozen. Whoever comes first copies a row: the thread that writes the snapshot, or the
-task, which hands a row over before it changes it. So each row leaves once, and only rows that change in the meantime
-take memory twice.
+Nothing is copied when a table is frozen. A row is copied by the thread that writes the snapshot, or before that by the
+task, which hands the row over when it is about to change it. So each row leaves once, and only rows that change in the
+meantime take memory twice.
 
 The two do not wait for each other. The task hands a row over, marks it as done, and then changes it. The writer copies
 rows and looks at the marks afterwards: a row without a mark has not been changed when it was copied. A row may leave

@@ -53,11 +53,11 @@ class KeySlots:
 
     @property
     def has_others(self) -> bool:
-        """Whether there are keys that are no integers."""
+        """Whether there are keys of other types than integers."""
         return bool(self._others)
 
     def slot_of(self, key: Any) -> int | None:
-        """Return the slot of a key; None if it has none."""
+        """Return the slot of a key; None for an unknown key."""
         if type(key) is int and _INTEGER_MIN <= key <= _INTEGER_MAX:
             slot = int(self._integers.numbers_of(numpy.array([key], numpy.int64))[0])
             return None if slot == MISSING else slot

@@ -228,7 +228,7 @@ class RocksDBCollectionTable(CollectionTable, RocksDBTable):
         return lambda: in_pieces((place, self.in_file(part)) for layer in layers for place, part in layer.items())
 
     def _full_table(self, view: StoreView, layers: list[Layer]) -> FullCollectionTable:
-        return FullCollectionTable(view, self._prefix, layers, self._namespaced, self.in_file)
+        return FullCollectionTable(view, self._prefix, layers, namespaced=self._namespaced, in_file=self.in_file)
 
     def freeze_in_memory(self) -> FrozenTable:
         self._remembered = 0
