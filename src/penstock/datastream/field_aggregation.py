@@ -12,6 +12,7 @@ from penstock.common.functions.field_aggregates import (
     field_aggregates,
     names_of,
     result_type,
+    with_families,
 )
 from penstock.common.functions.field_key import FieldKey
 from penstock.common.typeinfo import RowTypeInfo
@@ -55,6 +56,7 @@ def field_aggregation(
     if columns is not None:
         read = {one.field for one in aggregates if one.field is not None}
         record_type = columns.described_type({*key_fields, *read})
+    aggregates = with_families(aggregates, record_type)
     found = result_type(key_fields, aggregates, record_type)
     return FieldAggregation(key_fields, FieldAggregates(aggregates), columns, found)
 

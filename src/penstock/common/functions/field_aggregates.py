@@ -18,6 +18,8 @@ COUNT, SUM, WINDOW_START, WINDOW_END = "count", "sum", "window_start", "window_e
 MIN, MAX, AVG, FIRST, LAST = "min", "max", "avg", "first", "last"
 _OF_FIELDS = (COUNT, SUM, MIN, MAX, AVG, FIRST, LAST)
 _OF_WINDOWS = (WINDOW_START, WINDOW_END)
+INTEGER, FLOAT = "integer", "float"
+"""Families of types, whose members have the same accumulators."""
 
 
 class FieldAggregate(NamedTuple):
@@ -26,6 +28,8 @@ class FieldAggregate(NamedTuple):
     name: str
     kind: str
     field: str | None = None
+    family: str = ""
+    """The family of the field's type, INTEGER or FLOAT, or the name of another type; empty if it is not known."""
 
     @property
     def of_window(self) -> bool:
@@ -166,6 +170,22 @@ def field_aggregates(
     if unknown:
         raise ValueError(f"the records have no field {unknown[0]!r}: they have {', '.join(names or ())}")
     return aggregates
+
+
+def with_families(
+    aggregates: Sequence[FieldAggregate], record_type: TypeInformation | None
+) -> tuple[FieldAggregate, ...]:
+    """Return the aggregates with the families of their fields' types, as far as they are known."""
+    if not isinstance(record_type, RowTypeInfo):
+        return tuple(aggregates)
+    types = dict(zip(record_type.get_field_names(), record_type.get_field_types(), strict=True))
+    return tuple(one._replace(family=_family_of(types[one.field])) if one.field in types else one for one in aggregates)
+
+
+def _family_of(kind: TypeInformation) -> str:
+    if kind in (Types.BYTE(), Types.SHORT(), Types.INT(), Types.LONG()):
+        return INTEGER
+    return FLOAT if kind in (Types.FLOAT(), Types.DOUBLE()) else repr(kind)
 
 
 def names_of(record_type: TypeInformation | None) -> Sequence[str] | None:

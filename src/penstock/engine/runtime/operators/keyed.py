@@ -15,6 +15,7 @@ from penstock.engine.runtime.operators.emitted import emitted
 from penstock.engine.runtime.operators.function import functions_behind
 from penstock.engine.runtime.operators.operator import Operator, emit_tagged, last_position
 from penstock.engine.runtime.time.timers import HeapTimerQueue, StoredTimerQueue, TimerQueue, Timers
+from penstock.engine.state.aggregates_schema import AggregatesSchema, evolved_table
 from penstock.engine.state.backends.backend import KeyedStateBackend
 from penstock.engine.state.backends.hashmap.backend import HashMapKeyedStateBackend
 from penstock.engine.state.backends.versioned.store import StoreOwner, run_number
@@ -160,7 +161,11 @@ class KeyedOperator(Operator):
         return self.backend
 
     def restored_table(self, name: str, schema: str) -> Table:
-        return self.backend.restored_table(name, schema)
+        table = self.backend.restored_table(name, schema)
+        declared = self.backend.schemas.get(name)
+        if isinstance(declared, AggregatesSchema):
+            return evolved_table(self.name, table, schema, declared)
+        return table
 
     def dispose(self) -> None:
         self.backend.close()

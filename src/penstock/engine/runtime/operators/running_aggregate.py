@@ -14,6 +14,7 @@ from penstock.common.functions.user_calls import RAISED
 from penstock.engine.runtime.chunks import Rows, Values
 from penstock.engine.runtime.operators.keyed import KeyedOperator
 from penstock.engine.runtime.operators.operator import last_position
+from penstock.engine.state.aggregates_schema import aggregates_schema
 
 if TYPE_CHECKING:
     from penstock.engine.runtime.operators.operator import Output
@@ -36,6 +37,7 @@ class RunningAggregateOperator(KeyedOperator):
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
         self.use_table()
+        self.backend.schemas[AGGREGATES_TABLE] = aggregates_schema(self.function.aggregates)
         self._of_key: tuple[Any, Accumulator] | None = None
         self._latest: int | None = None
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from penstock.common.errors import CheckpointError
 from penstock.engine.runtime.network.channel_log import LoggedBuffer
 from penstock.engine.runtime.operators.operator import Operator
 from penstock.engine.runtime.task.metrics import TaskCounters
+from penstock.engine.state.aggregates_schema import EvolvedTable
 from penstock.engine.state.handles import KeyedFile, Redistribution, RestoredOperator, store_files_of
 from penstock.engine.state.operator_state import NamedList
 from penstock.engine.state.schema import TableSchema, restored_schema
@@ -74,6 +76,15 @@ def restore_operator(
     # also holds key groups of other subtasks.
     extends = restored.extends_files and len(restored.chains) == 1
     chains = restored.chains
+    if any(isinstance(table, EvolvedTable) for table in tables.values()):
+        # A reader of the chain knows one schema for all of its files.
+        extends = False
+        if any(map(store_files_of, chains)):
+            raise CheckpointError(
+                f"operator '{operator.name}': the snapshot has other aggregates than the program, in files of its "
+                "state backend, which are restored as they are. Start the former program, take a savepoint, and "
+                "restore that"
+            )
     backend = operator.keyed_backend()
     if backend is not None and backend.has_store:
         stores = [store_files for files in chains if (store_files := store_files_of(files))]

@@ -10,12 +10,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from penstock.common.functions.field_aggregates import FieldAggregates
 from penstock.common.functions.result_kinds import awaited
 from penstock.common.functions.user_calls import RAISED
 from penstock.common.typeinfo import TypeInformation
 from penstock.engine.runtime.operators.function import UserFunction
 from penstock.engine.runtime.operators.operator import FunctionPlace
 from penstock.engine.runtime.windows.slicing import is_plain
+from penstock.engine.state.aggregates_schema import aggregates_schema
+from penstock.engine.state.schema import TableSchema
 
 if TYPE_CHECKING:
     from penstock.engine.runtime.task.context import OperatorContext
@@ -45,6 +48,10 @@ class Contents(ABC):
 
     def close(self, context: OperatorContext) -> None:
         """Close the user's function."""
+
+    def schema(self) -> TableSchema | None:
+        """Return the schema of a table of such contents, if a restored one may differ from it."""
+        return None
 
     def function_places(self) -> Sequence[FunctionPlace]:
         """Return the places of functions; see Operator."""
@@ -244,6 +251,10 @@ class Aggregated(Contents):
 
     def close(self, context: OperatorContext) -> None:
         self.function.close(context)
+
+    def schema(self) -> TableSchema | None:
+        function = self.instance
+        return aggregates_schema(function.aggregates) if isinstance(function, FieldAggregates) else None
 
     def first(self, value: Any) -> Any:
         return awaited(self.instance.add(value, awaited(self.instance.create_accumulator())))

@@ -66,6 +66,8 @@ _MANY_SLICES = 32
 class SlicedWindowOperator(WindowingOperator):
     """Runs aligned windows whose slide is not larger than their size, with their default trigger."""
 
+    contents_tables = (SLICES_TABLE, SHARED_TABLE, OWN_TABLE)
+
     def __init__(self, name: str, key_selector: Callable[[Any], Any], settings: WindowSettings) -> None:
         super().__init__(name, key_selector, settings)
         assigner = settings.assigner

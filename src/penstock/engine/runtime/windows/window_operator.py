@@ -136,6 +136,7 @@ class WindowOperator(WindowingOperator):
     """Runs any WindowAssigner with any Trigger."""
 
     contents_table = CONTENTS_TABLE
+    contents_tables = (CONTENTS_TABLE,)
 
     def __init__(self, name: str, key_selector: Callable[[Any], Any], settings: WindowSettings) -> None:
         super().__init__(name, key_selector, settings)

@@ -50,6 +50,8 @@ class WindowingOperator(GatheringOperator):
     keeps_values = True
 
     merging = False
+    contents_tables: tuple[str, ...]
+    """The tables of contents."""
 
     def __init__(self, name: str, key_selector: Callable[[Any], Any], settings: WindowSettings) -> None:
         super().__init__(name, key_selector)
@@ -61,6 +63,8 @@ class WindowingOperator(GatheringOperator):
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
         self.evaluation.setup(context, self.backend, self.timers, self.merging)
+        if (schema := self.contents.schema()) is not None:
+            self.backend.schemas.update(dict.fromkeys(self.contents_tables, schema))
         self._late: Values = []
         self._late_times: list[int] = []
 
