@@ -1,4 +1,4 @@
-"""Which aggregates of fields a table holds, by name, so that a program may go on with others.
+"""Which aggregates of fields a table holds, by name, so that a program may restore it with others.
 
 An aggregate that the snapshot does not have begins without a value; one that the program does not have is dropped; one
 of integers may become one of floats. Anything else is refused. Source: Flink docs, "State Schema Evolution".
