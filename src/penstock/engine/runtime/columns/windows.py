@@ -16,7 +16,6 @@ import pyarrow
 from penstock.common.columns.record_columns import RecordColumns
 from penstock.common.functions.aggregate_results import too_large_sum
 from penstock.common.functions.field_aggregates import WINDOW_END, WINDOW_START, FieldAggregates
-from penstock.common.functions.user_calls import RAISED
 from penstock.engine.runtime.chunks import ChunkKind
 from penstock.engine.runtime.columns.aggregate_arrays import TooLargeError, array_type
 from penstock.engine.runtime.columns.aggregate_classes import arrays_of
@@ -27,6 +26,7 @@ from penstock.engine.runtime.columns.keyed_arrays import KeyedArrays
 from penstock.engine.runtime.columns.keyed_input import event_times, keys_in, keys_stay
 from penstock.engine.runtime.columns.local_windows import LocalWindowAggregateOperator
 from penstock.engine.runtime.columns.partial_aggregates import partial_columns
+from penstock.engine.runtime.columns.result_batches import emit_as_columns
 from penstock.engine.runtime.columns.slice_numbers import by_slice, distinct, slice_numbers
 from penstock.engine.runtime.task.budget import COLUMN_RECORDS_MAX
 from penstock.engine.runtime.windows.sliced_window_operator import SlicedWindowOperator
@@ -312,13 +312,4 @@ class ColumnWindowOperator(SlicedWindowOperator):
         if self._batches:
             fired, self._batches, self._batch_rows = joined(self._batches), [], 0
             return self.output.emit(fired)
-        if not self.results:
-            return True
-        results, times = self.results, self.result_times
-        self.results, self.result_times = [], []
-        columns = self._result_columns
-        try:
-            batch = columns.batch(columns.of(results))
-        except RAISED as error:
-            raise self.context.user_error(error, "what it emits as its declared type", results[0]) from error
-        return self.output.emit(Columns(batch, numpy.array(times, numpy.int64)))
+        return emit_as_columns(self, self._result_columns)

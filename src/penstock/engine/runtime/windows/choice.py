@@ -12,6 +12,8 @@ from penstock.api.windows.assigners import (
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
 )
+from penstock.api.windows.session_assigners import EventTimeSessionWindows
+from penstock.api.windows.triggers import EventTimeTrigger
 from penstock.common.functions.field_aggregates import FieldAggregates
 from penstock.common.typeinfo import RowTypeInfo
 from penstock.engine.runtime.windows.sliced_window_operator import SlicedWindowOperator
@@ -59,19 +61,24 @@ def column_window_operator(
     columns: RecordColumns,
     result_type: RowTypeInfo,
 ) -> WindowingOperator:
-    """Create the operator for a window of a stream of columns, unopened: on columns if its windows are aligned.
+    """Create the operator for a window of a stream of columns, unopened.
 
-    Otherwise, and for aggregates of other types than integers and floats, the operator on rows.
+    It is on columns for aligned windows, and for sessions of event time with one gap if the aggregates do not depend on
+    the order of records; otherwise, and for aggregates of other types than integers and floats, on rows.
     """
     from penstock.common.columns.record_columns import RecordColumns
     from penstock.engine.runtime.columns.aggregate_arrays import can_aggregate
+    from penstock.engine.runtime.columns.sessions import ColumnSessionWindowOperator
     from penstock.engine.runtime.columns.windows import ColumnWindowOperator
 
     can_add = can_aggregate(function.aggregates, columns.schema)
     has_keys = bool(key_fields) and all(map(columns.has_keys, key_fields))
-    if _operator_class(settings) is not SlicedWindowOperator or not can_add or not has_keys:
+    if not can_add or not has_keys or not _has_columns(settings, function):
         return window_operator(name, key_selector, settings)
-    return ColumnWindowOperator(
+    operator_class: type[ColumnWindowOperator | ColumnSessionWindowOperator] = ColumnWindowOperator
+    if _operator_class(settings) is not SlicedWindowOperator:
+        operator_class = ColumnSessionWindowOperator
+    return operator_class(
         name,
         key_selector,
         settings,
@@ -79,4 +86,18 @@ def column_window_operator(
         aggregates=function,
         columns=columns,
         results=RecordColumns(result_type),
+    )
+
+
+def _has_columns(settings: WindowSettings, function: FieldAggregates) -> bool:
+    """Return whether there is an operator on columns for such windows."""
+    from penstock.engine.runtime.columns.sessions import is_in_any_order
+
+    if _operator_class(settings) is SlicedWindowOperator:
+        return True
+    has_default_trigger = type(settings.trigger) is EventTimeTrigger and settings.evictor is None
+    return (
+        type(settings.assigner) is EventTimeSessionWindows
+        and has_default_trigger
+        and is_in_any_order(function.aggregates)
     )
