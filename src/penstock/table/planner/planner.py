@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
+from penstock.common.configuration import Configuration
+from penstock.hosts.spark.driver.session import keeps_session
 from penstock.table.logical_types import LogicalType
 from penstock.table.planner.compiled_plan import CompiledPlan, read_plan
 from penstock.table.planner.jars import planner_directory
+from penstock.table.planner.kept_planner import KeptPlanners
 from penstock.table.planner.planner_process import PlannerProcess
 from penstock.table.planner.preparation import launch
 from penstock.table.planner.refusals import sql_error
 from penstock.table.planner.statements import check_statement
 
+ExplainDetail = Literal["CHANGELOG_MODE", "ESTIMATED_COST", "JSON_EXECUTION_PLAN", "PLAN_ADVICE"]
+"""What the text about a plan has in addition, by Flink's names."""
 _ids = itertools.count(1)
 
 
@@ -31,13 +37,24 @@ class StatementResult:
     """For a query: the identifier of the sink that its rows go to."""
 
 
-@cache
-def shared_process() -> PlannerProcess:
-    """Return the planner's process of this program, which its first request starts.
+def shared_process(keep: bool | None = None) -> PlannerProcess:
+    """Return the planner's process of this program, which its first request starts or takes over.
 
-    Raises PlannerError if there are no jars or no Java.
+    `keep`: whether it stays for the next program; None: as Spark's JVM, at a terminal and in notebooks. Raises
+    PlannerError if there are no jars or no Java.
     """
-    return PlannerProcess(launch(planner_directory(os.environ), os.environ).full_command)
+    return _process(keeps_session(Configuration(), os.environ) if keep is None else keep)
+
+
+@cache
+def _process(keep: bool) -> PlannerProcess:
+    command = launch(planner_directory(os.environ), os.environ).full_command
+    kept = None
+    if keep and hasattr(os, "pidfd_open"):
+        # Without a directory for its socket, the process ends with the program.
+        with contextlib.suppress(OSError, ValueError):
+            kept = KeptPlanners(command, os.environ)
+    return PlannerProcess(command, kept=kept)
 
 
 class Planner:
@@ -74,6 +91,13 @@ class Planner:
             check_statement(sql)
         answer = self._request(";\n".join(statements), {"operation": "compile", "statements": list(statements)})
         return read_plan(answer["plan"])
+
+    def explain(self, statements: Sequence[str], details: Sequence[ExplainDetail] = ()) -> str:
+        """Return Flink's text about the plan of a query, or of several insertions as one job. Raises SqlError."""
+        for sql in statements:
+            check_statement(sql)
+        request = {"operation": "explain", "statements": list(statements), "details": list(details)}
+        return str(self._request(";\n".join(statements), request)["text"])
 
     def create_function(
         self,

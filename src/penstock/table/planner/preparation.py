@@ -25,7 +25,7 @@ from penstock.table.planner.errors import PlannerError
 from penstock.table.planner.jars import required_jars
 
 _SOURCES = Path(__file__).parent / "java"
-_CLASSES = ("AnyConnectorCatalog.java", "Environment.java", "PlannerServer.java")
+_CLASSES = ("AnyConnectorCatalog.java", "Environment.java", "PlannerServer.java", "KeptServer.java")
 _MAIN = "penstock.PlannerServer"
 # The compiler's last stage and a collector with threads do not pay in a JVM that plans a few statements.
 _JVM = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m", "-Xss8m", "-Dfile.encoding=UTF-8")
