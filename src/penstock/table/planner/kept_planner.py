@@ -132,7 +132,7 @@ def _connected(path: Path) -> KeptPlanner | None:
 
 
 def _listener(connection: socket.socket) -> int:
-    """Return the id of the process at the other end. Raises OSError if it is another user's, or in another container."""
+    """Return the id of the process at the other end. Raises OSError if another user or another container has it."""
     size = _CREDENTIALS.size
     pid, user, _ = _CREDENTIALS.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))
     if pid <= 0 or user != os.geteuid():

@@ -26,7 +26,8 @@ _MESSAGES_MAX = 2000
 class PlannerProcess:
     """A running planner. `command` starts it; `close` ends or returns it, and the end of this program does.
 
-    `kept`: where processes stay for the user's next program; None: it ends with this one.
+    `timeout_s`: a request that is not answered by then is given up, and the process with it. `kept`: where processes
+    stay for the user's next program; None: it ends with this one.
     """
 
     def __init__(
@@ -36,7 +37,7 @@ class PlannerProcess:
         """How often a process was started or taken over: it knows nothing from before."""
         self._command = list(command)
         self._kept = kept
-        self._timeout_s = timeout_s
+        self.timeout_s = timeout_s
         self._lock = threading.Lock()
         self._running: RunningPlanner | None = None
         self._owner = 0
@@ -57,12 +58,12 @@ class PlannerProcess:
         line = json.dumps({"operation": operation, **fields}).encode() + b"\n"
         with self._lock:
             running = self._start()
-            until_s = time.monotonic() + self._timeout_s
+            until_s = time.monotonic() + self.timeout_s
             try:
                 running.send(line)
                 answer: dict[str, Any] = json.loads(running.receive(until_s))
             except TimeoutError:
-                raise self._failure(f"did not answer within {self._timeout_s:g} s") from None
+                raise self._failure(f"did not answer within {self.timeout_s:g} s") from None
             except (OSError, EOFError):
                 raise self._failure("has ended") from None
             except BaseException:

@@ -81,7 +81,7 @@ class ChildPlanner:
         working_directory: Path | None = None,
     ) -> None:
         self._kept = kept
-        self._messages: IO[bytes] = tempfile.TemporaryFile()
+        self._messages: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
         # A session of its own: Ctrl-C in the terminal is for the program.
         self._process = subprocess.Popen(
             command,

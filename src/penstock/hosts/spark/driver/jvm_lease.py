@@ -162,7 +162,9 @@ def keeper_directory(request: JvmRequest, environ: Mapping[str, str]) -> Path:
 
     variables = sorted((name, value) for name, value in environ.items() if name.startswith("SPARK_"))
     settings = sorted(request.settings.items())
-    return kept_directory([__file__, sys.executable, pyspark.__version__, request.java_home, settings, variables], environ)
+    return kept_directory(
+        [__file__, sys.executable, pyspark.__version__, request.java_home, settings, variables], environ
+    )
 
 
 def kept_directory(kind: list[Any], environ: Mapping[str, str]) -> Path:

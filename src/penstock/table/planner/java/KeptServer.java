@@ -39,7 +39,8 @@ public class KeptServer {
 
     KeptServer(String directory, long idleSeconds, int freeMax) {
         this.directory = Paths.get(directory, new String[0]);
-        this.idleMilliseconds = 1000 * idleSeconds;
+        // 0 would be for ever.
+        this.idleMilliseconds = Math.max(1, 1000 * idleSeconds);
         this.freeMax = freeMax;
     }
 
