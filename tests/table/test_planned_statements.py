@@ -31,6 +31,7 @@ from penstock.table.planner.nodes.tables import Sink, TableSourceScan
 from penstock.table.planner.planner import Planner
 from penstock.table.planner.planner_process import PlannerProcess
 from penstock.table.planner.preparation import launch, prepare
+from penstock.table.planner.refusals import sql_error
 
 TABLES = (
     """CREATE TABLE events (
@@ -448,6 +449,67 @@ def test_statements_about_the_catalog(process: PlannerProcess) -> None:
     assert planner.execute("SHOW DATABASES").rows == (("default_database",),)
     planner.execute("DROP TABLE t")
     assert planner.execute("SHOW TABLES").rows == ()
+
+
+@pytest.mark.parametrize(
+    ("sql", "message"),
+    [
+        ("CREATE FUNCTION f AS 'org.F'", "CREATE CATALOG FUNCTION"),
+        ("CREATE TEMPORARY SYSTEM FUNCTION f AS 'org.F' USING JAR '/x.jar'", "CREATE TEMP SYSTEM FUNCTION"),
+        ("ALTER FUNCTION f AS 'org.F'", "ALTER CATALOG FUNCTION"),
+        ("ADD JAR '/x.jar'", "ADD JAR"),
+        ("LOAD MODULE hive", "LOAD MODULE"),
+        ("SET 'pipeline.jars' = '/x.jar'", "pipeline.jars is not supported"),
+        ("SET 'table.sql-dialect' = 'hive'", "table.sql-dialect must be default, got hive"),
+        ("CREATE MODEL m INPUT (a STRING) OUTPUT (b STRING) WITH ('provider' = 'x')", "CREATE MODEL"),
+        ("CREATE MATERIALIZED TABLE m FRESHNESS = INTERVAL '1' MINUTE AS SELECT id FROM orders", "MATERIALIZED TABLE"),
+        ("SHOW JOBS", "SHOW JOBS"),
+    ],
+)
+def test_the_process_refuses_by_itself(planner: Planner, process: PlannerProcess, sql: str, message: str) -> None:
+    """A statement that Python does not recognize would load Java, or change what the planner does with others."""
+    planner.execute("SHOW TABLES")
+    answer = process.request("execute", sql=sql, environment=planner.environment)
+    assert not answer["ok"]
+    assert message in str(sql_error(sql, answer["causes"]))
+    assert planner.execute("SHOW FUNCTIONS").rows
+
+
+def test_secrets_stay_in_the_program(process: PlannerProcess) -> None:
+    """The planner, stored plans, EXPLAIN, SHOW and errors would have passwords."""
+    planner = Planner({"x.password": "hunter2"}, process)
+    planner.execute("CREATE TABLE t (a BIGINT) WITH ('connector' = 'any', 'password' = 'hunter2')")
+    planner.execute("CREATE TABLE u WITH ('connector' = 'other') LIKE t")
+    planner.execute("SET 'y.token' = 'hunter2'")
+    hint = "SELECT a FROM t /*+ OPTIONS('password' = 'hunter3') */"
+    found = planner.compile_plan(["INSERT INTO u SELECT a FROM t", "INSERT INTO u SELECT a + 1 AS a FROM u"])
+    shown = [
+        found.text,
+        planner.explain([hint], ["CHANGELOG_MODE"]),
+        *(str(planner.execute(sql).rows) for sql in ("SHOW CREATE TABLE t", "SHOW CREATE TABLE u", "SET")),
+        plan(planner, hint).text,
+    ]
+    with pytest.raises(SqlError) as caught:
+        planner.execute("CREATE TABLE t (a BIGINT) WITH ('connector' = 'any', 'password' = 'hunter4')")
+    assert not [text for text in (*shown, str(caught.value)) if "hunter" in text]
+    (sink,) = found.sinks
+    table = sink.dynamic_table_sink.table.resolved_table
+    assert table is not None
+    assert table.options["password"] == "${secret:t:password}"
+    assert planner.secrets.resolve(table.options) == {"connector": "other", "password": "hunter2"}
+
+
+def test_flinks_text_about_a_plan(planner: Planner) -> None:
+    """EXPLAIN of several insertions as one job would say nothing."""
+    text = planner.explain(["SELECT item, COUNT(*) FROM orders GROUP BY item"], ["CHANGELOG_MODE"])
+    assert "== Optimized Physical Plan ==\nGroupAggregate(" in text
+    assert "changelogMode=[I,UA]" in text
+    statements = ["INSERT INTO lines SELECT id, item FROM orders", "INSERT INTO lines SELECT id, 'b' FROM orders"]
+    text = planner.explain(statements)
+    assert "Reused(reference_id=[1])" in text
+    assert "penstock_results" not in text
+    with pytest.raises(SqlError, match="Object 'nowhere' not found"):
+        planner.explain(["SELECT * FROM nowhere"])
 
 
 def test_several_statements_are_one_job(planner: Planner) -> None:

@@ -19,6 +19,7 @@ from penstock.table.planner.kept_planner import KeptPlanners
 from penstock.table.planner.planner_process import PlannerProcess
 from penstock.table.planner.preparation import launch
 from penstock.table.planner.refusals import sql_error
+from penstock.table.planner.secret_options import SecretOptions
 from penstock.table.planner.statements import check_statement
 
 ExplainDetail = Literal["CHANGELOG_MODE", "ESTIMATED_COST", "JSON_EXECUTION_PLAN", "PLAN_ADVICE"]
@@ -64,9 +65,12 @@ class Planner:
     """
 
     def __init__(self, options: Mapping[str, str] | None = None, process: PlannerProcess | None = None) -> None:
-        self._options = dict(options or {})
+        self.secrets = SecretOptions()
+        """Values of options that are secrets; the planner and its plans have references."""
+        self._options = {key: self.secrets.hide_option("SET", key, value) for key, value in (options or {}).items()}
         self._given = process
-        self._id = str(next(_ids))
+        self.environment = str(next(_ids))
+        """The name of the environment in requests to the process."""
         self._opened = 0
         self._log: list[dict[str, Any]] = []
         """Requests that changed the environment, in order: a new process gets them, too."""
@@ -78,6 +82,7 @@ class Planner:
         PlannerError if the planner is unavailable.
         """
         check_statement(sql)
+        sql = self.secrets.hide(sql)
         answer = self._request(sql, {"operation": "execute", "sql": sql})
         if "plan" in answer:
             return StatementResult(plan=read_plan(answer["plan"]), result_table=answer.get("result"))
@@ -87,17 +92,15 @@ class Planner:
 
     def compile_plan(self, statements: Sequence[str]) -> CompiledPlan:
         """Return the plan of several insertions or queries as one job. Raises what `execute` raises."""
-        for sql in statements:
-            check_statement(sql)
-        answer = self._request(";\n".join(statements), {"operation": "compile", "statements": list(statements)})
+        checked = self._checked(statements)
+        answer = self._request(";\n".join(checked), {"operation": "compile", "statements": checked})
         return read_plan(answer["plan"])
 
     def explain(self, statements: Sequence[str], details: Sequence[ExplainDetail] = ()) -> str:
         """Return Flink's text about the plan of a query, or of several insertions as one job. Raises SqlError."""
-        for sql in statements:
-            check_statement(sql)
-        request = {"operation": "explain", "statements": list(statements), "details": list(details)}
-        return str(self._request(";\n".join(statements), request)["text"])
+        checked = self._checked(statements)
+        request = {"operation": "explain", "statements": checked, "details": list(details)}
+        return str(self._request(";\n".join(checked), request)["text"])
 
     def create_function(
         self,
@@ -123,9 +126,14 @@ class Planner:
     def close(self) -> None:
         """Forget the environment; the process stays for others."""
         if self._opened and self._opened == self._process.started and self._process.pid is not None:
-            self._process.request("close", environment=self._id)
+            self._process.request("close", environment=self.environment)
         self._opened = 0
         self._log.clear()
+
+    def _checked(self, statements: Sequence[str]) -> list[str]:
+        for sql in statements:
+            check_statement(sql)
+        return [self.secrets.hide(sql) for sql in statements]
 
     @property
     def _process(self) -> PlannerProcess:
@@ -142,7 +150,7 @@ class Planner:
         return self._answer(sql, request)
 
     def _answer(self, sql: str, request: Mapping[str, Any]) -> dict[str, Any]:
-        answer = self._process.request(**{**request, "environment": self._id})
+        answer = self._process.request(**{**request, "environment": self.environment})
         if not answer["ok"]:
             raise sql_error(sql, answer["causes"])
         return answer

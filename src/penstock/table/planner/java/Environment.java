@@ -41,6 +41,8 @@ import org.apache.flink.types.Row;
 /** A table environment that plans, and executes nothing but statements about its catalog and its options. */
 public class Environment {
     private static final String CATALOG = "default_catalog";
+    /** Functions in Java (Python's are made known by `createFunction`), and what nothing here carries out. */
+    private static final String REFUSED = "(Create|Alter).*Function.*|.*(Model|Materialized|ShowJobs).*";
     private static final String RESULTS = "penstock_results";
     /** What the planner compiles for this environment, such as constants, is forgotten with this loader. */
     private final URLClassLoader classes =
@@ -56,8 +58,18 @@ public class Environment {
         tables.useCatalog(CATALOG);
         for (Iterator i = options.entrySet().iterator(); i.hasNext();) {
             Map.Entry option = (Map.Entry) i.next();
-            tables.getConfig().set((String) option.getKey(), (String) option.getValue());
+            set((String) option.getKey(), (String) option.getValue());
         }
+    }
+
+    private void set(String key, String value) {
+        if ("table.sql-dialect".equals(key) && !"default".equalsIgnoreCase(value)) {
+            throw new IllegalArgumentException("table.sql-dialect must be default, got " + value);
+        }
+        if ("pipeline.jars".equals(key) || "pipeline.classpaths".equals(key)) {
+            throw new IllegalArgumentException(key + " is not supported: functions and connectors are written in Python");
+        }
+        tables.getConfig().set(key, value);
     }
 
     ClassLoader classes() {
@@ -80,8 +92,7 @@ public class Environment {
         if (operation instanceof QueryOperation || isInsertion(operation)) {
             return compile(Arrays.asList(new Object[] {sql}));
         }
-        if (operation.getClass().getSimpleName().matches("(Create|Alter).*Function.*")) {
-            // The program makes functions known by `createFunction`; others are in Java.
+        if (operation.getClass().getSimpleName().matches(REFUSED)) {
             throw new UnsupportedOperationException(operation.getClass().getSimpleName());
         }
         boolean local = operation instanceof CreateOperation || operation instanceof DropOperation
@@ -188,13 +199,16 @@ public class Environment {
     private Map set(SetOperation operation) {
         Map answer = new LinkedHashMap();
         if (operation.getKey().isPresent() && operation.getValue().isPresent()) {
-            tables.getConfig().set((String) operation.getKey().get(), (String) operation.getValue().get());
+            set((String) operation.getKey().get(), (String) operation.getValue().get());
             return answer;
         }
         List rows = new ArrayList();
         for (Iterator i = tables.getConfig().getConfiguration().toMap().entrySet().iterator(); i.hasNext();) {
             Map.Entry option = (Map.Entry) i.next();
-            rows.add(new Object[] {option.getKey(), option.getValue()});
+            // Two underscores: the planner's own.
+            if (!((String) option.getKey()).startsWith("__")) {
+                rows.add(new Object[] {option.getKey(), option.getValue()});
+            }
         }
         answer.put("columns", new String[] {"key", "value"});
         answer.put("rows", rows);
