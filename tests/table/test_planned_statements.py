@@ -23,7 +23,8 @@ from penstock.table.planner.errors import PlannerError, SqlError, UnsupportedPla
 from penstock.table.planner.expressions import Expressions
 from penstock.table.planner.jars import planner_directory
 from penstock.table.planner.nodes.aggregate_nodes import GlobalWindowAggregate, LocalWindowAggregate
-from penstock.table.planner.nodes.join_nodes import IntervalJoin, LookupJoin
+from penstock.table.planner.nodes.join_nodes import IntervalJoin, LookupJoin, MultiJoin
+from penstock.table.planner.nodes.match_nodes import SKIP_PAST_LAST_ROW, AfterMatch, Match, PatternElement
 from penstock.table.planner.nodes.rank_nodes import Rank
 from penstock.table.planner.nodes.row_nodes import Calc, Exchange
 from penstock.table.planner.nodes.specs import HoppingWindow
@@ -409,12 +410,38 @@ def test_a_refusal_shows_the_statement(planner: Planner, sql: str) -> None:
     assert "\tat " not in text
 
 
-def test_nodes_without_an_operator(planner: Planner) -> None:
-    """A query would be planned and then do something else."""
+def test_patterns(planner: Planner) -> None:
+    """MATCH_RECOGNIZE would be refused, or a pattern that Flink's runtime refuses would match something else."""
     sql = """SELECT * FROM bids MATCH_RECOGNIZE (PARTITION BY auction ORDER BY at_time MEASURES B.price AS p
-        PATTERN (A B) DEFINE B AS B.price > A.price)"""
-    with pytest.raises(UnsupportedPlanError, match=r"the node 'match' of the plan \(Match\(.* is not supported"):
-        planner.execute(sql)
+        AFTER MATCH SKIP PAST LAST ROW PATTERN (A {}) WITHIN INTERVAL '1' HOUR DEFINE B AS B.price > A.price)"""
+    (match,) = [node for node in plan(planner, sql.format("B{2,}? C")).nodes.values() if isinstance(node, Match)]
+    assert match.match_spec.elements == (PatternElement("A"), PatternElement("B", 2, None, False), PatternElement("C"))
+    assert match.match_spec.after_match == AfterMatch(SKIP_PAST_LAST_ROW)
+    assert match.match_spec.within_ms == 3_600_000
+    with pytest.raises(UnsupportedPlanError, match=r"the node 'match' of the plan \(Match\(.*alternatives"):
+        planner.execute(sql.format("(B | C)"))
+
+
+def test_joins_of_several_inputs_in_one_node(process: PlannerProcess) -> None:
+    """A hint of Flink's would make a query impossible."""
+    planner = Planner({"table.optimizer.multi-join.enabled": "true"}, process)
+    for name in "abc":
+        planner.execute(f"CREATE TABLE {name} (id BIGINT, v STRING) WITH ('connector' = 'any')")
+    found = plan(planner, "SELECT a.v, b.v, c.v FROM a LEFT JOIN b ON a.id = b.id LEFT JOIN c ON a.id = c.id")
+    (join,) = [node for node in found.nodes.values() if isinstance(node, MultiJoin)]
+    assert join.join_types[1:] == ("LEFT", "LEFT")
+    assert len(found.inputs_of(join)) == 3
+
+
+def test_batch_jobs(process: PlannerProcess) -> None:
+    """A query of bounded tables would be planned for operators that are not there."""
+    batch = Planner({"execution.runtime-mode": "BATCH"}, process)
+    with pytest.raises(SqlError, match=r"BATCH is not supported for SQL: set execution\.runtime-mode to STREAMING"):
+        batch.execute("SHOW TABLES")
+    planner = Planner({"execution.runtime-mode": "streaming"}, process)
+    with pytest.raises(SqlError, match=r"set execution\.runtime-mode to STREAMING"):
+        planner.execute("SET 'execution.runtime-mode' = 'batch'")
+    assert planner.execute("SELECT 1").plan is not None
 
 
 def test_functions_of_python(process: PlannerProcess) -> None:

@@ -66,6 +66,10 @@ public class Environment {
         if ("table.sql-dialect".equals(key) && !"default".equalsIgnoreCase(value)) {
             throw new IllegalArgumentException("table.sql-dialect must be default, got " + value);
         }
+        if ("execution.runtime-mode".equals(key) && !"STREAMING".equalsIgnoreCase(value)) {
+            throw new IllegalArgumentException(
+                value + " is not supported for SQL: set execution.runtime-mode to STREAMING");
+        }
         if ("pipeline.jars".equals(key) || "pipeline.classpaths".equals(key)) {
             throw new IllegalArgumentException(key + " is not supported: functions and connectors are written in Python");
         }
