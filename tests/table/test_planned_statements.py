@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from datetime import date, datetime
 from decimal import Decimal
@@ -31,7 +33,7 @@ from penstock.table.planner.nodes.specs import HoppingWindow
 from penstock.table.planner.nodes.tables import Sink, TableSourceScan
 from penstock.table.planner.planner import Planner
 from penstock.table.planner.planner_process import PlannerProcess
-from penstock.table.planner.preparation import launch, prepare
+from penstock.table.planner.preparation import AFTER, launch
 from penstock.table.planner.refusals import sql_error
 
 TABLES = (
@@ -562,9 +564,10 @@ def test_a_planner_that_is_killed(process: PlannerProcess) -> None:
 
 @pytest.mark.thorough
 def test_the_archive_of_classes(process: PlannerProcess, tmp_path: Any) -> None:
-    """Each start would take twice as long."""
-    directory, environ = planner_directory(os.environ), {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
-    prepare(directory, environ)
+    """Each start would take twice as long: the first program has the archive made after its end."""
+    directory = planner_directory(os.environ)
+    environ = {**os.environ, "XDG_CACHE_HOME": str(tmp_path), "PENSTOCK_FLINK_PLANNER": str(directory)}
+    subprocess.run([sys.executable, "-m", "penstock.table.planner", AFTER, "0"], env=environ, check=True)
     java, *arguments = launch(directory, environ).full_command
     assert arguments[0] == f"-XX:SharedArchiveFile={launch(directory, environ).archive}"
     # With `on` the JVM does not start unless it can use the archive.
@@ -572,3 +575,5 @@ def test_the_archive_of_classes(process: PlannerProcess, tmp_path: Any) -> None:
     assert Planner(process=archived).execute("SHOW TABLES").rows == ()
     archived.close()
     assert archived.pid is None
+    without = launch(directory, {**environ, "PENSTOCK_CLASS_ARCHIVE": "off"})
+    assert not [one for one in without.full_command if "SharedArchiveFile" in one]

@@ -17,7 +17,7 @@ from penstock.table.planner.compiled_plan import CompiledPlan, read_plan
 from penstock.table.planner.jars import planner_directory
 from penstock.table.planner.kept_planner import KeptPlanners
 from penstock.table.planner.planner_process import PlannerProcess
-from penstock.table.planner.preparation import launch
+from penstock.table.planner.preparation import launch, prepare_in_background
 from penstock.table.planner.refusals import sql_error
 from penstock.table.planner.secret_options import SecretOptions
 from penstock.table.planner.statements import check_statement
@@ -49,7 +49,9 @@ def shared_process(keep: bool | None = None) -> PlannerProcess:
 
 @cache
 def _process(keep: bool) -> PlannerProcess:
-    command = launch(planner_directory(os.environ), os.environ).full_command
+    one = launch(planner_directory(os.environ), os.environ)
+    prepare_in_background(one, os.environ)
+    command = one.full_command
     kept = None
     if keep and hasattr(os, "pidfd_open"):
         # Without a directory for its socket, the process ends with the program.
