@@ -18,6 +18,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from penstock.connectors.nexmark.configuration import NexmarkConfiguration
+from penstock.table.connectors.nexmark_table import NexmarkTable
 from penstock.table.functions.registry import Context
 from penstock.table.logical_types import BIGINT, INT, STRING, row_of
 from penstock.table.planner.compiled_plan import CompiledPlan
@@ -539,6 +541,20 @@ def test_flinks_text_about_a_plan(planner: Planner) -> None:
     assert "penstock_results" not in text
     with pytest.raises(SqlError, match="Object 'nowhere' not found"):
         planner.explain(["SELECT * FROM nowhere"])
+
+
+def test_nexmarks_events_are_a_table(process: PlannerProcess) -> None:
+    """The benchmark's own statements would not find their table."""
+    planner = Planner(process=process)
+    planner.execute(
+        """CREATE TABLE datagen (event_type INT, bid ROW<auction BIGINT, price BIGINT, `dateTime` TIMESTAMP(3)>,
+        `dateTime` AS CASE WHEN event_type = 0 THEN NULL ELSE bid.`dateTime` END,
+        WATERMARK FOR `dateTime` AS `dateTime` - INTERVAL '4' SECOND)
+        WITH ('connector' = 'nexmark', 'events.num' = '1000', 'next-event.rate' = '10000')"""
+    )
+    found = plan(planner, "SELECT bid.price FROM datagen WHERE event_type = 2")
+    (scan,) = [node for node in found.nodes.values() if isinstance(node, TableSourceScan)]
+    assert NexmarkTable.of(scan.scan_table_source.table) == NexmarkTable(NexmarkConfiguration(), 1000)
 
 
 def test_several_statements_are_one_job(planner: Planner) -> None:
