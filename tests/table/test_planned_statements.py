@@ -61,6 +61,7 @@ TABLES = (
     "CREATE TABLE items (item STRING, name STRING, PRIMARY KEY (item) NOT ENFORCED) WITH ('connector' = 'jdbc')",
     "CREATE TABLE totals (item STRING, total DECIMAL(38, 2), PRIMARY KEY (item) NOT ENFORCED) WITH ('connector' = 'x')",
     "CREATE TABLE lines (id BIGINT, item STRING) WITH ('connector' = 'print')",
+    "CREATE TABLE vectors (label STRING, v ARRAY<FLOAT>) WITH ('connector' = 'x')",
     "CREATE TABLE appended (item STRING, n BIGINT) WITH ('connector' = 'filesystem', 'format' = 'json')",
 )
 MINI_BATCH = {
@@ -395,6 +396,12 @@ REFUSED = {
         0,
         0,
         "1 | INSERT INTO appended",
+    ),
+    """SELECT * FROM orders, LATERAL TABLE (VECTOR_SEARCH(TABLE vectors, DESCRIPTOR(v), ARRAY[1.0], 3))""": (
+        "this statement is not supported: VECTOR SEARCH",
+        0,
+        0,
+        "1 | SELECT * FROM orders, LATERAL",
     ),
     "SELECT no_function(id) FROM orders": ("No match found for function signature no_function", 1, 8, "^^^"),
 }

@@ -95,7 +95,7 @@ class NexmarkTable:
             if column.kind == "PHYSICAL" and column.data_type is not None:
                 _check_column(options, column.name, column.data_type.logical)
             elif column.kind == "METADATA":
-                raise options.error(f"the column {column.name} is metadata: Nexmark's events have none")
+                raise options.error(f"the column {column.name} is metadata, which Nexmark's events do not have")
         rate, next_rate = options.get(_FIRST_RATE), options.get(_NEXT_RATE)
         if rate != next_rate:
             raise options.error(f"first-event.rate ({rate}) and next-event.rate ({next_rate}) must be equal")

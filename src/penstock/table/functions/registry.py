@@ -30,7 +30,7 @@ class Context:
     now_us: int = 0
     """The time of the query's start or of the record, in microseconds since the epoch, UTC."""
     watermark_ms: int | None = None
-    """The operator's watermark (milliseconds since the epoch, UTC); None: it has none yet."""
+    """The operator's watermark (milliseconds since the epoch, UTC), or None before the first one."""
 
 
 class Arguments(NamedTuple):

@@ -2,7 +2,7 @@
 
 A program that ends returns its process, which then listens at a socket in a directory that only the user can read, as
 [kept JVMs of Spark](../../hosts/spark/driver/jvm_lease.py) do; `penstock end-sessions` ends both. The token of a file
-beside the socket is for one program. Each program has environments and class loaders of its own; the process is the
+next to the socket is for one program. Each program has environments and class loaders of its own; the process is the
 same, with its loaded and compiled classes. Source of the protocol: `java/KeptServer.java`.
 """
 

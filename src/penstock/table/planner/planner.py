@@ -23,7 +23,7 @@ from penstock.table.planner.secret_options import SecretOptions
 from penstock.table.planner.statements import check_statement
 
 ExplainDetail = Literal["CHANGELOG_MODE", "ESTIMATED_COST", "JSON_EXECUTION_PLAN", "PLAN_ADVICE"]
-"""What the text about a plan has in addition, by Flink's names."""
+"""Additions to the text about a plan, by Flink's names."""
 _ids = itertools.count(1)
 
 

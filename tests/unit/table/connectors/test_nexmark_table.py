@@ -115,7 +115,7 @@ def test_metadata() -> None:
     """A column of metadata would be NULL."""
     schema = TableSchema(columns=(TableColumn(name="t", kind="METADATA", data_type=read_data_type("INT")),))
     table = ResolvedTable(schema=schema, options={"connector": "nexmark"})
-    with pytest.raises(SqlError, match="the column t is metadata: Nexmark's events have none"):
+    with pytest.raises(SqlError, match="the column t is metadata, which Nexmark's events do not have"):
         NexmarkTable.of(ContextResolvedTable(identifier="t", resolved_table=table))
 
 

@@ -43,7 +43,7 @@ class MultiJoin(ExecNode, frozen=True, kw_only=True, tag="stream-exec-multi-join
     """Regular joins of several inputs by a common key in one node: without the state of joins between."""
 
     join_types: tuple[str, ...]
-    """Of each input with those before it: INNER or LEFT. That of the first input says nothing."""
+    """INNER or LEFT: how each input is joined with those before it. The first entry says nothing."""
     join_conditions: tuple[AnyRexNode | None, ...]
     """The condition of each join, over the columns of all inputs up to it."""
     multi_join_condition: AnyRexNode | None = None

@@ -31,7 +31,7 @@ class PatternElement(NamedTuple):
     variable: str
     at_least: int = 1
     at_most: int | None = 1
-    """None: any number."""
+    """The maximum, or None."""
     greedy: bool = True
 
 
@@ -40,7 +40,7 @@ class AfterMatch(NamedTuple):
 
     strategy: str
     variable: str | None = None
-    """Of SKIP_TO_FIRST and SKIP_TO_LAST."""
+    """The variable that SKIP_TO_FIRST and SKIP_TO_LAST name."""
 
 
 class MatchSpec(Part, frozen=True, kw_only=True):
