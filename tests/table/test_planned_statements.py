@@ -502,6 +502,7 @@ def test_statements_about_the_catalog(process: PlannerProcess) -> None:
         ("CREATE MODEL m INPUT (a STRING) OUTPUT (b STRING) WITH ('provider' = 'x')", "CREATE MODEL"),
         ("CREATE MATERIALIZED TABLE m FRESHNESS = INTERVAL '1' MINUTE AS SELECT id FROM orders", "MATERIALIZED TABLE"),
         ("SHOW JOBS", "SHOW JOBS"),
+        ("USE MODULES core", "USE MODULES"),
     ],
 )
 def test_the_process_refuses_by_itself(planner: Planner, process: PlannerProcess, sql: str, message: str) -> None:
@@ -562,6 +563,31 @@ def test_nexmarks_events_are_a_table(process: PlannerProcess) -> None:
     found = plan(planner, "SELECT bid.price FROM datagen WHERE event_type = 2")
     (scan,) = [node for node in found.nodes.values() if isinstance(node, TableSourceScan)]
     assert NexmarkTable.of(scan.scan_table_source.table) == NexmarkTable(NexmarkConfiguration(), 1000)
+
+
+def test_tables_that_are_temporary_or_of_other_catalogs(process: PlannerProcess) -> None:
+    """Only tables of the default catalog could have a connector."""
+    planner = Planner(process=process)
+    planner.execute(
+        "CREATE TEMPORARY TABLE t (a INT, PRIMARY KEY (a) NOT ENFORCED) WITH ('connector' = 'upsert-kafka')"
+    )
+    planner.execute("CREATE CATALOG c WITH ('type' = 'generic_in_memory')")
+    planner.execute("CREATE TABLE c.`default`.u (a INT) WITH ('connector' = 'kafka')")
+    found = plan(planner, "INSERT INTO t SELECT t.a FROM t WHERE t.a IN (SELECT a FROM c.`default`.u)")
+    assert names(found) == "Exchange Exchange Join"
+    assert found.sinks[0].input_changelog_mode == ("INSERT", "UPDATE_AFTER", "DELETE")
+    planner.execute("CREATE TABLE without (a INT)")
+    with pytest.raises(SqlError, match="without has no option 'connector'"):
+        planner.execute("SELECT a FROM without")
+
+
+def test_a_planner_without_memory(process: PlannerProcess) -> None:
+    """A statement that is too large would be an error of Java's, and leave a process that fails at any time."""
+    java, *arguments = launch(planner_directory(os.environ), os.environ).full_command
+    small = PlannerProcess([java, *("-Xmx12m" if one == "-Xmx512m" else one for one in arguments)])
+    with pytest.raises(PlannerError, match=r"has ended\. Try again: [\s\S]*OutOfMemoryError: Java heap space"):
+        Planner(process=small).execute("SELECT 1")
+    assert small.pid is None
 
 
 def test_several_statements_are_one_job(planner: Planner) -> None:

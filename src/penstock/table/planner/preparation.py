@@ -32,6 +32,8 @@ _CLASSES = ("AnyConnectorCatalog.java", "Environment.java", "PlannerServer.java"
 _MAIN = "penstock.PlannerServer"
 # The compiler's last stage and a collector with threads do not pay in a JVM that plans a few statements.
 _JVM = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m", "-Xss8m", "-Dfile.encoding=UTF-8")
+# A planner without memory ends, and says so on standard error: standard output is for answers.
+_LIMITED = ("-XX:+ExitOnOutOfMemoryError", "-XX:+DisplayVMOutputToStderr")
 _QUIET = ("-Xshare:auto", "-Xlog:disable", "-Xlog:all=error:stderr")
 _BUILD_SECONDS = 120
 AFTER = "--after"
@@ -94,7 +96,7 @@ def launch(directory: Path, environ: Mapping[str, str]) -> Launch:
         _compile(java, jars, ours)
     class_path = os.pathsep.join([*jars, str(ours)])
     key = hashlib.sha256(f"{java.path} {java.version} {class_path}".encode()).hexdigest()[:12]
-    command = (str(java.path / "bin" / "java"), *_JVM, *_QUIET, "-cp", class_path, _MAIN)
+    command = (str(java.path / "bin" / "java"), *_JVM, *_LIMITED, *_QUIET, "-cp", class_path, _MAIN)
     return Launch(command, made / f"classes-{key}.jsa", environ.get(SWITCH) != "off")
 
 

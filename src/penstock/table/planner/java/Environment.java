@@ -42,7 +42,7 @@ import org.apache.flink.types.Row;
 public class Environment {
     private static final String CATALOG = "default_catalog";
     /** Functions in Java (Python's are made known by `createFunction`), and what nothing here carries out. */
-    private static final String REFUSED = "(Create|Alter).*Function.*|.*(Model|Materialized|ShowJobs).*";
+    private static final String REFUSED = "(Create|Alter).*Function.*|.*(Model|Materialized|ShowJobs|UseModules).*";
     private static final String RESULTS = "penstock_results";
     /** What the planner compiles for this environment, such as constants, is forgotten with this loader. */
     private final URLClassLoader classes =
@@ -56,6 +56,7 @@ public class Environment {
         tables = (TableEnvironmentInternal) TableEnvironment.create(settings);
         tables.registerCatalog(CATALOG, new AnyConnectorCatalog(CATALOG, "default_database"));
         tables.useCatalog(CATALOG);
+        tables.loadModule("penstock", new AnyConnectorCatalog.AnyConnectorModule());
         for (Iterator i = options.entrySet().iterator(); i.hasNext();) {
             Map.Entry option = (Map.Entry) i.next();
             set((String) option.getKey(), (String) option.getValue());
