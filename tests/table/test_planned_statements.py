@@ -387,6 +387,7 @@ REFUSED = {
         "   2 |   bider FROM bids\n         ^^^^^",
     ),
     "SELECT auction FORM bids x": ('Encountered "bids". Expected: ', 1, 21, "1 | SELECT auction FORM bids x\n"),
+    "CREATE TABLE without (a INT)": ('Encountered "without". Expected: <IDENTIFIER>.', 1, 14, "^"),
     "SELECT * FROM nowhere": ("Object 'nowhere' not found", 1, 15, "^^^^^^^"),
     "INSERT INTO lines SELECT id FROM orders": ("Different number of columns", 0, 0, "1 | INSERT INTO lines"),
     "CREATE TABLE lines (a INT) WITH ('connector' = 'x')": ("already exists", 0, 0, "1 | CREATE TABLE lines"),
@@ -576,9 +577,9 @@ def test_tables_that_are_temporary_or_of_other_catalogs(process: PlannerProcess)
     found = plan(planner, "INSERT INTO t SELECT t.a FROM t WHERE t.a IN (SELECT a FROM c.`default`.u)")
     assert names(found) == "Exchange Exchange Join"
     assert found.sinks[0].input_changelog_mode == ("INSERT", "UPDATE_AFTER", "~DELETE")
-    planner.execute("CREATE TABLE without (a INT)")
-    with pytest.raises(SqlError, match="without has no option 'connector'"):
-        planner.execute("SELECT a FROM without")
+    planner.execute("CREATE TABLE bare (a INT)")
+    with pytest.raises(SqlError, match="bare has no option 'connector'"):
+        planner.execute("SELECT a FROM bare")
 
 
 def test_a_planner_without_memory(process: PlannerProcess) -> None:

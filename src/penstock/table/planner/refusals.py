@@ -67,6 +67,8 @@ def _with_expected(message: str) -> str:
     if found is None:
         return message
     expected = [one.strip().removesuffix("...").strip() for one in found[1].splitlines() if one.strip()]
+    # There is a token for each kind of quotes.
+    expected = [one for one in expected if not one.endswith("_IDENTIFIER>")]
     shown = ", ".join(expected[:_EXPECTED_MAX]) + (", ..." if len(expected) > _EXPECTED_MAX else "")
     return f"{message[: found.start()]} Expected: {shown}."
 
