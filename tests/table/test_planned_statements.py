@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterator
 from datetime import date, datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -589,6 +590,40 @@ def test_a_planner_without_memory(process: PlannerProcess) -> None:
     with pytest.raises(PlannerError, match=r"has ended\. Try again: [\s\S]*OutOfMemoryError: Java heap space"):
         Planner(process=small).execute("SELECT 1")
     assert small.pid is None
+
+
+def test_plans_in_files(planner: Planner, tmp_path: Path) -> None:
+    """A plan could not be compiled once and executed later."""
+    file = tmp_path / "plans" / "it's.json"
+    quoted = str(file).replace("'", "''")
+    insert = "INSERT INTO lines SELECT id, item FROM orders"
+    assert planner.execute(f"COMPILE PLAN '{quoted}' FOR {insert}").plan is None
+    first = file.read_text()
+    executed = planner.execute(f"EXECUTE PLAN 'file://{quoted}'").plan
+    assert executed is not None
+    assert (executed.text, len(executed.sinks)) == (first, 1)
+    with pytest.raises(
+        SqlError, match=r"it's\.json exists\. Remove it, add IF NOT EXISTS, or set table\.plan\.force-rec"
+    ):
+        planner.execute(f"COMPILE PLAN '{quoted}' FOR {insert}")
+    planner.execute(f"compile plan '{quoted}' if not exists for {insert}")
+    assert file.read_text() == first
+    job = f"STATEMENT SET BEGIN {insert}; INSERT INTO totals SELECT item, SUM(price) FROM orders GROUP BY item; END"
+    again = planner.execute(f"COMPILE AND EXECUTE PLAN '{quoted}' FOR {job}").plan
+    assert again is not None
+    assert again.text == first
+    planner.execute("SET 'table.plan.force-recompile' = 'true'")
+    try:
+        forced = planner.execute(f"-- both\nCOMPILE AND EXECUTE PLAN '{quoted}' FOR {job}").plan
+    finally:
+        planner.execute("SET 'table.plan.force-recompile' = 'false'")
+    assert forced is not None
+    assert (len(forced.sinks), file.read_text()) == (2, forced.text)
+    with pytest.raises(SqlError, match="Object 'nowhere' not found") as caught:
+        planner.execute("COMPILE PLAN 'x.json'\n FOR INSERT INTO lines SELECT id, item FROM nowhere")
+    assert (caught.value.line, caught.value.column) == (2, 45)
+    with pytest.raises(SqlError, match="can't be read"):
+        planner.execute("EXECUTE PLAN 'x.json'")
 
 
 def test_several_statements_are_one_job(planner: Planner) -> None:

@@ -16,6 +16,7 @@ from penstock.table.logical_types import LogicalType
 from penstock.table.planner.compiled_plan import CompiledPlan, read_plan
 from penstock.table.planner.jars import planner_directory
 from penstock.table.planner.kept_planner import KeptPlanners
+from penstock.table.planner.plan_files import FORCE_RECOMPILE, PlanStatement, plan_statement
 from penstock.table.planner.planner_process import PlannerProcess
 from penstock.table.planner.preparation import launch, prepare_in_background
 from penstock.table.planner.refusals import sql_error
@@ -80,10 +81,14 @@ class Planner:
     def execute(self, sql: str) -> StatementResult:
         """Execute a statement about the catalog or an option, or plan a query or an insertion.
 
+        COMPILE PLAN writes a plan, and EXECUTE PLAN returns that of a file; then the caller runs it.
+
         Raises SqlError if the statement is invalid, UnsupportedPlanError if its plan has a part that is not supported,
         PlannerError if the planner is unavailable.
         """
         check_statement(sql)
+        if (of_file := plan_statement(sql)) is not None:
+            return self._plan_of_file(of_file)
         sql = self.secrets.hide(sql)
         answer = self._request(sql, {"operation": "execute", "sql": sql})
         if "plan" in answer:
@@ -91,6 +96,17 @@ class Planner:
         self._log.append({"operation": "execute", "sql": sql})
         rows = tuple(tuple(row) for row in answer.get("rows", ()))
         return StatementResult(columns=tuple(answer.get("columns", ())), rows=rows)
+
+    def _plan_of_file(self, statement: PlanStatement) -> StatementResult:
+        force = statement.statement is not None and (FORCE_RECOMPILE, "true") in self.execute("SET").rows
+        text = statement.existing(force=force)
+        if text is None:
+            assert statement.statement is not None
+            text = self.compile_plan([statement.statement]).text
+            statement.write(text)
+        if statement.executes:
+            return StatementResult(plan=read_plan(text))
+        return StatementResult(columns=("result",), rows=(("OK",),))
 
     def compile_plan(self, statements: Sequence[str]) -> CompiledPlan:
         """Return the plan of several insertions or queries as one job. Raises what `execute` raises."""
