@@ -36,7 +36,7 @@ class PlanStatement(NamedTuple):
     def existing(self, *, force: bool) -> str | None:
         """Return the plan that is there and is used; None: compile it. `force`: the option FORCE_RECOMPILE.
 
-        Raises SqlError if there must be a file and is none, or must be none and is one.
+        Raises SqlError if the file of EXECUTE PLAN is missing, or that of COMPILE PLAN exists.
         """
         if self.statement is None:
             try:
