@@ -40,7 +40,9 @@ def command() -> list[str]:
 def environ() -> Iterator[dict[str, str]]:
     """A cache whose path is short enough for sockets, and a secret of the program's."""
     path = tempfile.mkdtemp(prefix="kept")
-    yield {**os.environ, "XDG_CACHE_HOME": path, "DATABASE_PASSWORD": "hunter2"}
+    environ = {**os.environ, "XDG_CACHE_HOME": path, "DATABASE_PASSWORD": "hunter2"}
+    yield environ
+    end_free_jvms(environ)
     shutil.rmtree(path)
 
 
@@ -56,7 +58,6 @@ def program(command: list[str], environ: dict[str, str]) -> Iterator[Programs]:
         return one
 
     yield new
-    end_free_jvms(environ)
     for pid in pids:
         if pid is not None and (descriptor := opened(pid)) is not None:
             signal.pidfd_send_signal(descriptor, signal.SIGKILL)
@@ -180,11 +181,16 @@ def test_it_ends_with_a_program_that_is_killed(command: list[str], environ: dict
 import os, time
 from penstock.table.planner.kept_planner import KeptPlanners
 from penstock.table.planner.planner_process import PlannerProcess
-process = PlannerProcess({command!r}, kept=KeptPlanners({command!r}, os.environ))
-process.close() if {{again}} else None
+kept = KeptPlanners({command!r}, os.environ)
+process = PlannerProcess({command!r}, kept=kept)
 process.start()
-process.close() if {{again}} else None
-process.start()
+first = process.pid
+if {{again}}:
+    process.close()
+    while not (kept.directory / f"{{{{first}}}}.sock").exists():
+        time.sleep(0.01)
+    process.start()
+    assert process.pid == first
 print(process.pid, flush=True)
 time.sleep(60)
 """
