@@ -215,6 +215,8 @@ def test_a_statement_that_takes_too_long(program: Programs, environ: dict[str, s
     pid = kept.pid
     assert pid is not None
     os.kill(pid, signal.SIGSTOP)
+    while not all(") T " in task.read_text() for task in Path(f"/proc/{pid}/task").glob("*/stat")):
+        threading.Event().wait(0.01)
     kept.timeout_s = 0.2
     with pytest.raises(PlannerError, match=r"did not answer within 0\.2 s"):
         planner.execute("SHOW TABLES")

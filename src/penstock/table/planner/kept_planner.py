@@ -25,7 +25,7 @@ from penstock.table.planner.running_planner import RETURN, ChildPlanner, Lines
 
 IDLE_S = 600
 FREE_MAX = 2
-_ANSWER_S = 5.0
+_ANSWER_S = 10.0
 _CREDENTIALS = struct.Struct("3i")
 _INHERITED = ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "TMPDIR", "TZ", "USER", "XDG_CACHE_HOME")
 """Variables that a kept process has. Others are of the program that started it, secrets among them."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, Protocol
 
 _END_S = 5.0
-_RETURN_S = 2.0
+_RETURN_S = 10.0
 RETURN = b'{"operation": "return"}\n'
 """The request with which a program returns a process that is kept."""
 _returned: list[subprocess.Popen[bytes]] = []

@@ -32,6 +32,8 @@ import java.util.Optional;
  */
 public class KeptServer {
     private static final int TOKEN_BYTES = 16;
+    /** The next program of a script comes within this time. */
+    private static final long NEXT_MILLISECONDS = 1000;
     private final Path directory;
     private final long idleMilliseconds;
     private final int freeMax;
@@ -80,12 +82,16 @@ public class KeptServer {
             Files.write(secret.toPath(), token.getBytes("UTF-8"), new OpenOption[] {StandardOpenOption.WRITE});
             // Only now: a program that finds a socket without a listener takes it for that of a killed process.
             bound.renameTo(socket);
-            // What the last program has left is not needed, and nobody waits now.
-            System.gc();
             listener.configureBlocking(false);
             Selector selector = Selector.open();
             listener.register(selector, SelectionKey.OP_ACCEPT);
-            SocketChannel connection = selector.select(idleMilliseconds) > 0 ? listener.accept() : null;
+            boolean isCalled = selector.select(Math.min(NEXT_MILLISECONDS, idleMilliseconds)) > 0;
+            if (!isCalled) {
+                // What the last program has left is not needed, and no program waits now.
+                System.gc();
+                isCalled = selector.select(idleMilliseconds) > 0;
+            }
+            SocketChannel connection = isCalled ? listener.accept() : null;
             selector.close();
             return connection;
         } finally {
