@@ -8,14 +8,19 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from datetime import date, datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from penstock.connectors.nexmark.configuration import NexmarkConfiguration
+from penstock.table.connectors.nexmark_table import NexmarkTable
 from penstock.table.functions.registry import Context
 from penstock.table.logical_types import BIGINT, INT, STRING, row_of
 from penstock.table.planner.compiled_plan import CompiledPlan
@@ -23,14 +28,16 @@ from penstock.table.planner.errors import PlannerError, SqlError, UnsupportedPla
 from penstock.table.planner.expressions import Expressions
 from penstock.table.planner.jars import planner_directory
 from penstock.table.planner.nodes.aggregate_nodes import GlobalWindowAggregate, LocalWindowAggregate
-from penstock.table.planner.nodes.join_nodes import IntervalJoin, LookupJoin
+from penstock.table.planner.nodes.join_nodes import IntervalJoin, LookupJoin, MultiJoin
+from penstock.table.planner.nodes.match_nodes import SKIP_PAST_LAST_ROW, AfterMatch, Match, PatternElement
 from penstock.table.planner.nodes.rank_nodes import Rank
 from penstock.table.planner.nodes.row_nodes import Calc, Exchange
 from penstock.table.planner.nodes.specs import HoppingWindow
 from penstock.table.planner.nodes.tables import Sink, TableSourceScan
 from penstock.table.planner.planner import Planner
 from penstock.table.planner.planner_process import PlannerProcess
-from penstock.table.planner.preparation import launch, prepare
+from penstock.table.planner.preparation import AFTER, launch
+from penstock.table.planner.refusals import sql_error
 
 TABLES = (
     """CREATE TABLE events (
@@ -55,6 +62,7 @@ TABLES = (
     "CREATE TABLE items (item STRING, name STRING, PRIMARY KEY (item) NOT ENFORCED) WITH ('connector' = 'jdbc')",
     "CREATE TABLE totals (item STRING, total DECIMAL(38, 2), PRIMARY KEY (item) NOT ENFORCED) WITH ('connector' = 'x')",
     "CREATE TABLE lines (id BIGINT, item STRING) WITH ('connector' = 'print')",
+    "CREATE TABLE vectors (label STRING, v ARRAY<FLOAT>) WITH ('connector' = 'x')",
     "CREATE TABLE appended (item STRING, n BIGINT) WITH ('connector' = 'filesystem', 'format' = 'json')",
 )
 MINI_BATCH = {
@@ -380,6 +388,7 @@ REFUSED = {
         "   2 |   bider FROM bids\n         ^^^^^",
     ),
     "SELECT auction FORM bids x": ('Encountered "bids". Expected: ', 1, 21, "1 | SELECT auction FORM bids x\n"),
+    "CREATE TABLE without (a INT)": ('Encountered "without". Expected: <IDENTIFIER>.', 1, 14, "^"),
     "SELECT * FROM nowhere": ("Object 'nowhere' not found", 1, 15, "^^^^^^^"),
     "INSERT INTO lines SELECT id FROM orders": ("Different number of columns", 0, 0, "1 | INSERT INTO lines"),
     "CREATE TABLE lines (a INT) WITH ('connector' = 'x')": ("already exists", 0, 0, "1 | CREATE TABLE lines"),
@@ -389,6 +398,12 @@ REFUSED = {
         0,
         0,
         "1 | INSERT INTO appended",
+    ),
+    """SELECT * FROM orders, LATERAL TABLE (VECTOR_SEARCH(TABLE vectors, DESCRIPTOR(v), ARRAY[1.0], 3))""": (
+        "this statement is not supported: VECTOR SEARCH",
+        0,
+        0,
+        "1 | SELECT * FROM orders, LATERAL",
     ),
     "SELECT no_function(id) FROM orders": ("No match found for function signature no_function", 1, 8, "^^^"),
 }
@@ -408,12 +423,38 @@ def test_a_refusal_shows_the_statement(planner: Planner, sql: str) -> None:
     assert "\tat " not in text
 
 
-def test_nodes_without_an_operator(planner: Planner) -> None:
-    """A query would be planned and then do something else."""
+def test_patterns(planner: Planner) -> None:
+    """MATCH_RECOGNIZE would be refused, or a pattern that Flink's runtime refuses would match something else."""
     sql = """SELECT * FROM bids MATCH_RECOGNIZE (PARTITION BY auction ORDER BY at_time MEASURES B.price AS p
-        PATTERN (A B) DEFINE B AS B.price > A.price)"""
-    with pytest.raises(UnsupportedPlanError, match=r"the node 'match' of the plan \(Match\(.* is not supported"):
-        planner.execute(sql)
+        AFTER MATCH SKIP PAST LAST ROW PATTERN (A {}) WITHIN INTERVAL '1' HOUR DEFINE B AS B.price > A.price)"""
+    (match,) = [node for node in plan(planner, sql.format("B{2,}? C")).nodes.values() if isinstance(node, Match)]
+    assert match.match_spec.elements == (PatternElement("A"), PatternElement("B", 2, None, False), PatternElement("C"))
+    assert match.match_spec.after_match == AfterMatch(SKIP_PAST_LAST_ROW)
+    assert match.match_spec.within_ms == 3_600_000
+    with pytest.raises(UnsupportedPlanError, match=r"the node 'match' of the plan \(Match\(.*alternatives"):
+        planner.execute(sql.format("(B | C)"))
+
+
+def test_joins_of_several_inputs_in_one_node(process: PlannerProcess) -> None:
+    """A hint of Flink's would make a query impossible."""
+    planner = Planner({"table.optimizer.multi-join.enabled": "true"}, process)
+    for name in "abc":
+        planner.execute(f"CREATE TABLE {name} (id BIGINT, v STRING) WITH ('connector' = 'any')")
+    found = plan(planner, "SELECT a.v, b.v, c.v FROM a LEFT JOIN b ON a.id = b.id LEFT JOIN c ON a.id = c.id")
+    (join,) = [node for node in found.nodes.values() if isinstance(node, MultiJoin)]
+    assert join.join_types[1:] == ("LEFT", "LEFT")
+    assert len(found.inputs_of(join)) == 3
+
+
+def test_batch_jobs(process: PlannerProcess) -> None:
+    """A query of bounded tables would be planned for operators that are not there."""
+    batch = Planner({"execution.runtime-mode": "BATCH"}, process)
+    with pytest.raises(SqlError, match=r"BATCH is not supported for SQL: set execution\.runtime-mode to STREAMING"):
+        batch.execute("SHOW TABLES")
+    planner = Planner({"execution.runtime-mode": "streaming"}, process)
+    with pytest.raises(SqlError, match=r"set execution\.runtime-mode to STREAMING"):
+        planner.execute("SET 'execution.runtime-mode' = 'batch'")
+    assert planner.execute("SELECT 1").plan is not None
 
 
 def test_functions_of_python(process: PlannerProcess) -> None:
@@ -450,6 +491,141 @@ def test_statements_about_the_catalog(process: PlannerProcess) -> None:
     assert planner.execute("SHOW TABLES").rows == ()
 
 
+@pytest.mark.parametrize(
+    ("sql", "message"),
+    [
+        ("CREATE FUNCTION f AS 'org.F'", "CREATE CATALOG FUNCTION"),
+        ("CREATE TEMPORARY SYSTEM FUNCTION f AS 'org.F' USING JAR '/x.jar'", "CREATE TEMP SYSTEM FUNCTION"),
+        ("ALTER FUNCTION f AS 'org.F'", "ALTER CATALOG FUNCTION"),
+        ("ADD JAR '/x.jar'", "ADD JAR"),
+        ("LOAD MODULE hive", "LOAD MODULE"),
+        ("SET 'pipeline.jars' = '/x.jar'", "pipeline.jars is not supported"),
+        ("SET 'table.sql-dialect' = 'hive'", "table.sql-dialect must be default, got hive"),
+        ("CREATE MODEL m INPUT (a STRING) OUTPUT (b STRING) WITH ('provider' = 'x')", "CREATE MODEL"),
+        ("CREATE MATERIALIZED TABLE m FRESHNESS = INTERVAL '1' MINUTE AS SELECT id FROM orders", "MATERIALIZED TABLE"),
+        ("SHOW JOBS", "SHOW JOBS"),
+        ("USE MODULES core", "USE MODULES"),
+    ],
+)
+def test_the_process_refuses_by_itself(planner: Planner, process: PlannerProcess, sql: str, message: str) -> None:
+    """A statement that Python does not recognize would load Java, or change what the planner does with others."""
+    planner.execute("SHOW TABLES")
+    answer = process.request("execute", sql=sql, environment=planner.environment)
+    assert not answer["ok"]
+    assert message in str(sql_error(sql, answer["causes"]))
+    assert planner.execute("SHOW FUNCTIONS").rows
+
+
+def test_secrets_stay_in_the_program(process: PlannerProcess) -> None:
+    """The planner, stored plans, EXPLAIN, SHOW and errors would have passwords."""
+    planner = Planner({"x.password": "hunter2"}, process)
+    planner.execute("CREATE TABLE t (a BIGINT) WITH ('connector' = 'any', 'password' = 'hunter2')")
+    planner.execute("CREATE TABLE u WITH ('connector' = 'other') LIKE t")
+    planner.execute("SET 'y.token' = 'hunter2'")
+    hint = "SELECT a FROM t /*+ OPTIONS('password' = 'hunter3') */"
+    found = planner.compile_plan(["INSERT INTO u SELECT a FROM t", "INSERT INTO u SELECT a + 1 AS a FROM u"])
+    shown = [
+        found.text,
+        planner.explain([hint], ["CHANGELOG_MODE"]),
+        *(str(planner.execute(sql).rows) for sql in ("SHOW CREATE TABLE t", "SHOW CREATE TABLE u", "SET")),
+        plan(planner, hint).text,
+    ]
+    with pytest.raises(SqlError) as caught:
+        planner.execute("CREATE TABLE t (a BIGINT) WITH ('connector' = 'any', 'password' = 'hunter4')")
+    assert not [text for text in (*shown, str(caught.value)) if "hunter" in text]
+    (sink,) = found.sinks
+    table = sink.dynamic_table_sink.table.resolved_table
+    assert table is not None
+    assert table.options["password"] == "${secret:t:password}"
+    assert planner.secrets.resolve(table.options) == {"connector": "other", "password": "hunter2"}
+
+
+def test_flinks_text_about_a_plan(planner: Planner) -> None:
+    """EXPLAIN of several insertions as one job would say nothing."""
+    text = planner.explain(["SELECT item, COUNT(*) FROM orders GROUP BY item"], ["CHANGELOG_MODE"])
+    assert "== Optimized Physical Plan ==\nGroupAggregate(" in text
+    assert "changelogMode=[I,UA]" in text
+    statements = ["INSERT INTO lines SELECT id, item FROM orders", "INSERT INTO lines SELECT id, 'b' FROM orders"]
+    text = planner.explain(statements)
+    assert "Reused(reference_id=[1])" in text
+    assert "penstock_results" not in text
+    with pytest.raises(SqlError, match="Object 'nowhere' not found"):
+        planner.explain(["SELECT * FROM nowhere"])
+
+
+def test_nexmarks_events_are_a_table(process: PlannerProcess) -> None:
+    """The benchmark's own statements would not find their table."""
+    planner = Planner(process=process)
+    planner.execute(
+        """CREATE TABLE datagen (event_type INT, bid ROW<auction BIGINT, price BIGINT, `dateTime` TIMESTAMP(3)>,
+        `dateTime` AS CASE WHEN event_type = 0 THEN NULL ELSE bid.`dateTime` END,
+        WATERMARK FOR `dateTime` AS `dateTime` - INTERVAL '4' SECOND)
+        WITH ('connector' = 'nexmark', 'events.num' = '1000', 'next-event.rate' = '10000')"""
+    )
+    found = plan(planner, "SELECT bid.price FROM datagen WHERE event_type = 2")
+    (scan,) = [node for node in found.nodes.values() if isinstance(node, TableSourceScan)]
+    assert NexmarkTable.of(scan.scan_table_source.table) == NexmarkTable(NexmarkConfiguration(), 1000)
+
+
+def test_tables_that_are_temporary_or_of_other_catalogs(process: PlannerProcess) -> None:
+    """Only tables of the default catalog could have a connector."""
+    planner = Planner(process=process)
+    planner.execute(
+        "CREATE TEMPORARY TABLE t (a INT, PRIMARY KEY (a) NOT ENFORCED) WITH ('connector' = 'upsert-kafka')"
+    )
+    planner.execute("CREATE CATALOG c WITH ('type' = 'generic_in_memory')")
+    planner.execute("CREATE TABLE c.`default`.u (a INT) WITH ('connector' = 'kafka')")
+    found = plan(planner, "INSERT INTO t SELECT t.a FROM t WHERE t.a IN (SELECT a FROM c.`default`.u)")
+    assert names(found) == "Exchange Exchange Join"
+    assert found.sinks[0].input_changelog_mode == ("INSERT", "UPDATE_AFTER", "~DELETE")
+    planner.execute("CREATE TABLE bare (a INT)")
+    with pytest.raises(SqlError, match="bare has no option 'connector'"):
+        planner.execute("SELECT a FROM bare")
+
+
+def test_a_planner_without_memory(process: PlannerProcess) -> None:
+    """A statement that is too large would be an error of Java's, and leave a process that fails at any time."""
+    java, *arguments = launch(planner_directory(os.environ), os.environ).full_command
+    small = PlannerProcess([java, *("-Xmx12m" if one == "-Xmx512m" else one for one in arguments)])
+    with pytest.raises(PlannerError, match=r"has ended\. Try again: [\s\S]*OutOfMemoryError: Java heap space"):
+        Planner(process=small).execute("SELECT 1")
+    assert small.pid is None
+
+
+def test_plans_in_files(planner: Planner, tmp_path: Path) -> None:
+    """A plan could not be compiled once and executed later."""
+    file = tmp_path / "plans" / "it's.json"
+    quoted = str(file).replace("'", "''")
+    insert = "INSERT INTO lines SELECT id, item FROM orders"
+    assert planner.execute(f"COMPILE PLAN '{quoted}' FOR {insert}").plan is None
+    first = file.read_text()
+    executed = planner.execute(f"EXECUTE PLAN 'file://{quoted}'").plan
+    assert executed is not None
+    assert (executed.text, len(executed.sinks)) == (first, 1)
+    with pytest.raises(
+        SqlError, match=r"it's\.json exists\. Remove it, add IF NOT EXISTS, or set table\.plan\.force-rec"
+    ):
+        planner.execute(f"COMPILE PLAN '{quoted}' FOR {insert}")
+    planner.execute(f"compile plan '{quoted}' if not exists for {insert}")
+    assert file.read_text() == first
+    job = f"STATEMENT SET BEGIN {insert}; INSERT INTO totals SELECT item, SUM(price) FROM orders GROUP BY item; END"
+    again = planner.execute(f"COMPILE AND EXECUTE PLAN '{quoted}' FOR {job}").plan
+    assert again is not None
+    assert again.text == first
+    planner.execute("SET 'table.plan.force-recompile' = 'true'")
+    try:
+        forced = planner.execute(f"-- both\nCOMPILE AND EXECUTE PLAN '{quoted}' FOR {job}").plan
+    finally:
+        planner.execute("SET 'table.plan.force-recompile' = 'false'")
+    assert forced is not None
+    assert (len(forced.sinks), file.read_text()) == (2, forced.text)
+    with pytest.raises(SqlError, match="Object 'nowhere' not found") as caught:
+        planner.execute("COMPILE PLAN 'x.json'\n FOR INSERT INTO lines SELECT id, item FROM nowhere")
+    assert (caught.value.line, caught.value.column) == (2, 45)
+    with pytest.raises(SqlError, match="can't be read"):
+        planner.execute("EXECUTE PLAN 'x.json'")
+
+
 def test_several_statements_are_one_job(planner: Planner) -> None:
     """Two insertions would read their source twice."""
     found = planner.compile_plan(
@@ -473,9 +649,10 @@ def test_a_planner_that_is_killed(process: PlannerProcess) -> None:
 
 @pytest.mark.thorough
 def test_the_archive_of_classes(process: PlannerProcess, tmp_path: Any) -> None:
-    """Each start would take twice as long."""
-    directory, environ = planner_directory(os.environ), {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
-    prepare(directory, environ)
+    """Each start would take twice as long: the first program has the archive made after its end."""
+    directory = planner_directory(os.environ)
+    environ = {**os.environ, "XDG_CACHE_HOME": str(tmp_path), "PENSTOCK_FLINK_PLANNER": str(directory)}
+    subprocess.run([sys.executable, "-m", "penstock.table.planner", AFTER, "0"], env=environ, check=True)
     java, *arguments = launch(directory, environ).full_command
     assert arguments[0] == f"-XX:SharedArchiveFile={launch(directory, environ).archive}"
     # With `on` the JVM does not start unless it can use the archive.
@@ -483,3 +660,5 @@ def test_the_archive_of_classes(process: PlannerProcess, tmp_path: Any) -> None:
     assert Planner(process=archived).execute("SHOW TABLES").rows == ()
     archived.close()
     assert archived.pid is None
+    without = launch(directory, {**environ, "PENSTOCK_CLASS_ARCHIVE": "off"})
+    assert not [one for one in without.full_command if "SharedArchiveFile" in one]

@@ -183,11 +183,12 @@ class Configuration:
         return f"Configuration({self._redacted()!r})"
 
     def _redacted(self) -> dict[str, str]:
-        """Return the settings, with stars for secrets. Source: Flink, GlobalConfiguration.isSensitive."""
-        return {key: _HIDDEN if _is_sensitive(key) else value for key, value in self._entries.items()}
+        """Return the settings, with stars for secrets."""
+        return {key: _HIDDEN if is_sensitive(key) else value for key, value in self._entries.items()}
 
 
-def _is_sensitive(key: str) -> bool:
+def is_sensitive(key: str) -> bool:
+    """Return whether the value of this key is a secret. Source: Flink, GlobalConfiguration.isSensitive."""
     lowered = key.lower()
     return any(part in lowered for part in _SENSITIVE)
 

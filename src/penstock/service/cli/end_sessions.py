@@ -8,7 +8,7 @@ import typer
 
 
 def end_sessions() -> None:
-    """End the JVMs of Spark that are kept for the next program."""
+    """End the JVMs that are kept for the next program: those of Spark, and those that plan SQL."""
     # Imported here, so that `penstock --help` stays fast.
     from penstock.hosts.spark.driver.jvm_lease import end_free_jvms
 

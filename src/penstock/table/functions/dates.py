@@ -210,6 +210,17 @@ def from_unixtime(call: Call) -> Column:
 _NO_TIME = -(2**63)
 
 
+@FAMILY.kernel(
+    "CURRENT_WATERMARK",
+    signatures=["<TIMESTAMP>"],
+    result=lambda arguments: timestamp(3, zoned=arguments.types[0].root == "TIMESTAMP_LTZ"),
+    nullable=True,
+)
+def current_watermark(call: Call) -> Column:
+    """Return the operator's watermark, or NULL before the first one. The argument tells the type."""
+    return pa.scalar(call.context.watermark_ms, pa.int64()).cast(call.arrow_type)
+
+
 @FAMILY.kernel("UNIX_TIMESTAMP", signatures=["", _TEXT, f"{_TEXT}, {_TEXT}"], result=BIGINT, nullable=False)
 def unix_timestamp(call: Call) -> Column:
     """Return the seconds since the epoch: of now, or of text in the session's time zone."""

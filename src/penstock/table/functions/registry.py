@@ -29,6 +29,8 @@ class Context:
     """The session's time zone, by Java's names: `table.local-time-zone`."""
     now_us: int = 0
     """The time of the query's start or of the record, in microseconds since the epoch, UTC."""
+    watermark_ms: int | None = None
+    """The operator's watermark (milliseconds since the epoch, UTC), or None before the first one."""
 
 
 class Arguments(NamedTuple):

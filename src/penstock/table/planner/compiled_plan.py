@@ -15,13 +15,13 @@ import msgspec
 from penstock.common.values.decoding import DECODING_ERRORS, from_json, json_decoder
 from penstock.table.planner.data_types import DataType, read_data_type
 from penstock.table.planner.errors import UnsupportedPlanError
-from penstock.table.planner.nodes import aggregate_nodes, join_nodes, rank_nodes, row_nodes, tables
+from penstock.table.planner.nodes import aggregate_nodes, join_nodes, match_nodes, rank_nodes, row_nodes, tables
 from penstock.table.planner.nodes.base import ExecNode
 
 FLINK_VERSION = "2.3"
 """Plans of this version and older ones are read."""
 
-_MODULES = (row_nodes, tables, aggregate_nodes, join_nodes, rank_nodes)
+_MODULES = (row_nodes, tables, aggregate_nodes, join_nodes, rank_nodes, match_nodes)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ CASE, AND and OR compute their operands again, each for the rows that need it, a
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -22,7 +22,14 @@ from penstock.table.functions.registry import Context
 from penstock.table.logical_types import BOOLEAN, LogicalType
 from penstock.table.planner.errors import UnsupportedPlanError
 from penstock.table.planner.literals import literal_value, search
-from penstock.table.planner.rex_nodes import AnyRexNode, RexCall, RexFieldAccess, RexInputRef, RexLiteral
+from penstock.table.planner.rex_nodes import (
+    AnyRexNode,
+    RexCall,
+    RexCorrelVariable,
+    RexFieldAccess,
+    RexInputRef,
+    RexLiteral,
+)
 
 UserFunction = Callable[[Sequence[Column], LogicalType], Column]
 """A function of the user's: columns of arguments and the type of the result, to the column of results."""
@@ -45,7 +52,8 @@ _Evaluator = Callable[[_Batch], Column]
 class Expressions:
     """Expressions over the same input. `functions`: the user's functions, by the names that plans have.
 
-    `nondeterministic`: the names of those that are called again wherever they stand, as `RAND()` is.
+    `nondeterministic`: the names of those that are called again wherever they stand, as `RAND()` is. In the function
+    call of a lateral join, a field of the outer row is a column of the input.
 
     Raises UnsupportedPlanError if one of them calls a function that is not supported.
     """
@@ -90,12 +98,16 @@ class Expressions:
         if isinstance(node, RexLiteral):
             value = literal_value(node)
             return (lambda batch: value), node.type.logical
+        if isinstance(node, RexFieldAccess) and isinstance(node.expr, RexCorrelVariable):
+            row_type = node.expr.type.logical
+            return _input(row_type.names.index(node.name)), _field_type(row_type, node.name)
         if isinstance(node, RexFieldAccess):
             row, row_type = self._bound(node.expr)
             return _field(row, node.name), _field_type(row_type, node.name)
         if isinstance(node, RexCall):
             return self._call(node), node.type.logical
-        raise UnsupportedPlanError("a reference to the row of an outer query is not supported here: write a join")
+        what = "the row of an outer query" if isinstance(node, RexCorrelVariable) else "a variable of a pattern"
+        raise UnsupportedPlanError(f"a reference to {what} is not supported here: write a join")
 
     def _call(self, node: RexCall) -> _Evaluator:
         if node.name == "SEARCH" and isinstance(node.operands[1], RexLiteral) and node.operands[1].sarg is not None:
@@ -159,7 +171,7 @@ def _else_by_rows(evaluate: _Evaluator, by_rows: _Evaluator) -> _Evaluator:
 def _part(batch: _Batch, rows: Any) -> _Batch:
     """Return the batch of these rows (indices)."""
     columns = [column if is_constant(column) else column.take(rows) for column in batch.columns]
-    context = Context(rows=len(rows), zone=batch.context.zone, now_us=batch.context.now_us)
+    context = replace(batch.context, rows=len(rows))
     return _Batch(columns, context, {})
 
 

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
+from penstock.common.configuration import Configuration
+from penstock.hosts.spark.driver.session import keeps_session
 from penstock.table.logical_types import LogicalType
 from penstock.table.planner.compiled_plan import CompiledPlan, read_plan
 from penstock.table.planner.jars import planner_directory
+from penstock.table.planner.kept_planner import KeptPlanners
+from penstock.table.planner.plan_files import FORCE_RECOMPILE, PlanStatement, plan_statement
 from penstock.table.planner.planner_process import PlannerProcess
-from penstock.table.planner.preparation import launch
+from penstock.table.planner.preparation import launch, prepare_in_background
 from penstock.table.planner.refusals import sql_error
+from penstock.table.planner.secret_options import SecretOptions
 from penstock.table.planner.statements import check_statement
 
+ExplainDetail = Literal["CHANGELOG_MODE", "ESTIMATED_COST", "JSON_EXECUTION_PLAN", "PLAN_ADVICE"]
+"""Additions to the text about a plan, by Flink's names."""
 _ids = itertools.count(1)
 
 
@@ -31,13 +39,26 @@ class StatementResult:
     """For a query: the identifier of the sink that its rows go to."""
 
 
-@cache
-def shared_process() -> PlannerProcess:
-    """Return the planner's process of this program, which its first request starts.
+def shared_process(keep: bool | None = None) -> PlannerProcess:
+    """Return the planner's process of this program, which its first request starts or takes over.
 
-    Raises PlannerError if there are no jars or no Java.
+    `keep`: whether it stays for the next program; None: as Spark's JVM, at a terminal and in notebooks. Raises
+    PlannerError if there are no jars or no Java.
     """
-    return PlannerProcess(launch(planner_directory(os.environ), os.environ).full_command)
+    return _process(keeps_session(Configuration(), os.environ) if keep is None else keep)
+
+
+@cache
+def _process(keep: bool) -> PlannerProcess:
+    one = launch(planner_directory(os.environ), os.environ)
+    prepare_in_background(one, os.environ)
+    command = one.full_command
+    kept = None
+    if keep and hasattr(os, "pidfd_open"):
+        # Without a directory for its socket, the process ends with the program.
+        with contextlib.suppress(OSError, ValueError):
+            kept = KeptPlanners(command, os.environ)
+    return PlannerProcess(command, kept=kept)
 
 
 class Planner:
@@ -47,9 +68,12 @@ class Planner:
     """
 
     def __init__(self, options: Mapping[str, str] | None = None, process: PlannerProcess | None = None) -> None:
-        self._options = dict(options or {})
+        self.secrets = SecretOptions()
+        """Values of options that are secrets; the planner and its plans have references."""
+        self._options = {key: self.secrets.hide_option("SET", key, value) for key, value in (options or {}).items()}
         self._given = process
-        self._id = str(next(_ids))
+        self.environment = str(next(_ids))
+        """The name of the environment in requests to the process."""
         self._opened = 0
         self._log: list[dict[str, Any]] = []
         """Requests that changed the environment, in order: a new process gets them, too."""
@@ -57,10 +81,15 @@ class Planner:
     def execute(self, sql: str) -> StatementResult:
         """Execute a statement about the catalog or an option, or plan a query or an insertion.
 
+        COMPILE PLAN writes a plan, and EXECUTE PLAN returns that of a file; then the caller runs it.
+
         Raises SqlError if the statement is invalid, UnsupportedPlanError if its plan has a part that is not supported,
         PlannerError if the planner is unavailable.
         """
         check_statement(sql)
+        if (of_file := plan_statement(sql)) is not None:
+            return self._plan_of_file(of_file)
+        sql = self.secrets.hide(sql)
         answer = self._request(sql, {"operation": "execute", "sql": sql})
         if "plan" in answer:
             return StatementResult(plan=read_plan(answer["plan"]), result_table=answer.get("result"))
@@ -68,12 +97,28 @@ class Planner:
         rows = tuple(tuple(row) for row in answer.get("rows", ()))
         return StatementResult(columns=tuple(answer.get("columns", ())), rows=rows)
 
+    def _plan_of_file(self, statement: PlanStatement) -> StatementResult:
+        force = statement.statement is not None and (FORCE_RECOMPILE, "true") in self.execute("SET").rows
+        text = statement.existing(force=force)
+        if text is None:
+            assert statement.statement is not None
+            text = self.compile_plan([statement.statement]).text
+            statement.write(text)
+        if statement.executes:
+            return StatementResult(plan=read_plan(text))
+        return StatementResult(columns=("result",), rows=(("OK",),))
+
     def compile_plan(self, statements: Sequence[str]) -> CompiledPlan:
         """Return the plan of several insertions or queries as one job. Raises what `execute` raises."""
-        for sql in statements:
-            check_statement(sql)
-        answer = self._request(";\n".join(statements), {"operation": "compile", "statements": list(statements)})
+        checked = self._checked(statements)
+        answer = self._request(";\n".join(checked), {"operation": "compile", "statements": checked})
         return read_plan(answer["plan"])
+
+    def explain(self, statements: Sequence[str], details: Sequence[ExplainDetail] = ()) -> str:
+        """Return Flink's text about the plan of a query, or of several insertions as one job. Raises SqlError."""
+        checked = self._checked(statements)
+        request = {"operation": "explain", "statements": checked, "details": list(details)}
+        return str(self._request(";\n".join(checked), request)["text"])
 
     def create_function(
         self,
@@ -99,9 +144,14 @@ class Planner:
     def close(self) -> None:
         """Forget the environment; the process stays for others."""
         if self._opened and self._opened == self._process.started and self._process.pid is not None:
-            self._process.request("close", environment=self._id)
+            self._process.request("close", environment=self.environment)
         self._opened = 0
         self._log.clear()
+
+    def _checked(self, statements: Sequence[str]) -> list[str]:
+        for sql in statements:
+            check_statement(sql)
+        return [self.secrets.hide(sql) for sql in statements]
 
     @property
     def _process(self) -> PlannerProcess:
@@ -118,7 +168,7 @@ class Planner:
         return self._answer(sql, request)
 
     def _answer(self, sql: str, request: Mapping[str, Any]) -> dict[str, Any]:
-        answer = self._process.request(**{**request, "environment": self._id})
+        answer = self._process.request(**{**request, "environment": self.environment})
         if not answer["ok"]:
             raise sql_error(sql, answer["causes"])
         return answer

@@ -12,7 +12,9 @@ import hashlib
 import json
 import os
 import subprocess
+import sys
 import tempfile
+import time
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,17 +22,25 @@ from typing import NamedTuple
 
 from penstock.common.errors import ConfigurationError
 from penstock.common.files.cache_directory import cache_directory
+from penstock.hosts.spark.driver.class_archive import SWITCH, absolute_python_path, builder_lock
 from penstock.hosts.spark.driver.java import JavaHome, find_java
 from penstock.table.planner.errors import PlannerError
 from penstock.table.planner.jars import required_jars
 
 _SOURCES = Path(__file__).parent / "java"
-_CLASSES = ("AnyConnectorCatalog.java", "Environment.java", "PlannerServer.java")
+_CLASSES = ("AnyConnectorCatalog.java", "Environment.java", "PlannerServer.java", "KeptServer.java")
 _MAIN = "penstock.PlannerServer"
 # The compiler's last stage and a collector with threads do not pay in a JVM that plans a few statements.
 _JVM = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m", "-Xss8m", "-Dfile.encoding=UTF-8")
+# A planner without memory ends, and says so on standard error: standard output is for answers.
+_LIMITED = ("-XX:+ExitOnOutOfMemoryError", "-XX:+DisplayVMOutputToStderr")
 _QUIET = ("-Xshare:auto", "-Xlog:disable", "-Xlog:all=error:stderr")
 _BUILD_SECONDS = 120
+AFTER = "--after"
+"""The argument of the process that makes the archive in the background."""
+_WAIT_S = 120.0
+_LOOK_S = 0.5
+_LOWEST_PRIORITY = 19
 _ARCHIVES_MAX = 2
 
 _TRAINING = (
@@ -55,12 +65,18 @@ class Launch(NamedTuple):
     command: tuple[str, ...]
     archive: Path
     """The class archive, used if it is there."""
+    may_use_archive: bool = True
+
+    @property
+    def has_archive(self) -> bool:
+        """Whether there is an archive that is used."""
+        return self.may_use_archive and self.archive.is_file()
 
     @property
     def full_command(self) -> list[str]:
         """The command with the archive, if there is one."""
         java, *arguments = self.command
-        shared = (f"-XX:SharedArchiveFile={self.archive}",) if self.archive.is_file() else ()
+        shared = (f"-XX:SharedArchiveFile={self.archive}",) if self.has_archive else ()
         return [java, *shared, *arguments]
 
 
@@ -80,8 +96,8 @@ def launch(directory: Path, environ: Mapping[str, str]) -> Launch:
         _compile(java, jars, ours)
     class_path = os.pathsep.join([*jars, str(ours)])
     key = hashlib.sha256(f"{java.path} {java.version} {class_path}".encode()).hexdigest()[:12]
-    command = (str(java.path / "bin" / "java"), *_JVM, *_QUIET, "-cp", class_path, _MAIN)
-    return Launch(command, made / f"classes-{key}.jsa")
+    command = (str(java.path / "bin" / "java"), *_JVM, *_LIMITED, *_QUIET, "-cp", class_path, _MAIN)
+    return Launch(command, made / f"classes-{key}.jsa", environ.get(SWITCH) != "off")
 
 
 def prepare(directory: Path, environ: Mapping[str, str]) -> None:
@@ -97,6 +113,50 @@ def prepare(directory: Path, environ: Mapping[str, str]) -> None:
         with contextlib.suppress(OSError):
             new.replace(one.archive)
             _prune(one.archive.parent)
+
+
+def prepare_in_background(one: Launch, environ: Mapping[str, str]) -> None:
+    """Have the archive made after this program, if there is none and PENSTOCK_CLASS_ARCHIVE allows it. Raises nothing.
+
+    Source of the rules: the archive of Spark's classes (`class_archive.py`).
+    """
+    if one.archive.is_file() or _mark(one).exists() or environ.get(SWITCH) in ("off", "use"):
+        return
+    with contextlib.suppress(OSError):
+        subprocess.Popen(
+            [sys.executable, "-m", "penstock.table.planner", AFTER, str(os.getpid())],
+            cwd=one.archive.parent,
+            env={**environ, **absolute_python_path(environ)},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+
+def prepare_after(parent: int, directory: Path, environ: Mapping[str, str]) -> None:
+    """Make the archive with the lowest priority when the parent process has ended, or in two minutes.
+
+    Only one process of the user does it at a time, and only once if it fails.
+    """
+    os.nice(_LOWEST_PRIORITY)
+    one = launch(directory, environ)
+    with contextlib.suppress(OSError):
+        lock = builder_lock(one.archive.parent)
+        until_s = time.monotonic() + _WAIT_S
+        while os.getppid() == parent and time.monotonic() < until_s:
+            time.sleep(_LOOK_S)
+        try:
+            prepare(directory, environ)
+        except PlannerError as error:
+            _mark(one).write_text(str(error), encoding="utf-8")
+        finally:
+            os.close(lock)
+
+
+def _mark(one: Launch) -> Path:
+    """The file that says that making the archive has failed."""
+    return one.archive.with_suffix(".refused")
 
 
 def _prune(directory: Path) -> None:

@@ -14,6 +14,8 @@ _AT = re.compile(r"(?:at|At) line (\d+), column (\d+)(?:: ?)?")
 _EXPECTING = re.compile(r"\s*Was expecting(?: one of)?:?\s*(.*)", re.DOTALL)
 _VALIDATION = "SQL validation failed."
 _EXPECTED_MAX = 12
+_MISSING = re.compile(r"class penstock\.\S+ cannot be cast to class \S+\.(\w+?)(?:Table)?(?:Source|Sink) ")
+"""Matches what the planner says if a table must be able to do more than ours."""
 _OPERATION = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
@@ -23,6 +25,10 @@ def sql_error(sql: str, causes: Sequence[Mapping[str, Any]]) -> SqlError:
     if str(outer["class"]).endswith("UnsupportedOperationException") and str(outer["at"]).startswith("penstock."):
         operation = _OPERATION.sub(" ", str(outer["message"]).removesuffix("Operation")).upper()
         return SqlError(f"this statement is not supported: {operation}\n{_first_line(sql)}")
+    if missing := next(filter(None, (_MISSING.search(str(cause["message"])) for cause in causes)), None):
+        return SqlError(
+            f"this statement is not supported: {_OPERATION.sub(' ', missing[1]).upper()}\n{_first_line(sql)}"
+        )
     message = _message(causes)
     line, column, end_column = 0, 0, 0
     if found := _FROM_TO.search(message):
@@ -61,6 +67,8 @@ def _with_expected(message: str) -> str:
     if found is None:
         return message
     expected = [one.strip().removesuffix("...").strip() for one in found[1].splitlines() if one.strip()]
+    # There is a token for each kind of quotes.
+    expected = [one for one in expected if not one.endswith("_IDENTIFIER>")]
     shown = ", ".join(expected[:_EXPECTED_MAX]) + (", ..." if len(expected) > _EXPECTED_MAX else "")
     return f"{message[: found.start()]} Expected: {shown}."
 

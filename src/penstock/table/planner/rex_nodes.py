@@ -73,6 +73,15 @@ class RexCorrelVariable(RexNode, frozen=True, kw_only=True, tag="CORREL_VARIABLE
     type: DataType
 
 
+class PatternFieldRef(RexNode, frozen=True, kw_only=True, tag="PATTERN_INPUT_REF"):
+    """A column of the rows that a variable of MATCH_RECOGNIZE has matched; the variable `*`: any row of the match."""
+
+    alpha: str
+    """The variable."""
+    index: int = field(name="inputIndex")
+    type: DataType
+
+
 class RexCall(RexNode, frozen=True, kw_only=True, tag="CALL"):
     """A call of a function: of Flink's, by `internal_name`, of the catalog, or of the system."""
 
@@ -98,4 +107,4 @@ class RexCall(RexNode, frozen=True, kw_only=True, tag="CALL"):
         return self.internal_name is not None
 
 
-AnyRexNode = RexInputRef | RexLiteral | RexFieldAccess | RexCorrelVariable | RexCall
+AnyRexNode = RexInputRef | RexLiteral | RexFieldAccess | RexCorrelVariable | PatternFieldRef | RexCall

@@ -18,6 +18,9 @@ _TOKEN = re.compile(
 )
 
 
+_MODIFIERS = ("OR", "REPLACE", "TEMPORARY", "SYSTEM")
+
+
 class Token(NamedTuple):
     """A piece of a script: comment, text (a literal or a quoted name), word, semicolon or other."""
 
@@ -38,7 +41,7 @@ def split_statements(script: str) -> list[Statement]:
     found = []
     start, in_set, cases = 0, False, 0
     words: list[str] = []
-    for token in _tokens(script):
+    for token in tokens(script):
         if token.kind == "word":
             word = token.text.upper()
             words.append(word)
@@ -58,22 +61,22 @@ def split_statements(script: str) -> list[Statement]:
 
 def check_statement(sql: str) -> None:
     """Raise SqlError if the statement would load Java code into the planner, or needs Python to be complete."""
-    words = [token.text.upper() for token in _tokens(sql) if token.kind == "word"]
+    words = [token.text.upper() for token in tokens(sql) if token.kind == "word"]
     if words[:2] in (["ADD", "JAR"], ["REMOVE", "JAR"]):
         raise SqlError(f"{' '.join(words[:2])} is not supported: functions and connectors are written in Python")
-    kind = next((word for word in words[1:] if word not in ("TEMPORARY", "SYSTEM")), "")
-    if words[:1] == ["CREATE"] and kind == "FUNCTION":
+    kind = next((word for word in words[1:] if word not in _MODIFIERS), "")
+    if words[:1] in (["CREATE"], ["ALTER"]) and kind == "FUNCTION":
         language = words[words.index("LANGUAGE") + 1 :][:1] if "LANGUAGE" in words else ["JAVA"]
-        if "JAR" in words:
-            raise SqlError("USING JAR is not supported: functions are written in Python")
+        if "USING" in words:
+            raise SqlError(f"{' '.join(words[words.index('USING') :][:2])} is not supported: write functions in Python")
         if language != ["PYTHON"]:
             raise SqlError(
                 f"functions in {language[0].capitalize()} are not supported: write the function in Python, and add "
                 "LANGUAGE PYTHON"
             )
         raise SqlError(
-            "CREATE FUNCTION ... LANGUAGE PYTHON does not say what types the function has: create it from Python, with "
-            "its types"
+            f"{words[0]} FUNCTION ... LANGUAGE PYTHON does not say what types the function has: create it from "
+            "Python, with its types"
         )
 
 
@@ -84,10 +87,11 @@ def _statement(script: str, start: int, end: int) -> Statement:
 
 
 def _has_content(sql: str) -> bool:
-    return any(token.kind != "comment" and token.text.strip() for token in _tokens(sql))
+    return any(token.kind != "comment" and token.text.strip() for token in tokens(sql))
 
 
-def _tokens(script: str) -> Iterator[Token]:
+def tokens(script: str) -> Iterator[Token]:
+    """Return the pieces of a script."""
     for match in _TOKEN.finditer(script):
         assert match.lastgroup is not None
         yield Token(match.lastgroup, match[0], match.start())

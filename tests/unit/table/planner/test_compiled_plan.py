@@ -16,15 +16,17 @@ from penstock.table.planner.compiled_plan import node_types, read_plan
 from penstock.table.planner.data_types import ROWTIME, read_data_type
 from penstock.table.planner.errors import UnsupportedPlanError
 from penstock.table.planner.nodes.aggregate_nodes import GroupAggregate
+from penstock.table.planner.nodes.join_nodes import MultiJoin
+from penstock.table.planner.nodes.match_nodes import SKIP_TO_LAST, SKIP_TO_NEXT_ROW, AfterMatch, Match, PatternElement
 from penstock.table.planner.nodes.row_nodes import Calc, WatermarkAssigner
 from penstock.table.planner.nodes.tables import ProjectPushDown, TableSourceScan
 from penstock.table.planner.rex_nodes import RexCall, RexInputRef
 
 FLINKS_PLANS = Path(__file__).parents[5] / "shared/data/flink-table-tests/plans.jsonl.gz"
-PLANS_READ = 219
+PLANS_READ = 236
 WITHOUT_OPERATOR = {
-    "async-calc", "async-correlate", "delta-join", "match", "ml-predict-table-function", "multi-join",
-    "process-table-function", "vector-search-table-function",
+    "async-calc", "async-correlate", "delta-join", "ml-predict-table-function", "process-table-function",
+    "vector-search-table-function",
 }  # fmt: skip
 
 
@@ -85,6 +87,101 @@ def test_aggregates() -> None:
     assert aggregate.state[0].ttl == "1 d"
 
 
+def quantified(inner: Any, at_least: int, at_most: int, is_reluctant: bool = False) -> dict[str, Any]:
+    bounds = [literal(at_least, "INT NOT NULL"), literal(at_most, "INT NOT NULL")]
+    return call("PATTERN_QUANTIFIER", "NULL", inner, *bounds, literal(is_reluctant, "BOOLEAN NOT NULL"))
+
+
+def variable(name: str) -> dict[str, Any]:
+    return literal(name, "CHAR(1) NOT NULL")
+
+
+def concat(*operands: Any) -> dict[str, Any]:
+    return {"kind": "CALL", "syntax": "BINARY", "sqlKind": "PATTERN_CONCAT", "operands": operands, "type": "NULL"}
+
+
+def matching(pattern: Any, **changes: Any) -> dict[str, Any]:
+    """A node MATCH_RECOGNIZE with this pattern."""
+    last = call("LAST", "BIGINT", {"kind": "PATTERN_INPUT_REF", "alpha": "B", "inputIndex": 0, "type": "BIGINT"})
+    order = {"index": 1, "isAscending": True, "nullIsLast": False}
+    spec = {
+        "pattern": pattern,
+        "patternDefinitions": {"B": call(">", "BOOLEAN", last, literal(1, "BIGINT NOT NULL"))},
+        "measures": {"x": call("FINAL", "BIGINT", last)},
+        "after": {**literal("SKIP_TO_NEXT_ROW", {"type": "SYMBOL"}), "symbol": "MATCH_RECOGNIZE_AFTER_OPTION"},
+        "subsets": {"U": ["A", "B"]},
+        "allRows": False,
+        "partition": {"fields": [0]},
+        "orderBy": {"fields": [order]},
+        "interval": None,
+        **changes,
+    }
+    return node(4, "stream-exec-match_1", "ROW<`a` BIGINT, `x` BIGINT>", matchSpec=spec)
+
+
+def test_patterns() -> None:
+    """MATCH_RECOGNIZE would find other rows."""
+    pattern = concat(
+        concat(concat(variable("A"), quantified(variable("B"), 1, -1)), quantified(variable("C"), -1, 3)),
+        quantified(variable("D"), 0, 1, is_reluctant=True),
+    )
+    within = literal("3600000", "INTERVAL HOUR NOT NULL")
+    after = call("SKIP TO LAST", "NULL", variable("B"))
+    (found,) = read_plan(document(matching(pattern, interval=within, after=after))).nodes.values()
+    assert isinstance(found, Match)
+    assert found.match_spec.elements == (
+        PatternElement("A"),
+        PatternElement("B", 1, None),
+        PatternElement("C", 0, 3),
+        PatternElement("D", 0, 1, greedy=False),
+    )
+    assert found.match_spec.within_ms == 3_600_000
+    assert found.match_spec.after_match == AfterMatch(SKIP_TO_LAST, "B")
+    assert found.match_spec.subsets == {"U": ("A", "B")}
+    (simple,) = read_plan(document(matching(variable("A")))).nodes.values()
+    assert isinstance(simple, Match)
+    assert simple.match_spec.after_match == AfterMatch(SKIP_TO_NEXT_ROW)
+    assert (simple.match_spec.elements, simple.match_spec.within_ms) == ((PatternElement("A"),), None)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "message"),
+    [
+        (quantified(concat(variable("A"), variable("B")), 1, -1), r"groups with a quantifier, such as \(A B\)\+"),
+        (call("|", "NULL", variable("A"), variable("B")), r"alternatives \(A \| B\)"),
+        (concat(variable("A"), call("PATTERN_PERMUTE", "NULL", variable("B"))), "PERMUTE in a PATTERN"),
+        (call("PATTERN_EXCLUDE", "NULL", variable("B")), "exclusions"),
+    ],
+)
+def test_patterns_that_flink_does_not_run(pattern: Any, message: str) -> None:
+    """A pattern would match something else: the planner plans it, and Flink's runtime refuses it."""
+    with pytest.raises(UnsupportedPlanError, match=rf"'match' .*{message}"):
+        read_plan(document(matching(pattern)))
+    with pytest.raises(UnsupportedPlanError, match="ALL ROWS PER MATCH is not supported"):
+        read_plan(document(matching(variable("A"), allRows=True)))
+
+
+def test_a_join_of_several_inputs() -> None:
+    """Columns of another input would be compared."""
+    equal = call("=", "BOOLEAN", ref(0, "BIGINT"), ref(1, "BIGINT"))
+    pair = {"leftInputId": 0, "leftFieldIndex": 0, "rightInputId": 1, "rightFieldIndex": 0}
+    joined = node(
+        9,
+        "stream-exec-multi-join_1",
+        "ROW<`a` BIGINT, `b` BIGINT>",
+        joinTypes=["INNER", "LEFT"],
+        joinConditions=[literal(True, "BOOLEAN NOT NULL"), equal],
+        multiJoinCondition=None,
+        joinAttributeMap={"1": [pair]},
+        inputUniqueKeys=[[[0]], []],
+    )
+    (found,) = read_plan(document(joined)).nodes.values()
+    assert isinstance(found, MultiJoin)
+    assert found.join_attribute_map[1][0].right_input_id == 1
+    assert found.join_types == ("INNER", "LEFT")
+    assert found.input_unique_keys == (((0,),), ())
+
+
 @pytest.mark.parametrize(
     ("plan", "message"),
     [
@@ -96,7 +193,7 @@ def test_aggregates() -> None:
         (document({**CALC, "offset": 3}), r"node 'calc' .*of the test\) has a part .* unknown field `offset`"),
         (document({**CALC, "outputType": {"type": "DISTINCT_TYPE"}}), "'calc' .*: a column of the type DISTINCT_TYPE"),
         (
-            document({**CALC, "condition": {"kind": "PATTERN_INPUT_REF", "inputIndex": 0, "type": "INT"}}),
+            document({**CALC, "condition": {"kind": "TABLE_ARG_CALL", "inputIndex": 0, "type": "INT"}}),
             "'calc' .* has a part that is not supported",
         ),
     ],

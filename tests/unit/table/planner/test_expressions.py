@@ -97,6 +97,32 @@ def test_a_common_part_is_computed_once() -> None:
     assert calls == [2, 1]
 
 
+def test_fields_of_the_outer_row_are_columns() -> None:
+    """LATERAL TABLE (f(t.b)) would get no arguments."""
+    outer = {"kind": "CORREL_VARIABLE", "correl": "$cor0", "type": "ROW<`a` INT, `b` INT> NOT NULL"}
+    field = {"kind": "FIELD_ACCESS", "name": "b", "expr": outer}
+    assert values(call("+", "INT", field, A), [1, 2], [10, None]) == [11, None]
+    with pytest.raises(UnsupportedPlanError, match="the row of an outer query is not supported here"):
+        bound(outer)
+
+
+def test_the_watermark_is_the_contexts() -> None:
+    """CURRENT_WATERMARK would be that of another operator, also in a branch that is computed by rows."""
+    watermark = call("CURRENT_WATERMARK", "TIMESTAMP(3)", ref(2, "TIMESTAMP(3)"))
+    late = call("<=", "BOOLEAN", ref(2, "TIMESTAMP(3)"), watermark)
+    by_rows = call(
+        "AND", "BOOLEAN", call("<>", "BOOLEAN", B, literal(0, "INT NOT NULL")), call("=", "BOOLEAN", QUOTIENT, A)
+    )
+    expressions = bound(watermark, late, call("AND", "BOOLEAN", by_rows, late))
+    times = pa.array([1_000, 3_000], pa.timestamp("ms"))
+    columns = [pa.array([4, 4], pa.int32()), pa.array([1, 0], pa.int32()), times]
+    current, is_late, both = expressions.evaluate(columns, Context(rows=2, watermark_ms=2_000))
+    assert current == pa.scalar(2_000, pa.timestamp("ms"))
+    assert (is_late.to_pylist(), both.to_pylist()) == ([True, False], [True, False])
+    current, is_late, _ = expressions.evaluate(columns, Context(rows=2))
+    assert (current.as_py(), is_late.to_pylist()) == (None, [None, None])
+
+
 def test_chance_is_not_shared() -> None:
     """`UUID()` in two columns would give one value."""
     unique = call("UUID", "CHAR(36) NOT NULL")

@@ -19,6 +19,30 @@ def test_the_list() -> None:
     assert all(len(jar.sha256) == 64 for jar in jars)
 
 
+LICENSED = {
+    "com.esotericsoftware": ("Kryo", "MinLog", "ReflectASM"),
+    "com.google.code.findbugs": ("JSR 305",),
+    "commons-cli": ("Apache Commons",),
+    "commons-collections": ("Apache Commons",),
+    "commons-io": ("Apache Commons",),
+    "org.apache.commons": ("Apache Commons",),
+    "org.apache.flink": ("Apache Flink",),
+    "org.codehaus.janino": ("Janino",),
+    "org.javassist": ("Javassist",),
+    "org.objenesis": ("Objenesis",),
+    "org.scala-lang": ("Scala",),
+    "org.slf4j": ("SLF4J",),
+    "org.snakeyaml": ("SnakeYAML Engine",),
+}
+
+
+def test_the_notice_names_what_is_downloaded() -> None:
+    """Users would not learn under which licenses they run the planner."""
+    notice = (Path(__file__).parents[4] / "NOTICE").read_text(encoding="utf-8").partition("SQL is planned")[2]
+    assert {jar.group for jar in required_jars()} == set(LICENSED)
+    assert not [name for names in LICENSED.values() for name in names if name not in notice]
+
+
 def test_a_folder_without_jars(tmp_path: Path) -> None:
     """Users without network would not learn how to get the jars."""
     with pytest.raises(PlannerError, match=r"lacks \d+ of the \d+ jars .* Fill it on a machine with network"):

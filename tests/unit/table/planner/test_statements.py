@@ -40,6 +40,10 @@ def test_a_statement_set_is_one_statement(beginning: str) -> None:
         ("CREATE FUNCTION f AS 'org.F'", "functions in Java are not supported: write the function in Python"),
         ("CREATE TEMPORARY SYSTEM FUNCTION f AS 'org.F' LANGUAGE SCALA", "functions in Scala"),
         ("CREATE FUNCTION f AS 'org.F' LANGUAGE PYTHON USING JAR 'x.jar'", "USING JAR is not supported"),
+        ("CREATE OR REPLACE FUNCTION f AS 'org.F' LANGUAGE JAVA", "functions in Java"),
+        ("CREATE FUNCTION f AS 'f' LANGUAGE PYTHON USING ARTIFACT 'x'", "USING ARTIFACT is not supported"),
+        ("ALTER FUNCTION f AS 'org.F'", "functions in Java"),
+        ("ALTER TEMPORARY SYSTEM FUNCTION f AS 'org.F' LANGUAGE SCALA", "functions in Scala"),
         ("CREATE FUNCTION IF NOT EXISTS f AS 'm.f' LANGUAGE PYTHON", "create it from Python, with its types"),
     ],
 )

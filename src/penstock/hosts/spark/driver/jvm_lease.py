@@ -20,6 +20,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -161,7 +162,17 @@ def keeper_directory(request: JvmRequest, environ: Mapping[str, str]) -> Path:
 
     variables = sorted((name, value) for name, value in environ.items() if name.startswith("SPARK_"))
     settings = sorted(request.settings.items())
-    kind = [__file__, sys.executable, pyspark.__version__, request.java_home, settings, variables]
+    return kept_directory(
+        [__file__, sys.executable, pyspark.__version__, request.java_home, settings, variables], environ
+    )
+
+
+def kept_directory(kind: list[Any], environ: Mapping[str, str]) -> Path:
+    """Return the directory for sockets of free JVMs of a kind. Raises ValueError if its path is too long.
+
+    `end_free_jvms` ends all that listen in such directories: they send a line to who connects, and end if the
+    connection ends and they were not returned.
+    """
     directory = cache_directory(environ) / _DIRECTORY / hashlib.sha256(msgspec.json.encode(kind)).hexdigest()[:12]
     if len(os.fsencode(directory / "4194304.sock")) > _PATH_BYTES_MAX:
         raise ValueError(f"{directory} is too long for the path of a socket: set XDG_CACHE_HOME to a shorter path")

@@ -15,6 +15,7 @@ import org.apache.flink.streaming.api.datastream.DataStream;
 import org.apache.flink.streaming.api.datastream.DataStreamSink;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink;
+import org.apache.flink.table.api.ValidationException;
 import org.apache.flink.table.catalog.Column;
 import org.apache.flink.table.catalog.GenericInMemoryCatalog;
 import org.apache.flink.table.connector.ChangelogMode;
@@ -37,6 +38,7 @@ import org.apache.flink.table.factories.DynamicTableFactory;
 import org.apache.flink.table.factories.DynamicTableSinkFactory;
 import org.apache.flink.table.factories.DynamicTableSourceFactory;
 import org.apache.flink.table.functions.LookupFunction;
+import org.apache.flink.table.module.Module;
 import org.apache.flink.table.types.DataType;
 import org.apache.flink.types.RowKind;
 
@@ -55,6 +57,17 @@ public class AnyConnectorCatalog extends GenericInMemoryCatalog {
         return Optional.of(new Factory());
     }
 
+    /** The same for temporary tables and for those of other catalogs. */
+    public static class AnyConnectorModule implements Module {
+        public Optional getTableSourceFactory() {
+            return Optional.of(new Factory());
+        }
+
+        public Optional getTableSinkFactory() {
+            return Optional.of(new Factory());
+        }
+    }
+
     public static class Factory implements DynamicTableSourceFactory, DynamicTableSinkFactory {
         public String factoryIdentifier() {
             return "penstock";
@@ -69,11 +82,20 @@ public class AnyConnectorCatalog extends GenericInMemoryCatalog {
         }
 
         public DynamicTableSource createDynamicTableSource(DynamicTableFactory.Context context) {
+            checkConnector(context);
             return new Source(changelogMode(context.getCatalogTable().getOptions()), metadata(context, true));
         }
 
         public DynamicTableSink createDynamicTableSink(DynamicTableFactory.Context context) {
+            checkConnector(context);
             return new Sink(sinkMode(context), metadata(context, false));
+        }
+
+        private static void checkConnector(DynamicTableFactory.Context context) {
+            if (context.getCatalogTable().getOptions().get("connector") == null) {
+                throw new ValidationException("Table " + context.getObjectIdentifier().asSummaryString()
+                    + " has no option 'connector'. Name its connector in WITH (...).");
+            }
         }
 
         /** The changes that a sink takes; null: those that it is given. */

@@ -1,5 +1,7 @@
 package penstock;
 
+import java.net.URL;
+import java.net.URLClassLoader;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Iterator;
@@ -7,6 +9,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import org.apache.flink.table.api.EnvironmentSettings;
+import org.apache.flink.table.api.ExplainDetail;
 import org.apache.flink.table.api.Schema;
 import org.apache.flink.table.api.TableDescriptor;
 import org.apache.flink.table.api.TableEnvironment;
@@ -38,20 +41,48 @@ import org.apache.flink.types.Row;
 /** A table environment that plans, and executes nothing but statements about its catalog and its options. */
 public class Environment {
     private static final String CATALOG = "default_catalog";
+    /** Functions in Java (Python's are made known by `createFunction`), and what nothing here carries out. */
+    private static final String REFUSED = "(Create|Alter).*Function.*|.*(Model|Materialized|ShowJobs|UseModules).*";
     private static final String RESULTS = "penstock_results";
+    /** What the planner compiles for this environment, such as constants, is forgotten with this loader. */
+    private final URLClassLoader classes =
+        new URLClassLoader(new URL[0], Environment.class.getClassLoader());
     private final TableEnvironmentInternal tables;
     private int results = 0;
 
     Environment(Map options) {
         EnvironmentSettings settings = EnvironmentSettings.newInstance().inStreamingMode()
-            .withBuiltInCatalogName("built_in").withBuiltInDatabaseName("built_in").build();
+            .withBuiltInCatalogName("built_in").withBuiltInDatabaseName("built_in").withClassLoader(classes).build();
         tables = (TableEnvironmentInternal) TableEnvironment.create(settings);
         tables.registerCatalog(CATALOG, new AnyConnectorCatalog(CATALOG, "default_database"));
         tables.useCatalog(CATALOG);
+        tables.loadModule("penstock", new AnyConnectorCatalog.AnyConnectorModule());
         for (Iterator i = options.entrySet().iterator(); i.hasNext();) {
             Map.Entry option = (Map.Entry) i.next();
-            tables.getConfig().set((String) option.getKey(), (String) option.getValue());
+            set((String) option.getKey(), (String) option.getValue());
         }
+    }
+
+    private void set(String key, String value) {
+        if ("table.sql-dialect".equals(key) && !"default".equalsIgnoreCase(value)) {
+            throw new IllegalArgumentException("table.sql-dialect must be default, got " + value);
+        }
+        if ("execution.runtime-mode".equals(key) && !"STREAMING".equalsIgnoreCase(value)) {
+            throw new IllegalArgumentException(
+                value + " is not supported for SQL: set execution.runtime-mode to STREAMING");
+        }
+        if ("pipeline.jars".equals(key) || "pipeline.classpaths".equals(key)) {
+            throw new IllegalArgumentException(key + " is not supported: functions and connectors are written in Python");
+        }
+        tables.getConfig().set(key, value);
+    }
+
+    ClassLoader classes() {
+        return classes;
+    }
+
+    void close() throws Exception {
+        classes.close();
     }
 
     /** Executes a statement about the catalog or the options; plans a query or an insertion. */
@@ -66,6 +97,9 @@ public class Environment {
         if (operation instanceof QueryOperation || isInsertion(operation)) {
             return compile(Arrays.asList(new Object[] {sql}));
         }
+        if (operation.getClass().getSimpleName().matches(REFUSED)) {
+            throw new UnsupportedOperationException(operation.getClass().getSimpleName());
+        }
         boolean local = operation instanceof CreateOperation || operation instanceof DropOperation
             || operation instanceof AlterOperation || operation instanceof UseOperation
             || operation instanceof ShowOperation || operation instanceof DescribeTableOperation
@@ -78,8 +112,38 @@ public class Environment {
 
     /** Plans queries and insertions as one job. */
     Map compile(List statements) throws Exception {
-        List insertions = new ArrayList();
         Map answer = new LinkedHashMap();
+        try {
+            answer.put("plan", tables.compilePlan(insertions(statements, answer)).asJsonString());
+        } finally {
+            dropResults();
+        }
+        return answer;
+    }
+
+    /** Returns Flink's text about the plan of queries or insertions. */
+    Map explain(List statements, List details) throws Exception {
+        Map answer = new LinkedHashMap();
+        ExplainDetail[] chosen = new ExplainDetail[details.size()];
+        for (int i = 0; i < chosen.length; i++) {
+            chosen[i] = ExplainDetail.valueOf((String) details.get(i));
+        }
+        List operations = new ArrayList();
+        try {
+            if (statements.size() == 1 && parse((String) statements.get(0)) instanceof QueryOperation) {
+                operations.add(parse((String) statements.get(0)));
+            } else {
+                operations.addAll(insertions(statements, answer));
+            }
+            answer.put("text", tables.explainInternal(operations, chosen));
+        } finally {
+            dropResults();
+        }
+        return answer;
+    }
+
+    private List insertions(List statements, Map answer) throws Exception {
+        List insertions = new ArrayList();
         for (int i = 0; i < statements.size(); i++) {
             String sql = (String) statements.get(i);
             Operation operation = parse(sql);
@@ -96,11 +160,11 @@ public class Environment {
                 throw new UnsupportedOperationException(operation.getClass().getSimpleName());
             }
         }
-        answer.put("plan", tables.compilePlan(insertions).asJsonString());
-        if (answer.containsKey("result")) {
-            tables.executeSql("DROP DATABASE `" + CATALOG + "`.`" + RESULTS + "` CASCADE");
-        }
-        return answer;
+        return insertions;
+    }
+
+    private void dropResults() {
+        tables.executeSql("DROP DATABASE IF EXISTS `" + CATALOG + "`.`" + RESULTS + "` CASCADE");
     }
 
     /** Creates a function whose body only Python knows. */
@@ -140,13 +204,16 @@ public class Environment {
     private Map set(SetOperation operation) {
         Map answer = new LinkedHashMap();
         if (operation.getKey().isPresent() && operation.getValue().isPresent()) {
-            tables.getConfig().set((String) operation.getKey().get(), (String) operation.getValue().get());
+            set((String) operation.getKey().get(), (String) operation.getValue().get());
             return answer;
         }
         List rows = new ArrayList();
         for (Iterator i = tables.getConfig().getConfiguration().toMap().entrySet().iterator(); i.hasNext();) {
             Map.Entry option = (Map.Entry) i.next();
-            rows.add(new Object[] {option.getKey(), option.getValue()});
+            // Two underscores: the planner's own.
+            if (!((String) option.getKey()).startsWith("__")) {
+                rows.add(new Object[] {option.getKey(), option.getValue()});
+            }
         }
         answer.put("columns", new String[] {"key", "value"});
         answer.put("rows", rows);

@@ -30,6 +30,29 @@ class Join(ExecNode, frozen=True, kw_only=True, tag="stream-exec-join_1"):
     right_upsert_keys: tuple[tuple[int, ...], ...] = ()
 
 
+class JoinAttribute(Part, frozen=True, kw_only=True):
+    """A pair of equal columns of two inputs of a multi-join. The left one is -1, -1 for the first input."""
+
+    left_input_id: int
+    left_field_index: int
+    right_input_id: int
+    right_field_index: int
+
+
+class MultiJoin(ExecNode, frozen=True, kw_only=True, tag="stream-exec-multi-join_1"):
+    """Regular joins of several inputs by a common key in one node: without the state of joins between."""
+
+    join_types: tuple[str, ...]
+    """INNER or LEFT: how each input is joined with those before it. The first entry says nothing."""
+    join_conditions: tuple[AnyRexNode | None, ...]
+    """The condition of each join, over the columns of all inputs up to it."""
+    multi_join_condition: AnyRexNode | None = None
+    """What all rows satisfy, if all joins are inner."""
+    join_attribute_map: dict[int, tuple[JoinAttribute, ...]]
+    """The pairs of equal columns, by the number of the right input."""
+    input_unique_keys: tuple[tuple[tuple[int, ...], ...] | None, ...]
+
+
 class WindowJoin(ExecNode, frozen=True, kw_only=True, tag="stream-exec-window-join_1"):
     """A join of rows of the same window."""
 

@@ -205,7 +205,8 @@ class Sink(ExecNode, frozen=True, kw_only=True, tag="stream-exec-sink_2"):
 
     dynamic_table_sink: TableSinkSpec
     input_changelog_mode: tuple[str, ...]
-    """INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE: the kinds of rows that arrive."""
+    """INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE: the kinds of rows that arrive. ~DELETE: deletions that may have
+    values in columns of the key only."""
     input_upsert_key: tuple[int, ...] | None = None
     require_upsert_materialize: bool = False
     upsert_materialize_strategy: str | None = None

@@ -1,0 +1,1 @@
+"""Connectors of tables: what `'connector' = '...'` and the options of a table mean."""

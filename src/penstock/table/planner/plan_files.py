@@ -1,0 +1,90 @@
+"""COMPILE PLAN and EXECUTE PLAN: plans in files. Source: Flink docs, "SQL", Statements; TableEnvironment.
+
+The planner's process neither writes nor reads files: it plans the statement behind FOR.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import unquote, urlsplit
+
+from penstock.table.planner.errors import SqlError
+
+FORCE_RECOMPILE = "table.plan.force-recompile"
+_BLANK = r"(?:\s|--[^\n]*\n|/\*.*?\*/)"
+_PLAN = re.compile(
+    rf"{_BLANK}*(?P<verbs>COMPILE{_BLANK}+AND{_BLANK}+EXECUTE|COMPILE|EXECUTE){_BLANK}+PLAN{_BLANK}+"
+    rf"'(?P<file>(?:[^']|'')*)'{_BLANK}*(?P<exists>IF{_BLANK}+NOT{_BLANK}+EXISTS{_BLANK}+)?"
+    rf"(?:FOR{_BLANK}+(?P<statement>.*))?",
+    re.IGNORECASE | re.DOTALL,
+)
+_EXECUTE = "EXECUTE "
+
+
+class PlanStatement(NamedTuple):
+    """COMPILE PLAN, EXECUTE PLAN, or both."""
+
+    file: Path
+    statement: str | None
+    """The statement to compile, at its place in the text; None for EXECUTE PLAN."""
+    may_exist: bool
+    """Whether a file that is there is used."""
+    executes: bool
+
+    def existing(self, *, force: bool) -> str | None:
+        """Return the plan that is there and is used; None: compile it. `force`: the option FORCE_RECOMPILE.
+
+        Raises SqlError if the file of EXECUTE PLAN is missing, or that of COMPILE PLAN exists.
+        """
+        if self.statement is None:
+            try:
+                return self.file.read_text(encoding="utf-8")
+            except (OSError, UnicodeDecodeError) as error:
+                raise SqlError(f"the plan {self.file} can't be read: {error}") from None
+        if force or not self.file.exists():
+            return None
+        if not self.may_exist:
+            raise SqlError(
+                f"the plan {self.file} exists. Remove it, add IF NOT EXISTS, or set {FORCE_RECOMPILE} to true"
+            )
+        return self.file.read_text(encoding="utf-8")
+
+    def write(self, plan: str) -> None:
+        """Write the plan. Raises SqlError."""
+        try:
+            self.file.parent.mkdir(parents=True, exist_ok=True)
+            self.file.write_text(plan, encoding="utf-8")
+        except OSError as error:
+            raise SqlError(f"the plan {self.file} can't be written: {error}") from None
+
+
+def plan_statement(sql: str) -> PlanStatement | None:
+    """Return the parts of a statement about a plan in a file, or None if it is another one. Raises SqlError."""
+    found = _PLAN.fullmatch(sql)
+    if found is None:
+        return None
+    compiles, executes = (word in found["verbs"].upper() for word in ("COMPILE", "EXECUTE"))
+    if compiles != (found["statement"] is not None):
+        form = "COMPILE PLAN 'file' FOR INSERT ..." if compiles else "EXECUTE PLAN 'file'"
+        raise SqlError(f"expected {form}, got\n{sql}")
+    statement = None
+    if compiles:
+        # Errors of the planner have the line and the column of the whole text.
+        start = found.start("statement")
+        before = re.sub(r"[^\n]", " ", sql[:start])
+        is_set = re.match(r"STATEMENT\s", found["statement"], re.IGNORECASE)
+        statement = (before[: -len(_EXECUTE)] + _EXECUTE if is_set else before) + found["statement"]
+    return PlanStatement(
+        _path(found["file"].replace("''", "'")), statement, executes or bool(found["exists"]), executes
+    )
+
+
+def _path(text: str) -> Path:
+    parts = urlsplit(text)
+    if parts.scheme == "file":
+        return Path(unquote(parts.path))
+    if parts.scheme:
+        raise SqlError(f"the plan {text} is not in a file of this machine: name a path")
+    return Path(text)
