@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from penstock.api.state.ttl import StateTtlConfig
 from penstock.common.columns.record_columns import RecordColumns
 from penstock.common.functions.aggregate_results import ResultRows
 from penstock.common.functions.field_aggregates import (
@@ -62,28 +63,46 @@ def field_aggregation(
 
 
 def running_aggregate_operator(
-    name: str, key_selector: Callable[[Any], Any], of_fields: FieldAggregation
+    name: str, key_selector: Callable[[Any], Any], of_fields: FieldAggregation, ttl: StateTtlConfig | None = None
 ) -> RunningAggregateOperator:
     """Create the operator of running aggregates, unopened: on columns if the stream has columns that NumPy can add.
 
-    Raises ValueError for the bounds of a window.
+    `ttl`: how long a key lives after its last record, if set. Raises ValueError for the bounds of a window.
     """
+    ttl = checked_ttl(ttl)
     bound = next((one for one in of_fields.function.declared if one.of_window), None)
     if bound is not None:
         raise ValueError(f"{bound.name!r}: {bound.kind} is of a window, and there is no window: call window() first")
     function, key_fields, columns = of_fields.function, of_fields.key_fields, of_fields.columns
     results = of_fields.result_rows()
     if columns is None or of_fields.result_type is None:
-        return RunningAggregateOperator(name, key_selector, function, results)
+        return RunningAggregateOperator(name, key_selector, function, results, ttl)
     from penstock.engine.runtime.columns.aggregate_arrays import can_aggregate
     from penstock.engine.runtime.columns.keyed_input import keys_stay
     from penstock.engine.runtime.columns.running_aggregate import ColumnRunningAggregateOperator
 
     given = RecordColumns(of_fields.result_type)
     if not (all(map(columns.has_keys, key_fields)) and keys_stay(columns, given, key_fields)):
-        return RunningAggregateOperator(name, key_selector, function, results)
+        return RunningAggregateOperator(name, key_selector, function, results, ttl)
     if not can_aggregate(function.aggregates, columns.schema):
-        return RunningAggregateOperator(name, key_selector, function, results)
+        return RunningAggregateOperator(name, key_selector, function, results, ttl)
     return ColumnRunningAggregateOperator(
-        name, key_selector, function, results, key_fields=key_fields, columns=columns, given=given
+        name, key_selector, function, results, key_fields=key_fields, columns=columns, given=given, ttl=ttl
     )
+
+
+def checked_ttl(ttl: StateTtlConfig | None) -> StateTtlConfig | None:
+    """Return a time to live; None if it is disabled.
+
+    Raises TypeError for another object, and ValueError for one whose expired values could be read.
+    """
+    if ttl is None:
+        return None
+    if not isinstance(ttl, StateTtlConfig):
+        raise TypeError(f"expected a StateTtlConfig, got {ttl!r}: StateTtlConfig.new_builder(Time.hours(1)).build()")
+    if ttl.get_state_visibility() is not StateTtlConfig.StateVisibility.NeverReturnExpired:
+        raise ValueError(
+            "the aggregates of a key that has expired begin again, so the time to live must have the visibility "
+            "NeverReturnExpired, which is the default"
+        )
+    return ttl if ttl.is_enabled() else None

@@ -29,6 +29,7 @@ from penstock.engine.runtime.operators.process import KeyedProcessOperator
 from penstock.engine.runtime.operators.reduce import BestReduce, FieldReduce, ReduceOperator, SumReduce
 
 if TYPE_CHECKING:
+    from penstock.api.state.ttl import StateTtlConfig
     from penstock.datastream.interval_join import IntervalJoin
     from penstock.datastream.queryable_state_stream import QueryableStateStream
     from penstock.datastream.state import ReducingStateDescriptor, ValueStateDescriptor
@@ -146,17 +147,20 @@ class KeyedStream(DataStream[T], Generic[T, K]):
         return self._best("Max By", position_to_max_by, operators.gt, whole=True)
 
     # The type is narrower than in DataStream.process, as in Flink: keyed streams need a KeyedProcessFunction.
-    def aggregate(self, aggregates: Mapping[str, Any]) -> DataStream[Row]:
+    def aggregate(self, aggregates: Mapping[str, Any], *, ttl_config: StateTtlConfig | None = None) -> DataStream[Row]:
         """Emit for each record the aggregates of its key so far: `{"n": "count", "total": ("amount", "sum")}`.
 
         The key is made of fields: `key_by("airport")`. Of a field there are "count", "sum", "min", "max", "avg",
         "first" and "last". Results are Rows of the key's fields and these. None is ignored, and NaN is greater than
         all other numbers. On columns it computes whole batches of integers and floats. In BATCH mode only the last
-        result of each key is emitted, as `reduce` does. Raises TypeError if the key is not made of fields, and
+        result of each key is emitted, as `reduce` does.
+
+        `ttl_config`: a key without a record for its time to live begins again, and takes no memory; in BATCH it has no
+        effect. Raises TypeError if the key is not made of fields, and
         ValueError for a field that the declared type lacks. This is not in PyFlink.
         """
         of_fields = field_aggregation(self._transformation, fields_of_key(self.key_selector), aggregates)
-        operator = running_aggregate_operator("Aggregate", self.key_selector, of_fields)
+        operator = running_aggregate_operator("Aggregate", self.key_selector, of_fields, ttl_config)
         return self._keyed_operator("Aggregate", operator, of_fields.result_type)
 
     def process(  # type: ignore[override]

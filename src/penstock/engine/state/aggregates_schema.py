@@ -16,10 +16,10 @@ from penstock.common.functions.field_aggregates import AVG, COUNT, FLOAT, INTEGE
 from penstock.common.typeinfo import TypeInformation, Types
 from penstock.common.types.composite_types import TupleTypeInfo
 from penstock.engine.state.arrays.stored_columns import ArrayValues
-from penstock.engine.state.schema import TableSchema
+from penstock.engine.state.schema import TIMED, TableSchema
 from penstock.engine.state.tables import FrozenTable, Table
 
-_PREFIX = "aggregates of "
+_PREFIX, _TIMED_PREFIX = "aggregates of ", f"aggregates {TIMED} of "
 _TEXT = r'"(?:[^"\\]|\\.)*"'
 _ONE = re.compile(rf"({_TEXT}): (\w+)(?:\(({_TEXT})\))?(?: of ({_TEXT}))?")
 _TYPES = {INTEGER: Types.LONG(), FLOAT: Types.DOUBLE()}
@@ -29,43 +29,68 @@ class AggregatesSchema(TableSchema):
     """The schema of a table of accumulators of `FieldAggregates`."""
 
     aggregates: tuple[FieldAggregate, ...]
+    is_timed = False
+    """Whether values are pairs (time of the last use in ms, accumulator)."""
 
     def __str__(self) -> str:
-        return _PREFIX + ", ".join(map(_text_of, self.aggregates))
+        return (_TIMED_PREFIX if self.is_timed else _PREFIX) + ", ".join(map(_text_of, self.aggregates))
 
 
-def aggregates_schema(aggregates: Sequence[FieldAggregate]) -> AggregatesSchema:
-    """Return the schema of a table with these aggregates."""
-    types = [_type_of(one) for one in aggregates]
-    schema = AggregatesSchema("aggregates", _tuple_of(types) or Types.PICKLED_BYTE_ARRAY())
+def aggregates_schema(aggregates: Sequence[FieldAggregate], is_timed: bool = False) -> AggregatesSchema:
+    """Return the schema of a table with these aggregates. `is_timed`: keys expire."""
+    accumulator = _tuple_of([_type_of(one) for one in aggregates]) or Types.PICKLED_BYTE_ARRAY()
+    schema = AggregatesSchema("aggregates", TupleTypeInfo([Types.LONG(), accumulator]) if is_timed else accumulator)
     schema.aggregates = tuple(aggregates)
+    schema.is_timed = is_timed
     return schema
 
 
 class EvolvedTable(Table):
-    """A table into which the aggregates of another program are restored. `places`: of each aggregate there, or None."""
+    """A table into which the aggregates of another program are restored. `places`: of each aggregate there, or None.
+
+    `had_times`: whether values there have a time of last use. `used_ms`: the time for those that get one; None: they
+    have none here.
+    """
 
     def __init__(
-        self, table: Table, places: Sequence[int | None], defaults: Sequence[Any], to_float: Sequence[bool]
+        self,
+        table: Table,
+        places: Sequence[int | None],
+        *,
+        defaults: Sequence[Any],
+        to_float: Sequence[bool],
+        had_times: bool,
+        used_ms: int | None,
     ) -> None:
         self._table = table
         self._places = places
         self._defaults = defaults
         self._to_float = to_float
+        self._had_times = had_times
+        self._used_ms = used_ms
 
     @property
     def is_namespaced(self) -> bool:
         return self._table.is_namespaced
 
     def restore(self, entry_keys: Iterable[Any], values: Iterable[Any]) -> None:
-        if isinstance(values, ArrayValues) and values.columns is not None and None not in self._places:
+        if isinstance(values, ArrayValues) and values.columns is not None and self._takes_columns:
             chosen = tuple(values.columns[place] for place in self._places if place is not None)
-            if not any(self._to_float):
-                self._table.restore(entry_keys, ArrayValues(chosen, len(values)))
-                return
+            self._table.restore(entry_keys, ArrayValues(chosen, len(values)))
+            return
         self._table.restore(list(entry_keys), [None if value is None else self._evolved(value) for value in values])
 
+    @property
+    def _takes_columns(self) -> bool:
+        has_times = self._had_times or self._used_ms is not None
+        return None not in self._places and not any(self._to_float) and not has_times
+
     def _evolved(self, value: Sequence[Any]) -> tuple[Any, ...]:
+        used_ms, value = value if self._had_times else (self._used_ms, value)
+        evolved = self._with_places(value)
+        return evolved if self._used_ms is None else (used_ms, evolved)
+
+    def _with_places(self, value: Sequence[Any]) -> tuple[Any, ...]:
         parts = zip(self._places, self._defaults, self._to_float, strict=True)
         return tuple(
             default if place is None else _as_float(value[place]) if to_float else value[place]
@@ -82,8 +107,10 @@ class EvolvedTable(Table):
         return bool(self._table)
 
 
-def evolved_table(operator: str, table: Table, found: str, declared: AggregatesSchema) -> Table:
+def evolved_table(operator: str, table: Table, found: str, declared: AggregatesSchema, now_ms: int) -> Table:
     """Return the table into which state with the schema `found` is restored: `table` if it is the same.
+
+    Keys that have no time of last use, and get one, have been used at `now_ms`.
 
     Raises CheckpointError if the state can't be read as it is declared.
     """
@@ -102,10 +129,17 @@ def evolved_table(operator: str, table: Table, found: str, declared: AggregatesS
             )
         places.append(place)
         to_float.append(former.family == INTEGER and one.family == FLOAT)
-    if places == list(range(len(stored))) and not any(to_float):
+    had_times = found.startswith(_TIMED_PREFIX)
+    if places == list(range(len(stored))) and not any(to_float) and had_times == declared.is_timed:
         return table
-    defaults = [0 if one.kind == COUNT else None for one in declared.aggregates]
-    return EvolvedTable(table, places, defaults, to_float)
+    return EvolvedTable(
+        table,
+        places,
+        defaults=[0 if one.kind == COUNT else None for one in declared.aggregates],
+        to_float=to_float,
+        had_times=had_times,
+        used_ms=now_ms if declared.is_timed else None,
+    )
 
 
 def _is_readable(former: FieldAggregate, now: FieldAggregate) -> bool:
@@ -130,7 +164,7 @@ def _text_of(one: FieldAggregate) -> str:
 
 def _parsed(text: str) -> list[FieldAggregate]:
     found = []
-    for name, kind, field, family in _ONE.findall(text.removeprefix(_PREFIX)):
+    for name, kind, field, family in _ONE.findall(text.removeprefix(_TIMED_PREFIX).removeprefix(_PREFIX)):
         found.append(
             FieldAggregate(
                 json.loads(name), kind, json.loads(field) if field else None, json.loads(family) if family else ""

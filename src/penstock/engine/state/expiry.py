@@ -33,7 +33,7 @@ class Expiry(ABC):
     """
 
     def __init__(self, ttl_ms: int, remove_expired: Callable[[Any], int | None]) -> None:
-        self._ttl_ms = ttl_ms
+        self.ttl_ms = ttl_ms
         self._remove_expired = remove_expired
         self.next_ms: int | None = None
         """When `expire` is due (ms); None: it has nothing to do."""

@@ -14,7 +14,7 @@ from penstock.common.errors import CheckpointError
 from penstock.common.typeinfo import TypeInformation, Types
 from penstock.common.types.composite_types import ListTypeInfo, MapTypeInfo, RowTypeInfo, TupleTypeInfo
 
-_TIMED = "with a time to live"
+TIMED = "with a time to live"
 
 
 class TableSchema(NamedTuple):
@@ -55,7 +55,7 @@ def schema_of(descriptor: StateDescriptor) -> TableSchema:
     kind, type_ = type(descriptor).__name__.removesuffix("StateDescriptor").lower(), descriptor.type_info
     if descriptor.ttl_config is None:
         return TableSchema(kind, type_)
-    return TableSchema(f"{kind} {_TIMED}", _timed(type_))
+    return TableSchema(f"{kind} {TIMED}", _timed(type_))
 
 
 def element_schema(schema: TableSchema) -> TableSchema:
@@ -79,7 +79,7 @@ def _timed(type_: TypeInformation) -> TypeInformation:
 def untimed(schema: str, value: Any) -> Any:
     """Remove the times of last use from a stored value, given the text of its schema."""
     kind, _, rest = schema.partition(" ")
-    if not rest.startswith(_TIMED):
+    if not rest.startswith(TIMED):
         return value
     if kind == "list":
         return [element for _, element in value]

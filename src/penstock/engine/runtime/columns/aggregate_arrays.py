@@ -116,6 +116,9 @@ class CountArray(AggregateArray):
     def clear(self, slots: Integers) -> None:
         self._counts[slots] = 0
 
+    def keep(self, slots: Integers) -> None:
+        self._counts = self._counts[slots]
+
     def stored(self, slots: Integers) -> StoredColumn:
         return StoredColumn(stored_columns.COUNT, (self._counts[slots],))
 
@@ -204,6 +207,9 @@ class ValueArray(AggregateArray):
     def clear(self, slots: Integers) -> None:
         self._values[slots] = self.nothing
         self._exists[slots] = False
+
+    def keep(self, slots: Integers) -> None:
+        self._values, self._exists = self._values[slots], self._exists[slots]
 
     def stored(self, slots: Integers) -> StoredColumn:
         return StoredColumn(stored_columns.VALUE, (self._values[slots], self._exists[slots]))

@@ -25,7 +25,7 @@ class KeyedArrays:
 
     def __init__(self, table: ArrayTable, read: Callable[[list[Any]], list[Accumulator | None]] | None = None) -> None:
         self.table = table
-        arrays: Any = table.arrays
+        arrays: Any = table.values
         self._arrays: Sequence[AggregateArray] = arrays
         self._read = read
         self._taken = len(table)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from penstock.api.state.ttl import StateTtlConfig
 from penstock.common.columns.record_columns import RecordColumns
 from penstock.common.functions.aggregate_results import ResultRows, too_large_sum
 from penstock.common.functions.field_aggregates import FieldAggregates
@@ -17,6 +18,8 @@ from penstock.engine.runtime.columns.keyed_arrays import KeyedArrays
 from penstock.engine.runtime.columns.keyed_input import keys_in
 from penstock.engine.runtime.operators.running_aggregate import AGGREGATES_TABLE, RunningAggregateOperator
 from penstock.engine.state.arrays.array_table import ArrayTable
+from penstock.engine.state.arrays.expiring_table import ArrayExpiry, ExpiringArrayTable
+from penstock.engine.state.backends.ttl_states import TtlValueState
 
 if TYPE_CHECKING:
     from penstock.engine.runtime.operators.operator import Operator
@@ -41,8 +44,9 @@ class ColumnRunningAggregateOperator(RunningAggregateOperator):
         key_fields: tuple[str, ...],
         columns: RecordColumns,
         given: RecordColumns,
+        ttl: StateTtlConfig | None = None,
     ) -> None:
-        super().__init__(name, key_selector, function, results)
+        super().__init__(name, key_selector, function, results, ttl)
         self._key_fields = key_fields
         self.columns_received = columns
         self._given = self.columns_given = given
@@ -52,7 +56,7 @@ class ColumnRunningAggregateOperator(RunningAggregateOperator):
         return columns_of_fields(self.columns_received, self._key_fields, self.function.aggregates)
 
     def on_rows(self) -> Operator:
-        return RunningAggregateOperator(self.name, self.key_selector, self.function, self._result_rows)
+        return RunningAggregateOperator(self.name, self.key_selector, self.function, self._result_rows, self._ttl)
 
     def use_table(self) -> None:
         assert self.columns_received is not None
@@ -87,7 +91,17 @@ class ColumnRunningAggregateOperator(RunningAggregateOperator):
         return super().prepare_snapshot(checkpoint_id, savepoint)
 
     def _new_table(self) -> ArrayTable:
-        return ArrayTable(arrays_of(self.function.aggregates, self._types))
+        arrays = arrays_of(self.function.aggregates, self._types)
+        if self._ttl is None:
+            return ArrayTable(arrays)
+        return ExpiringArrayTable(arrays, self._ttl.get_ttl().to_milliseconds(), self.context.now_ms)
+
+    def use_ttl(self) -> TtlValueState | None:
+        if not isinstance(self._heap_table, ExpiringArrayTable):
+            return None if self._ttl is None else super().use_ttl()
+        table, now_ms = self._heap_table, self.context.now_ms()
+        self.backend.expire(AGGREGATES_TABLE, table.visible_value, ArrayExpiry(table, table.ttl_ms, now_ms))
+        return None
 
     def _new_arrays(self) -> KeyedArrays:
         if self._heap_table is not None:
@@ -96,4 +110,9 @@ class ColumnRunningAggregateOperator(RunningAggregateOperator):
 
     def _write_back(self) -> None:
         """Write what has changed in the arrays to the table behind them."""
-        self.table.current.update(self._arrays.take_changes())
+        changes = self._arrays.take_changes()
+        self.table.current.update(changes)
+        expiry = None if self._expiring is None else self._expiring.expiry
+        if expiry is not None:
+            for key, (used_ms, _) in changes.items():
+                expiry.touch(key, used_ms + expiry.ttl_ms)

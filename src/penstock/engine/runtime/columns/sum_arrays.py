@@ -103,6 +103,11 @@ class SumArray(ValueArray):
         if self._wide is not None:
             self._wide.put(slots, numpy.zeros(len(slots), numpy.int64))
 
+    def keep(self, slots: Integers) -> None:
+        super().keep(slots)
+        if self._wide is not None:
+            self._wide = self._wide.at(slots)
+
     def stored(self, slots: Integers) -> StoredColumn:
         wide = self._wide
         if wide is None:
@@ -177,6 +182,10 @@ class AverageArray(SumArray):
     def clear(self, slots: Integers) -> None:
         super().clear(slots)
         self._counts.clear(slots)
+
+    def keep(self, slots: Integers) -> None:
+        super().keep(slots)
+        self._counts.keep(slots)
 
     def stored(self, slots: Integers) -> StoredColumn:
         sums = super().stored(slots)

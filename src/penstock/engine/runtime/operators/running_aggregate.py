@@ -8,13 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from penstock.api.state.descriptors import ValueStateDescriptor
+from penstock.api.state.ttl import StateTtlConfig
 from penstock.common.functions.aggregate_results import ResultRows
 from penstock.common.functions.field_aggregates import Accumulator, FieldAggregates
 from penstock.common.functions.user_calls import RAISED
+from penstock.common.typeinfo import Types
 from penstock.engine.runtime.chunks import Rows, Values
 from penstock.engine.runtime.operators.keyed import KeyedOperator
 from penstock.engine.runtime.operators.operator import last_position
 from penstock.engine.state.aggregates_schema import aggregates_schema
+from penstock.engine.state.backends.ttl_states import TtlValueState
 
 if TYPE_CHECKING:
     from penstock.engine.runtime.operators.operator import Output
@@ -25,19 +29,27 @@ AGGREGATES_TABLE = "(aggregates)"
 
 
 class RunningAggregateOperator(KeyedOperator):
-    """Keeps an accumulator per key. `results`: makes the records that are emitted."""
+    """Keeps an accumulator per key. `results`: makes the records that are emitted. `ttl`: how long a key lives."""
 
     def __init__(
-        self, name: str, key_selector: Callable[[Any], Any], function: FieldAggregates, results: ResultRows
+        self,
+        name: str,
+        key_selector: Callable[[Any], Any],
+        function: FieldAggregates,
+        results: ResultRows,
+        ttl: StateTtlConfig | None = None,
     ) -> None:
         super().__init__(name, key_selector)
         self.function = function
+        self._ttl = ttl
         self._result_rows = results
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
         self.use_table()
-        self.backend.schemas[AGGREGATES_TABLE] = aggregates_schema(self.function.aggregates)
+        self.backend.schemas[AGGREGATES_TABLE] = aggregates_schema(
+            self.function.aggregates, is_timed=self._ttl is not None
+        )
         self._of_key: tuple[Any, Accumulator] | None = None
         self._latest: int | None = None
 
@@ -48,6 +60,17 @@ class RunningAggregateOperator(KeyedOperator):
     def open(self) -> None:
         super().open()
         self._result_rows.open()
+        self._expiring = self.use_ttl()
+
+    def use_ttl(self) -> TtlValueState | None:
+        """Let keys expire, if they do. Return the state that reads and writes their accumulators."""
+        if self._ttl is None or self.context.mode.ends_keys:
+            return None
+        descriptor = ValueStateDescriptor("aggregates", Types.PICKLED_BYTE_ARRAY())
+        descriptor.enable_time_to_live(self._ttl)
+        state = TtlValueState(self.backend, self.table, descriptor, namespaced=False)
+        self.backend.expire(AGGREGATES_TABLE, state.visible_value, state.expiry)
+        return state
 
     def process(self, chunk: Rows) -> bool:
         values = chunk.values
@@ -62,7 +85,7 @@ class RunningAggregateOperator(KeyedOperator):
             for key, value in zip(keys, rest):  # noqa: B905
                 accumulator = self.function.add(value, self.accumulator_of(key))
                 results.append(self.result_of(key, accumulator))
-                self.table.put(key, accumulator)
+                self._put(key, accumulator)
         except RAISED as error:
             position = last_position(values, rest)
             raise self.context.user_error(error, "aggregate", values[position], keys[position]) from error
@@ -70,8 +93,18 @@ class RunningAggregateOperator(KeyedOperator):
 
     def accumulator_of(self, key: Any) -> Accumulator:
         """Return the accumulator of a key."""
-        before = self.table.get(key)
+        if self._expiring is None:
+            before = self.table.get(key)
+        else:
+            self.backend.key = key
+            before = self._expiring.value()
         return self.function.create_accumulator() if before is None else before
+
+    def _put(self, key: Any, accumulator: Accumulator) -> None:
+        if self._expiring is None:
+            self.table.put(key, accumulator)
+        else:
+            self._expiring.update(accumulator)
 
     def result_of(self, key: Any, accumulator: Accumulator) -> Any:
         """Return the record to emit for a key."""

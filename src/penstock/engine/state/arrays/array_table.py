@@ -17,6 +17,8 @@ from penstock.engine.state.arrays.stored_columns import ArrayKeys, ArrayValues, 
 from penstock.engine.state.tables import FrozenTable, Table
 
 FIRST_ROOM = 64
+_ALIVE_SHARE = 2
+"""Slots are given to others if so many times fewer have a value."""
 ARRAYS_UNIT = "array"
 """The unit of an entry in snapshots (`TableInFile.unit`)."""
 
@@ -30,7 +32,8 @@ class ArrayTable(Table):
     unit = ARRAYS_UNIT
 
     def __init__(self, arrays: Sequence[StateArray]) -> None:
-        self.arrays = arrays
+        self.arrays = self.values = arrays
+        """`values`: those that operators change, without a time of last use."""
         self.keys = KeySlots()
         self._room = FIRST_ROOM
         self._changed: Mask = numpy.zeros(FIRST_ROOM, numpy.bool_)
@@ -39,6 +42,8 @@ class ArrayTable(Table):
         self._frozen: list[FrozenRows] = []
         self.stored_slots = 0
         """How many slots earlier snapshots have."""
+        self._dropped: list[Piece] = []
+        """Entries that earlier snapshots have, and that have no slot any more."""
 
     # Calls of operators.
 
@@ -68,6 +73,29 @@ class ArrayTable(Table):
             self._removed = numpy.zeros(self._room, numpy.bool_)
         self._removed[slots] = True
 
+    def exist(self, slots: Integers) -> Mask:
+        """Return which of these slots have a value."""
+        if self._removed is None:
+            return numpy.ones(len(slots), numpy.bool_)
+        exist: Mask = ~self._removed[slots]
+        return exist
+
+    def drop_removed(self) -> None:
+        """Give the slots of removed keys to others, if there are many and no snapshot is reading."""
+        if self._removed is None or self._frozen or self.alive * _ALIVE_SHARE > len(self):
+            return
+        gone = numpy.flatnonzero(self._removed[: self.stored_slots])
+        self._dropped.append(piece_of(self.keys_at(gone), None))
+        slots = numpy.flatnonzero(~self._removed[: len(self)])
+        keys, changed = self.keys_at(slots), self._changed[slots]
+        self.stored_slots = int(numpy.searchsorted(slots, self.stored_slots))
+        self.keys = KeySlots()
+        self._removed = None
+        self._changed, self._room = changed, len(slots)
+        for array in self.arrays:
+            array.keep(slots)
+        self.slots_of(BatchKeys(keys, numpy.arange(len(keys))) if isinstance(keys, list) else IntegerKeys(keys))
+
     def take_changed(self) -> Integers:
         """Return the slots that have changed since the last call, for a cache in front of another table."""
         slots: Integers = numpy.flatnonzero(self._changed)
@@ -93,7 +121,7 @@ class ArrayTable(Table):
 
     def _grow(self) -> None:
         while self._room < len(self.keys):
-            self._room *= 2
+            self._room = max(2 * self._room, FIRST_ROOM)
         more = numpy.zeros(self._room - len(self._changed), numpy.bool_)
         self._changed = numpy.concatenate([self._changed, more])
         if self._removed is not None:
@@ -113,7 +141,8 @@ class ArrayTable(Table):
     # Snapshots.
 
     def freeze(self, full: bool) -> FrozenTable:
-        return FrozenArrays([self.freeze_rows(full)], full=full, has_starts=False).table()
+        dropped, self._dropped = [] if full else self._dropped, []
+        return FrozenArrays([self.freeze_rows(full)], full=full, has_starts=False, removed=dropped).table()
 
     def freeze_rows(self, full: bool, start: int | None = None) -> FrozenRows:
         """Freeze all rows, or those that have changed since the last call, until `FrozenRows.release`."""
@@ -219,6 +248,7 @@ class ArrayTable(Table):
         self._changed[:] = False
         self._removed = None
         self.stored_slots = 0
+        self._dropped = []
 
     def __bool__(self) -> bool:
         return self.alive > 0

@@ -22,6 +22,10 @@ class StateArray(ABC):
         """Remove the values of these slots."""
 
     @abstractmethod
+    def keep(self, slots: Integers) -> None:
+        """Keep only the values of these slots, which are the slots 0, 1, 2 and so on from now on."""
+
+    @abstractmethod
     def stored(self, slots: Integers) -> StoredColumn:
         """Return a copy of the values of these slots for a snapshot."""
 

@@ -15,6 +15,8 @@ from penstock.engine.state.arrays.row_keys import Integers, Mask
 
 COUNT, VALUE, WIDE, AVERAGE, WIDE_AVERAGE = "count", "value", "wide", "average", "wide average"
 """The forms of a column of aggregates; see `_VALUES_OF`."""
+TIME = "time"
+"""The form of a first column with the time of each key's last use (ms). Then a value is (time, the other columns)."""
 LOW_BITS = 32
 """An integer of form WIDE is `high << LOW_BITS | low`."""
 Array = numpy.ndarray[Any, numpy.dtype[Any]]
@@ -80,7 +82,10 @@ class ArrayValues(Sequence[Any]):
     def __iter__(self) -> Iterator[Any]:
         if self.columns is None:
             return iter([None] * self._length)
-        return zip(*(column.values() for column in self.columns), strict=True)
+        columns = [column.values() for column in self.columns]
+        if self.columns[0].form == TIME:
+            return zip(columns[0], zip(*columns[1:], strict=True), strict=True)
+        return zip(*columns, strict=True)
 
     def __getitem__(self, index: Any) -> Any:
         return list(self)[index]
@@ -200,6 +205,7 @@ def _with_counts(totals: list[Any], counts: Integers) -> list[Any]:
 
 _VALUES_OF: dict[str, Callable[..., list[Any]]] = {
     COUNT: lambda counts: counts.tolist(),
+    TIME: lambda times: times.tolist(),
     VALUE: _optional,
     WIDE: _wide,
     AVERAGE: _average,

@@ -110,10 +110,14 @@ class KeyedStateBackend(ABC):
             kinds = KINDS if descriptor.ttl_config is None else TTL_KINDS
             state = self._states[name, namespaced] = kinds[type(descriptor)](self, table, descriptor, namespaced)
             if isinstance(state, TtlState):
-                self._visible_values[table_name] = state.visible_value
-                if state.expiry is not None:
-                    self._expiries.append(state.expiry)
+                self.expire(table_name, state.visible_value, state.expiry)
         return state
+
+    def expire(self, table_name: str, visible_value: Callable[[Any], Any], expiry: Expiry | None) -> None:
+        """Let the values of a table expire. `visible_value`: see `visible_value_of`."""
+        self._visible_values[table_name] = visible_value
+        if expiry is not None:
+            self._expiries.append(expiry)
 
     def _note_queryable(self, descriptor: StateDescriptor, table_name: str) -> None:
         name = descriptor.get_queryable_state_name()
