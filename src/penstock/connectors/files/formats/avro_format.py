@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from penstock.common.serialization import BulkWriter, BulkWriterFactory
 from penstock.common.types.type_variables import Record
@@ -13,6 +13,10 @@ from penstock.connectors.files.formats.format import BatchFormat
 from penstock.connectors.files.formats.streams import check_all_skipped, reading_raw
 from penstock.connectors.files.split import FileSplit, FoundFile
 from penstock.connectors.formats.avro_schema import AvroSchema, GenericRecordAvroTypeInfo, fastavro
+
+if TYPE_CHECKING:
+    from penstock.common.columns.record_columns import RecordColumns
+    from penstock.connectors.files.formats.avro_columns import AvroColumns
 
 _CODECS = ("null", "deflate", "bzip2", "xz", "snappy", "zstandard")
 
@@ -48,20 +52,31 @@ class AvroFormat(BatchFormat[Record]):
         """See `FileFormat.read`. A position is a number of records to skip; blocks before it are not decoded."""
         done = 0
         with reading_raw(split.path) as stream:
-            blocks = AvroBlocks(split.path, stream, self._schema)
-            to_row = blocks.make_rows() if self._as_row else None
+            blocks, records_of = self.opened(split.path, stream)
             for block in blocks:
                 first = max(0, split.skip - done)
                 done += block.num_records
                 if first >= block.num_records:
                     continue
-                values = blocks.records(block)[first:]
-                if to_row is not None:
-                    values = list(map(to_row, values))
                 yield Chunk(
-                    values, FileSplit(path=split.path, start=split.start, end=split.end, offset=split.offset, skip=done)
+                    records_of(block)[first:],
+                    FileSplit(path=split.path, start=split.start, end=split.end, offset=split.offset, skip=done),
                 )
             check_all_skipped(split.path, split.skip - done)
+
+    def opened(self, path: str, stream: Any) -> tuple[AvroBlocks, Callable[[Any], list[Any]]]:
+        """Return the blocks of a file, and the function that returns the records of a block."""
+        blocks = AvroBlocks(path, stream, self._schema)
+        to_row = blocks.make_rows() if self._as_row else None
+        if to_row is None:
+            return blocks, blocks.records
+        return blocks, lambda block: list(map(to_row, blocks.records(block)))
+
+    def on_columns(self, columns: RecordColumns) -> AvroColumns:
+        """Return a format of batches."""
+        from penstock.connectors.files.formats.avro_columns import AvroColumns
+
+        return AvroColumns(self, columns)
 
     def get_produced_type(self) -> Any:
         """Return the type of the given schema's records if they are dicts, else None."""

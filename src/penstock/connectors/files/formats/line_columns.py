@@ -65,16 +65,21 @@ class ColumnsParser(LineParser):
 
     def batch_of(self, records: list[Any]) -> pyarrow.RecordBatch:
         """Return records as columns. Raise SourceError, which names the first one that does not fit."""
-        try:
-            return self.columns.batch_of(records)
-        except NOT_OF_A_VALUE:
-            raise
-        except RAISED:
-            for record in records:
-                try:
-                    self.columns.batch_of([record])
-                except NOT_OF_A_VALUE:
-                    raise
-                except RAISED as error:
-                    raise SourceError(f"{self._path}: cannot convert {record!r:.200} to columns: {error}") from error
-            raise
+        return converted(self._path, self.columns, records)
+
+
+def converted(path: str, columns: RecordColumns, records: list[Any]) -> pyarrow.RecordBatch:
+    """Return the records of a file as columns. Raise SourceError, which names the first one that does not fit."""
+    try:
+        return columns.batch_of(records)
+    except NOT_OF_A_VALUE:
+        raise
+    except RAISED:
+        for record in records:
+            try:
+                columns.batch_of([record])
+            except NOT_OF_A_VALUE:
+                raise
+            except RAISED as error:
+                raise SourceError(f"{path}: cannot convert {record!r:.200} to columns: {error}") from error
+        raise
