@@ -1,7 +1,7 @@
 """Find where each record of an Avro block begins: only the record before it tells.
 
-A function is compiled for the schema, because an interpreted walk takes twice as long. It reads damaged bytes as well
-as it can: whoever decodes the records sees the damage.
+A function is compiled for the schema, because an interpreted walk takes twice as long. It accepts damaged bytes:
+decoding the records shows the damage.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import numpy
 from penstock.connectors.formats.avro_bytes import Positions
 from penstock.connectors.formats.avro_plain import FIXED_BYTES, PlainTypes
 
-_Walk = Callable[[bytes, Callable[[bytes, int], int], int, int, Callable[[int], None]], int]
 _LAST_BYTES = bytes(int(byte > 127) for byte in range(256))
 """Translates bytes, so that those that end an integer are 0."""
 
@@ -33,7 +32,7 @@ class RecordWalk:
         ]
         names: dict[str, Any] = {"after_text": _after_text}
         exec("\n".join(source), names)
-        self._walk: _Walk = names["walk"]
+        self._walk: Callable[..., int] = names["walk"]
 
     def starts(self, data: bytes, blocks: Sequence[tuple[int, int]]) -> Positions | None:
         """Return where the records of joined blocks begin, or None if they do not end where their block ends.
@@ -48,7 +47,8 @@ class RecordWalk:
             if count > size:
                 return None
             try:
-                at, expected = self._walk(data, last, at, count, starts.append), at + size
+                expected = at + size
+                at = self._walk(data=data, last=last, at=at, count=count, found=starts.append)
             except (IndexError, ValueError):
                 return None
             if at != expected:

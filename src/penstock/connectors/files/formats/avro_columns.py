@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow
 
@@ -17,9 +17,7 @@ from penstock.connectors.files.formats.streams import check_all_skipped, reading
 from penstock.connectors.files.split import FileSplit, FoundFile
 from penstock.connectors.formats.avro_datums import DatumColumns
 
-if TYPE_CHECKING:
-    from penstock.connectors.files.formats.avro_format import AvroFormat
-
+Opened = Callable[[str, Any], tuple[AvroBlocks, Callable[[Any], list[Any]]]]
 _BATCH_ROWS = 1 << 15
 _BATCH_BYTES = 1024 * 1024
 """Blocks are decoded together up to this many rows or bytes: most have 16 kB, and a batch costs much by itself."""
@@ -28,8 +26,10 @@ _BATCH_BYTES = 1024 * 1024
 class AvroColumns(BatchFormat[Any]):
     """Read batches of `columns`, whose values are those that `records` reads row by row."""
 
-    def __init__(self, records: AvroFormat[Any], columns: RecordColumns) -> None:
+    def __init__(self, records: BatchFormat[Any], opened: Opened, columns: RecordColumns) -> None:
+        """`opened`: returns the blocks of a file, and the function that returns the records of a block."""
         self._records = records
+        self._opened = opened
         self._columns = columns
 
     def is_splittable(self, path: str) -> bool:
@@ -55,7 +55,7 @@ class AvroColumns(BatchFormat[Any]):
 
     def _batches(self, split: FileSplit, stream: Any) -> Iterator[tuple[int, pyarrow.RecordBatch | None]]:
         """Yield the number of rows of some blocks, and their batch; None: they are before the position of the split."""
-        blocks, records_of = self._records.opened(split.path, stream)
+        blocks, records_of = self._opened(split.path, stream)
         try:
             datums = DatumColumns(self._columns, blocks.writer_schema, blocks.reader_schema)
         except ValueError:

@@ -52,7 +52,7 @@ class AvroFormat(BatchFormat[Record]):
         """See `FileFormat.read`. A position is a number of records to skip; blocks before it are not decoded."""
         done = 0
         with reading_raw(split.path) as stream:
-            blocks, records_of = self.opened(split.path, stream)
+            blocks, records_of = self._opened(split.path, stream)
             for block in blocks:
                 first = max(0, split.skip - done)
                 done += block.num_records
@@ -64,7 +64,7 @@ class AvroFormat(BatchFormat[Record]):
                 )
             check_all_skipped(split.path, split.skip - done)
 
-    def opened(self, path: str, stream: Any) -> tuple[AvroBlocks, Callable[[Any], list[Any]]]:
+    def _opened(self, path: str, stream: Any) -> tuple[AvroBlocks, Callable[[Any], list[Any]]]:
         """Return the blocks of a file, and the function that returns the records of a block."""
         blocks = AvroBlocks(path, stream, self._schema)
         to_row = blocks.make_rows() if self._as_row else None
@@ -76,7 +76,7 @@ class AvroFormat(BatchFormat[Record]):
         """Return a format of batches."""
         from penstock.connectors.files.formats.avro_columns import AvroColumns
 
-        return AvroColumns(self, columns)
+        return AvroColumns(self, self._opened, columns)
 
     def get_produced_type(self) -> Any:
         """Return the type of the given schema's records if they are dicts, else None."""
