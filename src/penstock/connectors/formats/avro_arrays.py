@@ -6,7 +6,6 @@ error of Arrow. Then the reader of single records decides.
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
@@ -17,15 +16,11 @@ from pyarrow import compute
 from pyarrow import types as arrow
 
 from penstock.connectors.formats.avro_bytes import AvroBytes, Positions, UnusualError
-from penstock.connectors.formats.avro_plain import FIXED_BYTES, PlainTypes
+from penstock.connectors.formats.avro_plain import DAYS, FIXED_BYTES, MICROSECONDS, PlainTypes, check_bounds
 
 Reader = Callable[[AvroBytes, Positions], tuple[Any, Positions]]
 """Returns the array of the values at these positions, or None if it only skips them, and the positions behind them."""
 
-_MICROSECOND = datetime.timedelta(microseconds=1)
-_EPOCH = datetime.datetime(1970, 1, 1)
-_MOMENTS = ((datetime.datetime.min - _EPOCH) // _MICROSECOND, (datetime.datetime.max - _EPOCH) // _MICROSECOND)
-_DAYS = (datetime.date.min - _EPOCH.date()).days, (datetime.date.max - _EPOCH.date()).days
 _TIMES_OF_DAY = (0, 24 * 60 * 60 * 1_000_000 - 1)
 _DECIMAL_BYTES = 16
 
@@ -183,7 +178,7 @@ def _enums(definition: Any, kind: pyarrow.DataType) -> Reader | None:
 
     def read(data: AvroBytes, positions: Positions) -> tuple[Any, Positions]:
         found, after = data.longs_at(positions)
-        _check_bounds(found, (0, len(symbols) - 1))
+        check_bounds(found, (0, len(symbols) - 1))
         return symbols.take(pyarrow.array(found)), after
 
     return read
@@ -225,18 +220,13 @@ def _units(kinds: Callable[[pyarrow.DataType], bool], bounds: tuple[int, int], f
 
         def read(data: AvroBytes, positions: Positions) -> tuple[Any, Positions]:
             found, after = data.longs_at(positions)
-            _check_bounds(found, (-(-bounds[0] // factor), bounds[1] // factor))
+            check_bounds(found, (-(-bounds[0] // factor), bounds[1] // factor))
             values = pyarrow.array(found * factor)
             return (values.cast(pyarrow.int32()) if arrow.is_date32(kind) else values).cast(kind), after
 
         return read
 
     return make
-
-
-def _check_bounds(values: Any, bounds: tuple[int, int]) -> None:
-    if len(values) and not bounds[0] <= values.min() <= values.max() <= bounds[1]:
-        raise UnusualError
 
 
 def _is_instant(kind: pyarrow.DataType) -> bool:
@@ -263,13 +253,13 @@ _SINGLE: dict[str, Callable[[Any, pyarrow.DataType], Reader | None]] = {
     "enum": _enums,
 }
 _LOGICAL: dict[str, Callable[[Any, pyarrow.DataType], Reader | None]] = {
-    "int-date": _units(arrow.is_date32, _DAYS),
+    "int-date": _units(arrow.is_date32, DAYS),
     "int-time-millis": _units(_is_time, _TIMES_OF_DAY, 1000),
     "long-time-micros": _units(_is_time, _TIMES_OF_DAY),
-    "long-timestamp-millis": _units(_is_instant, _MOMENTS, 1000),
-    "long-timestamp-micros": _units(_is_instant, _MOMENTS),
-    "long-local-timestamp-millis": _units(_is_local, _MOMENTS, 1000),
-    "long-local-timestamp-micros": _units(_is_local, _MOMENTS),
+    "long-timestamp-millis": _units(_is_instant, MICROSECONDS, 1000),
+    "long-timestamp-micros": _units(_is_instant, MICROSECONDS),
+    "long-local-timestamp-millis": _units(_is_local, MICROSECONDS, 1000),
+    "long-local-timestamp-micros": _units(_is_local, MICROSECONDS),
     "bytes-decimal": _decimals,
     "fixed-decimal": _decimals,
 }

@@ -15,7 +15,7 @@ import pyarrow
 from penstock.common.columns.record_columns import RecordColumns
 from penstock.connectors.formats.avro_arrays import fields_reader
 from penstock.connectors.formats.avro_bytes import AvroBytes, Positions, UnusualError
-from penstock.connectors.formats.avro_plain import PlainTypes
+from penstock.connectors.formats.avro_plain import PlainTypes, keeps_values
 from penstock.connectors.formats.avro_schema import ReaderSchema
 from penstock.connectors.formats.avro_walk import RecordWalk
 
@@ -36,7 +36,7 @@ class DatumColumns:
         kinds = {field.name: field.type for field in columns.schema if field.name not in self._defaults}
         fields = fields_reader(self._types, writer, kinds)
         known = set(columns.names) if reader is None else {field["name"] for field in reader.schema["fields"]}
-        if fields is None or not _are_direct(columns) or not known >= set(columns.names):
+        if fields is None or not keeps_values(columns) or not known >= set(columns.names):
             raise ValueError(f"no columns {', '.join(map(str, columns.schema))} of {writer!r:.200}")
         self._fields = fields
 
@@ -78,14 +78,6 @@ class DatumColumns:
         if any(not field.nullable and batch.column(field.name).null_count for field in self._columns.schema):
             return None
         return batch
-
-
-def _are_direct(columns: RecordColumns) -> bool:
-    """Return whether the columns' type converts no value, but dates and times without a zone, whose values stay."""
-    return columns.row_type is None or all(
-        convert is None or (pyarrow.types.is_temporal(field.type) and getattr(field.type, "tz", None) is None)
-        for convert, field in zip(columns.converters, columns.schema, strict=True)
-    )
 
 
 def _defaults(types: PlainTypes, reader: ReaderSchema) -> dict[str, Any]:

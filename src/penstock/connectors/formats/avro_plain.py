@@ -1,17 +1,28 @@
-"""Schemas of Avro whose values become columns without a loop over values.
+"""Schemas of Avro whose values become columns, and are made of them, without a loop over values.
 
 These are records, on all levels, of single values and of unions of null and one other type.
 """
 
 from __future__ import annotations
 
+import datetime
 from typing import Any
 
+from pyarrow import types as arrow
+
+from penstock.common.columns.record_columns import RecordColumns
+from penstock.connectors.formats.avro_bytes import UnusualError
 from penstock.connectors.formats.avro_defaults import named_types
 
 FIXED_BYTES = {"null": 0, "boolean": 1, "float": 4, "double": 8}
 """Sizes of types whose values are all of one length."""
 _SINGLE = (*FIXED_BYTES, "int", "long", "string", "bytes", "enum", "fixed")
+
+_MICROSECOND = datetime.timedelta(microseconds=1)
+_EPOCH = datetime.datetime(1970, 1, 1)
+MICROSECONDS = ((datetime.datetime.min - _EPOCH) // _MICROSECOND, (datetime.datetime.max - _EPOCH) // _MICROSECOND)
+DAYS = (datetime.date.min - _EPOCH.date()).days, (datetime.date.max - _EPOCH.date()).days
+"""Bounds of Python's times and dates, as numbers since the epoch."""
 
 
 class PlainTypes:
@@ -47,3 +58,17 @@ class PlainTypes:
                 self._check(field["type"], (*around, definition["name"]))
         elif base not in _SINGLE:
             raise ValueError(f"expected a single value or a record, got {schema!r:.200}")
+
+
+def keeps_values(columns: RecordColumns) -> bool:
+    """Return whether the columns' type converts no value, but dates and times without a zone, whose values stay."""
+    return columns.row_type is None or all(
+        convert is None or (arrow.is_temporal(field.type) and getattr(field.type, "tz", None) is None)
+        for convert, field in zip(columns.converters, columns.schema, strict=True)
+    )
+
+
+def check_bounds(values: Any, bounds: tuple[int, int]) -> None:
+    """Raise UnusualError if one of the numbers is out of bounds."""
+    if len(values) and not bounds[0] <= values.min() <= values.max() <= bounds[1]:
+        raise UnusualError

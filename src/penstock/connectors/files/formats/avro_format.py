@@ -15,9 +15,13 @@ from penstock.connectors.files.split import FileSplit, FoundFile
 from penstock.connectors.formats.avro_schema import AvroSchema, GenericRecordAvroTypeInfo, fastavro
 
 if TYPE_CHECKING:
+    import pyarrow
+
     from penstock.common.columns.record_columns import RecordColumns
+    from penstock.connectors.files.formats.avro_batches import AvroBatches
     from penstock.connectors.files.formats.avro_columns import AvroColumns
 
+_BLOCK_BYTES = 16_000
 _CODECS = ("null", "deflate", "bzip2", "xz", "snappy", "zstandard")
 
 
@@ -100,6 +104,16 @@ class AvroWriterFactory(BulkWriterFactory):
         self.schema = schema
         self.codec = codec
 
+    def takes_columns(self, columns: RecordColumns) -> bool:
+        """Return whether batches of these columns are written without their records."""
+        from penstock.connectors.formats.avro_encoding import DatumEncoder
+
+        try:
+            DatumEncoder(self.schema.parsed(), columns)
+        except ValueError:
+            return False
+        return True
+
     def create(self, stream: IO[bytes]) -> AvroWriter:
         """Create a writer to an empty file."""
         return AvroWriter(stream, self)
@@ -113,7 +127,9 @@ class AvroWriter(BulkWriter):
         from fastavro.write import Writer
 
         self._schema = settings.schema
-        self._writer: Any = Writer(stream, settings.schema.parsed(), codec=settings.codec)
+        self._writer: Any = Writer(stream, settings.schema.parsed(), codec=settings.codec, sync_interval=_BLOCK_BYTES)
+        self._batches: AvroBatches | None = None
+        """Writes the batches of columns, if there are any."""
 
     def add_element(self, element: Any) -> None:
         try:
@@ -121,13 +137,23 @@ class AvroWriter(BulkWriter):
         except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as error:
             raise TypeError(f"{element!r:.200} is not a record of {self._schema}: {error!r}") from error
 
-    def add_elements(self, elements: Sequence[Any]) -> None:
+    def add_elements(self, elements: Sequence[Any] | pyarrow.RecordBatch) -> None:
+        if not isinstance(elements, Sequence):
+            if self._batches is None:
+                from penstock.connectors.files.formats.avro_batches import AvroBatches
+
+                self._batches = AvroBatches(self._writer, self._schema.parsed(), _BLOCK_BYTES)
+            if self._batches.add(elements):
+                return
+            elements = self._batches.records(elements)
         for element in elements:
             self.add_element(element)
 
     def flush(self) -> None:
         """Write the buffered records as a block."""
+        if self._batches is not None:
+            self._batches.flush()
         self._writer.flush()
 
     def finish(self) -> None:
-        self._writer.flush()
+        self.flush()
