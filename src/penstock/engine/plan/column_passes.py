@@ -56,7 +56,8 @@ def read_as_columns(plan: Plan) -> Plan:
     for id, node in plan.nodes.items():
         if node.operator.source is None:
             continue
-        leaving = [edge for edge in plan.edges if edge.source == id]
+        # Side outputs have rows.
+        leaving = [edge for edge in plan.edges if edge.source == id and edge.tag is None]
         if len(leaving) != 1 or not plan.chains(leaving[0]):
             continue
         target = plan.nodes[leaving[0].target]

@@ -8,8 +8,10 @@ from typing import Any
 import pyarrow
 
 from penstock.common.columns.record_columns import RecordColumns
+from penstock.common.columns.sided_batch import SidedBatch, joined
 from penstock.common.errors import SourceError
 from penstock.common.functions.user_calls import NOT_OF_A_VALUE, RAISED
+from penstock.connectors.files.formats.format import UnreadableLine
 from penstock.connectors.files.formats.line_format import LineFormat, LineParser
 from penstock.connectors.files.split import FoundFile
 
@@ -38,9 +40,13 @@ class LineColumns(LineFormat[Any]):
         """Check what the format checks."""
         self._records.check(file)
 
-    def joined(self, parts: list[Any]) -> pyarrow.RecordBatch:
+    def joined(self, parts: list[Any]) -> pyarrow.RecordBatch | SidedBatch:
         """Return one batch."""
-        return pyarrow.concat_batches(parts) if parts else self._columns.batch_of([])
+        return joined(parts) if parts else self._columns.batch_of([])
+
+    def emitted(self, line: UnreadableLine) -> SidedBatch:
+        """Return a batch without rows, and with this line."""
+        return SidedBatch(self._columns.batch_of([]), [0], super().emitted(line))
 
 
 class ColumnsParser(LineParser):
