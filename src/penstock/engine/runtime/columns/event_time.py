@@ -22,6 +22,8 @@ from penstock.engine.runtime.operators.source import SourceOperator
 from penstock.engine.runtime.operators.timestamps import TimestampsAndWatermarksOperator
 from penstock.engine.runtime.time.event_time import TimestampError, checked_timestamp
 
+_BATCHED_ROWS = 1 << 15
+
 
 def can_time_columns(strategy: WatermarkStrategy, columns: RecordColumns) -> bool:
     """Return whether a strategy needs no records, but at most a column of them, whose type is an integer or a time."""
@@ -105,6 +107,9 @@ class ColumnSourceOperator(SourceOperator):
         return _field_of(self.strategy)
 
     def _poll_max(self, records_max: int) -> int:
+        # As on rows, always the same if a task may run twice.
+        if self.context.mode.repeats_tasks:
+            return _BATCHED_ROWS
         # Not by the size of the last buffer: a local aggregate may send few rows for many.
         return records_max
 
