@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 Words = NDArray[numpy.uint64]
 STEP = numpy.uint64(0x9E3779B97F4A7C15)
-"""What is added for the next position of the sequence."""
+"""The distance of two positions of the sequence."""
 
 
 def mixed(words: Words) -> Words:

@@ -27,8 +27,8 @@ class TableSource(Source[Row]):
     """Emit the rows of a table, each once, as Rows with the names and types of its columns.
 
     They are in order at parallelism 1; else subtask i emits the i-th contiguous part in order. The table is sent to the
-    workers with the source; splits and positions are ranges of rows. Raise TypeError for an object that is no table,
-    and ValueError for columns of one name.
+    workers with the source; splits and positions are ranges of rows. Raise TypeError for an object of another
+    kind, and ValueError for columns of one name.
     """
 
     def __init__(self, frame: Any) -> None:
