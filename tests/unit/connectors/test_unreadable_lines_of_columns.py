@@ -91,6 +91,23 @@ def test_lines_are_those_of_rows(tmp_path: Path, name: str, seed: int, of_bad: f
     assert [line for _, line in bad] == [line for line in emitted if isinstance(line, UnreadableLine)]
 
 
+@pytest.mark.parametrize("on_error", [BAD, "skip"])
+@pytest.mark.parametrize("name", FORMATS)
+def test_pieces_of_blocks_are_those_of_rows(tmp_path: Path, name: str, on_error: Any) -> None:
+    """A record between two pieces of a block, or one that is longer than a piece, would be lost."""
+    long = {"csv": b'7,"%s"\n' % (b"a\n" * 60_000), "json": b'{"i":7,"s":"%s"}\n' % (b"a" * 120_000)}[name]
+    path = tmp_path / "a"
+    path.write_bytes(lines(name, 1, 9_000, 0.0005) + long + lines(name, 2, 60_000, 0.0001) + long)
+    found = []
+    for records_of in (FORMATS[name](on_error), FORMATS[name](on_error).on_columns(COLUMNS)):
+        assert records_of is not None
+        split, skipped = FileSplit(str(path), 0, None, 0), []
+        read = [one for chunk in records_of.read(split, skipped.append) for one in parts_of(chunk.values)]
+        found.append((read, len(skipped)))
+    assert found[0] == found[1]
+    assert found[0][1] > 2
+
+
 class ThroughSides(RecordFormat[Any]):
     """Reads batches with sides, and returns their records."""
 
