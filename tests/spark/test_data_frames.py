@@ -94,6 +94,19 @@ def test_rows_of_every_type(mode: RuntimeExecutionMode, inexact: Any) -> None:
     assert sorted(row.id for row in collect(numbers)) == [*range(1_000)]
 
 
+@in_both_modes
+def test_columns_of_a_frame_are_those_of_its_rows(mode: RuntimeExecutionMode, inexact: Any) -> None:
+    """A value would be another one where the rows of a frame stay columns, or a row be there twice."""
+    every_type = environment(mode, 1).from_data_frame(inexact.sql(EVERY_TYPE).drop("decimal"))
+    assert collect(every_type.as_columns()) == collect(every_type)
+    frame = inexact.range(0, 5_000, 1, 3).selectExpr("id", "id % 7 AS key", "CAST(id AS STRING) AS text")
+    numbers = environment(mode, 2).from_data_frame(frame)
+    by_columns = collect(numbers.as_columns().filter_batches(lambda batch: batch["key"] > 2, "numpy"))
+    assert sorted(by_columns, key=lambda row: row.id) == [
+        Row(id=id, key=id % 7, text=str(id)) for id in range(5_000) if id % 7 > 2
+    ]
+
+
 def test_it_is_a_source_like_others(spark: Any, tmp_path: Path) -> None:
     """A job that is restored would read rows twice: Spark computes a frame with other rows each time."""
     frame = spark.range(0, 40, 1, 5).selectExpr("id", "uuid() AS chance")

@@ -49,6 +49,7 @@ from penstock.datastream.program_graph import unbounded_source_of
 from penstock.engine.plan.column_operators import on_columns
 from penstock.engine.plan.transformations import (
     Chaining,
+    DeployedTransformation,
     OperatorTransformation,
     PartitionTransformation,
     SideOutputTransformation,
@@ -262,11 +263,11 @@ class DataStream(OperatorSettings, Generic[T]):
         return self._operator(operator.name, operator, self._transformation.output_type)
 
     def get_side_output(self, output_tag: OutputTag[R]) -> DataStream[R]:
-        """Return the side output of this operator for `output_tag`."""
+        """Return the side output of this operator, or of this source, for `output_tag`."""
         check_output_tag(output_tag)
-        if not isinstance(self._transformation, OperatorTransformation):
+        if not isinstance(self._transformation, DeployedTransformation):
             raise ValueError(
-                f"only an operator has side outputs: call it on the stream returned by process() for "
+                f"only an operator and a source have side outputs: call it on the stream returned by process() for "
                 f"'{output_tag.tag_id}', not on a partitioned stream, a union or a side output"
             )
         return DataStream(

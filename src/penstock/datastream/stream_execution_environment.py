@@ -392,27 +392,35 @@ class StreamExecutionEnvironment(DriverOnly):
 
     def from_data_frame(
         self,
-        frame: DataFrame,
+        frame: DataFrame | Any,
         watermark_strategy: WatermarkStrategy | None = None,
         source_name: str = "DataFrame Source",
         *,
         directory: str | None = None,
     ) -> DataStream[Row]:
-        """Create a stream of the rows of a Spark DataFrame, each once, as Rows with its names and types.
+        """Create a stream of the rows of a DataFrame, each once, as Rows with its names and types.
 
+        A frame of pandas or Polars, or a table of Arrow, is sent to the workers with the program: see TableSource.
         A batch DataFrame is computed when the first job that reads it starts, and stored in files: see DataFrameSource.
         A streaming DataFrame is computed while the job runs, and the stream is unbounded: see StreamingDataFrameSource.
         `directory` is the place of the files; default: below `execution.checkpointing.dir` if that is set and the mode
         is not BATCH, else a temporary folder. Jobs run in the DataFrame's session unless the environment has one.
         """
+        from penstock.connectors.frames.source import TableSource, table_of
         from penstock.datastream.connectors.data_frame import DataFrameSource, StreamingDataFrameSource
         from penstock.hosts.spark.frames.frame_session import users_session_of
         from penstock.hosts.spark.frames.place import durable_directory
 
+        watermarks = watermark_strategy or WatermarkStrategy.no_watermarks()
+        table = table_of(frame)
+        if table is not None:
+            if directory is not None:
+                raise ValueError(f"directory is for DataFrames of Spark, got {directory!r} for a frame in memory")
+            return self.from_source(TableSource(table), watermarks, source_name)
         source_of = StreamingDataFrameSource if getattr(frame, "isStreaming", False) else DataFrameSource
         source = source_of(frame, directory or durable_directory(self._configuration), source_name)
         self._spark = self._spark or users_session_of(frame)
-        return self.from_source(source, watermark_strategy or WatermarkStrategy.no_watermarks(), source_name)
+        return self.from_source(source, watermarks, source_name)
 
     # Running.
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 import numpy
 from numpy.typing import NDArray
 
-Words = NDArray[numpy.uint64]
+from penstock.connectors.base.split_mix import STEP, Words, mixed
+
 Ints = NDArray[numpy.int64]
 _WORDS_PER_EVENT = 16
-_STEP = numpy.uint64(0x9E3779B97F4A7C15)
 _HALF = numpy.uint64(32)
 _LOW = numpy.uint64(0xFFFFFFFF)
 
@@ -43,7 +43,7 @@ class Draws:
 
     def __init__(self, seed: int, ids: Ints) -> None:
         self._first = ids.view(numpy.uint64) * numpy.uint64(_WORDS_PER_EVENT)
-        self._start = mixed(numpy.array([seed], numpy.uint64) + _STEP)
+        self._start = mixed(numpy.array([seed], numpy.uint64) + STEP)
         self._words: dict[int, Words] = {}
 
     def __getitem__(self, index: int) -> Draw:
@@ -53,15 +53,5 @@ class Draws:
 
     def _word(self, index: int) -> Words:
         if index not in self._words:
-            self._words[index] = mixed((self._first + numpy.uint64(index)) * _STEP + self._start)
+            self._words[index] = mixed((self._first + numpy.uint64(index)) * STEP + self._start)
         return self._words[index]
-
-
-def mixed(words: Words) -> Words:
-    """Return the output function of SplitMix64. It changes the array that it gets."""
-    words ^= words >> numpy.uint64(30)
-    words *= numpy.uint64(0xBF58476D1CE4E5B9)
-    words ^= words >> numpy.uint64(27)
-    words *= numpy.uint64(0x94D049BB133111EB)
-    words ^= words >> numpy.uint64(31)
-    return words

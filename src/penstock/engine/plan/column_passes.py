@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import graphlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from penstock.common.functions.field_timestamp import FieldTimestamp
@@ -56,7 +56,8 @@ def read_as_columns(plan: Plan) -> Plan:
     for id, node in plan.nodes.items():
         if node.operator.source is None:
             continue
-        leaving = [edge for edge in plan.edges if edge.source == id]
+        # Side outputs have rows.
+        leaving = [edge for edge in plan.edges if edge.source == id and edge.tag is None]
         if len(leaving) != 1 or not plan.chains(leaving[0]):
             continue
         target = plan.nodes[leaving[0].target]
@@ -91,9 +92,18 @@ def _read_of(columns: RecordColumns, conversion: StreamNode, source: StreamNode,
 
 def write_as_columns(plan: Plan) -> Plan:
     """Let sinks take columns whose records are columns, if they can."""
+    return _write_as_columns(plan, lambda edge: True)
+
+
+def write_as_columns_within_chains(plan: Plan) -> Plan:
+    """Do what `write_as_columns` does, where edges between tasks carry rows."""
+    return _write_as_columns(plan, plan.chains)
+
+
+def _write_as_columns(plan: Plan, may_carry: Callable[[StreamEdge], bool]) -> Plan:
     nodes = dict(plan.nodes)
     for id, node in plan.nodes.items():
-        if not node.operator.is_sink:
+        if not node.operator.is_sink or not all(map(may_carry, plan.inputs.get(id, ()))):
             continue
         given = [plan.nodes[edge.source].operator.given_columns(edge.tag) for edge in plan.inputs.get(id, ())]
         first = given[0] if given else None

@@ -12,6 +12,7 @@ from penstock.engine.plan.column_passes import (
     read_as_columns,
     run_on_rows,
     write_as_columns,
+    write_as_columns_within_chains,
 )
 from penstock.engine.plan.conversions import convert_kinds, convert_kinds_within_chains
 from penstock.engine.plan.plan import Pass, Plan
@@ -62,6 +63,14 @@ def read_broadcasts_first(plan: Plan) -> Plan:
 
 PASSES: Mapping[ExecutionMode, tuple[Pass, ...]] = {
     STREAMING: (write_as_columns, aggregate_before_exchanges, convert_kinds, read_as_columns, name_event_time),
-    BATCH: (refuse_loops, run_on_rows, add_combiners, convert_kinds_within_chains, read_broadcasts_first),
+    BATCH: (
+        refuse_loops,
+        run_on_rows,
+        write_as_columns_within_chains,
+        add_combiners,
+        convert_kinds_within_chains,
+        read_as_columns,
+        read_broadcasts_first,
+    ),
 }
 """The passes of each mode, in order."""

@@ -200,6 +200,23 @@ def test_in_batch_windows_run_on_rows(tmp_path: Path) -> None:
     assert "SlicedWindowOperator" in operators and "ColumnWindowOperator" not in operators
 
 
+def test_in_batch_a_chain_is_on_columns_from_file_to_file(tmp_path: Path) -> None:
+    """Each record would become Python objects, though no exchange needs them; and a sink behind one be given rows."""
+    env = StreamExecutionEnvironment()
+    files = FileSource.for_bulk_file_format(ParquetColumnarRowInputFormat(READING), tmp_path).build()
+    stream = env.from_source(files, WatermarkStrategy.no_watermarks(), "files", type_info=READING).as_columns()
+    writer = ParquetBulkWriters.for_row_type(READING)
+    stream.filter_batches(same).sink_to(FileSink.for_bulk_format(tmp_path / "chained", writer).build())
+    stream.rebalance().sink_to(FileSink.for_bulk_format(tmp_path / "exchanged", writer).build())
+    plan = planned(env, PASSES[BATCH])
+    assert carried(plan) == {}
+    operators = {node.name.partition(":")[0]: type(node.operator).__name__ for node in plan.nodes.values()}
+    assert operators["files"] == "ColumnSourceOperator"
+    sinks = sorted(type(node.operator).__name__ for node in plan.nodes.values() if node.operator.is_sink)
+    assert sinks == ["ColumnSinkOperator", "SinkOperator"]
+    assert [node.name for node in plan.nodes.values() if node.is_conversion] == ["To Rows"]
+
+
 def test_a_sink_that_takes_other_columns_gets_rows(tmp_path: Path) -> None:
     """A file would have the columns of the stream under the names of the file."""
     env = StreamExecutionEnvironment()

@@ -18,7 +18,7 @@ from penstock.common.functions.user_calls import NOT_OF_A_VALUE, RAISED
 from penstock.connectors.formats.avro_defaults import unshared
 from penstock.connectors.formats.avro_resolution import LogicalTypeMismatchError, with_logical_types_of
 from penstock.connectors.formats.avro_rows import RowReader
-from penstock.connectors.formats.avro_schema import AvroSchema, fastavro
+from penstock.connectors.formats.avro_schema import AvroSchema, ReaderSchema, fastavro
 
 _BUFFER_BYTES = 128 * 1024
 _SYNC_BYTES = 16
@@ -43,6 +43,16 @@ class AvroBlocks:
         self._done = 0
         """The number of records in the blocks before."""
         self._open({})
+
+    @property
+    def writer_schema(self) -> Any:
+        """The schema of the file as fastavro parses it, with the logical types of the given schema."""
+        return self._writer
+
+    @property
+    def reader_schema(self) -> ReaderSchema | None:
+        """The given schema as fastavro needs it, None: records have the schema of the file."""
+        return self._reader_schema
 
     def make_rows(self) -> Callable[[Any], Any] | None:
         """Return the function that converts records to Rows, or None if that is not needed.
@@ -74,6 +84,7 @@ class AvroBlocks:
                 self._verify(block)
             self._end = block.offset + block.size
             block.writer_schema = self._writer
+            block.records_before = self._done
             yield block
             self._done += block.num_records
         if self._end and self._end != self._size:
@@ -84,7 +95,7 @@ class AvroBlocks:
 
     def records(self, block: Any) -> list[Any]:
         """Return the records of a block."""
-        with self._named(block.offset):
+        with self._named(block.offset, block.records_before):
             values = list(block)
             if rest := block.bytes_.read():
                 raise ValueError(f"a block has {len(rest)} bytes after its records")
@@ -122,8 +133,12 @@ class AvroBlocks:
             raise ValueError("the checksum of a block is wrong")
 
     @contextmanager
-    def _named(self, offset: int) -> Iterator[None]:
-        """Name the file, and the block that begins at this byte, in errors."""
+    def _named(self, offset: int, records_before: int | None = None) -> Iterator[None]:
+        """Name the file, and the block that begins at this byte, in errors.
+
+        `records_before`: in the blocks before it, None: in all that were read.
+        """
+        done = self._done if records_before is None else records_before
         try:
             yield
         except fastavro().read.SchemaResolutionError as error:
@@ -133,7 +148,7 @@ class AvroBlocks:
         except OSError as error:
             # An error of a disk or a store, or of bzip2.
             raise SourceError(
-                f"cannot read {self._path} after {self._done} records, in the block at byte {offset} "
+                f"cannot read {self._path} after {done} records, in the block at byte {offset} "
                 f"({self._blocks.codec}): {error}"
             ) from error
         except RAISED as error:
@@ -145,5 +160,5 @@ class AvroBlocks:
                 ) from error
             # fastavro and decompressors raise many kinds of errors for damaged bytes.
             raise SourceError(
-                f"{self._path}: damaged after {self._done} records, in the block at byte {offset} ({codec}): {error!r}"
+                f"{self._path}: damaged after {done} records, in the block at byte {offset} ({codec}): {error!r}"
             ) from error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from penstock.common.serialization import BulkWriter, BulkWriterFactory
 from penstock.common.types.type_variables import Record
@@ -14,6 +14,14 @@ from penstock.connectors.files.formats.streams import check_all_skipped, reading
 from penstock.connectors.files.split import FileSplit, FoundFile
 from penstock.connectors.formats.avro_schema import AvroSchema, GenericRecordAvroTypeInfo, fastavro
 
+if TYPE_CHECKING:
+    import pyarrow
+
+    from penstock.common.columns.record_columns import RecordColumns
+    from penstock.connectors.files.formats.avro_batches import AvroBatches
+    from penstock.connectors.files.formats.avro_columns import AvroColumns
+
+_BLOCK_BYTES = 16_000
 _CODECS = ("null", "deflate", "bzip2", "xz", "snappy", "zstandard")
 
 
@@ -48,20 +56,31 @@ class AvroFormat(BatchFormat[Record]):
         """See `FileFormat.read`. A position is a number of records to skip; blocks before it are not decoded."""
         done = 0
         with reading_raw(split.path) as stream:
-            blocks = AvroBlocks(split.path, stream, self._schema)
-            to_row = blocks.make_rows() if self._as_row else None
+            blocks, records_of = self._opened(split.path, stream)
             for block in blocks:
                 first = max(0, split.skip - done)
                 done += block.num_records
                 if first >= block.num_records:
                     continue
-                values = blocks.records(block)[first:]
-                if to_row is not None:
-                    values = list(map(to_row, values))
                 yield Chunk(
-                    values, FileSplit(path=split.path, start=split.start, end=split.end, offset=split.offset, skip=done)
+                    records_of(block)[first:],
+                    FileSplit(path=split.path, start=split.start, end=split.end, offset=split.offset, skip=done),
                 )
             check_all_skipped(split.path, split.skip - done)
+
+    def _opened(self, path: str, stream: Any) -> tuple[AvroBlocks, Callable[[Any], list[Any]]]:
+        """Return the blocks of a file, and the function that returns the records of a block."""
+        blocks = AvroBlocks(path, stream, self._schema)
+        to_row = blocks.make_rows() if self._as_row else None
+        if to_row is None:
+            return blocks, blocks.records
+        return blocks, lambda block: list(map(to_row, blocks.records(block)))
+
+    def on_columns(self, columns: RecordColumns) -> AvroColumns:
+        """Return a format of batches."""
+        from penstock.connectors.files.formats.avro_columns import AvroColumns
+
+        return AvroColumns(self, self._opened, columns)
 
     def get_produced_type(self) -> Any:
         """Return the type of the given schema's records if they are dicts, else None."""
@@ -85,6 +104,16 @@ class AvroWriterFactory(BulkWriterFactory):
         self.schema = schema
         self.codec = codec
 
+    def takes_columns(self, columns: RecordColumns) -> bool:
+        """Return whether batches of these columns are written without their records."""
+        from penstock.connectors.formats.avro_encoding import DatumEncoder
+
+        try:
+            DatumEncoder(self.schema.parsed(), columns)
+        except ValueError:
+            return False
+        return True
+
     def create(self, stream: IO[bytes]) -> AvroWriter:
         """Create a writer to an empty file."""
         return AvroWriter(stream, self)
@@ -98,7 +127,9 @@ class AvroWriter(BulkWriter):
         from fastavro.write import Writer
 
         self._schema = settings.schema
-        self._writer: Any = Writer(stream, settings.schema.parsed(), codec=settings.codec)
+        self._writer: Any = Writer(stream, settings.schema.parsed(), codec=settings.codec, sync_interval=_BLOCK_BYTES)
+        self._batches: AvroBatches | None = None
+        """Writes the batches of columns, if there are any."""
 
     def add_element(self, element: Any) -> None:
         try:
@@ -106,13 +137,23 @@ class AvroWriter(BulkWriter):
         except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as error:
             raise TypeError(f"{element!r:.200} is not a record of {self._schema}: {error!r}") from error
 
-    def add_elements(self, elements: Sequence[Any]) -> None:
+    def add_elements(self, elements: Sequence[Any] | pyarrow.RecordBatch) -> None:
+        if not isinstance(elements, Sequence):
+            if self._batches is None:
+                from penstock.connectors.files.formats.avro_batches import AvroBatches
+
+                self._batches = AvroBatches(self._writer, self._schema.parsed(), _BLOCK_BYTES)
+            if self._batches.add(elements):
+                return
+            elements = self._batches.records(elements)
         for element in elements:
             self.add_element(element)
 
     def flush(self) -> None:
         """Write the buffered records as a block."""
+        if self._batches is not None:
+            self._batches.flush()
         self._writer.flush()
 
     def finish(self) -> None:
-        self._writer.flush()
+        self.flush()

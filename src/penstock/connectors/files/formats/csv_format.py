@@ -18,7 +18,7 @@ from penstock.common.types.record_fields import fields_of
 from penstock.common.types.type_variables import Record
 from penstock.common.values.written_texts import csv_form
 from penstock.connectors.files.formats.csv_parser import CsvParser, csv_reason
-from penstock.connectors.files.formats.format import OnError
+from penstock.connectors.files.formats.format import OnUnreadable
 from penstock.connectors.files.formats.line_format import LineFormat, LineParser
 from penstock.connectors.files.split import FoundFile
 from penstock.connectors.formats.byte_order_mark import UTF8_BOM
@@ -47,9 +47,9 @@ class CsvFormat(LineFormat[Record]):
     its middle may or may not end a record. Set `newlines_in_values=False` if no value contains a newline: several
     subtasks then read a large file, and a newline in a value is a SourceError. Empty lines are skipped. A record with
     the wrong number of fields, or a value that cannot be converted, is a SourceError that names the line; with
-    `on_error="skip"` it is skipped and counted, with "emit" it is emitted as an UnreadableLine and counted.
-    `surplus_fields`: drop the fields of a record beyond the columns. A field has at most 131,072 characters (limit of
-    the csv module).
+    `on_error="skip"` it is skipped and counted, with "emit" it is emitted as an UnreadableLine and counted, and with
+    an OutputTag the same, to that side output of the source's stream. `surplus_fields`: drop the fields of a record
+    beyond the columns. A field has at most 131,072 characters (limit of the csv module).
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class CsvFormat(LineFormat[Record]):
         as_row: bool = False,
         surplus_fields: bool = False,
         charset: str = "UTF-8",
-        on_error: OnError = "fail",
+        on_error: OnUnreadable = "fail",
     ) -> None:
         super().__init__(charset, on_error)
         if isinstance(columns, str):
@@ -113,7 +113,7 @@ class CsvFormat(LineFormat[Record]):
         return CsvParser(self, names, selected, body_start)
 
     def on_columns(self, columns: RecordColumns) -> LineColumns | None:
-        """Return a format of batches, unless records may be UnreadableLines, which have no columns."""
+        """Return a format of batches, unless UnreadableLines are among the records: they have no columns."""
         from penstock.connectors.files.formats.csv_columns import CsvColumns
 
         return None if self._on_error == "emit" else CsvColumns(self, self, columns)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal
 
 import msgspec
 
+from penstock.api.output_tag import OutputTag
 from penstock.common.types.type_variables import Record
 from penstock.connectors.base.split_reader import Chunk
 from penstock.connectors.files.split import FileSplit, FoundFile
@@ -21,10 +22,12 @@ if TYPE_CHECKING:
     from penstock.common.columns.record_columns import RecordColumns
 
 OnError = Literal["fail", "skip", "emit"]
+OnUnreadable = OnError | OutputTag[Any]
+"""What happens to a record that cannot be read; an OutputTag: its side output gets an UnreadableLine."""
 
 
 class UnreadableLine(msgspec.Struct, frozen=True):
-    """Emitted by `on_error="emit"` instead of an unreadable record: `error` is the reason.
+    """Emitted by `on_error="emit"` instead of an unreadable record, or to a side output: `error` is the reason.
 
     `byte`: its position in the file, or in the decoded text of a file that is compressed or not in UTF-8.
     """
@@ -79,8 +82,8 @@ def python_charset(charset: str) -> str:
         raise ValueError(f"unknown charset {charset!r}") from None
 
 
-def on_error_policy(on_error: str) -> OnError:
+def on_error_policy(on_error: Any) -> OnUnreadable:
     """Return the argument if it is valid. Raise ValueError otherwise."""
-    if on_error not in ("fail", "skip", "emit"):
-        raise ValueError(f"on_error must be 'fail', 'skip' or 'emit', got {on_error!r}")
-    return on_error  # type: ignore[return-value]  # checked above
+    if not isinstance(on_error, OutputTag) and on_error not in ("fail", "skip", "emit"):
+        raise ValueError(f"on_error must be 'fail', 'skip', 'emit' or an OutputTag, got {on_error!r}")
+    return on_error  # type: ignore[no-any-return]  # checked above

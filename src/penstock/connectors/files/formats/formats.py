@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, overload
 
+from penstock.api.output_tag import OutputTag
 from penstock.common.typeinfo import RowTypeInfo
 from penstock.common.types import Row
 from penstock.common.types.type_variables import Record
 from penstock.connectors.files.formats.avro_format import AvroFormat
 from penstock.connectors.files.formats.csv_format import CsvFormat
-from penstock.connectors.files.formats.format import BatchFormat, OnError, RecordFormat, UnreadableLine
+from penstock.connectors.files.formats.format import BatchFormat, OnUnreadable, RecordFormat, UnreadableLine
 from penstock.connectors.files.formats.json_format import JsonLinesFormat
 from penstock.connectors.files.formats.orc_format import OrcFormat
 from penstock.connectors.files.formats.parquet_format import ParquetFormat
@@ -95,7 +96,7 @@ class StreamFormat(RecordFormat):
     @overload
     @staticmethod
     def json_lines_format(
-        value_type: type[Record], *, on_error: Literal["fail", "skip"] = "fail"
+        value_type: type[Record], *, on_error: Literal["fail", "skip"] | OutputTag[Any] = "fail"
     ) -> RecordFormat[Record]: ...
 
     @overload
@@ -106,10 +107,10 @@ class StreamFormat(RecordFormat):
 
     @overload
     @staticmethod
-    def json_lines_format(value_type: Any = Any, *, on_error: OnError = "fail") -> RecordFormat: ...
+    def json_lines_format(value_type: Any = Any, *, on_error: OnUnreadable = "fail") -> RecordFormat: ...
 
     @staticmethod
-    def json_lines_format(value_type: Any = Any, *, on_error: OnError = "fail") -> RecordFormat:
+    def json_lines_format(value_type: Any = Any, *, on_error: OnUnreadable = "fail") -> RecordFormat:
         """Return the format of one JSON value per line; see `JsonLinesFormat`."""
         return JsonLinesFormat(value_type, on_error=on_error)
 
@@ -120,7 +121,7 @@ class StreamFormat(RecordFormat):
         types: Mapping[str, Callable[[str], Any]] | None = None,
         *,
         as_row: Literal[True],
-        on_error: Literal["fail", "skip"] = "fail",
+        on_error: Literal["fail", "skip"] | OutputTag[Any] = "fail",
         **options: Any,
     ) -> RecordFormat[Row]: ...
 
@@ -131,7 +132,7 @@ class StreamFormat(RecordFormat):
         types: Mapping[str, Callable[[str], Any]] | None = None,
         *,
         as_row: Literal[False] = False,
-        on_error: Literal["fail", "skip"] = "fail",
+        on_error: Literal["fail", "skip"] | OutputTag[Any] = "fail",
         **options: Any,
     ) -> RecordFormat[dict[str, Any]]: ...
 

@@ -10,7 +10,7 @@ from penstock.common.errors import SourceError
 from penstock.common.functions.user_calls import NOT_OF_A_VALUE, RAISED, results_of
 from penstock.common.types.type_variables import Record
 from penstock.common.values.decoding import DECODING_ERRORS, json_decoder
-from penstock.connectors.files.formats.format import OnError
+from penstock.connectors.files.formats.format import OnUnreadable
 from penstock.connectors.files.formats.line_format import BadLineError, LineFormat, LineParser
 from penstock.connectors.files.formats.streams import reading
 from penstock.connectors.files.split import FoundFile
@@ -27,16 +27,17 @@ class JsonLinesFormat(LineFormat[Record]):
     `value_type` Any: plain dicts, lists, str, int, float, bool and None. A dataclass, TypedDict or msgspec.Struct: each
     line is decoded to it and validated. JSON is RFC 8259: NaN and Infinity are invalid. A line that is not JSON, or not
     of that type, is a SourceError that names file, line and byte; with `on_error="skip"` it is skipped and counted,
-    with "emit" it is emitted as an UnreadableLine and counted.
+    with "emit" it is emitted as an UnreadableLine and counted, and with an OutputTag the same, to that side output of
+    the source's stream.
     """
 
-    def __init__(self, value_type: Any = Any, *, on_error: OnError = "fail") -> None:
+    def __init__(self, value_type: Any = Any, *, on_error: OnUnreadable = "fail") -> None:
         super().__init__("UTF-8", on_error)
         self._value_type = value_type
         json_decoder(value_type)  # raises TypeError for an unsupported type
 
     def on_columns(self, columns: RecordColumns) -> LineColumns | None:
-        """Return a format of batches, unless records may be UnreadableLines, which have no columns."""
+        """Return a format of batches, unless UnreadableLines are among the records: they have no columns."""
         from penstock.connectors.files.formats.json_columns import JsonColumns
 
         return None if self._on_error == "emit" else JsonColumns(self, columns, self._value_type)

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow
 
 from penstock.common.columns.record_columns import RecordColumns
+from penstock.common.columns.sided_batch import SidedBatch, joined
 from penstock.common.errors import SourceError
 from penstock.common.functions.user_calls import NOT_OF_A_VALUE, RAISED
+from penstock.connectors.files.formats.format import UnreadableLine
 from penstock.connectors.files.formats.line_format import LineFormat, LineParser
 from penstock.connectors.files.split import FoundFile
+from penstock.connectors.formats.byte_order_mark import UTF8_BOM
 
+_PIECE_BYTES = 32 * 1024
+"""The size of the pieces of an unusual block, so that the parser of rows gets few of its lines."""
 _BLOCKS = 4
 """How many times larger blocks are than those of rows: a batch costs much by itself."""
 
@@ -38,9 +44,36 @@ class LineColumns(LineFormat[Any]):
         """Check what the format checks."""
         self._records.check(file)
 
-    def joined(self, parts: list[Any]) -> pyarrow.RecordBatch:
-        """Return one batch."""
-        return pyarrow.concat_batches(parts) if parts else self._columns.batch_of([])
+    def _parse(
+        self, parser: LineParser, path: str, offset: int, block: bytes, last: bool, skipped: Callable[[int], None]
+    ) -> tuple[Any, int]:
+        assert isinstance(parser, ColumnsParser)
+        if offset == 0 and self.charset == "utf-8" and block.startswith(UTF8_BOM):
+            offset, block = len(UTF8_BOM), block[len(UTF8_BOM) :]
+        whole = parser.parse_usual(block, last)
+        if whole is not None:
+            return whole
+        # Most pieces of an unusual block are usual.
+        parts: list[Any] = []
+        size, unfinished = _PIECE_BYTES, 0
+        while block:
+            piece = block if size >= len(block) else block[: block.find(b"\n", size) + 1] or block
+            is_last = last and len(piece) == len(block)
+            found = parser.parse_usual(piece, is_last)
+            if found is None:
+                records, unfinished = self._records._parse(
+                    parser=parser.records, path=path, offset=offset, block=piece, last=is_last, skipped=skipped
+                )
+                found = parser.batch_of(records), unfinished
+            part, unfinished = found
+            parts.append(part)
+            if len(piece) == len(block):
+                break
+            taken = len(piece) - unfinished
+            # A record may be longer than a piece.
+            size = _PIECE_BYTES if taken else 2 * len(piece)
+            offset, block = offset + taken, block[taken:]
+        return joined(parts) if parts else self._columns.batch_of([]), unfinished
 
 
 class ColumnsParser(LineParser):
@@ -49,32 +82,46 @@ class ColumnsParser(LineParser):
     def __init__(self, path: str, records: LineParser, columns: RecordColumns) -> None:
         self.body_start = records.body_start
         self.columns = columns
+        self.records = records
         self._path = path
-        self._records = records
 
     @abstractmethod
     def parse_usual(self, block: bytes, last: bool) -> tuple[pyarrow.RecordBatch, int] | None:
-        """Return what `parse` returns, or None if only the parser of rows can tell."""
+        """Return the batch of a block, and the length of an incomplete record; None if only the parser of rows can."""
 
-    def parse(self, block: bytes, last: bool) -> tuple[pyarrow.RecordBatch, int]:
+    def parse(self, block: bytes, last: bool) -> tuple[Any, int]:
         found = self.parse_usual(block, last)
         if found is not None:
             return found
-        records, unfinished = self._records.parse(block, last)
+        records, unfinished = self.records.parse(block, last)
         return self.batch_of(records), unfinished
 
-    def batch_of(self, records: list[Any]) -> pyarrow.RecordBatch:
+    def batch_of(self, records: list[Any]) -> pyarrow.RecordBatch | SidedBatch:
         """Return records as columns. Raise SourceError, which names the first one that does not fit."""
-        try:
-            return self.columns.batch_of(records)
-        except NOT_OF_A_VALUE:
-            raise
-        except RAISED:
-            for record in records:
-                try:
-                    self.columns.batch_of([record])
-                except NOT_OF_A_VALUE:
-                    raise
-                except RAISED as error:
-                    raise SourceError(f"{self._path}: cannot convert {record!r:.200} to columns: {error}") from error
-            raise
+        positions = [at for at, record in enumerate(records) if type(record) is tuple and _is_tagged(record)]
+        if not positions:
+            return converted(self._path, self.columns, records)
+        sides = set(positions)
+        rows = [record for at, record in enumerate(records) if at not in sides]
+        return SidedBatch(converted(self._path, self.columns, rows), positions, [records[at] for at in positions])
+
+
+def _is_tagged(record: tuple[Any, ...]) -> bool:
+    return len(record) == 2 and isinstance(record[1], UnreadableLine)
+
+
+def converted(path: str, columns: RecordColumns, records: list[Any]) -> pyarrow.RecordBatch:
+    """Return the records of a file as columns. Raise SourceError, which names the first one that does not fit."""
+    try:
+        return columns.batch_of(records)
+    except NOT_OF_A_VALUE:
+        raise
+    except RAISED:
+        for record in records:
+            try:
+                columns.batch_of([record])
+            except NOT_OF_A_VALUE:
+                raise
+            except RAISED as error:
+                raise SourceError(f"{path}: cannot convert {record!r:.200} to columns: {error}") from error
+        raise

@@ -12,7 +12,7 @@ from penstock.common.errors import SourceError
 from penstock.common.types.type_variables import Record
 from penstock.connectors.base.split_reader import Chunk
 from penstock.connectors.files.formats.format import (
-    OnError,
+    OnUnreadable,
     RecordFormat,
     UnreadableLine,
     on_error_policy,
@@ -70,7 +70,7 @@ class LineFormat(RecordFormat[Record]):
     Lines end with LF or CR LF. They end with CR if the first 128 KiB of the file (or the whole file) contain no LF.
     """
 
-    def __init__(self, charset: str = "UTF-8", on_error: OnError = "fail") -> None:
+    def __init__(self, charset: str = "UTF-8", on_error: OnUnreadable = "fail") -> None:
         self._file_charset = python_charset(charset)
         self._on_error = on_error_policy(on_error)
         self._is_plain = has_plain_line_ends(self._file_charset)
@@ -85,6 +85,10 @@ class LineFormat(RecordFormat[Record]):
     def joined(self, parts: list[Any]) -> Any:
         """Return the records of the parts of a block, in order."""
         return list(chain.from_iterable(parts))
+
+    def emitted(self, line: UnreadableLine) -> Any:
+        """Return the part of a block that has this line in the place of a record."""
+        return [line] if self._on_error == "emit" else [(self._on_error, line)]
 
     @abstractmethod
     def parser(self, path: str, cr_ends: bool) -> LineParser:
@@ -165,9 +169,9 @@ class LineFormat(RecordFormat[Record]):
                         parser=parser, path=path, offset=offset, block=piece[:start], last=True, skipped=skipped
                     )
                     parts.append(before)
-                if self._on_error == "emit":
+                if self._on_error != "skip":
                     raw = b"\n".join(lines[bad.index : bad.index + bad.lines])
-                    parts.append([UnreadableLine(path, offset + start, raw, bad.reason)])
+                    parts.append(self.emitted(UnreadableLine(path, offset + start, raw, bad.reason)))
                 after = start + sum(len(line) + 1 for line in lines[bad.index : bad.index + bad.lines])
                 offset, block = offset + after, block[after:]
                 size = AFTER_BAD_RECORD_BYTES

@@ -10,16 +10,19 @@ import pyarrow
 
 from penstock.api.source import Records, Source
 from penstock.common.columns.record_columns import RecordColumns
+from penstock.common.columns.sided_batch import SidedBatch
 from penstock.common.functions.field_timestamp import FieldTimestamp
 from penstock.common.functions.user_calls import RAISED
 from penstock.common.watermark_strategy import WatermarkStrategy
-from penstock.engine.runtime.chunks import Chunk, ChunkKind
+from penstock.engine.runtime.chunks import Chunk, ChunkKind, Rows
 from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.runtime.columns.milliseconds import milliseconds
-from penstock.engine.runtime.operators.operator import Operator
+from penstock.engine.runtime.operators.operator import Operator, without_tagged
 from penstock.engine.runtime.operators.source import SourceOperator
 from penstock.engine.runtime.operators.timestamps import TimestampsAndWatermarksOperator
 from penstock.engine.runtime.time.event_time import TimestampError, checked_timestamp
+
+_BATCHED_ROWS = 1 << 15
 
 
 def can_time_columns(strategy: WatermarkStrategy, columns: RecordColumns) -> bool:
@@ -104,8 +107,18 @@ class ColumnSourceOperator(SourceOperator):
         return _field_of(self.strategy)
 
     def _poll_max(self, records_max: int) -> int:
+        # As on rows, always the same if a task may run twice.
+        if self.context.mode.repeats_tasks:
+            return _BATCHED_ROWS
         # Not by the size of the last buffer: a local aggregate may send few rows for many.
         return records_max
+
+    def _without_sides(self, records: Records) -> tuple[Records, bool]:
+        values: Any = records.values
+        if not isinstance(values, SidedBatch):
+            return records, True
+        _, may_continue = without_tagged(self.output, Rows(list(values.sides)))
+        return Records(records.split_id, values.batch, records.timestamps, records.split_finished), may_continue
 
     def _stamped(self, records: Records) -> Iterator[Chunk]:
         assert isinstance(records.values, pyarrow.RecordBatch)

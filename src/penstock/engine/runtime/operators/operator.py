@@ -297,6 +297,16 @@ def emit_tagged(output: Output, chunk: Rows) -> bool:
     """
     if not (tags_exist() and _has_tagged(chunk.values)):
         return output.emit(chunk)
+    main, may_continue = _emit_sides(output, chunk)
+    return output.emit(main) and may_continue
+
+
+def without_tagged(output: Output, chunk: Rows) -> tuple[Rows, bool]:
+    """Emit the pairs of an OutputTag and a value, see `emit_tagged`. Return the rest, and whether to continue."""
+    return _emit_sides(output, chunk) if tags_exist() and _has_tagged(chunk.values) else (chunk, True)
+
+
+def _emit_sides(output: Output, chunk: Rows) -> tuple[Rows, bool]:
     main: list[int] = []
     sides: dict[OutputTag[Any], list[int]] = {}
     for index, value in enumerate(chunk.values):
@@ -310,7 +320,7 @@ def emit_tagged(output: Output, chunk: Rows) -> bool:
         may_continue = (
             output.emit_side(tag, Rows([value for _, value in pairs.values], pairs.timestamps)) and may_continue
         )
-    return output.emit(chunk.selected(main)) and may_continue
+    return chunk.selected(main), may_continue
 
 
 def _has_tagged(values: Values) -> bool:

@@ -15,7 +15,7 @@ from penstock.common.functions.user_calls import RAISED
 from penstock.common.time import returned_time_ms
 from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.engine.runtime.chunks import Chunk, Rows
-from penstock.engine.runtime.operators.operator import Input, Operator, last_position
+from penstock.engine.runtime.operators.operator import Input, Operator, last_position, without_tagged
 from penstock.engine.runtime.task.metrics import OperatorMetricGroup, watermark_lag_ms
 from penstock.engine.runtime.time.event_time import EventTime, TimestampError, checked_timestamps
 from penstock.engine.runtime.time.watermarks import AlignmentGate, CombinedWatermark
@@ -260,7 +260,16 @@ class SourceOperator(EventTimeOrigin):
         self._split, self._split_finished = result.split_id, result.split_finished
         self.polled_records = len(result.values)
         self.context.counters.records_in += len(result.values)
-        return self.emit_pieces(self._stamped(result) if result.values else iter(()))
+        main, may_continue = self._without_sides(result)
+        return self.emit_pieces(self._stamped(main) if main.values else iter(())) and may_continue
+
+    def _without_sides(self, records: Records) -> tuple[Records, bool]:
+        """Emit what is for side outputs, without a timestamp of the strategy. Return the other records."""
+        chunk = Rows(records.values, records.timestamps)
+        main, may_continue = without_tagged(self.output, chunk)
+        if main is chunk:
+            return records, may_continue
+        return Records(records.split_id, main.values, main.timestamps, records.split_finished), may_continue
 
     def _poll_max(self, records_max: int) -> int:
         # The same in batched mode: a task that runs twice has to read its splits in the same order.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -22,6 +23,8 @@ from penstock.hosts.spark.frames.frame_copy import FrameCopy, missing_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from penstock.common.columns.record_columns import RecordColumns
+
 
 class DataFrameEnumerator(FileEnumerator):
     """Copy the frame to files at the start, and assign splits of them. A restored enumerator uses the files it had."""
@@ -29,7 +32,7 @@ class DataFrameEnumerator(FileEnumerator):
     def __init__(
         self,
         context: EnumeratorContext,
-        copy: FrameCopy,
+        frame_copy: FrameCopy,
         file_format: FileFormat,
         state: FileEnumeratorState | None = None,
     ) -> None:
@@ -41,7 +44,7 @@ class DataFrameEnumerator(FileEnumerator):
             discovery_interval_ms=None,
             state=state,
         )
-        self._copy = copy
+        self._copy = frame_copy
         self._is_restored = state is not None
 
     def start(self) -> None:
@@ -93,7 +96,7 @@ class DataFrameSource(Source[Row]):
         check_frame(frame, streaming=False)
         self._describes = f"{len(frame.columns)} columns of a DataFrame"
         self._row_type = checked_row_type(frame)
-        self._format = format_of(self._row_type)
+        self._format: FileFormat[Any] = format_of(self._row_type)
         self._copy = FrameCopy(frame, name, directory)
 
     def describe(self) -> str:
@@ -118,6 +121,14 @@ class DataFrameSource(Source[Row]):
     def get_produced_type(self) -> RowTypeInfo:
         """Return the type of the rows."""
         return self._row_type
+
+    def on_columns(self, columns: RecordColumns) -> DataFrameSource:
+        """Return a source of batches, from the same files."""
+        of_columns = copy(self)
+        format_of_columns = self._format.on_columns(columns)
+        assert format_of_columns is not None
+        of_columns._format = format_of_columns
+        return of_columns
 
 
 def check_frame(frame: Any, *, streaming: bool) -> None:

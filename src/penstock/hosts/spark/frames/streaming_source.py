@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -13,6 +14,7 @@ from penstock.common.stored import stored_as
 from penstock.common.typeinfo import RowTypeInfo
 from penstock.common.types import Row
 from penstock.connectors.base.split_enumerator import SharedSplitEnumerator
+from penstock.connectors.files.formats.format import FileFormat
 from penstock.hosts.spark.frames.batch_files import BatchFile, BatchFileReader
 from penstock.hosts.spark.frames.frame_query import FrameQuery, QuerySettings
 from penstock.hosts.spark.frames.place import new_folder
@@ -20,6 +22,8 @@ from penstock.hosts.spark.frames.source import check_frame, checked_row_type, fo
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+    from penstock.common.columns.record_columns import RecordColumns
 
 
 @stored_as("frame-batches")
@@ -133,7 +137,7 @@ class StreamingDataFrameSource(Source[Row]):
             raise ValueError(f"StreamingDataFrameSource: output_mode must be append or update, got {output_mode!r}")
         self._describes = f"{len(frame.columns)} columns of a streaming DataFrame"
         self._row_type = checked_row_type(frame)
-        self._format = format_of(self._row_type)
+        self._format: FileFormat[Any] = format_of(self._row_type)
         self._frame: DataFrame | None = frame
         self._name = name
         self._settings = QuerySettings(output_mode, trigger_ms, max_unread_batches)
@@ -163,6 +167,14 @@ class StreamingDataFrameSource(Source[Row]):
     def get_produced_type(self) -> RowTypeInfo:
         """Return the type of the rows."""
         return self._row_type
+
+    def on_columns(self, columns: RecordColumns) -> StreamingDataFrameSource:
+        """Return a source of batches, from the same files."""
+        of_columns = copy(self)
+        format_of_columns = self._format.on_columns(columns)
+        assert format_of_columns is not None
+        of_columns._format = format_of_columns
+        return of_columns
 
     def _query(self, folder: str, context: EnumeratorContext) -> FrameQuery:
         return FrameQuery(
