@@ -76,16 +76,16 @@ def running_aggregate_operator(
     function, key_fields, columns = of_fields.function, of_fields.key_fields, of_fields.columns
     results = of_fields.result_rows()
     if columns is None or of_fields.result_type is None:
-        return RunningAggregateOperator(name, key_selector, function, results, ttl)
+        return RunningAggregateOperator(name, key_selector, function, results, ttl=ttl)
     from penstock.engine.runtime.columns.aggregate_arrays import can_aggregate
     from penstock.engine.runtime.columns.keyed_input import keys_stay
     from penstock.engine.runtime.columns.running_aggregate import ColumnRunningAggregateOperator
 
     given = RecordColumns(of_fields.result_type)
     if not (all(map(columns.has_keys, key_fields)) and keys_stay(columns, given, key_fields)):
-        return RunningAggregateOperator(name, key_selector, function, results, ttl)
+        return RunningAggregateOperator(name, key_selector, function, results, ttl=ttl)
     if not can_aggregate(function.aggregates, columns.schema):
-        return RunningAggregateOperator(name, key_selector, function, results, ttl)
+        return RunningAggregateOperator(name, key_selector, function, results, ttl=ttl)
     return ColumnRunningAggregateOperator(
         name, key_selector, function, results, key_fields=key_fields, columns=columns, given=given, ttl=ttl
     )

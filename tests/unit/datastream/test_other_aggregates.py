@@ -122,8 +122,8 @@ def test_names_of_any_text(name: str) -> None:
         (schema,) = one.operator.keyed_schemas().values()
     assert isinstance(schema, AggregatesSchema)
     table = LayeredTable()
-    assert evolved_table("o", table, str(schema), schema, 0) is table
-    assert evolved_table("o", table, "", schema, 0) is table
-    fewer = evolved_table("o", table, str(schema), aggregates_schema(schema.aggregates[:1]), 0)
+    assert evolved_table("o", table, str(schema), schema, now_ms=0) is table
+    assert evolved_table("o", table, "", schema, now_ms=0) is table
+    fewer = evolved_table("o", table, str(schema), aggregates_schema(schema.aggregates[:1]), now_ms=0)
     fewer.restore(["k"], [(5, 1)])
     assert table.get("k") == (5,)

@@ -49,7 +49,7 @@ class EvolvedTable(Table):
     """A table into which the aggregates of another program are restored. `places`: of each aggregate there, or None.
 
     `had_times`: whether values there have a time of last use. `used_ms`: the time for those that get one; None: they
-    have none here.
+    get no time here.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class EvolvedTable(Table):
         return bool(self._table)
 
 
-def evolved_table(operator: str, table: Table, found: str, declared: AggregatesSchema, now_ms: int) -> Table:
+def evolved_table(operator: str, table: Table, found: str, declared: AggregatesSchema, *, now_ms: int) -> Table:
     """Return the table into which state with the schema `found` is restored: `table` if it is the same.
 
     Keys that have no time of last use, and get one, have been used at `now_ms`.

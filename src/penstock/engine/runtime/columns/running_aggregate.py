@@ -46,7 +46,7 @@ class ColumnRunningAggregateOperator(RunningAggregateOperator):
         given: RecordColumns,
         ttl: StateTtlConfig | None = None,
     ) -> None:
-        super().__init__(name, key_selector, function, results, ttl)
+        super().__init__(name, key_selector, function, results, ttl=ttl)
         self._key_fields = key_fields
         self.columns_received = columns
         self._given = self.columns_given = given
@@ -56,7 +56,7 @@ class ColumnRunningAggregateOperator(RunningAggregateOperator):
         return columns_of_fields(self.columns_received, self._key_fields, self.function.aggregates)
 
     def on_rows(self) -> Operator:
-        return RunningAggregateOperator(self.name, self.key_selector, self.function, self._result_rows, self._ttl)
+        return RunningAggregateOperator(self.name, self.key_selector, self.function, self._result_rows, ttl=self._ttl)
 
     def use_table(self) -> None:
         assert self.columns_received is not None

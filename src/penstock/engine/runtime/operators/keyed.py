@@ -164,7 +164,7 @@ class KeyedOperator(Operator):
         table = self.backend.restored_table(name, schema)
         declared = self.backend.schemas.get(name)
         if isinstance(declared, AggregatesSchema):
-            return evolved_table(self.name, table, schema, declared, self.context.now_ms())
+            return evolved_table(self.name, table, schema, declared, now_ms=self.context.now_ms())
         return table
 
     def dispose(self) -> None:

@@ -37,6 +37,7 @@ class RunningAggregateOperator(KeyedOperator):
         key_selector: Callable[[Any], Any],
         function: FieldAggregates,
         results: ResultRows,
+        *,
         ttl: StateTtlConfig | None = None,
     ) -> None:
         super().__init__(name, key_selector)
