@@ -37,7 +37,7 @@ from penstock.engine.runtime.execution_mode import BATCH, STREAMING
 
 NONE = WatermarkStrategy.no_watermarks()
 PLAIN = {
-    "accumulator_type", "aggregates", "batch_format", "capacity", "data_stream", "ds",
+    "accumulator_type", "aggregates", "batch_format", "capacity", "ttl_config", "data_stream", "ds",
     "end", "feedback_stream", "feedback_type", "field_indexes",
     "fields", "file_path", "charset_name", "host", "port", "delimiter", "max_retry", "job_execution_name", "directory",
     "key_type", "limit", "lower_bound", "max_wait_time", "on_error", "other_stream",
