@@ -6,6 +6,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from tests.unit.windows.whole_chunks import process
 
 from penstock.common import Time, Types
 from penstock.common.typeinfo import TypeInformation
@@ -35,7 +36,7 @@ def harness_of(key: TypeInformation, late: OutputTag[Any], *, on_columns: bool) 
 def push(harness: OperatorHarness, records: list[Row], times: list[int]) -> None:
     """Process records in one chunk."""
     rows, columns = Rows(records, times), harness.operator.columns_received
-    harness.operator.process(rows if columns is None else as_columns(rows, columns))
+    process(harness.operator, rows if columns is None else as_columns(rows, columns))
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pyarrow
 import pytest
 from tests.unit.windows.test_large_sums_of_columns import LONGS, add, one_sum
 from tests.unit.windows.test_local_windows import Pair
+from tests.unit.windows.whole_chunks import process
 
 from penstock.common import Time
 from penstock.datastream.window import TumblingEventTimeWindows
@@ -47,7 +48,7 @@ def test_times_at_the_limits(times: list[int], offset: int, is_local: bool) -> N
         batch = pyarrow.record_batch({"k": numpy.arange(len(times)), "n": numpy.arange(len(times))})
         batch = pyarrow.RecordBatch.from_arrays(batch.columns, schema=harness.operator.columns_received.schema)
         first = Pair(harness).local if is_local else harness.operator
-        first.process(Columns(batch, numpy.array(times)))
+        process(first, Columns(batch, numpy.array(times)))
         first.watermark(LAST)
         if not is_local:
             while first.paused:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy
 import pytest
 from tests.unit.aggregates_of_fields import FLOATS, READING
+from tests.unit.windows.whole_chunks import process
 
 from penstock.common import Time
 from penstock.common.types import Row
@@ -44,10 +45,7 @@ def harness(on_columns: bool, lateness_ms: int = 0, tag: Any = None, aggregates:
 def push_chunk(one: OperatorHarness, rows: list[Row], times: list[int]) -> None:
     """Process records in one chunk of columns."""
     operator: Any = one.operator
-    operator.process(Columns(operator.columns_received.batch_of(rows), numpy.array(times)))
-    while operator.paused:
-        operator.context.budget.begin_step()
-        operator.resume()
+    process(operator, Columns(operator.columns_received.batch_of(rows), numpy.array(times)))
 
 
 def test_each_has_its_operator() -> None:

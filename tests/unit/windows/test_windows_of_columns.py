@@ -10,6 +10,7 @@ import numpy
 import pytest
 from tests.unit.aggregates_of_fields import AGGREGATES as OF_FIELDS
 from tests.unit.aggregates_of_fields import FLOATS, READING
+from tests.unit.windows.whole_chunks import process
 
 from penstock.common import Time
 from penstock.common.types import Row
@@ -96,7 +97,7 @@ def test_results_are_in_the_order_of_the_records_of_their_window() -> None:
     with on_columns() as columns, on_rows() as rows:
         operator: Any = columns.operator
         batch = operator.columns_received.batch_of([Row(key=key, n=1, f=0.5) for key, _ in records])
-        operator.process(Columns(batch, numpy.array([at for _, at in records])))
+        process(operator, Columns(batch, numpy.array([at for _, at in records])))
         for key, at in records:
             rows.push(Row(key=key, n=1, f=0.5), at)
         columns.finish()

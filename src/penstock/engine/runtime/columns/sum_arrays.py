@@ -50,8 +50,7 @@ class SumArray(ValueArray):
     def check(self, slots: Integers, column: pyarrow.Array | None) -> None:
         if column is None or not self._is_integer or self._wide is not None or len(column) == column.null_count:
             return
-        bounds = compute.min_max(column).as_py()
-        largest = max(abs(bounds["min"]), abs(bounds["max"]))
+        largest = _largest_of(column)
         amount = largest * len(column)
         if self._bound + amount > _EXACT_MAX:
             # Exactly, which takes longer: the largest sum so far, and the most rows of a key.
@@ -214,6 +213,15 @@ class AverageArray(SumArray):
     @property
     def bytes_per_key(self) -> int:
         return super().bytes_per_key + self._counts.bytes_per_key
+
+
+def _largest_of(column: pyarrow.Array) -> int:
+    """Return the largest amount in a column of integers with a value."""
+    if not column.null_count:
+        return _largest(column.to_numpy(zero_copy_only=False))
+    bounds = compute.min_max(column).as_py()
+    largest: int = max(abs(bounds["min"]), abs(bounds["max"]))
+    return largest
 
 
 def _largest(values: Integers) -> int:

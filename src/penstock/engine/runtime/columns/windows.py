@@ -151,12 +151,15 @@ class ColumnWindowOperator(SlicedWindowOperator):
         horizon = slicing.horizon(self.timers.watermark)
         numbers = slice_numbers(times, slicing)
         if self._overlap:
-            self._add_to_overlapping(numbers, horizon - self._size + self._slide, keys, chunk)
+            yield from self._add_to_overlapping(numbers, horizon - self._size + self._slide, keys, chunk)
         else:
             for number, some_keys, some_rows in by_slice(numbers, keys, chunk):
                 start = slicing.start_of(number)
                 if start >= horizon:
                     self._add_chunk(start, some_keys, some_rows)
+                    # A chunk of old records may have thousands of slices.
+                    if not self.context.budget.may_continue():
+                        yield
         behind = times < horizon
         if behind.any():
             yield from self._add_late(keys.at(behind), chunk.filtered(behind))
@@ -172,7 +175,9 @@ class ColumnWindowOperator(SlicedWindowOperator):
         for key, value, timestamp in zip(keys.to_list(), values, late.timestamps.tolist(), strict=True):
             yield from self._add_behind(key, value, timestamp)
 
-    def _add_to_overlapping(self, numbers: Integers, first_waiting: int, keys: RowKeys, chunk: Columns) -> None:
+    def _add_to_overlapping(
+        self, numbers: Integers, first_waiting: int, keys: RowKeys, chunk: Columns
+    ) -> Iterator[None]:
         """Add records to their windows that wait. Not by slice: each window gets its records as they have come."""
         slicing, slices = self._slicing, self._size // self._width
         starts = map(slicing.start_of, distinct(numbers))
@@ -181,6 +186,8 @@ class ColumnWindowOperator(SlicedWindowOperator):
                 first = slicing.number_of(window)
                 inside = (numbers >= first) & (numbers < first + slices)
                 self._add_chunk(window, keys.at(inside), chunk.filtered(inside))
+                if not self.context.budget.may_continue():
+                    yield
 
     def _add_to_windows(self, start: int, keys: RowKeys, chunk: Columns) -> None:
         """Add records of one slice to its windows, which all wait."""
