@@ -1,0 +1,144 @@
+"""The state of aggregates on columns, in one process: memory of a key, snapshots while it changes, sparse windows.
+
+python -m benchmarks.column_state [KEYS]
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy
+import pyarrow
+
+from penstock.common.functions.field_aggregates import COUNT, SUM, FieldAggregate
+from penstock.engine.runtime.columns.aggregate_classes import arrays_of
+from penstock.engine.runtime.columns.keyed_arrays import KeyedArrays
+from penstock.engine.state.arrays.array_table import ArrayTable
+from penstock.engine.state.arrays.row_keys import IntegerKeys
+from penstock.engine.state.key_groups import KeyGroups
+from penstock.engine.state.snapshot.files import write_keyed
+
+CHUNK = 1 << 16
+AGGREGATES = [FieldAggregate("count", COUNT), FieldAggregate("sum", SUM, "n")]
+
+
+def main(keys: int) -> None:
+    """Print the figures of a count and a sum of so many keys."""
+    state = State(keys)
+    print(f"{keys:,} keys: {state.insert():.0f} ns a new key, {state.bytes_per_key():.0f} bytes of memory each")
+    whole = state.snapshot(full=True)
+    state.change(keys // 100)
+    part = state.snapshot(full=False)
+    print(f"  1 % of the keys changed: {part / whole:.2%} of the bytes")
+    state.snapshot(full=True, changes=True)
+
+
+class State:
+    """A table of arrays with a count and a sum."""
+
+    def __init__(self, keys: int) -> None:
+        self._random = numpy.random.default_rng(1)
+        self._keys = self._random.permutation(keys) * 7919
+        self._ones = pyarrow.array(numpy.ones(CHUNK, numpy.int64))
+        self.table = ArrayTable(arrays_of(AGGREGATES, [None, numpy.int64]))
+        self._arrays = KeyedArrays(self.table)
+        # What the first call loads is no memory of keys.
+        self._arrays.add(IntegerKeys(self._keys[:1]), [None, self._ones[:1]])
+        self._before = memory("VmRSS")
+
+    def insert(self) -> float:
+        """Add all keys. Return the time for each (ns)."""
+        began = time.perf_counter()
+        for start in range(0, len(self._keys), CHUNK):
+            self._add(self._keys[start : start + CHUNK])
+        return (time.perf_counter() - began) / len(self._keys) * 1e9
+
+    def change(self, count: int) -> None:
+        """Change so many keys at random, each once."""
+        chosen = self._random.choice(len(self._keys), count, replace=False)
+        for start in range(0, count, CHUNK):
+            self._add(self._keys[chosen[start : start + CHUNK]])
+
+    def bytes_per_key(self) -> float:
+        """Return how much memory a key takes."""
+        return (memory("VmRSS") - self._before) / len(self._keys)
+
+    def snapshot(self, full: bool, changes: bool = False) -> int:
+        """Write a snapshot in another thread, and print how it went. Return its bytes.
+
+        `changes`: the keys go on changing, 10,000 at a time.
+        """
+        gc.collect()
+        Path("/proc/self/clear_refs").write_text("5")
+        before, began = memory("VmRSS"), time.perf_counter()
+        frozen = self.table.freeze(full)
+        froze_ms = (time.perf_counter() - began) * 1e3
+        written: list[int] = []
+        writer = threading.Thread(
+            target=lambda: written.append(bytes_of(write_keyed(Discarded(), "", {"t": frozen}, KeyGroups(128))))
+        )
+        writer.start()
+        changed = 0
+        while writer.is_alive():
+            if changes:
+                self._add(self._keys[self._random.integers(0, len(self._keys), 10_000)])
+                changed += 10_000
+            time.sleep(0.001)
+        writer.join()
+        frozen.release()
+        more = (memory("VmHWM") - before) / max(before - self._before, 1)
+        took = time.perf_counter() - began
+        kind = "full" if full else "incremental"
+        print(
+            f"  {kind} snapshot, {changed:,} changes meanwhile: {froze_ms:.2f} ms in the task, {took:.1f} s in all, {more:.0%} more memory"
+        )
+        return written[0]
+
+    def _add(self, keys: Any) -> None:
+        self._arrays.add(IntegerKeys(keys), [None, self._ones[: len(keys)]])
+
+
+class Discarded:
+    """A storage that keeps nothing."""
+
+    path = ""
+
+    def create(self, name: str, shared: bool) -> Any:
+        """Return a file."""
+        return self
+
+    def write(self, data: bytes) -> None:
+        """Take data."""
+
+    def close(self) -> None:
+        """Complete the file."""
+
+    def abort(self) -> None:
+        """Remove the file."""
+
+
+def bytes_of(writing: Iterator[None]) -> int:
+    """Write a file, and return its size."""
+    while True:
+        try:
+            next(writing)
+        except StopIteration as end:
+            size: int = end.value.bytes
+            return size
+
+
+def memory(figure: str) -> float:
+    """Return a figure of this process's memory (bytes)."""
+    lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+    return float(next(line.split()[1] for line in lines if line.startswith(figure))) * 1024
+
+
+if __name__ == "__main__":
+    for number in [int(sys.argv[1])] if len(sys.argv) > 1 else [1_000_000, 25_000_000]:
+        main(number)
