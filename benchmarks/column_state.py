@@ -80,8 +80,9 @@ class State:
         frozen = self.table.freeze(full)
         froze_ms = (time.perf_counter() - began) * 1e3
         written: list[int] = []
+        discarded: Any = Discarded()
         writer = threading.Thread(
-            target=lambda: written.append(bytes_of(write_keyed(Discarded(), "", {"t": frozen}, KeyGroups(128))))
+            target=lambda: written.append(bytes_of(write_keyed(discarded, "", {"t": frozen}, KeyGroups(128))))
         )
         writer.start()
         changed = 0
@@ -94,10 +95,8 @@ class State:
         frozen.release()
         more = (memory("VmHWM") - before) / max(before - self._before, 1)
         took = time.perf_counter() - began
-        kind = "full" if full else "incremental"
-        print(
-            f"  {kind} snapshot, {changed:,} changes meanwhile: {froze_ms:.2f} ms in the task, {took:.1f} s in all, {more:.0%} more memory"
-        )
+        kind = f"{'full' if full else 'incremental'} snapshot, {changed:,} changes meanwhile"
+        print(f"  {kind}: {froze_ms:.2f} ms in the task, {took:.1f} s in all, {more:.0%} more memory")
         return written[0]
 
     def _add(self, keys: Any) -> None:

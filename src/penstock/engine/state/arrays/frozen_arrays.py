@@ -18,7 +18,7 @@ from penstock.engine.state.arrays.stored_columns import Piece, joined_pieces, pa
 from penstock.engine.state.key_groups import KeyGroups
 from penstock.engine.state.tables import FrozenTable, Pieces
 
-SPAN_ROWS_MIN = 1 << 18
+SPAN_ROWS_MIN = 1 << 16
 """Rows of a span: about as many, or a part of all."""
 _SPANS_MAX = 32
 PIECE_ROWS = 1 << 15

@@ -16,7 +16,7 @@ from penstock.engine.state.arrays.row_keys import Integers
 
 MISSING = -1
 _FEW = 256
-"""Of so few keys Python finds the distinct ones faster: a call of pandas takes 25 µs."""
+"""Up to so many keys Python finds the distinct ones faster: a call of pandas takes 25 µs."""
 
 
 class KeyIndex(Protocol):
