@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from penstock.common.functions.user_calls import NOT_OF_A_VALUE, RAISED
-from penstock.common.serialization import DeserializationSchema, SerializationSchema
+from penstock.common.serialization import ColumnDecoder, DeserializationSchema, SerializationSchema
 from penstock.common.typeinfo import RowTypeInfo, TypeInformation, Types
 from penstock.common.types import Row
 from penstock.common.values.decoding import DECODING_ERRORS
@@ -17,6 +17,9 @@ from penstock.connectors.formats.json_fields import Reader, decode, row_reader
 from penstock.connectors.formats.json_forms import Form, form_of
 from penstock.connectors.formats.json_typed import DecodeRows, typed_decoder
 from penstock.connectors.formats.row_values import row_type_of
+
+if TYPE_CHECKING:
+    from penstock.common.columns.record_columns import RecordColumns
 
 # Types from JSON schemas. Source: Flink's JsonRowSchemaConverter (flink-json).
 
@@ -128,6 +131,14 @@ class JsonRowDeserializationSchema(DeserializationSchema[Row]):
             if self._ignore_parse_errors:
                 return None
             raise ValueError(f"{message!r:.200} cannot be read as JSON of {self._type_info}: {error}") from None
+
+    def column_decoder(self, columns: RecordColumns) -> ColumnDecoder | None:
+        """Return a decoder of objects whose values have the types of the fields, unless the Rows lack a column."""
+        if type(self) is not JsonRowDeserializationSchema:
+            return None
+        from penstock.connectors.formats.json_columns import decoder_of_rows
+
+        return decoder_of_rows(columns, self._type_info, self._fail_on_missing_field)
 
     def get_produced_type(self) -> TypeInformation:
         """Return the type of the Rows."""

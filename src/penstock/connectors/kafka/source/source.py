@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import re
 import uuid
-from collections.abc import Mapping
-from typing import Any, Generic, Literal, cast, overload
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, cast, overload
 
 from penstock.api.source import Boundedness, EnumeratorContext, ReaderContext, Records, Source
 from penstock.common.serialization import DeserializationSchema
@@ -28,6 +29,16 @@ from penstock.connectors.kafka.source.offsets import KafkaOffsetsInitializer
 from penstock.connectors.kafka.source.subscriber import Subscription
 from penstock.connectors.kafka.topic_partition import KafkaPartitionSplit, KafkaTopicPartition
 
+if TYPE_CHECKING:
+    from penstock.common.columns.record_columns import RecordColumns
+
+
+class MessageDeserializer(Protocol):
+    """A converter of messages."""
+
+    def values_of(self, messages: Sequence[Any]) -> tuple[Any, list[int] | None]:
+        """Return a list of values or a batch, and timestamps (ms; None if one is missing)."""
+
 
 class KafkaReader(FetchingReader[Fetcher]):
     """Emit the messages that the fetcher's thread has received, partition by partition."""
@@ -39,12 +50,14 @@ class KafkaReader(FetchingReader[Fetcher]):
         schema: KafkaRecordDeserializationSchema,
         on_error: OnError,
         commits_offsets: bool,
+        columns: RecordColumns | None = None,
     ) -> None:
+        """`columns`: emit batches of these, which `schema` has a decoder for."""
         super().__init__(context, reports_positions=commits_offsets)
         self._settings = settings
         metrics = context.metric_group
         errors = metrics.counter("numRecordsInErrors")
-        self._deserializer = Deserializer(schema, on_error, errors.inc)
+        self._deserializer = _deserializer(schema, columns, Deserializer(schema, on_error, errors.inc))
         metrics.gauge("pendingRecords", self._lag)
 
     def create_fetcher(self) -> Fetcher:
@@ -88,6 +101,18 @@ class KafkaReader(FetchingReader[Fetcher]):
         return 0 if fetcher is None else fetcher.lag(positions)
 
 
+def _deserializer(
+    schema: KafkaRecordDeserializationSchema, columns: RecordColumns | None, values: Deserializer
+) -> MessageDeserializer:
+    if columns is None:
+        return values
+    from penstock.connectors.kafka.source.column_deserialization import ColumnDeserializer
+
+    decode = schema.column_decoder(columns)
+    assert decode is not None, "on_columns has made sure that there is a decoder"
+    return ColumnDeserializer(columns, decode, values)
+
+
 _DISCOVERY_MS = 300_000
 _DISCOVERY = "partition.discovery.interval.ms"
 _COMMIT = "commit.offsets.on.checkpoint"
@@ -115,11 +140,14 @@ class KafkaSource(Source[Record]):
         schema: KafkaRecordDeserializationSchema,
         on_error: OnError,
         properties: Properties,
+        *,
+        columns: RecordColumns | None = None,
     ) -> None:
         self._reading = reading
         self._boundedness = boundedness
         self._schema = schema
         self._on_error = on_error
+        self._columns = columns
         self._commits_offsets = properties.get(_COMMIT, "true").lower() == "true" and "group.id" in properties
         self._properties = {key: value for key, value in properties.items() if key not in _SOURCE_PROPERTIES}
 
@@ -157,7 +185,19 @@ class KafkaSource(Source[Record]):
             schema=self._schema,
             on_error=self._on_error,
             commits_offsets=self._commits_offsets,
+            columns=self._columns,
         )
+
+    def on_columns(self, columns: RecordColumns) -> KafkaSource[Any] | None:
+        """Return a source of batches, if the deserializer decodes these columns.
+
+        None if records may be UnreadableRecords, which have no columns.
+        """
+        if self._on_error is OnError.EMIT or self._schema.column_decoder(columns) is None:
+            return None
+        of_columns = copy.copy(self)
+        of_columns._columns = columns
+        return of_columns
 
     def _consumer_settings(self, client: str) -> dict[str, Any]:
         properties = dict(self._properties)
