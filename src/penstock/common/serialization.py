@@ -135,6 +135,19 @@ class RowFieldExtractorSchema(SerializationSchema):
             return value
         raise TypeError(f"field {self._field_index} of {element!r} must be bytes, got {value!r}")
 
+    def takes_columns(self, columns: RecordColumns) -> bool:
+        """Return whether records have positions, and the column at this one has bytes."""
+        import pyarrow
+
+        kind, index = columns.record_type, self._field_index
+        has_positions = isinstance(kind, RowTypeInfo) or (isinstance(kind, type) and issubclass(kind, tuple))
+        return has_positions and index < len(columns.names) and pyarrow.types.is_binary(columns.schema.types[index])
+
+    def serialize_columns(self, batch: Any) -> Sequence[bytes | None]:
+        """Return the column at this position."""
+        values: list[bytes | None] = batch.column(self._field_index).to_numpy(zero_copy_only=False).tolist()
+        return values
+
 
 class Encoder(ABC):
     """Encodes values to be appended to a file."""

@@ -25,17 +25,26 @@ def takes_columns(columns: RecordColumns) -> bool:
     return not is_tuple and have_values_of_records(columns)
 
 
-def json_lines(batch: pyarrow.RecordBatch) -> Lines:
-    """Return the lines of a batch. Raises what `python_values` raises, and pyarrow.ArrowInvalid."""
+def json_lines(batch: pyarrow.RecordBatch, zone: str = "") -> Lines:
+    """Return the lines of a batch. Raises what `python_values` raises, and pyarrow.ArrowInvalid.
+
+    `zone`: the text behind times without a zone.
+    """
     parts: list[pyarrow.Array | str] = []
     before = "{"
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
-        parts += [f"{before}{_json(name)}:", _values(column)]
+        parts += [f"{before}{_json(name)}:", _values(column, zone)]
         before = ","
     return lines_of(*parts, "}\n")
 
 
-def _values(column: pyarrow.Array) -> pyarrow.Array:
+def json_messages(batch: pyarrow.RecordBatch, zone: str = "") -> list[bytes]:
+    """Return the lines of a batch without their ends, each by itself."""
+    # JSON escapes the line breaks of texts.
+    return json_lines(batch, zone).data.split(b"\n")[:-1]
+
+
+def _values(column: pyarrow.Array, zone: str) -> pyarrow.Array:
     """Return each value of a column in JSON."""
     texts = texts_of(column, _json)
     if texts is None:
@@ -43,7 +52,7 @@ def _values(column: pyarrow.Array) -> pyarrow.Array:
     elif is_text(column.type):
         texts = _quoted(texts)
     elif arrow.is_temporal(column.type):
-        texts = joined('"', texts, '"')
+        texts = joined('"', texts, f'{zone}"' if arrow.is_timestamp(column.type) else '"')
     return texts.fill_null("null")
 
 

@@ -34,6 +34,7 @@ from penstock.connectors.formats.declared_fields import check_of, with_field_nam
 from penstock.connectors.formats.row_values import row_type_of
 
 if TYPE_CHECKING:
+    from penstock.common.columns.csv_lines import CsvForm
     from penstock.common.columns.record_columns import RecordColumns
 
 _BYTES = Types.PRIMITIVE_ARRAY(Types.BYTE())
@@ -220,6 +221,31 @@ class CsvRowSerializationSchema(SerializationSchema):
         if self._line_of is None:
             self._line_of = _line_writer(self._type_info, self._characters)
         return self._line_of(element).encode()
+
+    def takes_columns(self, columns: RecordColumns) -> bool:
+        """Return whether there is a column of the type of each field, none of them nested or a decimal."""
+        from penstock.connectors.formats.declared_columns import has_declared_columns
+
+        fits = type(self) is CsvRowSerializationSchema and has_declared_columns(columns, self._type_info)
+        return fits and self._form.takes_columns(columns.only(self._type_info.get_field_names()))
+
+    def serialize_columns(self, batch: Any) -> list[bytes]:
+        """Return the lines of the records of a pyarrow.RecordBatch."""
+        return self._form.messages(batch, self._characters.line_delimiter.encode())
+
+    @property
+    def _form(self) -> CsvForm:
+        from penstock.common.columns.csv_lines import CsvForm
+
+        dialect = self._characters.dialect
+        return CsvForm(
+            self._type_info.get_field_names(),
+            dialect.delimiter,
+            dialect.quote_char,
+            dialect.escape_char,
+            null_value=self._characters.null_literal or "",
+            time_separator=" ",
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_line_of": None}

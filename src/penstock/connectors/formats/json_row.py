@@ -206,6 +206,18 @@ class JsonRowSerializationSchema(SerializationSchema):
         assert self._form is not None
         return _JSON.encode(None if element is None else self._form(element))
 
+    def takes_columns(self, columns: RecordColumns) -> bool:
+        """Return whether there is a column of the type of each field, none of them nested or a decimal."""
+        from penstock.connectors.formats.declared_columns import has_declared_columns
+
+        return type(self) is JsonRowSerializationSchema and has_declared_columns(columns, self._type_info)
+
+    def serialize_columns(self, batch: Any) -> list[bytes]:
+        """Return the JSON of the records of a pyarrow.RecordBatch."""
+        from penstock.common.columns.json_lines import json_messages
+
+        return json_messages(batch.select(self._type_info.get_field_names()), zone="Z")
+
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_form": None}
 

@@ -72,3 +72,15 @@ class JsonSerializationSchema(SerializationSchema):
     def serialize(self, element: Any) -> bytes:
         """Encode one value."""
         return json_bytes(element)
+
+    def takes_columns(self, columns: RecordColumns) -> bool:
+        """Return whether the columns are written as their records are: they are not nested, nor tuples."""
+        from penstock.common.columns import json_lines
+
+        return type(self) is JsonSerializationSchema and json_lines.takes_columns(columns)
+
+    def serialize_columns(self, batch: Any) -> list[bytes]:
+        """Encode a pyarrow.RecordBatch."""
+        from penstock.common.columns.json_lines import json_messages
+
+        return json_messages(batch)

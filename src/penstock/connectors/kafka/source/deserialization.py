@@ -156,9 +156,9 @@ class Deserializer:
         except RAISED as error:
             if self._on_error is OnError.FAIL:
                 raise SourceError(
-                    f"cannot read {place_of(message)}: {type(error).__name__}: {error}. Correct the deserializer or let the source "
-                    "continue: set_on_error('skip') skips such messages, set_on_error('emit') emits each as an "
-                    "UnreadableRecord"
+                    f"cannot read {place_of(message)}: {type(error).__name__}: {error}. Correct the deserializer or "
+                    "let the source continue: set_on_error('skip') skips such messages, set_on_error('emit') emits "
+                    "each as an UnreadableRecord"
                 ) from error
             self._skipped()
             if self._on_error is OnError.SKIP:
