@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from benchmarks.kafka import IN, OUT, create_topics
 from benchmarks.measurement import environment, options, tell
-from benchmarks.process_tree import Usage, usage
+from benchmarks.process_tree import cpu_of_each
 from penstock.common import WatermarkStrategy
 from penstock.common.time import Time
 from penstock.datastream.connectors.kafka import (
@@ -116,15 +116,16 @@ def figures(arguments: argparse.Namespace, bootstrap: str, how: str) -> Figures:
     env = environment(arguments)
     BUILD[arguments.what](stream_of(env, bootstrap, how), bootstrap)
     client = env.execute_async(f"kafka {arguments.what} on {how}")
-    began_s, first, before = 0.0, 0.0, Usage()
+    began_s, first, before = 0.0, 0.0, dict[int, float]()
     while True:
         read = client.get_metrics().get(_SOURCE, {}).get("numRecordsOut", 0)
         if not began_s and read > arguments.records * _WARM_PART:
-            began_s, first, before = time.monotonic(), read, usage()
+            began_s, first, before = time.monotonic(), read, cpu_of_each()
         if read >= arguments.records:
-            seconds, after, count = time.monotonic() - began_s, usage(), read - first
+            seconds, after, count = time.monotonic() - began_s, cpu_of_each(), read - first
             client.get_job_execution_result().result()
-            cpu_s = after.jvm_cpu_s + after.python_cpu_s - before.jvm_cpu_s - before.python_cpu_s
+            # Workers of the job before may have ended meanwhile.
+            cpu_s = sum(spent_s - before.get(process, 0.0) for process, spent_s in after.items())
             return Figures(count / seconds, cpu_s * 1e9 / count)
         time.sleep(0.02)
 
