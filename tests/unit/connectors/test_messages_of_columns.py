@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pyarrow
 import pytest
-from tests.unit.connectors.test_written_columns import BATCHES, COLUMNS, shuffled
+from tests.unit.connectors.test_written_columns import BATCHES, CHARACTERS, COLUMNS, shuffled
 
 from penstock.common.columns.record_columns import RecordColumns
 from penstock.common.serialization import RowFieldExtractorSchema, SerializationSchema
@@ -64,6 +64,13 @@ def test_messages_of_columns_are_those_of_records(batch: pyarrow.RecordBatch) ->
         assert_same_messages(JsonRowSerializationSchema(row_type(*names)), batch, columns)
         for builder in CSV:
             assert_same_messages(builder(row_type(*names)).build(), batch, columns)
+
+
+@pytest.mark.parametrize("character", sorted({*CHARACTERS, *map(chr, range(33))}))
+def test_json_of_a_single_unusual_character(character: str) -> None:
+    """A message would not be JSON: most batches have no character that must be escaped, or one kind of them."""
+    batch = pyarrow.RecordBatch.from_pydict({"text": ["plain", f"a{character}b"]})
+    assert_same_messages(JsonSerializationSchema(), batch, RecordColumns(batch.schema))
 
 
 def test_messages_of_rows_have_the_declared_fields_in_their_order() -> None:
