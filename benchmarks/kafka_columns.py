@@ -1,4 +1,4 @@
-"""Kafka on columns beside Kafka on rows, in one run: the same program, with `as_columns` and without. Item 36.
+"""Kafka on columns beside Kafka on rows, in one run: the same program, with `as_columns` and without. Item 37.
 
 JSON values of 200 bytes with five fields from a topic with as many partitions as subtasks, read to its end, against a
 broker of Kafka on the same machine, which takes its share of the processors. Rows are dicts, or objects of a class, to

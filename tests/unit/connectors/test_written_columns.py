@@ -308,7 +308,7 @@ def write_chunks(writer: Any, chunks: list[Any]) -> None:
         if isinstance(chunk, list):
             writer.write_chunk(chunk, None)
         else:
-            writer.write_columns(chunk, None)
+            writer.write_columns(chunk)
 
 
 LINE_ENCODERS = [Encoder.csv_encoder(["text", "int"], delimiter=";"), Encoder.json_encoder()]

@@ -85,7 +85,7 @@ class _Writer(SinkWriter[Any]):
                     write(record, timestamp)
             producer.serve()
 
-    def write_columns(self, batch: Any, timestamps: Any) -> None:
+    def write_columns(self, batch: Any, timestamps: Any = None) -> None:
         with self._producing() as producer:
             messages = self._schema.serialize_columns(batch)
             # Times before 1970 are not those of messages.
