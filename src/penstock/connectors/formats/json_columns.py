@@ -136,7 +136,7 @@ def _moments_of(kind: pyarrow.DataType) -> TextReader:
 
 
 def _naive_moments(texts: pyarrow.Array) -> pyarrow.Array:
-    """Return times in UTC without a zone, of texts that all have a zone, or all have none."""
+    """Return times in UTC without a zone, of texts that all have a zone, or all lack it."""
     try:
         return usual_moments(texts, _NAIVE)
     except pyarrow.ArrowInvalid:

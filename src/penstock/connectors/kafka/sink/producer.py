@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import repeat
 from operator import length_hint
 from typing import Any
@@ -142,17 +142,18 @@ class KafkaProducer:
         wait: LongWait | None = None
         while queued < count:
             left = iter(batch.values[queued:])
+            # In the order of `produce`: neither a partition nor callbacks, which precede the timestamp.
+            arguments = [
+                repeat(batch.topic),
+                left,
+                repeat(None) if batch.keys is None else batch.keys[queued:],
+                repeat(_ANY_PARTITION),
+                repeat(None),
+                repeat(None),
+                repeat(0) if timestamps is None else timestamps[queued:],
+            ]
             try:
-                # Neither partition nor callbacks: the timestamp is behind them.
-                self._queue(
-                    repeat(batch.topic),
-                    left,
-                    repeat(None) if batch.keys is None else batch.keys[queued:],
-                    repeat(_ANY_PARTITION),
-                    repeat(None),
-                    repeat(None),
-                    repeat(0) if timestamps is None else timestamps[queued:],
-                )
+                deque(map(self._producer.produce, *arguments), maxlen=0)
                 return
             except BufferError:
                 # The client has refused the last message that was taken.
@@ -160,9 +161,6 @@ class KafkaProducer:
                 wait = self._wait_for_room(wait)
             except (self._kafka.KafkaException, TypeError, ValueError) as error:
                 raise _not_written(batch.topic, error) from error
-
-    def _queue(self, *arguments: Iterable[Any]) -> None:
-        deque(map(self._producer.produce, *arguments), maxlen=0)
 
     def _wait_for_room(self, wait: LongWait | None) -> LongWait:
         wait = wait or LongWait(self._brokers, self._long_wait_s)

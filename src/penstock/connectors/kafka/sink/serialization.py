@@ -31,7 +31,7 @@ class KafkaProducerRecord(msgspec.Struct, frozen=True, gc=False):
 
 
 class KafkaProducerBatch(msgspec.Struct, frozen=True, gc=False):
-    """Messages to write to a topic, in order. `keys` None: they have none. The client chooses the partitions."""
+    """Messages to write to a topic, in order. `keys` None: messages without keys. The client chooses the partitions."""
 
     topic: str
     values: Sequence[bytes | None]
