@@ -9,13 +9,18 @@ import pytest
 from tests.connectors.driven import SourceInTest, prepared, until
 from tests.connectors.kafka_topics import Topics, bounded, sink_of, source_of
 
+from penstock.api.output_tag import OutputTag
 from penstock.common import Row
 from penstock.common.columns.record_columns import RecordColumns
 from penstock.common.errors import SourceError
 from penstock.common.typeinfo import Types
 from penstock.connectors.kafka.sink.sink import KafkaSink
 from penstock.connectors.kafka.source.source import KafkaSource
-from penstock.datastream.connectors.kafka import DeliveryGuarantee, KafkaRecordSerializationSchema
+from penstock.datastream.connectors.kafka import (
+    DeliveryGuarantee,
+    KafkaRecordSerializationSchema,
+    UnreadableRecord,
+)
 from penstock.datastream.formats.csv import CsvRowSerializationSchema
 from penstock.datastream.formats.json import JsonRowDeserializationSchema, JsonRowSerializationSchema
 from penstock.testing.conformance.sink import SimpleSinkContext, check_sink
@@ -31,7 +36,7 @@ def message(number: int) -> bytes:
     return json.dumps({"key": number % 3, "number": number, "other": [number]}).encode()
 
 
-def numbers_of(topics: Topics, topic: str, on_error: str = "fail") -> Any:
+def numbers_of(topics: Topics, topic: str, on_error: Any = "fail") -> Any:
     schema = JsonRowDeserializationSchema.builder().type_info(NUMBER).build()
     return source_of(topics, topic).set_value_only_deserializer(schema).set_on_error(on_error)
 
@@ -113,6 +118,25 @@ def test_what_happens_to_a_bad_message(topics: Topics) -> None:
     bad = run.values()[2]
     run.close()
     assert bad.record.value == BAD and "cannot be read as JSON" in bad.error
+
+
+def test_bad_messages_go_to_a_side_output(topics: Topics) -> None:
+    """Columns would need a function of rows behind the source, or lose the bytes and the reason."""
+    topic, bad = topics.create(), OutputTag[UnreadableRecord]("bad")
+    topics.write(topic, [message(0), BAD, message(2), BAD])
+    source = bounded(numbers_of(topics, topic, bad)).build()
+    for one in (source, on_columns(source)):
+        run = SourceInTest(one)
+        chunks = [chunk for chunk in run.read() if len(chunk.values)]
+        if one is source:
+            sides = [value for chunk in chunks for value in chunk.values if isinstance(value, tuple)]
+        else:
+            sides = [value for chunk in chunks for value in chunk.values.sides]
+            rows = [row["number"] for chunk in chunks for row in COLUMNS.reader()(chunk.values.batch)]
+            assert rows == [0, 2] and all(len(chunk.timestamps) == len(chunk.values.batch) for chunk in chunks)
+        assert [(tag, one.record.offset, one.record.value) for tag, one in sides] == [(bad, 1, BAD), (bad, 3, BAD)]
+        assert errors_of(run) == 2
+        run.close()
 
 
 def sink(topics: Topics, topic: str, guarantee: DeliveryGuarantee, **properties: str) -> KafkaSink:

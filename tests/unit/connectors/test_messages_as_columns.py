@@ -12,7 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.connectors.test_json_columns import KINDS, NAMES, OTHERS, TYPES, VALUES, lines
 
+from penstock.api.output_tag import OutputTag
 from penstock.common.columns.record_columns import RecordColumns
+from penstock.common.columns.sided_batch import SidedBatch
 from penstock.common.errors import SourceError
 from penstock.common.serialization import DeserializationSchema, SimpleStringSchema
 from penstock.common.typeinfo import RowTypeInfo, Types
@@ -20,7 +22,14 @@ from penstock.connectors.formats.csv_row import CsvRowDeserializationSchema
 from penstock.connectors.formats.json_row import JsonRowDeserializationSchema
 from penstock.connectors.formats.json_values import JsonDeserializationSchema
 from penstock.connectors.kafka.source.column_deserialization import ColumnDeserializer
-from penstock.connectors.kafka.source.deserialization import Deserializer, KafkaRecordDeserializationSchema, OnError
+from penstock.connectors.kafka.source.deserialization import (
+    Deserializer,
+    KafkaRecordDeserializationSchema,
+    OnError,
+    OnUnreadable,
+)
+
+BAD: OutputTag[Any] = OutputTag("bad")
 
 
 class Message:
@@ -32,6 +41,12 @@ class Message:
 
     def value(self) -> bytes | None:
         return self._content
+
+    def key(self) -> None:
+        return None
+
+    def headers(self) -> None:
+        return None
 
     def offset(self) -> int:
         return self._offset
@@ -46,7 +61,9 @@ class Message:
         return (0, -1) if self._offset == 4 else (1, 1000 + self._offset)
 
 
-def outcome(schema: DeserializationSchema[Any], columns: RecordColumns, on_error: OnError, contents: Any) -> list[str]:
+def outcome(
+    schema: DeserializationSchema[Any], columns: RecordColumns, on_error: OnUnreadable, contents: Any
+) -> list[str]:
     """Return what rows and columns make of messages: values, timestamps and skipped messages, or the error."""
     schema = pickle.loads(pickle.dumps(schema))
     messages = [Message(offset, content) for offset, content in enumerate(contents)]
@@ -61,11 +78,14 @@ def outcome(schema: DeserializationSchema[Any], columns: RecordColumns, on_error
             deserializer = ColumnDeserializer(columns, decode, deserializer)
         try:
             values, timestamps = deserializer.values_of(messages)
+            sides: list[Any] = []
+            if isinstance(on_error, OutputTag):
+                values, timestamps, sides = divided(values, timestamps)
             batch = columns.batch_of(values) if kind == "rows" else values
             batch.validate(full=True)
             assert batch.schema == columns.schema
             # NaN equals itself in texts.
-            found.append(repr((batch.to_pylist(), timestamps, len(skipped))))
+            found.append(re.sub("0x[0-9a-f]+", "0x", repr((batch.to_pylist(), timestamps, len(skipped), sides))))
         except SourceError as error:
             # Errors of fastavro have addresses of objects.
             text = re.sub("0x[0-9a-f]+", "0x", str(error))
@@ -74,6 +94,18 @@ def outcome(schema: DeserializationSchema[Any], columns: RecordColumns, on_error
             assert kind == "rows", "an error of columns names the message"
             found.append("cannot convert")
     return found
+
+
+def divided(values: Any, timestamps: list[int] | None) -> tuple[Any, list[int] | None, list[Any]]:
+    """Return the main values, their timestamps, and what is for the side output with its place."""
+    if isinstance(values, SidedBatch):
+        return values.batch, timestamps, [*zip(values.positions, values.sides, strict=True)]
+    if not isinstance(values, list):
+        return values, timestamps, []
+    sides = [(at, value) for at, value in enumerate(values) if isinstance(value, tuple) and value[0] == BAD]
+    main = [at for at in range(len(values)) if at not in dict(sides)]
+    times = timestamps if timestamps is None else [timestamps[at] for at in main]
+    return [values[at] for at in main], times, sides
 
 
 @st.composite
@@ -86,7 +118,7 @@ def of_schema(draw: st.DrawFn, types: dict[str, Any], others: dict[str, list[Any
     return RecordColumns(pyarrow.schema(fields))
 
 
-POLICIES = st.sampled_from([OnError.FAIL, OnError.SKIP])
+POLICIES: st.SearchStrategy[OnUnreadable] = st.sampled_from([OnError.FAIL, OnError.SKIP, BAD])
 MARK = "\ufeff"
 
 
@@ -294,7 +326,7 @@ def test_usual_messages_make_no_record(form: str) -> None:
     assert decode is not None
     messages = [Message(0, GOOD[form]), Message(1, None), Message(2, GOOD[form])]
     batch, timestamps = ColumnDeserializer(columns, decode, _NoRows()).values_of(messages)  # type: ignore[arg-type]
-    assert batch.num_rows == 2 and timestamps == [1000, 1002]
+    assert len(batch) == 2 and timestamps == [1000, 1002]
 
 
 @pytest.mark.parametrize("form", GOOD)
@@ -303,7 +335,7 @@ def test_only_a_bad_message_is_left_out(form: str) -> None:
     columns = RecordColumns(USUAL)
     contents = [GOOD[form], b"bad", GOOD[form]]
     rows, as_columns = outcome(SCHEMAS[form], columns, OnError.SKIP, contents)
-    assert as_columns == rows and rows.endswith("[1000, 1002], 1)")
+    assert as_columns == rows and rows.endswith("[1000, 1002], 1, [])")
     rows, as_columns = outcome(SCHEMAS[form], columns, OnError.FAIL, contents)
     assert as_columns == rows and "offset 1 of partition 3 of topic 't'" in rows
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic
 
 import msgspec
 
+from penstock.api.output_tag import OutputTag
 from penstock.common.errors import SourceError
 from penstock.common.functions.user_calls import NOT_OF_A_VALUE, RAISED
 from penstock.common.serialization import ColumnDecoder, DeserializationSchema
@@ -29,6 +30,10 @@ class OnError(enum.Enum):
     EMIT = "emit"
 
 
+OnUnreadable = OnError | OutputTag[Any]
+"""How a source handles an unreadable message; an OutputTag: its side output gets an UnreadableRecord."""
+
+
 class KafkaRecord(msgspec.Struct, frozen=True):
     """A whole message. `timestamp` is in milliseconds, or None."""
 
@@ -42,7 +47,7 @@ class KafkaRecord(msgspec.Struct, frozen=True):
 
 
 class UnreadableRecord(msgspec.Struct, frozen=True):
-    """Emitted instead of a message on which the deserializer failed; `error` contains the reason."""
+    """Emitted instead of a message on which the deserializer failed, or to a side output; `error`: the reason."""
 
     record: KafkaRecord
     error: str
@@ -121,7 +126,7 @@ class Deserializer:
     """Apply a schema, and a policy for unreadable messages. Call `skipped` for each of them."""
 
     def __init__(
-        self, schema: KafkaRecordDeserializationSchema, on_error: OnError, skipped: Callable[[], None]
+        self, schema: KafkaRecordDeserializationSchema, on_error: OnUnreadable, skipped: Callable[[], None]
     ) -> None:
         self._schema = schema
         self._on_error = on_error
@@ -133,7 +138,10 @@ class Deserializer:
         return values, timestamps_of(messages)
 
     def readable(self, messages: Sequence[Any]) -> tuple[list[Any], Sequence[Any]]:
-        """Return values, and the messages that have them, in order. Raise SourceError by the policy."""
+        """Return values, and the messages that have them, in order. Raise SourceError by the policy.
+
+        For a side output, a value is the pair of an OutputTag and an UnreadableRecord.
+        """
         try:
             values = self._schema.deserialize_batch(messages)
         except NOT_OF_A_VALUE:
@@ -157,13 +165,14 @@ class Deserializer:
             if self._on_error is OnError.FAIL:
                 raise SourceError(
                     f"cannot read {place_of(message)}: {type(error).__name__}: {error}. Correct the deserializer or "
-                    "let the source continue: set_on_error('skip') skips such messages, set_on_error('emit') emits "
-                    "each as an UnreadableRecord"
+                    "let the source continue: set_on_error('skip') skips such messages, set_on_error(OutputTag(...)) "
+                    "sends each to a side output, set_on_error('emit') emits it as an UnreadableRecord"
                 ) from error
             self._skipped()
             if self._on_error is OnError.SKIP:
                 return None
-            return UnreadableRecord(record_of(message), f"{type(error).__name__}: {error}")
+            unreadable = UnreadableRecord(record_of(message), f"{type(error).__name__}: {error}")
+            return unreadable if self._on_error is OnError.EMIT else (self._on_error, unreadable)
 
 
 def place_of(message: Any) -> str:

@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.api.source import ReaderContext, Records
 from penstock.connectors.base.fetching_reader import FetchingReader
-from penstock.connectors.kafka.source.deserialization import Deserializer, KafkaRecordDeserializationSchema, OnError
+from penstock.connectors.kafka.source.deserialization import (
+    Deserializer,
+    KafkaRecordDeserializationSchema,
+    OnUnreadable,
+)
 from penstock.connectors.kafka.source.fetcher import Fetched, Fetcher
 from penstock.connectors.kafka.topic_partition import KafkaPartitionSplit, KafkaTopicPartition
 
@@ -30,7 +34,7 @@ class KafkaReader(FetchingReader[Fetcher]):
         context: ReaderContext,
         settings: dict[str, Any],
         schema: KafkaRecordDeserializationSchema,
-        on_error: OnError,
+        on_error: OnUnreadable,
         commits_offsets: bool,
         columns: RecordColumns | None = None,
     ) -> None:

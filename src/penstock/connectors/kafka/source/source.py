@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Generic, Literal, cast, overload
 
+from penstock.api.output_tag import OutputTag
 from penstock.api.source import Boundedness, EnumeratorContext, ReaderContext, Source
 from penstock.common.serialization import DeserializationSchema
 from penstock.common.types.type_variables import Other, Record
@@ -19,6 +20,7 @@ from penstock.connectors.kafka.java_properties import to_librdkafka
 from penstock.connectors.kafka.source.deserialization import (
     KafkaRecordDeserializationSchema,
     OnError,
+    OnUnreadable,
     UnreadableRecord,
 )
 from penstock.connectors.kafka.source.enumerator import KafkaEnumeratorState, KafkaSplitEnumerator, Reading
@@ -63,7 +65,7 @@ class KafkaSource(Source[Record]):
         reading: Reading,
         boundedness: Boundedness,
         schema: KafkaRecordDeserializationSchema,
-        on_error: OnError,
+        on_error: OnUnreadable,
         properties: Properties,
         *,
         columns: RecordColumns | None = None,
@@ -151,7 +153,7 @@ class KafkaSourceBuilder(Generic[Record]):
         self._stopping: KafkaOffsetsInitializer | None = None
         self._boundedness = Boundedness.CONTINUOUS_UNBOUNDED
         self._schema: KafkaRecordDeserializationSchema | None = None
-        self._on_error = OnError.FAIL
+        self._on_error: OnUnreadable = OnError.FAIL
         self._properties: Properties = {}
 
     def set_bootstrap_servers(self, bootstrap_servers: str) -> KafkaSourceBuilder[Record]:
@@ -219,7 +221,7 @@ class KafkaSourceBuilder(Generic[Record]):
         return cast("KafkaSourceBuilder[Other]", self)
 
     @overload
-    def set_on_error(self, on_error: Literal["fail", "skip"]) -> KafkaSourceBuilder[Record]: ...
+    def set_on_error(self, on_error: Literal["fail", "skip"] | OutputTag[Any]) -> KafkaSourceBuilder[Record]: ...
 
     @overload
     def set_on_error(self, on_error: Literal["emit"]) -> KafkaSourceBuilder[Record | UnreadableRecord]: ...
@@ -227,17 +229,18 @@ class KafkaSourceBuilder(Generic[Record]):
     @overload
     def set_on_error(self, on_error: str) -> KafkaSourceBuilder[Any]: ...
 
-    def set_on_error(self, on_error: str) -> KafkaSourceBuilder[Any]:
+    def set_on_error(self, on_error: str | OutputTag[Any]) -> KafkaSourceBuilder[Any]:
         """Set how to handle a message on which the deserializer fails.
 
         `fail` (default): fail the job and report the message's position. `skip`: skip the message. `emit`: emit an
-        UnreadableRecord instead. Messages of the last two are counted in `numRecordsInErrors`. A method of penstock;
+        UnreadableRecord instead. An OutputTag: send the UnreadableRecord to this side output of the source, without a
+        timestamp of the strategy. Messages of the last three are counted in `numRecordsInErrors`. A method of penstock;
         Flink's schemas have similar settings.
         """
         try:
-            self._on_error = OnError(on_error)
+            self._on_error = on_error if isinstance(on_error, OutputTag) else OnError(on_error)
         except ValueError:
-            raise ValueError(f"on_error must be 'fail', 'skip' or 'emit', got {on_error!r}") from None
+            raise ValueError(f"on_error must be 'fail', 'skip', 'emit' or an OutputTag, got {on_error!r}") from None
         return self
 
     def set_client_id_prefix(self, prefix: str) -> KafkaSourceBuilder[Record]:
