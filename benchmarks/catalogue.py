@@ -46,6 +46,7 @@ TITLES = {
     33: "the age of a message of Kafka behind a keyed count",
     34: "rows from messages of five fields, one thread",
     35: "200 requests of REST a second",
+    37: "Kafka on columns beside rows, messages of 200 bytes",
 }
 
 BUFFER_TIMEOUTS_MS, _BATCHES = (0, 1, 2, 5, 10, 20, 50, 100), ("", "--function reduce", "--timed", "--keys 5000000")

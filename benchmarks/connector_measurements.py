@@ -1,8 +1,8 @@
-"""What is measured of connectors: items 30 to 34 of the catalogue."""
+"""What is measured of connectors: items 30 to 34 and 37 of the catalogue."""
 
 from __future__ import annotations
 
-from benchmarks.goals import Measurement, latency_goals, rate_goal
+from benchmarks.goals import Goal, Measurement, latency_goals, rate_goal
 
 _FEW = ("--records", "100000")
 
@@ -10,6 +10,18 @@ CONNECTORS = [
     *(
         Measurement(30, how, "kafka", ("--guarantee", how), (rate_goal(goal),), steady=False, quick_options=_FEW)
         for how, goal in (("bare", None), ("at-least-once", 180_000), ("exactly-once", 150_000))
+    ),
+    *(
+        Measurement(
+            37,
+            what,
+            "kafka_columns",
+            ("--what", what),
+            (Goal("ratio", "× rows", goal), Goal("cpu_ratio", "× rows"), Goal("columns_per_s", "records/s")),
+            steady=False,
+            quick_options=(*_FEW, "--runs", "1"),
+        )
+        for what, goal in (("windows", 2), ("copy", 1.5))
     ),
     *(
         Measurement(31, what, "files", ("--what", what), (rate_goal(goal),), quick_options=_FEW)

@@ -49,3 +49,14 @@ def usage() -> Usage:
                 python_cpu_s += times.user + times.system
                 python_bytes += resident
     return Usage(jvm_cpu_s, python_cpu_s, jvm_bytes, python_bytes)
+
+
+def cpu_of_each() -> dict[int, float]:
+    """Return the CPU time of this process and each of its descendants, in seconds since its start, by its id."""
+    found = {}
+    own = psutil.Process()
+    for process in [own, *own.children(recursive=True)]:
+        with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+            times = process.cpu_times()
+            found[process.pid] = times.user + times.system
+    return found

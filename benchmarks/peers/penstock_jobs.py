@@ -144,7 +144,7 @@ class CountingColumnsWriter(SinkWriter):
     def write(self, value, timestamp):
         self.counter.more(1)
 
-    def write_columns(self, batch):
+    def write_columns(self, batch, timestamps=None):
         self.counter.more(batch.num_rows)
 
 

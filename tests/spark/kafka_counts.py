@@ -10,14 +10,18 @@ from typing import Any
 from tests.connectors.kafka_topics import Topics
 from tests.spark.jobs import environment
 
-from penstock.common import WatermarkStrategy
+from penstock.common import Types, WatermarkStrategy
 from penstock.datastream.connectors.kafka import (
     DeliveryGuarantee,
     KafkaRecordSerializationSchema,
     KafkaSink,
     KafkaSource,
 )
-from penstock.datastream.formats.json import JsonDeserializationSchema, JsonSerializationSchema
+from penstock.datastream.formats.json import (
+    JsonDeserializationSchema,
+    JsonRowDeserializationSchema,
+    JsonSerializationSchema,
+)
 
 PARTITIONS = 2
 KEYS = 7
@@ -28,6 +32,7 @@ SETTINGS = {
     "restart-strategy.fixed-delay.delay": "100ms",
 }
 PATIENCE_S = 240
+NUMBER = Types.ROW_NAMED(["key", "number"], [Types.LONG(), Types.LONG()])
 
 
 class CountingJob:
@@ -43,7 +48,7 @@ class CountingJob:
             .set_bootstrap_servers(bootstrap)
             .set_topics(self.numbers)
             .set_group_id("counts")
-            .set_value_only_deserializer(JsonDeserializationSchema())
+            .set_value_only_deserializer(self.deserializer())
             .build()
         )
         schema = KafkaRecordSerializationSchema.builder().set_topic(self.counts)
@@ -56,21 +61,39 @@ class CountingJob:
         )
         env = environment(parallelism=PARTITIONS, settings=SETTINGS)
         numbers: Any = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers").uid("numbers")
-        keyed = numbers.map(lambda number: (number % KEYS, 1)).key_by(lambda pair: pair[0])
-        keyed.reduce(lambda a, b: (a[0], a[1] + b[1])).uid("counts").sink_to(sink).uid("topic")
+        self.counts_of(numbers).uid("counts").sink_to(sink).uid("topic")
         self.client = env.execute_async("counts")
+
+    def deserializer(self) -> Any:
+        """Of a number."""
+        return JsonDeserializationSchema()
+
+    def message_of(self, number: int) -> bytes:
+        return b"%d" % number
+
+    def counts_of(self, numbers: Any) -> Any:
+        """The stream of keys and counts."""
+        keyed = numbers.map(lambda number: (number % KEYS, 1)).key_by(lambda pair: pair[0])
+        return keyed.reduce(lambda a, b: (a[0], a[1] + b[1]))
+
+    def pair_of(self, value: Any) -> tuple[int, int]:
+        """A key and its count, of a message out."""
+        key, count = value
+        return key, count
 
     def write(self, count: int) -> None:
         """So many numbers more."""
         numbers = range(self.written, self.written + count)
         self.written += count
         for partition in range(PARTITIONS):
-            self.topics.write(self.numbers, [b"%d" % n for n in numbers if n % PARTITIONS == partition], partition)
+            self.topics.write(
+                self.numbers, [self.message_of(n) for n in numbers if n % PARTITIONS == partition], partition
+            )
 
     def committed(self) -> list[tuple[int, int]]:
         """What a reader of committed messages sees."""
         messages = self.topics.read(self.counts, PARTITIONS)
-        return [tuple(json.loads(message.value())) for message in messages]
+        return [self.pair_of(json.loads(message.value())) for message in messages]
 
     def has_committed(self, count: int) -> bool:
         """Waits until so many are, at least, each counted once; fails with the job's error if that ends."""
@@ -93,3 +116,19 @@ class CountingJob:
         seen = {key: set(counts) for key, counts in of_keys.items()}
         lost = sum(len(set(range(1, expected[key] + 1)) - seen.get(key, set())) for key in expected)
         return lost, sum(len(counts) - len(seen[key]) for key, counts in of_keys.items())
+
+
+class CountingColumnsJob(CountingJob):
+    """The same on columns, from the source to the sink."""
+
+    def deserializer(self) -> Any:
+        return JsonRowDeserializationSchema.builder().type_info(NUMBER).build()
+
+    def message_of(self, number: int) -> bytes:
+        return b'{"key": %d, "number": %d}' % (number % KEYS, number)
+
+    def counts_of(self, numbers: Any) -> Any:
+        return numbers.as_columns().key_by("key").aggregate({"count": "count"})
+
+    def pair_of(self, value: Any) -> tuple[int, int]:
+        return value["key"], value["count"]

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from tests.connectors.kafka_topics import skip_without_broker
 from tests.spark.jobs import workers
-from tests.spark.kafka_counts import CountingJob
+from tests.spark.kafka_counts import CountingColumnsJob, CountingJob
 
 from penstock.testing.kafka_broker import KafkaBroker
 from penstock.testing.server_process import is_root
@@ -77,13 +77,26 @@ def stop_a_worker(_: KafkaBroker, random: Random) -> None:
         os.kill(pid, signal.SIGCONT)
 
 
-def test_the_broker_is_killed_under_a_job(broker: KafkaBroker) -> None:
+@pytest.mark.parametrize("kind", [CountingJob, CountingColumnsJob])
+def test_the_broker_is_killed_under_a_job(broker: KafkaBroker, kind: type[CountingJob]) -> None:
     """What was between two checkpoints would be lost, or be there twice, when a broker has failed."""
-    job = CountingJob(broker.bootstrap)
+    job = kind(broker.bootstrap)
     job.write(2000)
     assert job.has_committed(1)
     job.write(2000)
     kill(broker, Random(0))
+    job.write(2000)
+
+    assert job.end() == (0, 0)
+
+
+def test_a_worker_is_killed_under_a_job_on_columns(broker: KafkaBroker) -> None:
+    """Batches that were sent and not committed would be lost, or be there twice, after a restart."""
+    job = CountingColumnsJob(broker.bootstrap)
+    job.write(2000)
+    assert job.has_committed(1)
+    job.write(2000)
+    kill_a_worker(broker, Random(0))
     job.write(2000)
 
     assert job.end() == (0, 0)

@@ -74,8 +74,11 @@ class SinkWriter(ABC, Generic[T]):
     def write(self, value: T, timestamp: int | None) -> None:
         """Write one record. `timestamp` is its event time (ms), or None."""
 
-    def write_columns(self, batch: Any) -> None:
-        """Write a pyarrow.RecordBatch of the columns for which the sink's `takes_columns` is True."""
+    def write_columns(self, batch: Any, timestamps: Any = None) -> None:
+        """Write a pyarrow.RecordBatch of the columns for which the sink's `takes_columns` is True, in order.
+
+        `timestamps`: the event times of its rows (ms), an array of int64, or None.
+        """
         raise NotImplementedError(f"{type(self).__name__} writes records only")
 
     def wake_at_ms(self) -> int | None:

@@ -18,9 +18,15 @@ from penstock.common.types.type_variables import Record
 from penstock.common.values.written_texts import CSV_UNCHANGED, csv_form, json_bytes, with_number_texts
 
 if TYPE_CHECKING:
+    import pyarrow
+
     from penstock.common.columns.csv_lines import CsvForm
     from penstock.common.columns.lines import Lines
     from penstock.common.columns.record_columns import RecordColumns
+
+
+ColumnDecoder = Callable[[Sequence[bytes]], "pyarrow.RecordBatch"]
+"""From messages to a batch that has a row for each of them. Raises any error if one of them is unusual."""
 
 
 class SerializationSchema(ABC):
@@ -29,6 +35,14 @@ class SerializationSchema(ABC):
     @abstractmethod
     def serialize(self, element: Any) -> bytes | None:
         """Return the bytes of `element`, or None for a message without content."""
+
+    def takes_columns(self, columns: RecordColumns) -> bool:
+        """Return whether `serialize_columns` takes batches of these columns."""
+        return False
+
+    def serialize_columns(self, batch: Any) -> Sequence[bytes | None]:
+        """Return the messages of a pyarrow.RecordBatch: those of its records."""
+        raise NotImplementedError(f"{type(self).__name__} serializes records only")
 
 
 class DeserializationSchema(ABC, Generic[Record]):
@@ -41,6 +55,13 @@ class DeserializationSchema(ABC, Generic[Record]):
     def deserialize_batch(self, messages: Sequence[bytes]) -> list[Any]:
         """Return the values of messages in order, with None for skipped ones. Override it if a loop is too slow."""
         return [self.deserialize(message) for message in messages]
+
+    def column_decoder(self, columns: RecordColumns) -> ColumnDecoder | None:
+        """Return a decoder to columns of the values that `deserialize_batch` returns; None: there is no such decoder.
+
+        It need not decode all: messages for which it raises any error are left to `deserialize_batch`.
+        """
+        return None
 
     def is_end_of_stream(self, element: Any) -> bool:
         """Return whether `element` marks the end of the stream."""
@@ -113,6 +134,19 @@ class RowFieldExtractorSchema(SerializationSchema):
         if value is None or isinstance(value, bytes):
             return value
         raise TypeError(f"field {self._field_index} of {element!r} must be bytes, got {value!r}")
+
+    def takes_columns(self, columns: RecordColumns) -> bool:
+        """Return whether records have positions, and the column at this one has bytes."""
+        import pyarrow
+
+        kind, index = columns.record_type, self._field_index
+        has_positions = isinstance(kind, RowTypeInfo) or (isinstance(kind, type) and issubclass(kind, tuple))
+        return has_positions and index < len(columns.names) and pyarrow.types.is_binary(columns.schema.types[index])
+
+    def serialize_columns(self, batch: Any) -> Sequence[bytes | None]:
+        """Return the column at this position."""
+        values: list[bytes | None] = batch.column(self._field_index).to_numpy(zero_copy_only=False).tolist()
+        return values
 
 
 class Encoder(ABC):

@@ -7,7 +7,7 @@ from typing import Any
 
 from penstock.common.serialization import SimpleStringSchema
 from penstock.connectors.kafka.source.deserialization import KafkaRecordDeserializationSchema, OnError
-from penstock.connectors.kafka.source.source import KafkaReader
+from penstock.connectors.kafka.source.reader import KafkaReader
 from penstock.connectors.kafka.topic_partition import KafkaPartitionSplit, KafkaTopicPartition
 
 

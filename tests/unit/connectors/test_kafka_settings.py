@@ -173,7 +173,7 @@ def test_a_source_says_what_it_lacks() -> None:
         builder.build()
     with pytest.raises(ValueError, match="were set before, to a"):
         builder.set_topic_pattern("b")
-    with pytest.raises(ValueError, match="'fail', 'skip' or 'emit'"):
+    with pytest.raises(ValueError, match="'fail', 'skip', 'emit' or an OutputTag"):
         builder.set_on_error("ignore")
     assert builder.set_value_only_deserializer(SimpleStringSchema()).build().describe() == "a"
     with pytest.raises(ValueError, match=r"commit\.offsets\.on\.checkpoint is true, but there is no group"):

@@ -8,6 +8,7 @@ from functools import reduce
 import msgspec
 import pyarrow
 from pyarrow import compute
+from pyarrow import types as arrow
 
 from penstock.common.columns.lines import TEXT, Lines, content_of, have_values_of_records, joined, lines_of, replaced
 from penstock.common.columns.lines import texts_of as usual_texts_of
@@ -21,7 +22,7 @@ _MARK = "\ufeff"
 class CsvForm(msgspec.Struct, frozen=True):
     """How lines are written. `names`: of the columns to write, None: all. `comments`: quote records that begin with #.
 
-    `null_value`: the text for None.
+    `null_value`: the text for None. `time_separator`: the character between date and time.
     """
 
     names: Sequence[str] | None
@@ -30,6 +31,7 @@ class CsvForm(msgspec.Struct, frozen=True):
     escape_char: str | None
     null_value: str = ""
     comments: bool = False
+    time_separator: str = "T"
 
     def takes_columns(self, columns: RecordColumns) -> bool:
         """Return whether `lines` writes these columns as the csv module writes their records."""
@@ -43,7 +45,7 @@ class CsvForm(msgspec.Struct, frozen=True):
     def lines(self, batch: pyarrow.RecordBatch) -> Lines:
         """Return the lines of a batch. Raises what `python_values` raises, and pyarrow.ArrowInvalid."""
         columns = batch.columns if self.names is None else [batch.column(name) for name in self.names]
-        texts = [_texts_of(column).fill_null(self.null_value) for column in columns]
+        texts = [self._texts_of(column).fill_null(self.null_value) for column in columns]
         # The csv module quotes an empty record, which would be no line. A mark would be that of the file.
         begins = [compute.starts_with(texts[0], _MARK)] if _MARK.encode() in content_of(texts[0]) else []
         begins += [compute.starts_with(texts[0], "#")] if self.comments else []
@@ -52,6 +54,20 @@ class CsvForm(msgspec.Struct, frozen=True):
         for text, others in zip(texts, [begins, *([] for _ in texts[1:])], strict=True):
             parts += [self._quoted(text, others), self.delimiter]
         return lines_of(*parts[:-1], "\n")
+
+    def messages(self, batch: pyarrow.RecordBatch, line_end: bytes) -> list[bytes]:
+        """Return the lines of a batch, each by itself, with another end."""
+        data, ends = self.lines(batch)
+        starts = [0, *ends[:-1]] if len(ends) else []
+        if line_end == b"\n":
+            return [data[start:end] for start, end in zip(starts, ends, strict=True)]
+        return [data[start : end - 1] + line_end for start, end in zip(starts, ends, strict=True)]
+
+    def _texts_of(self, column: pyarrow.Array) -> pyarrow.Array:
+        texts = _texts_of(column)
+        if self.time_separator != "T" and arrow.is_timestamp(column.type):
+            return compute.replace_substring(texts, "T", self.time_separator, max_replacements=1)
+        return texts
 
     def _quoted(self, texts: pyarrow.Array, others: list[pyarrow.Array]) -> pyarrow.Array:
         """Return the texts, quoted if they have a special character, or one of `others` is true."""
@@ -71,6 +87,7 @@ class CsvForm(msgspec.Struct, frozen=True):
 
 
 def _texts_of(column: pyarrow.Array) -> pyarrow.Array:
+    """Return the texts of a column, as of the values of records."""
     texts = usual_texts_of(column, csv_text)
     if texts is not None:
         return texts

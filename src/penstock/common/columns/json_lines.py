@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy
 import pyarrow
 from pyarrow import compute
 from pyarrow import types as arrow
 
 from penstock.common.columns.families import is_text
-from penstock.common.columns.lines import TEXT, Lines, have_values_of_records, joined, lines_of, replaced, texts_of
+from penstock.common.columns.lines import (
+    TEXT,
+    Lines,
+    content_of,
+    have_values_of_records,
+    joined,
+    lines_of,
+    replaced,
+    texts_of,
+)
 from penstock.common.columns.record_columns import RecordColumns
 from penstock.common.columns.to_values import python_values
 from penstock.common.values.written_texts import json_bytes
@@ -25,17 +35,26 @@ def takes_columns(columns: RecordColumns) -> bool:
     return not is_tuple and have_values_of_records(columns)
 
 
-def json_lines(batch: pyarrow.RecordBatch) -> Lines:
-    """Return the lines of a batch. Raises what `python_values` raises, and pyarrow.ArrowInvalid."""
+def json_lines(batch: pyarrow.RecordBatch, zone: str = "") -> Lines:
+    """Return the lines of a batch. Raises what `python_values` raises, and pyarrow.ArrowInvalid.
+
+    `zone`: the text behind times without a zone.
+    """
     parts: list[pyarrow.Array | str] = []
     before = "{"
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
-        parts += [f"{before}{_json(name)}:", _values(column)]
+        parts += [f"{before}{_json(name)}:", _values(column, zone)]
         before = ","
     return lines_of(*parts, "}\n")
 
 
-def _values(column: pyarrow.Array) -> pyarrow.Array:
+def json_messages(batch: pyarrow.RecordBatch, zone: str = "") -> list[bytes]:
+    """Return the lines of a batch without their ends, each by itself."""
+    # JSON escapes the line breaks of texts.
+    return json_lines(batch, zone).data.split(b"\n")[:-1]
+
+
+def _values(column: pyarrow.Array, zone: str) -> pyarrow.Array:
     """Return each value of a column in JSON."""
     texts = texts_of(column, _json)
     if texts is None:
@@ -43,13 +62,22 @@ def _values(column: pyarrow.Array) -> pyarrow.Array:
     elif is_text(column.type):
         texts = _quoted(texts)
     elif arrow.is_temporal(column.type):
-        texts = joined('"', texts, '"')
+        texts = joined('"', texts, f'{zone}"' if arrow.is_timestamp(column.type) else '"')
     return texts.fill_null("null")
 
 
 def _quoted(texts: pyarrow.Array) -> pyarrow.Array:
+    if not _has_escaped(content_of(texts)):
+        return joined('"', texts, '"')
     is_escaped = compute.match_substring_regex(texts, _ESCAPED).fill_null(False)
     return replaced(joined('"', texts, '"'), is_escaped, lambda: map(_json, texts.filter(is_escaped).to_pylist()))
+
+
+def _has_escaped(content: bytes) -> bool:
+    """Return whether there is a character that JSON must escape: a tenth of the time that the pattern takes."""
+    if b'"' in content or b"\\" in content:
+        return True
+    return bool((numpy.frombuffer(content, numpy.uint8) < ord(" ")).any())
 
 
 def _json(value: Any) -> str:

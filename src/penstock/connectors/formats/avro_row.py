@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from penstock.common.functions.user_calls import NOT_OF_A_VALUE, RAISED
-from penstock.common.serialization import DeserializationSchema, SerializationSchema
+from penstock.common.serialization import ColumnDecoder, DeserializationSchema, SerializationSchema
 from penstock.common.types import Row
 from penstock.connectors.formats.avro_rows import RowReader
 from penstock.connectors.formats.avro_schema import AvroSchema, fastavro
+
+if TYPE_CHECKING:
+    from penstock.common.columns.record_columns import RecordColumns
 
 
 def _schema_of(record_class: str | None, avro_schema_string: str | None) -> AvroSchema:
@@ -63,6 +66,12 @@ class AvroRowDeserializationSchema(DeserializationSchema[Row]):
             rows.append(to_row(record))
         return rows
 
+    def column_decoder(self, columns: RecordColumns) -> ColumnDecoder | None:
+        """Return a decoder of fields without arrays, maps and unions of several types; None for other schemas."""
+        from penstock.connectors.formats.avro_messages import decoder_of
+
+        return decoder_of(columns, self._schema.parsed()) if type(self) is AvroRowDeserializationSchema else None
+
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_rows": None}
 
@@ -84,3 +93,15 @@ class AvroRowSerializationSchema(SerializationSchema):
         except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as error:
             raise ValueError(f"{element!r:.200} is not a record of {self._schema}: {error!r}") from None
         return stream.getvalue()
+
+    def takes_columns(self, columns: RecordColumns) -> bool:
+        """Return whether the columns are encoded as fastavro writes their records."""
+        from penstock.connectors.formats.avro_messages import can_encode
+
+        return type(self) is AvroRowSerializationSchema and can_encode(self._schema.parsed(), columns)
+
+    def serialize_columns(self, batch: Any) -> list[bytes]:
+        """Return the messages of the records of a pyarrow.RecordBatch."""
+        from penstock.connectors.formats.avro_messages import encoded
+
+        return encoded(self._schema.parsed(), batch, self.serialize)

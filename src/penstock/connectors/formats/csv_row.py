@@ -8,12 +8,12 @@ import datetime
 import io
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from penstock.common.functions.user_calls import NOT_OF_A_VALUE, RAISED, results_of
-from penstock.common.serialization import DeserializationSchema, SerializationSchema, quoted_mark
+from penstock.common.serialization import ColumnDecoder, DeserializationSchema, SerializationSchema, quoted_mark
 from penstock.common.typeinfo import (
     BasicType,
     BasicTypeInfo,
@@ -32,6 +32,10 @@ from penstock.connectors.formats.conversion import bytes_of, column_converter, c
 from penstock.connectors.formats.csv_dialect import CsvDialect
 from penstock.connectors.formats.declared_fields import check_of, with_field_name
 from penstock.connectors.formats.row_values import row_type_of
+
+if TYPE_CHECKING:
+    from penstock.common.columns.csv_lines import CsvForm
+    from penstock.common.columns.record_columns import RecordColumns
 
 _BYTES = Types.PRIMITIVE_ARRAY(Types.BYTE())
 
@@ -121,6 +125,24 @@ class CsvRowDeserializationSchema(DeserializationSchema[Row]):
             ]
         return self._readers
 
+    def column_decoder(self, columns: RecordColumns) -> ColumnDecoder | None:
+        """Return a decoder of plain lines, unless the Rows lack a column."""
+        if type(self) is not CsvRowDeserializationSchema or not {*columns.names} <= {
+            *self._type_info.get_field_names()
+        }:
+            return None
+        from penstock.connectors.formats.csv_columns import CsvMessageDecoder
+
+        characters = self._characters
+        decoder = CsvMessageDecoder(
+            columns,
+            self._type_info,
+            characters.dialect,
+            characters.null_literal,
+            nested=lambda kind: _column_reader_of(kind, characters) if _is_nested(kind) else None,
+        )
+        return decoder.batch_of
+
     def get_produced_type(self) -> TypeInformation:
         """Return the type of the Rows."""
         return self._type_info
@@ -199,6 +221,31 @@ class CsvRowSerializationSchema(SerializationSchema):
         if self._line_of is None:
             self._line_of = _line_writer(self._type_info, self._characters)
         return self._line_of(element).encode()
+
+    def takes_columns(self, columns: RecordColumns) -> bool:
+        """Return whether there is a column of the type of each field, none of them nested or a decimal."""
+        from penstock.connectors.formats.declared_columns import has_declared_columns
+
+        fits = type(self) is CsvRowSerializationSchema and has_declared_columns(columns, self._type_info)
+        return fits and self._form.takes_columns(columns.only(self._type_info.get_field_names()))
+
+    def serialize_columns(self, batch: Any) -> list[bytes]:
+        """Return the lines of the records of a pyarrow.RecordBatch."""
+        return self._form.messages(batch, self._characters.line_delimiter.encode())
+
+    @property
+    def _form(self) -> CsvForm:
+        from penstock.common.columns.csv_lines import CsvForm
+
+        dialect = self._characters.dialect
+        return CsvForm(
+            self._type_info.get_field_names(),
+            dialect.delimiter,
+            dialect.quote_char,
+            dialect.escape_char,
+            null_value=self._characters.null_literal or "",
+            time_separator=" ",
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_line_of": None}
@@ -285,8 +332,7 @@ def _reader_of(type_info: TypeInformation, characters: _Characters, lenient: boo
 def _column_reader_of(type_info: TypeInformation, characters: _Characters) -> Callable[[Sequence[str]], Sequence[Any]]:
     """Return the reader of one field of many messages."""
     read, null = _strict_reader_of(type_info, characters, False), characters.null_literal
-    is_composite = isinstance(type_info, (RowTypeInfo, *LIST_TYPES))
-    together = None if is_composite else column_converter(type_info)
+    together = None if _is_nested(type_info) else column_converter(type_info)
 
     def read_all(texts: Sequence[str]) -> Sequence[Any]:
         if null is not None and null in texts:
@@ -294,6 +340,10 @@ def _column_reader_of(type_info: TypeInformation, characters: _Characters) -> Ca
         return results_of(read, len(texts), texts) if together is None else together(texts)
 
     return read_all
+
+
+def _is_nested(type_info: TypeInformation) -> bool:
+    return isinstance(type_info, (RowTypeInfo, *LIST_TYPES))
 
 
 def _strict_reader_of(type_info: TypeInformation, characters: _Characters, lenient: bool) -> Callable[[str], Any]:

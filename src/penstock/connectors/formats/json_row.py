@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from penstock.common.functions.user_calls import NOT_OF_A_VALUE, RAISED
-from penstock.common.serialization import DeserializationSchema, SerializationSchema
+from penstock.common.serialization import ColumnDecoder, DeserializationSchema, SerializationSchema
 from penstock.common.typeinfo import RowTypeInfo, TypeInformation, Types
 from penstock.common.types import Row
 from penstock.common.values.decoding import DECODING_ERRORS
@@ -17,6 +17,9 @@ from penstock.connectors.formats.json_fields import Reader, decode, row_reader
 from penstock.connectors.formats.json_forms import Form, form_of
 from penstock.connectors.formats.json_typed import DecodeRows, typed_decoder
 from penstock.connectors.formats.row_values import row_type_of
+
+if TYPE_CHECKING:
+    from penstock.common.columns.record_columns import RecordColumns
 
 # Types from JSON schemas. Source: Flink's JsonRowSchemaConverter (flink-json).
 
@@ -129,6 +132,14 @@ class JsonRowDeserializationSchema(DeserializationSchema[Row]):
                 return None
             raise ValueError(f"{message!r:.200} cannot be read as JSON of {self._type_info}: {error}") from None
 
+    def column_decoder(self, columns: RecordColumns) -> ColumnDecoder | None:
+        """Return a decoder of objects whose values have the types of the fields, unless the Rows lack a column."""
+        if type(self) is not JsonRowDeserializationSchema:
+            return None
+        from penstock.connectors.formats.json_columns import decoder_of_rows
+
+        return decoder_of_rows(columns, self._type_info, self._fail_on_missing_field)
+
     def get_produced_type(self) -> TypeInformation:
         """Return the type of the Rows."""
         return self._type_info
@@ -194,6 +205,18 @@ class JsonRowSerializationSchema(SerializationSchema):
             self._form = form_of(self._type_info)
         assert self._form is not None
         return _JSON.encode(None if element is None else self._form(element))
+
+    def takes_columns(self, columns: RecordColumns) -> bool:
+        """Return whether there is a column of the type of each field, none of them nested or a decimal."""
+        from penstock.connectors.formats.declared_columns import has_declared_columns
+
+        return type(self) is JsonRowSerializationSchema and has_declared_columns(columns, self._type_info)
+
+    def serialize_columns(self, batch: Any) -> list[bytes]:
+        """Return the JSON of the records of a pyarrow.RecordBatch."""
+        from penstock.common.columns.json_lines import json_messages
+
+        return json_messages(batch.select(self._type_info.get_field_names()), zone="Z")
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_form": None}

@@ -66,7 +66,7 @@ def _refusing(reason: str) -> DecodeRows:
 def _struct_of(type_info: RowTypeInfo, fail_on_missing: bool) -> tuple[Any, Reader]:
     """Return a class to which msgspec decodes objects, and a converter from its instances to Rows."""
     names = type_info.get_field_names()
-    parts = [_part_of(kind, fail_on_missing) for kind in type_info.get_field_types()]
+    parts = [part_of(kind, fail_on_missing) for kind in type_info.get_field_types()]
     # Names of JSON need not be valid names in Python.
     struct_names = [f"field{index}" for index in range(len(names))]
     fields: list[Any] = [
@@ -89,10 +89,10 @@ def _struct_of(type_info: RowTypeInfo, fail_on_missing: bool) -> tuple[Any, Read
     return struct, to_row
 
 
-def _part_of(type_info: TypeInformation, fail_on_missing: bool) -> tuple[Any, Reader | None]:
-    """Return the type to which msgspec decodes a field, and the function that completes the value, or None."""
+def part_of(type_info: TypeInformation, fail_on_missing: bool) -> tuple[Any, Reader | None]:
+    """Return the type to which msgspec decodes a field's values, and the function that completes them, or None."""
     if isinstance(type_info, ExternalTypeInfo):
-        return _part_of(type_info._type_info, fail_on_missing)
+        return part_of(type_info._type_info, fail_on_missing)
     if isinstance(type_info, RowTypeInfo):
         return _struct_of(type_info, fail_on_missing)
     if isinstance(type_info, BasicTypeInfo) and type_info._basic_type in _SIMPLE:
@@ -104,10 +104,10 @@ def _part_of(type_info: TypeInformation, fail_on_missing: bool) -> tuple[Any, Re
         return datetime.date, None
     is_bytes = isinstance(type_info, PrimitiveArrayTypeInfo) and type_info._element_type == Types.BYTE()
     if isinstance(type_info, LIST_TYPES) and not is_bytes:
-        kind, finish = _part_of(type_info._element_type, fail_on_missing)
+        kind, finish = part_of(type_info._element_type, fail_on_missing)
         return list[kind | None], finish and _of_items(finish)  # type: ignore[valid-type]
     if isinstance(type_info, MapTypeInfo):
-        kind, finish = _part_of(type_info._value_type_info, fail_on_missing)
+        kind, finish = part_of(type_info._value_type_info, fail_on_missing)
         key = type_info._key_type_info
         if isinstance(key, BasicTypeInfo) and key._basic_type in _TEXTS:
             return dict[str, kind | None], finish and _of_values(finish)  # type: ignore[valid-type]

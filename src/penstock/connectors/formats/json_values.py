@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
-from penstock.common.serialization import DeserializationSchema, SerializationSchema
+from penstock.common.serialization import ColumnDecoder, DeserializationSchema, SerializationSchema
 from penstock.common.types.type_variables import Record
 from penstock.common.values.written_texts import json_bytes
 from penstock.connectors.formats.byte_order_mark import has_mark, without_mark
 from penstock.connectors.formats.json_decimals import decoder_of
+
+if TYPE_CHECKING:
+    from penstock.common.columns.record_columns import RecordColumns
 
 
 class JsonDeserializationSchema(DeserializationSchema[Record]):
@@ -48,6 +51,14 @@ class JsonDeserializationSchema(DeserializationSchema[Record]):
                 raise
         return list(map(self._decode, map(without_mark, messages)))
 
+    def column_decoder(self, columns: RecordColumns) -> ColumnDecoder | None:
+        """Return a decoder of objects with the fields of a class; None for plain values and other types."""
+        if type(self) is not JsonDeserializationSchema:
+            return None
+        from penstock.connectors.formats.json_columns import decoder_of_type
+
+        return decoder_of_type(columns, self._type)
+
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self._type,)
 
@@ -61,3 +72,15 @@ class JsonSerializationSchema(SerializationSchema):
     def serialize(self, element: Any) -> bytes:
         """Encode one value."""
         return json_bytes(element)
+
+    def takes_columns(self, columns: RecordColumns) -> bool:
+        """Return whether the columns are written as their records are: they are not nested, nor tuples."""
+        from penstock.common.columns import json_lines
+
+        return type(self) is JsonSerializationSchema and json_lines.takes_columns(columns)
+
+    def serialize_columns(self, batch: Any) -> list[bytes]:
+        """Encode a pyarrow.RecordBatch."""
+        from penstock.common.columns.json_lines import json_messages
+
+        return json_messages(batch)

@@ -7,7 +7,7 @@ column.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import date, datetime
 from typing import Any
 
@@ -18,6 +18,7 @@ from pyarrow import types as arrow
 
 from penstock.common.columns.families import is_text
 from penstock.common.columns.record_columns import RecordColumns
+from penstock.common.functions.user_calls import NOT_OF_A_VALUE, RAISED
 from penstock.common.types.basic_types import BasicTypeInfo
 from penstock.common.types.integers import BITS
 from penstock.connectors.formats.conversion import column_converter, converter
@@ -48,10 +49,16 @@ _MOMENTS = _Form(b"0123456789-T :.", f"^{_MOMENT}$", (19, 26))
 _INSTANTS = _Form(b"", f"^{_MOMENT}(Z|[-+][0-9]{{2}}:[0-9]{{2}})$")
 
 
-def text_reader(kind: Any, columns: RecordColumns) -> TextReader:
-    """Return the reader of a column. `kind`: of the values, as in `converter`; `columns`: the one column to make."""
+def text_reader(
+    kind: Any, columns: RecordColumns, convert_all: Callable[[Sequence[str]], Sequence[Any]] | None = None
+) -> TextReader:
+    """Return the reader of a column. `kind`: of the values, as in `converter`; `columns`: the one column to make.
+
+    `convert_all`: converts texts to values of a nested kind, which `converter` does not know.
+    """
     [field] = columns.schema
-    convert_all, usual = column_converter(kind), _usual_cast(kind, field.type)
+    usual = None if convert_all is not None else _usual_cast(kind, field.type)
+    convert_all = convert_all or column_converter(kind)
 
     def read_each(texts: pyarrow.Array) -> pyarrow.Array:
         values = convert_all(texts.drop_null().to_pylist())
@@ -124,6 +131,35 @@ def _usual_cast(kind: Any, wanted: pyarrow.DataType) -> tuple[_Form | None, _Cas
         form = _MOMENTS if wanted.tz is None else _INSTANTS
         return form, lambda texts: _moment(texts, wanted)
     return None
+
+
+def text_check(kind: Any) -> Callable[[pyarrow.Array], Any]:
+    """Return a function that raises an error for a text without a value of this kind."""
+    convert_all, usual = column_converter(kind), _USUAL.get(converter(kind))
+    read = None if usual is None else text_reader(kind, RecordColumns(pyarrow.schema({"": usual})))
+
+    def check(texts: pyarrow.Array) -> None:
+        try:
+            if read is not None:
+                read(texts)
+                return
+        except NOT_OF_A_VALUE:
+            raise
+        except RAISED:
+            # Not a value of the column, but maybe one of its kind, such as a large integer.
+            pass
+        convert_all(texts.drop_null().to_pylist())
+
+    return check
+
+
+_USUAL = {
+    converter(int): pyarrow.int64(),
+    converter(float): pyarrow.float64(),
+    converter(bool): pyarrow.bool_(),
+    converter(date): pyarrow.date32(),
+    converter(datetime): pyarrow.timestamp("us"),
+}
 
 
 def usual_moments(texts: pyarrow.Array, wanted: pyarrow.DataType) -> pyarrow.Array:

@@ -106,13 +106,9 @@ class AvroWriterFactory(BulkWriterFactory):
 
     def takes_columns(self, columns: RecordColumns) -> bool:
         """Return whether batches of these columns are written without their records."""
-        from penstock.connectors.formats.avro_encoding import DatumEncoder
+        from penstock.connectors.formats.avro_messages import can_encode
 
-        try:
-            DatumEncoder(self.schema.parsed(), columns)
-        except ValueError:
-            return False
-        return True
+        return can_encode(self.schema.parsed(), columns)
 
     def create(self, stream: IO[bytes]) -> AvroWriter:
         """Create a writer to an empty file."""

@@ -120,7 +120,7 @@ class FileWriter(SinkWriter[Any], Generic[Part]):
             for bucket, records in buckets.items():
                 self._append(bucket, records, now_ms)
 
-    def write_columns(self, batch: Any) -> None:
+    def write_columns(self, batch: Any, timestamps: Any = None) -> None:
         """Write a batch to the one bucket, which does not depend on its records."""
         now_ms = self._context.now_ms()
         watermark = self._context.current_watermark()

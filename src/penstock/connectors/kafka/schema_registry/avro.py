@@ -10,10 +10,10 @@ import copy
 import io
 import struct
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from penstock.common.functions.user_calls import NOT_OF_A_VALUE, RAISED
-from penstock.common.serialization import DeserializationSchema, SerializationSchema
+from penstock.common.serialization import ColumnDecoder, DeserializationSchema, SerializationSchema
 from penstock.common.typeinfo import TypeInformation, Types
 from penstock.common.types import Row
 from penstock.common.types.type_variables import Record
@@ -22,6 +22,9 @@ from penstock.connectors.formats.avro_resolution import LogicalTypeMismatchError
 from penstock.connectors.formats.avro_rows import Reader, RowReader
 from penstock.connectors.formats.avro_schema import AvroSchema, GenericRecordAvroTypeInfo, fastavro
 from penstock.connectors.kafka.schema_registry.client import SchemaRegistryClient
+
+if TYPE_CHECKING:
+    from penstock.common.columns.record_columns import RecordColumns
 
 _HEADER = struct.Struct(">bI")
 _MAGIC = 0
@@ -108,6 +111,17 @@ class ConfluentRegistryAvroDeserializationSchema(DeserializationSchema[Record]):
             values.append(value if to_row is None else to_row(value))
         return values
 
+    def column_decoder(self, columns: RecordColumns) -> ColumnDecoder | None:
+        """Return a decoder of fields without arrays, maps and unions of several types; None for other schemas.
+
+        It leaves messages of writers whose fields are promoted, but from int to long, to `deserialize_batch`.
+        """
+        from penstock.connectors.kafka.schema_registry.avro_columns import RegistryColumns
+
+        if type(self) is not ConfluentRegistryAvroDeserializationSchema:
+            return None
+        return RegistryColumns.decoder_of(columns, self._schema, self._resolve)
+
     def get_produced_type(self) -> TypeInformation:
         """Return the type of records of the schema; for rows the type of any value."""
         return Types.PICKLED_BYTE_ARRAY() if self._makes_rows else GenericRecordAvroTypeInfo(self._schema)
@@ -182,15 +196,30 @@ class ConfluentRegistryAvroSerializationSchema(SerializationSchema):
         Raise ValueError for a value that the schema does not describe, SchemaRegistryError if the registry refuses the
         schema or cannot be queried.
         """
-        if self._header is None:
-            self._header = _HEADER.pack(_MAGIC, self._registry.id_for(self._subject, self._schema))
         stream = io.BytesIO()
-        stream.write(self._header)
+        stream.write(self._header_of_schema())
         try:
             fastavro().schemaless_writer(stream, self._schema.parsed(), self._schema.to_writable(element))
         except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as error:
             raise ValueError(f"{element!r:.200} is not a record of {self._schema!s:.200}: {error!r}") from None
         return stream.getvalue()
+
+    def takes_columns(self, columns: RecordColumns) -> bool:
+        """Return whether the columns are encoded as fastavro writes their records."""
+        from penstock.connectors.formats.avro_messages import can_encode
+
+        return type(self) is ConfluentRegistryAvroSerializationSchema and can_encode(self._schema.parsed(), columns)
+
+    def serialize_columns(self, batch: Any) -> list[bytes]:
+        """Return the messages of the records of a pyarrow.RecordBatch. Raise as `serialize` does."""
+        from penstock.connectors.formats.avro_messages import encoded
+
+        return encoded(self._schema.parsed(), batch, self.serialize, self._header_of_schema())
+
+    def _header_of_schema(self) -> bytes:
+        if self._header is None:
+            self._header = _HEADER.pack(_MAGIC, self._registry.id_for(self._subject, self._schema))
+        return self._header
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_header": None}

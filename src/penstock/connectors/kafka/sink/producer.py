@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Mapping, Sequence
+from itertools import repeat
+from operator import length_hint
 from typing import Any
 
 from penstock.common.errors import JobError
 from penstock.connectors.kafka.client import confluent_kafka, describe_error
-from penstock.connectors.kafka.sink.serialization import KafkaProducerRecord
+from penstock.connectors.kafka.sink.serialization import KafkaProducerBatch, KafkaProducerRecord
 
 # A sink that waits for brokers logs it: otherwise a job that stands still would not show the reason.
 
@@ -61,6 +64,7 @@ class LongWait:
 
 
 _WAIT_S = 0.1
+_ANY_PARTITION = -1
 _INIT_S = 60.0
 _ADVICE = {
     ("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC"): "Create the topic, or check its name and the user's rights",
@@ -116,23 +120,54 @@ class KafkaProducer:
             options["partition"] = record.partition
         if record.headers:
             options["headers"] = record.headers
-        wait: LongWait | None = None
         at_ms = timestamp if record.timestamp is None else record.timestamp
         if at_ms is not None and at_ms >= 0:
             options["timestamp"] = at_ms
+        wait: LongWait | None = None
         while True:
             try:
                 self._producer.produce(record.topic, record.value, record.key, **options)
                 return
             except BufferError:
-                wait = wait or LongWait(self._brokers, self._long_wait_s)
-                self._call(self._producer.poll, _WAIT_S)
-                self.check()
-                wait.still_waiting(len(self._producer), self._last_error)
+                wait = self._wait_for_room(wait)
             except (self._kafka.KafkaException, TypeError, ValueError) as error:
-                raise ProducerError(
-                    f"cannot write a message to topic '{record.topic}': {describe_error(error)}{_advice(error)}"
-                ) from error
+                raise _not_written(record.topic, error) from error
+
+    def write_batch(self, batch: KafkaProducerBatch, timestamps: Sequence[int] | None) -> None:
+        """Queue messages in order, without Python code for each; wait while the queue is full.
+
+        `timestamps`: in milliseconds; at most 0, or None: the time of writing.
+        """
+        count, queued = len(batch.values), 0
+        wait: LongWait | None = None
+        while queued < count:
+            left = iter(batch.values[queued:])
+            # In the order of `produce`: neither a partition nor callbacks, which precede the timestamp.
+            arguments = [
+                repeat(batch.topic),
+                left,
+                repeat(None) if batch.keys is None else batch.keys[queued:],
+                repeat(_ANY_PARTITION),
+                repeat(None),
+                repeat(None),
+                repeat(0) if timestamps is None else timestamps[queued:],
+            ]
+            try:
+                deque(map(self._producer.produce, *arguments), maxlen=0)
+                return
+            except BufferError:
+                # The client has refused the last message that was taken.
+                queued = count - length_hint(left) - 1
+                wait = self._wait_for_room(wait)
+            except (self._kafka.KafkaException, TypeError, ValueError) as error:
+                raise _not_written(batch.topic, error) from error
+
+    def _wait_for_room(self, wait: LongWait | None) -> LongWait:
+        wait = wait or LongWait(self._brokers, self._long_wait_s)
+        self._call(self._producer.poll, _WAIT_S)
+        self.check()
+        wait.still_waiting(len(self._producer), self._last_error)
+        return wait
 
     def serve(self) -> None:
         """Handle the client's reports, without waiting."""
@@ -174,6 +209,10 @@ class KafkaProducer:
             raised = error.__cause__ if isinstance(error, SystemError) else error
             report = f". The client reported: {self._last_error}" if self._last_error is not None else ""
             raise ProducerError(f"{method.__name__} failed: {describe_error(raised or error)}{report}") from error
+
+
+def _not_written(topic: str, error: Exception) -> ProducerError:
+    return ProducerError(f"cannot write a message to topic '{topic}': {describe_error(error)}{_advice(error)}")
 
 
 def _advice(error: Any) -> str:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from penstock.common.functions.result_kinds import check_result_kind
 from penstock.common.serialization import SerializationSchema
 from penstock.connectors.base.options import checked_text
+
+if TYPE_CHECKING:
+    from penstock.common.columns.record_columns import RecordColumns
 
 Headers = list[tuple[str, bytes | None]]
 
@@ -27,6 +30,14 @@ class KafkaProducerRecord(msgspec.Struct, frozen=True, gc=False):
     """In milliseconds. None: the timestamp of the stream's record, or without one the time of writing."""
 
 
+class KafkaProducerBatch(msgspec.Struct, frozen=True, gc=False):
+    """Messages to write to a topic, in order. `keys` None: messages without keys. The client chooses the partitions."""
+
+    topic: str
+    values: Sequence[bytes | None]
+    keys: Sequence[bytes | None] | None = None
+
+
 class KafkaTopicSelector(ABC):
     """Choose the topic of a value."""
 
@@ -41,6 +52,14 @@ class KafkaRecordSerializationSchema(ABC):
     @abstractmethod
     def serialize(self, element: Any, timestamp: int | None) -> KafkaProducerRecord | None:
         """Return the message of `element`, whose event time is `timestamp` (ms), or None to skip it."""
+
+    def takes_columns(self, columns: RecordColumns) -> bool:
+        """Return whether `serialize_columns` takes batches of these columns. Penstock's own."""
+        return False
+
+    def serialize_columns(self, batch: Any) -> KafkaProducerBatch:
+        """Return the messages of a pyarrow.RecordBatch: those of its records."""
+        raise NotImplementedError(f"{type(self).__name__} serializes records only")
 
     def fixed_topic(self) -> str | None:
         """Return the only topic, or None if there may be several. A job is refused if it is missing. Penstock's own."""
@@ -161,7 +180,7 @@ class _Composed(KafkaRecordSerializationSchema):
             part = "key"
             key = None if self._key is None else self._key.serialize(element)
         except (TypeError, ValueError) as error:
-            error.add_note(f"in the {part} of a message to topic '{topic}'")
+            error.add_note(_note(part, topic))
             raise
         # Without names, which would cost 60 ns for each record.
         return KafkaProducerRecord(
@@ -171,6 +190,27 @@ class _Composed(KafkaRecordSerializationSchema):
             None if self._partitioner is None else self._partitioner(element),
             None if self._headers is None else self._headers(element),
         )
+
+    def takes_columns(self, columns: RecordColumns) -> bool:
+        # The other functions need a record.
+        is_plain = self._topic is not None and self._partitioner is None and self._headers is None
+        return is_plain and all(one is None or one.takes_columns(columns) for one in (self._value, self._key))
+
+    def serialize_columns(self, batch: Any) -> KafkaProducerBatch:
+        assert self._topic is not None
+        part = "value"
+        try:
+            values = self._value.serialize_columns(batch)
+            part = "key"
+            keys = None if self._key is None else self._key.serialize_columns(batch)
+        except (TypeError, ValueError) as error:
+            error.add_note(_note(part, self._topic))
+            raise
+        return KafkaProducerBatch(self._topic, values, keys)
+
+
+def _note(part: str, topic: str) -> str:
+    return f"in the {part} of a message to topic '{topic}'"
 
 
 def _schema(given: SerializationSchema) -> SerializationSchema:

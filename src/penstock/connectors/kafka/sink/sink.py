@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from penstock.api.sink import Committer, Sink, SinkContext, SinkWriter
 from penstock.common.errors import JobError, SourceError
@@ -24,6 +24,9 @@ from penstock.connectors.kafka.sink.transactions import (
     is_committed,
 )
 from penstock.connectors.kafka.sink.writers import PlainWriter, TransactionalWriter
+
+if TYPE_CHECKING:
+    from penstock.common.columns.record_columns import RecordColumns
 
 _log = logging.getLogger(__name__)
 
@@ -134,6 +137,10 @@ class KafkaSink(Sink[Any]):
             cluster.find_at_submission(is_writable)
         except SourceError as error:
             raise ProducerError(str(error)) from None
+
+    def takes_columns(self, columns: RecordColumns) -> bool:
+        """Return whether the serializer takes these columns."""
+        return self._schema.takes_columns(columns)
 
     def create_writer(self, context: SinkContext) -> SinkWriter[Any]:
         """Create the writer of a subtask."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -74,14 +75,26 @@ class _Writer(SinkWriter[Any]):
     def write(self, value: Any, timestamp: int | None) -> None:
         self.write_chunk([value], None if timestamp is None else [timestamp])
 
-    def _write(self, producer: KafkaProducer, values: list[Any], timestamps: list[int] | None) -> None:
-        serialize, write = self._schema.serialize, producer.write
-        for index, value in enumerate(values):
-            timestamp = None if timestamps is None else timestamps[index]
-            record = serialize(value, timestamp)
-            if record is not None:
-                write(record, timestamp)
-        producer.serve()
+    def write_chunk(self, values: list[Any], timestamps: list[int] | None) -> None:
+        with self._producing() as producer:
+            serialize, write = self._schema.serialize, producer.write
+            for index, value in enumerate(values):
+                timestamp = None if timestamps is None else timestamps[index]
+                record = serialize(value, timestamp)
+                if record is not None:
+                    write(record, timestamp)
+            producer.serve()
+
+    def write_columns(self, batch: Any, timestamps: Any = None) -> None:
+        with self._producing() as producer:
+            messages = self._schema.serialize_columns(batch)
+            # Times before 1970 are not those of messages.
+            producer.write_batch(messages, None if timestamps is None else timestamps.clip(0).tolist())
+            producer.serve()
+
+    @abstractmethod
+    def _producing(self) -> contextlib.AbstractContextManager[KafkaProducer]:
+        """Return a context with the producer of the next messages."""
 
 
 class PlainWriter(_Writer):
@@ -94,8 +107,8 @@ class PlainWriter(_Writer):
         self._waits = guarantee is not DeliveryGuarantee.NONE
         self._producer = KafkaProducer(settings)
 
-    def write_chunk(self, values: list[Any], timestamps: list[int] | None) -> None:
-        self._write(self._producer, values, timestamps)
+    def _producing(self) -> contextlib.AbstractContextManager[KafkaProducer]:
+        return contextlib.nullcontext(self._producer)
 
     def flush(self, end_of_input: bool) -> None:
         if self._waits or end_of_input:
@@ -138,13 +151,14 @@ class TransactionalWriter(_Writer):
         """The present transaction. After the end of the data there is none."""
         self._next.prepare(self._prepared)
 
-    def write_chunk(self, values: list[Any], timestamps: list[int] | None) -> None:
+    @contextlib.contextmanager
+    def _producing(self) -> Iterator[KafkaProducer]:
         if self._open is None:
             self._open = self._next.take()
             self._open.producer.begin_transaction()
             self._next.prepare(self._prepared)
         with self._explained(self._open):
-            self._write(self._open.producer, values, timestamps)
+            yield self._open.producer
 
     def flush(self, end_of_input: bool) -> None:
         if self._open is not None:

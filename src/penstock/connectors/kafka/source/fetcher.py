@@ -62,7 +62,7 @@ _POLL_S = 0.1
 """How long the thread waits for a message before it checks for submitted calls: the client cannot be woken up (decision
 0020). A message ends the wait.
 """
-_BATCH = 1000
+_BATCH = 4000
 _ENDS_S = 0.5
 """The maximum age of partition ends that the lag is computed from."""
 _MESSAGES_MAX = 10_000

@@ -17,5 +17,5 @@ class ColumnSinkOperator(SinkOperator):
     def process(self, chunk: Columns) -> bool:  # type: ignore[override]
         assert self.writer is not None
         with self._errors_named("write"):
-            self.writer.write_columns(chunk.batch)
+            self.writer.write_columns(chunk.batch, chunk.timestamps)
         return self.context.budget.may_continue()
