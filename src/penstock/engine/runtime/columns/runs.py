@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy
 
+from penstock.engine.runtime.columns.ordering import stable_order
 from penstock.engine.state.arrays.row_keys import Integers
 
 _SHORT = 64
@@ -16,9 +17,7 @@ class Runs:
     """The order of rows by slot, and where each slot's rows are in that order."""
 
     def __init__(self, slots: Integers) -> None:
-        # Of integers of 16 bits NumPy sorts by radix, in a tenth of the time.
-        small = slots.astype(numpy.uint16) if int(slots.max()) < 1 << 16 else slots
-        self.order: Integers = numpy.argsort(small, kind="stable")
+        self.order = stable_order(slots)
         ordered = slots[self.order]
         begins = numpy.ones(len(ordered), numpy.bool_)
         begins[1:] = ordered[1:] != ordered[:-1]
@@ -41,6 +40,12 @@ class Runs:
         found = numpy.empty_like(values)
         found[self.order] = values
         return found
+
+    def places(self) -> Integers:
+        """Return the place of each row in the order of runs."""
+        places: Integers = numpy.empty(len(self), numpy.int64)
+        places[self.order] = numpy.arange(len(self))
+        return places
 
     def counts(self, flags: Any = None) -> Integers:
         """Return how many rows of its run there are up to each row; `flags`: of those where it is true."""

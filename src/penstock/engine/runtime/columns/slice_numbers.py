@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy
 
 from penstock.engine.runtime.columns.chunk import Columns
+from penstock.engine.runtime.columns.ordering import stable_order
 from penstock.engine.runtime.windows.slicing import Slicing
 from penstock.engine.state.arrays.row_keys import Integers, RowKeys
 
@@ -46,7 +47,9 @@ def by_slice(numbers: Integers, keys: RowKeys, chunk: Columns) -> Iterator[tuple
             inside = numbers == number
             yield number, keys.at(inside), chunk.filtered(inside)
     else:
-        order = numpy.argsort(numbers, kind="stable")
+        # Not if the difference could overflow.
+        is_near = found[-1] - found[0] < _EXACT_MAX
+        order = stable_order(numbers - found[0]) if is_near else numpy.argsort(numbers, kind="stable")
         keys, chunk = keys.at(order), chunk.selected(order)
         starts = numpy.searchsorted(numbers[order], found).tolist()
         for number, start, stop in zip(found, starts, [*starts[1:], len(chunk)], strict=True):

@@ -89,7 +89,7 @@ class SumArray(ValueArray):
         exists = (runs.counts(valid) > 0) | runs.of_runs(self._exists[runs.slots])
         after = self._wide.add_running(runs, values)
         self._exists[runs.slots] = exists[runs.ends]
-        return after.at(numpy.argsort(runs.order)), runs.by_row(exists)
+        return after.at(runs.places()), runs.by_row(exists)
 
     def _run(self, runs: Runs, values: Any, valid: Any) -> Any:
         if self._is_integer:
