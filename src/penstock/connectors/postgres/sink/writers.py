@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from penstock.connectors.base.execution import Execution
 from penstock.connectors.base.former_subtasks import FormerSubtasks
 from penstock.connectors.base.retries import retried
 from penstock.connectors.postgres.connection import Database, TransientPostgresError
+from penstock.connectors.postgres.sink.intake import Intake
 from penstock.connectors.postgres.sink.session import Session
 from penstock.connectors.postgres.sink.statement import Statement
 from penstock.connectors.postgres.sink.transactions import (
@@ -106,6 +108,7 @@ class TransactionalWriter(SinkWriter[Any]):
         self._number = 0
         self._rows: list[Sequence[Any]] = []
         self._columns: ColumnStatement | None = None
+        self._intake = Intake()
         self._is_open = False
         self._undecided: list[int] = []
         """Checkpoints with transactions of this writer that are not known to be complete."""
@@ -124,15 +127,16 @@ class TransactionalWriter(SinkWriter[Any]):
         self.write_chunk([value], None)
 
     def write_chunk(self, values: list[Any], timestamps: list[int] | None) -> None:
-        self._rows += self._statement.rows_of(values)
-        self._write_full(len(self._rows))
+        rows = self._statement.rows_of(values)
+        self._rows += rows
+        self._write_full(len(self._rows), len(rows))
 
     def write_columns(self, batch: pyarrow.RecordBatch) -> None:
         """Write a batch as `write_chunk` writes its records."""
         if self._columns is None:
             self._columns = _columns_of(self._statement)
         self._columns.add(batch)
-        self._write_full(self._columns.rows)
+        self._write_full(self._columns.rows, batch.num_rows)
 
     def prepare_commit(self) -> list[PostgresTransaction]:
         self._write_all()
@@ -162,13 +166,19 @@ class TransactionalWriter(SinkWriter[Any]):
     def close(self) -> None:
         self._session.close()
 
-    def _write_full(self, waiting: int) -> None:
-        if waiting >= self._size and not (self._statement.may_wait and self._undecided):
+    def _write_full(self, waiting: int, added: int) -> None:
+        """Write the rows that wait if they are enough, and need not wait. `added`: how many of them are new."""
+        wait_s = self._intake.buffered(added)
+        if self._statement.may_wait and self._undecided:
+            time.sleep(wait_s)
+        elif waiting >= self._size:
             self._write_all()
 
     def _write_all(self) -> None:
+        began_s = time.monotonic()
         rows, self._rows = self._rows, []
         columns = self._columns
+        count = len(rows) + (0 if columns is None else columns.rows)
         batches = [] if columns is None else columns.take(self._size)
         if (rows or batches) and not self._is_open:
             self._execute("BEGIN")
@@ -178,6 +188,7 @@ class TransactionalWriter(SinkWriter[Any]):
         if columns is not None:
             for batch in batches:
                 columns.write(self._session, batch)
+        self._intake.written(count, time.monotonic() - began_s)
 
     def _execute(self, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
         return self._session.execute(sql, *parameters)
