@@ -23,6 +23,7 @@ import pyarrow
 from pyarrow import compute, csv, parquet
 
 from benchmarks.measurement import environment, options, tell, wait_until
+from benchmarks.process_tree import usage
 from penstock.common import Encoder, Time, Types, WatermarkStrategy
 from penstock.datastream.connectors.file_system import BucketAssigner, FileSink, FileSource, StreamFormat
 from penstock.datastream.formats.csv import CsvReaderFormat, CsvSchema
@@ -32,7 +33,7 @@ from penstock.datastream.window import TumblingEventTimeWindows
 _KEPT, _LEFT = "kept", "left"
 _ROWS_PER_MS, _KEYS, _WINDOW_S = 100, 1_000, 1
 _WRITTEN_AT_ONCE = 1 << 17
-_WARM_PART = 0.2
+_WARM_PART, _LAST_PART = 0.2, 0.8
 _FILTER = "filter"
 _ROW = Types.ROW_NAMED(
     ["at", "key", "number", "share", "state"],
@@ -118,8 +119,8 @@ def ends(kind: str, source: Path, target: Path) -> tuple[FileSource[Any], FileSi
     return files.build(), sink.build(), Reading if kind == "json" else _ROW
 
 
-def rate(arguments: argparse.Namespace, form: str, source: Path, target: Path) -> float:
-    """Rows per second of a job on `form`, "rows" or "columns"."""
+def measured(arguments: argparse.Namespace, form: str, source: Path, target: Path) -> tuple[float, float]:
+    """Rows per second of a job on `form`, "rows" or "columns", and CPU time of a row (ns), of all processes."""
     env = environment(arguments)
     read, sink, kind = ends(arguments.format, source, target)
     in_order = WatermarkStrategy.for_monotonous_timestamps()
@@ -139,9 +140,19 @@ def rate(arguments: argparse.Namespace, form: str, source: Path, target: Path) -
         return int(client.get_metrics().get(_FILTER, {}).get("numRecordsIn", 0))
 
     wait_until(client, lambda: done() > arguments.records * _WARM_PART, "no row was read", poll_s=0.02)
-    began_s, first = time.monotonic(), done()
+    began_s, before, first = time.monotonic(), cpu_s(), done()
+    # Ended processes have no CPU time.
+    wait_until(client, lambda: done() > arguments.records * _LAST_PART, "rows are missing", poll_s=0.02)
+    spent_s, last = cpu_s() - before, done()
     client.get_job_execution_result().result()
-    return (arguments.records - first) / (time.monotonic() - began_s)
+    per_s = (arguments.records - first) / (time.monotonic() - began_s)
+    return per_s, spent_s / (last - first) * 1e9
+
+
+def cpu_s() -> float:
+    """CPU time of this process and of those below it."""
+    used = usage()
+    return used.jvm_cpu_s + used.python_cpu_s
 
 
 def results(directory: Path, kind: str) -> list[str]:
@@ -155,7 +166,7 @@ def results(directory: Path, kind: str) -> list[str]:
 def one(arguments: argparse.Namespace) -> None:
     """Measure one form, several times in one process; the first run starts the JVM and its compiler."""
     found = [
-        rate(arguments, arguments.one, arguments.source, arguments.source.with_name(f"{arguments.one}-{run}"))
+        measured(arguments, arguments.one, arguments.source, arguments.source.with_name(f"{arguments.one}-{run}"))
         for run in range(arguments.runs + 1)
     ]
     print(json.dumps(found[1:]))
@@ -173,30 +184,24 @@ def main() -> None:
     if arguments.one:
         one(arguments)
         return
-    medians = {}
+    rates, costs = {}, {}
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:
         source = Path(folder, "source")
         write_input(source, arguments.format, arguments.records, arguments.parallelism)
         for form in ("rows", "columns"):
-            command = [
-                sys.executable,
-                "-m",
-                "benchmarks.file_jobs",
-                *sys.argv[1:],
-                "--one",
-                form,
-                "--source",
-                str(source),
-            ]
+            words = [*sys.argv[1:], "--one", form, "--source", str(source)]
+            command = [sys.executable, "-m", "benchmarks.file_jobs", *words]
             printed = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
-            medians[form] = statistics.median(json.loads(printed.splitlines()[-1]))
+            rates[form], costs[form] = map(statistics.median, zip(*json.loads(printed.splitlines()[-1]), strict=True))
         of_rows, of_columns = (results(Path(folder, f"{form}-0"), arguments.format) for form in ("rows", "columns"))
         assert of_rows == of_columns and of_rows, "rows and columns have other results"
     tell(
         {
-            "records_per_s": medians["columns"],
-            "rows_per_s": medians["rows"],
-            "ratio": medians["columns"] / medians["rows"],
+            "records_per_s": rates["columns"],
+            "cpu_ns_per_record": costs["columns"],
+            "rows_per_s": rates["rows"],
+            "cpu_ns_per_row": costs["rows"],
+            "ratio": rates["columns"] / rates["rows"],
         }
     )
 
