@@ -276,7 +276,7 @@ class DeltaSink(Sink[Any], HasFormerBuilder):
         return self._table.uri
 
     def takes_columns(self, columns: RecordColumns) -> bool:
-        """Return whether these columns are those of the records, and their partitions can be told apart."""
+        """Return whether these columns are those of the records, and the values of partitions divide a batch."""
         return table_takes(columns, self._record_type, self._partitions)
 
     def validate(self) -> None:

@@ -220,7 +220,7 @@ class IcebergSink(Sink[Any], HasFormerBuilder):
         return f"{self._table.catalog}.{self._table.name}"
 
     def takes_columns(self, columns: RecordColumns) -> bool:
-        """Return whether these columns are those of the records, and their partitions can be told apart."""
+        """Return whether these columns are those of the records, and the values of partitions divide a batch."""
         return table_takes(columns, self._record_type, self._partitions)
 
     def validate(self) -> None:

@@ -70,7 +70,7 @@ _NUMERIC = ArrayType("text", 25, cast="numeric")
 def array_type(kind: pyarrow.DataType) -> ArrayType | None:
     """Return the array for a column: psycopg has the same type for its values. None: there is no such array.
 
-    Nanoseconds have none, because the conversion to microseconds names a value that would lose some.
+    Nanoseconds are written as records, whose conversion to microseconds names a value that would lose some.
     """
     if arrow.is_dictionary(kind):
         return array_type(kind.value_type)
