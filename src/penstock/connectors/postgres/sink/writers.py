@@ -51,7 +51,7 @@ class StatementWriter(BatchWriter):
     def send(self, batch: list[Any]) -> None:
         self._send(lambda session: session.write(batch))
 
-    def write_columns(self, batch: pyarrow.RecordBatch) -> None:
+    def write_columns(self, batch: pyarrow.RecordBatch, timestamps: Any = None) -> None:
         """Write a batch as `write_chunk` writes its records."""
         self.start_interval()
         if self._columns is None:
@@ -131,7 +131,7 @@ class TransactionalWriter(SinkWriter[Any]):
         self._rows += rows
         self._write_full(len(self._rows), len(rows))
 
-    def write_columns(self, batch: pyarrow.RecordBatch) -> None:
+    def write_columns(self, batch: pyarrow.RecordBatch, timestamps: Any = None) -> None:
         """Write a batch as `write_chunk` writes its records."""
         if self._columns is None:
             self._columns = _columns_of(self._statement)
