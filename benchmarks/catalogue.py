@@ -46,6 +46,7 @@ TITLES = {
     33: "the age of a message of Kafka behind a keyed count",
     34: "rows from messages of five fields, one thread",
     35: "200 requests of REST a second",
+    36: "files to files on columns: filter, windows",
     37: "Kafka on columns beside rows, messages of 200 bytes",
 }
 

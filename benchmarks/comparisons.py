@@ -53,4 +53,13 @@ COMPARISONS = [
     Comparison(
         2, "memory for 5,000,000 keys", "5,000,000 keys", "1,000 keys", "python_mb", "difference", Goal("", "MB")
     ),
+    Comparison(
+        32,
+        "upserts exactly once, columns : rows",
+        "upsert-exactly-once, columns",
+        "upsert-exactly-once, rows",
+        "records_per_s",
+        "ratio",
+        Goal("", "×", 1.5),
+    ),
 ]

@@ -1,9 +1,10 @@
-"""What is measured of connectors: items 30 to 34 and 37 of the catalogue."""
+"""What is measured of connectors: items 30 to 34, 36 and 37 of the catalogue."""
 
 from __future__ import annotations
 
 from benchmarks.goals import Goal, Measurement, latency_goals, rate_goal
 
+_UPSERT = "upsert-exactly-once"
 _FEW = ("--records", "100000")
 
 CONNECTORS = [
@@ -31,9 +32,29 @@ CONNECTORS = [
         Measurement(32, how, "tables", ("--how", how), (rate_goal(goal),))
         for how, goal in (("upsert", 60_000), ("exactly-once", 40_000), ("write-ahead-log", None), ("sqlalchemy", None))
     ),
+    *(
+        Measurement(32, f"{_UPSERT}, {form}", "tables", ("--how", _UPSERT, *options), (rate_goal(),))
+        for form, options in (("rows", ()), ("columns", ("--columns",)))
+    ),
     Measurement(33, "20,000/s, at least once", "kafka_latency", (), latency_goals(30)),
     *(
         Measurement(34, what, "messages", ("--format", what), (rate_goal(),))
         for what in ("json", "csv", "avro", "protobuf")
+    ),
+    *(
+        Measurement(
+            36,
+            what,
+            "file_jobs",
+            ("--format", what, "--records", str(records)),
+            (rate_goal(goal), Goal("ratio", "×", ratio)),
+            steady=False,
+            quick_options=_FEW,
+        )
+        for what, records, goal, ratio in (
+            ("parquet", 20_000_000, 8_000_000, None),
+            ("csv", 4_000_000, None, 2),
+            ("json", 4_000_000, None, 1.5),
+        )
     ),
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.connectors.postgres.sink.write_ahead import Intake
+from penstock.connectors.postgres.sink.intake import Intake
 
 CHUNK = 100
 

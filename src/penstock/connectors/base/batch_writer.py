@@ -34,22 +34,27 @@ class BatchWriter(SinkWriter[Any]):
         self.write_chunk([value], None)
 
     def write_chunk(self, values: list[Any], timestamps: list[int] | None) -> None:
-        if not self._batch and self._execution.batch_interval_ms:
-            self._due_ms = self._context.now_ms() + self._execution.batch_interval_ms
+        self.start_interval()
         self._batch += self.encode(values)
         if len(self._batch) >= self._execution.batch_size:
-            self._send_all()
+            self.send_all()
+
+    def start_interval(self) -> None:
+        """Set the time at which what waits is sent at the latest, unless something waits already."""
+        if self._due_ms is None and self._execution.batch_interval_ms:
+            self._due_ms = self._context.now_ms() + self._execution.batch_interval_ms
 
     def wake_at_ms(self) -> int | None:
         return self._due_ms
 
     def on_wake(self, now_ms: int) -> None:
-        self._send_all()
+        self.send_all()
 
     def flush(self, end_of_input: bool) -> None:
-        self._send_all()
+        self.send_all()
 
-    def _send_all(self) -> None:
+    def send_all(self) -> None:
+        """Send what waits."""
         waiting, self._batch, self._due_ms = self._batch, [], None
         size = self._execution.batch_size
         for start in range(0, len(waiting), size):

@@ -46,12 +46,12 @@ _BATCHES_MAX = 3
 
 
 class Fetched(msgspec.Struct):
-    """Records, and the value of the column for each.
+    """Records, or a batch of their columns, and the value of the column for each.
 
     `is_key_read`: there are no records, and all rows up to the only key were read. `is_last`: the range is read.
     """
 
-    records: list[Any]
+    records: Any
     keys: list[Any]
     is_key_read: bool = False
     is_last: bool = False

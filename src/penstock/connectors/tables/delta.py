@@ -29,6 +29,7 @@ from penstock.connectors.files.sink.bucket import (
     NULL_FOLDER,
     BucketAssigner,
     BucketContext,
+    FoldersOfValues,
     folder_of,
     partition_values,
 )
@@ -38,18 +39,18 @@ from penstock.connectors.files.sink.writer import FileSinkSettings
 from penstock.connectors.files.storage import resolve
 from penstock.connectors.tables.committer import TableChangedError, TableCommitter
 from penstock.connectors.tables.record_schema import RecordType, check_columns, check_partitions, schema_of, without
-from penstock.connectors.tables.writer import TableFile, TableFileWriter
+from penstock.connectors.tables.writer import TableFile, TableFileWriter, table_takes
 
 # Folders of a table whose files do not have the partition columns: only the names of folders contain their values.
 
 _KNOWN_MAX = 1_000
 
 
-class DeltaFolders(BucketAssigner):
+class DeltaFolders(FoldersOfValues):
     """Assign folders by values that are converted to the columns' types. Readers fail on one `2.0` among integers."""
 
     def __init__(self, columns: tuple[str, ...], record_type: RecordType) -> None:
-        self._columns = columns
+        super().__init__(columns)
         self._record_type = record_type
         # Created by the worker. The check of the records' columns is made at submission, by the table.
         self._typed: RecordColumns | None = None
@@ -57,24 +58,24 @@ class DeltaFolders(BucketAssigner):
 
     def get_bucket_id(self, element: Any, context: BucketContext) -> str:
         """Return `column=value/…`. Raise TypeError for a record without names, or a value of another type."""
-        values = tuple(partition_values(element, self._columns))
+        values = tuple(partition_values(element, self.columns))
         # 1, 1.0 and True are equal keys of a dict.
         key = (values, tuple(map(type, values)))
         folder = self._known.get(key)
         if folder is None:
             if len(self._known) >= _KNOWN_MAX:
                 self._known.clear()
-            folder = self._known[key] = self._folder_of(dict(zip(self._columns, values, strict=True)))
+            folder = self._known[key] = self._folder_of(dict(zip(self.columns, values, strict=True)))
         return folder
 
     def _folder_of(self, values: dict[str, Any]) -> str:
         if self._typed is None:
-            others = [name for name in schema_of(self._record_type).names if name not in self._columns]
+            others = [name for name in schema_of(self._record_type).names if name not in self.columns]
             self._typed = RecordColumns(without(self._record_type, others))
         names = self._typed.names
         batch = self._typed.batch([[values[name]] for name in names])
         converted = {name: python_values(column)[0] for name, column in zip(names, batch.columns, strict=True)}
-        return "/".join(folder_of(name, converted[name]) for name in self._columns)
+        return "/".join(folder_of(name, converted[name]) for name in self.columns)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_typed": None, "_known": {}}
@@ -273,6 +274,10 @@ class DeltaSink(Sink[Any], HasFormerBuilder):
 
     def describe(self) -> str:
         return self._table.uri
+
+    def takes_columns(self, columns: RecordColumns) -> bool:
+        """Return whether these columns are those of the records, and the values of partitions divide a batch."""
+        return table_takes(columns, self._record_type, self._partitions)
 
     def validate(self) -> None:
         """Create the table if it does not exist. Raise ConfigurationError if the records do not fit it.

@@ -11,19 +11,26 @@ import msgspec
 import pyarrow
 
 from penstock.api.sink import Committer, Sink, SinkContext, SinkWriter
+from penstock.common.columns.record_columns import RecordColumns
 from penstock.common.doors.extras import ICEBERG, package_of
 from penstock.common.errors import ConfigurationError, JobError
 from penstock.common.files.file_systems import is_url
 from penstock.connectors.base.former_builder import HasFormerBuilder
 from penstock.connectors.base.options import checked_names, checked_text
 from penstock.connectors.files.formats.parquet_format import ParquetWriterFactory
-from penstock.connectors.files.sink.bucket import BucketAssigner, BucketContext, folder_of, partition_values
+from penstock.connectors.files.sink.bucket import (
+    BucketAssigner,
+    BucketContext,
+    FoldersOfValues,
+    folder_of,
+    partition_values,
+)
 from penstock.connectors.files.sink.part import OutputFileConfig
 from penstock.connectors.files.sink.rolling import RollingPolicy
 from penstock.connectors.files.sink.writer import FileSinkSettings
 from penstock.connectors.tables.committer import TableChangedError, TableCommitter
 from penstock.connectors.tables.record_schema import RecordType, check_columns, check_partitions, schema_of
-from penstock.connectors.tables.writer import TableFile, TableFileWriter
+from penstock.connectors.tables.writer import TableFile, TableFileWriter, table_takes
 
 _HIDDEN = "***"
 _CREDENTIALS = re.compile(r"(?<=://)[^\s/@]*@")
@@ -212,6 +219,10 @@ class IcebergSink(Sink[Any], HasFormerBuilder):
     def describe(self) -> str:
         return f"{self._table.catalog}.{self._table.name}"
 
+    def takes_columns(self, columns: RecordColumns) -> bool:
+        """Return whether these columns are those of the records, and the values of partitions divide a batch."""
+        return table_takes(columns, self._record_type, self._partitions)
+
     def validate(self) -> None:
         """Create the table if it does not exist. Raise ConfigurationError if the records do not fit it."""
         schema = schema_of(self._record_type)
@@ -238,20 +249,17 @@ class IcebergSink(Sink[Any], HasFormerBuilder):
         return IcebergCommitter(self._table)
 
 
-class IcebergFolders(BucketAssigner):
+class IcebergFolders(FoldersOfValues):
     """Assign a folder for each combination of values.
 
     The files contain the values too, and the table reads them there.
     """
 
-    def __init__(self, columns: tuple[str, ...]) -> None:
-        self._columns = columns
-
     def get_bucket_id(self, element: Any, context: BucketContext) -> str:
         """Return `column=value/…`."""
-        values = partition_values(element, self._columns)
+        values = partition_values(element, self.columns)
         # Iceberg distinguishes an empty text from null. A single % is unambiguous: in names it only begins an escape.
         return "/".join(
             f"{folder_of(name, '-')[:-1]}%" if value == "" else folder_of(name, value)
-            for name, value in zip(self._columns, values, strict=True)
+            for name, value in zip(self.columns, values, strict=True)
         )

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from penstock.api.sink import SinkContext
+from penstock.common.columns.record_columns import RecordColumns
+from penstock.common.columns.schemas import have_types_of
 from penstock.common.serialization import BulkWriterFactory
 from penstock.common.stored import stored_as
 from penstock.connectors.files.sink.bulk_writer import BulkFileWriter
 from penstock.connectors.files.sink.committer import Completed
+from penstock.connectors.files.sink.divided import can_divide
 from penstock.connectors.files.sink.writer import FileSinkSettings
+from penstock.connectors.tables.record_schema import RecordType, schema_of
 
 # A committable of sinks into tables: a Parquet file, and its mark in the table.
 
@@ -26,6 +31,11 @@ class TableFile(msgspec.Struct, frozen=True):
     file: Completed
     writer: str
     number: int
+
+
+def table_takes(columns: RecordColumns, record_type: RecordType, partitions: Sequence[str]) -> bool:
+    """Return whether batches of these columns are written as their records are, which `record_type` declares."""
+    return have_types_of(columns.schema, schema_of(record_type)) and can_divide(columns, partitions)
 
 
 class TableFileWriter(BulkFileWriter):

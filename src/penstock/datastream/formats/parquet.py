@@ -38,11 +38,11 @@ class ParquetColumnarRowInputFormat(ParquetFormat):
         self,
         row_type: RowTypeInfo,
         hadoop_config: None = None,
-        batch_size: int = 2048,
+        batch_size: int | None = None,
         is_utc_timestamp: bool = False,
         is_case_sensitive: bool = True,
     ) -> None:
-        """`batch_size`: number of rows that are decoded together.
+        """`batch_size`: number of rows that are decoded together. Default: about 1 MiB of rows, as columns 32,768 rows.
 
         The last two arguments have no effect: names are case-sensitive, and timestamps are read as stored.
         """

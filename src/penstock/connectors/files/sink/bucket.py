@@ -76,20 +76,30 @@ class BasePathBucketAssigner(BucketAssigner):
         return ""
 
 
-class PartitionBucketAssigner(BucketAssigner):
+class FoldersOfValues(BucketAssigner):
+    """Base class of assigners whose buckets depend only on the values of these fields.
+
+    So a batch of columns is divided by its values: `get_bucket_id` is called with one dict of them for each part.
+    """
+
+    def __init__(self, columns: Sequence[str]) -> None:
+        self.columns = tuple(columns)
+
+
+class PartitionBucketAssigner(FoldersOfValues):
     """Assign a folder for each combination of values of some fields. Raise ValueError without a field."""
 
     def __init__(self, columns: Sequence[str]) -> None:
         if not columns:
             raise ValueError("partitions need at least one column, got an empty list")
-        self._columns = tuple(columns)
+        super().__init__(columns)
 
     def get_bucket_id(self, element: Any, context: BucketContext) -> str:
         """Return `column=value/…`.
 
         Raise TypeError for a record without names, or a value that a name cannot contain.
         """
-        return "/".join(map(folder_of, self._columns, partition_values(element, self._columns)))
+        return "/".join(map(folder_of, self.columns, partition_values(element, self.columns)))
 
 
 class DateTimeBucketAssigner(BucketAssigner):

@@ -24,7 +24,12 @@ from penstock.common.serialization import BulkWriterFactory, Encoder
 from penstock.common.text.secrets import without_secrets
 from penstock.common.typeinfo import TypeInformation
 from penstock.connectors.files.formats.compression import codec_by_name
-from penstock.connectors.files.sink.bucket import BasePathBucketAssigner, BucketAssigner, DateTimeBucketAssigner
+from penstock.connectors.files.sink.bucket import (
+    BasePathBucketAssigner,
+    BucketAssigner,
+    DateTimeBucketAssigner,
+    PartitionBucketAssigner,
+)
 from penstock.connectors.files.sink.bulk_writer import BulkFileWriter
 from penstock.connectors.files.sink.committer import FileCommitter
 from penstock.connectors.files.sink.compaction import ConcatFileCompactor, FileCompactor, FileCompactStrategy
@@ -99,10 +104,17 @@ class FileSink(Sink[Any]):
         return BulkFormatBuilder(base_path, writer_factory)
 
     def takes_columns(self, columns: RecordColumns) -> bool:
-        """Return whether the format takes these columns, and the bucket does not depend on the record."""
-        by_clock = type(self._settings.assigner) in (BasePathBucketAssigner, DateTimeBucketAssigner)
+        """Return whether the format takes these columns, and buckets depend on the clock, or on values of columns."""
         format = self._encoder or self._factory
-        return format is not None and by_clock and format.takes_columns(columns)
+        if format is None or not format.takes_columns(columns):
+            return False
+        assigner = self._settings.assigner
+        if type(assigner) is PartitionBucketAssigner:
+            # Programs on rows import nothing of columns.
+            from penstock.connectors.files.sink.divided import can_divide
+
+            return can_divide(columns, assigner.columns)
+        return type(assigner) in (BasePathBucketAssigner, DateTimeBucketAssigner)
 
     def create_writer(self, context: SinkContext) -> FileWriter[Any]:
         """Create the writer of one subtask."""

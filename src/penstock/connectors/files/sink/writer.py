@@ -20,7 +20,7 @@ from penstock.common.errors.disk_errors import naming_file
 from penstock.common.time.earliest import earliest
 from penstock.connectors.files.formats.compression import codec_by_name, codec_of
 from penstock.connectors.files.located import Located
-from penstock.connectors.files.sink.bucket import BasePathBucketAssigner, BucketContext
+from penstock.connectors.files.sink.bucket import BasePathBucketAssigner, BucketContext, FoldersOfValues
 from penstock.connectors.files.sink.committer import FileCommitter
 from penstock.connectors.files.sink.compaction import Compaction, FileCompactor, FileCompactStrategy, FileToCompact
 from penstock.connectors.files.sink.part import OutputFileConfig, PartFile, PartInProgress
@@ -121,12 +121,19 @@ class FileWriter(SinkWriter[Any], Generic[Part]):
                 self._append(bucket, records, now_ms)
 
     def write_columns(self, batch: Any, timestamps: Any = None) -> None:
-        """Write a batch to the one bucket, which does not depend on its records."""
+        """Write a batch: to one bucket, or divided by the values of columns that determine the bucket."""
         now_ms = self._context.now_ms()
-        watermark = self._context.current_watermark()
-        bucket = "" if self._one_bucket else self._assigner.get_bucket_id(None, BucketContext(None, now_ms, watermark))
-        with naming_file(self._base_path):
-            self._append(bucket, batch, now_ms)
+        context = BucketContext(None, now_ms, self._context.current_watermark())
+        if isinstance(self._assigner, FoldersOfValues):
+            # Programs on rows import nothing of columns.
+            from penstock.connectors.files.sink.divided import divided
+
+            parts = divided(batch, self._assigner.columns, lambda values: self._assigner.get_bucket_id(values, context))
+        else:
+            parts = iter([("" if self._one_bucket else self._assigner.get_bucket_id(None, context), batch)])
+        for bucket, part in parts:
+            with naming_file(self._base_path):
+                self._append(bucket, part, now_ms)
 
     def wake_at_ms(self) -> int | None:
         """Return the earliest deadline of the open files, or None."""

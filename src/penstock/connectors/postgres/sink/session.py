@@ -13,6 +13,7 @@ from penstock.connectors.postgres.connection import (
     psycopg,
     translated,
 )
+from penstock.connectors.postgres.sink.array_parameters import EncodedArray, array_dumper
 
 _ADVICE = {
     "55P03": "Another session has locked the row or the table: pg_locks and pg_stat_activity show it, for example an "
@@ -38,7 +39,13 @@ class Session:
         self._connection = database.connect(name, **settings)
         # psycopg has no default conversion of dicts. Here only JSON columns accept dicts.
         self._connection.adapters.register_dumper(dict, self._package.types.json.JsonDumper)
+        self._connection.adapters.register_dumper(EncodedArray, array_dumper())
         self._cursor = self._connection.cursor()
+
+    @property
+    def is_utf8(self) -> bool:
+        """Whether texts are sent in UTF-8, as those of Arrow are."""
+        return bool(self._connection.info.encoding == "utf-8")
 
     def write(self, rows: Sequence[Sequence[Any]]) -> None:
         """Write all of the rows or none. The error names a refused row.
@@ -55,6 +62,14 @@ class Session:
                 raise failed from None
             row, reason = self._first_refused(rows) or (None, error)
             raise self._failed(reason, "a row of a batch" if row is None else f"the row {tuple(row)!r}") from None
+
+    def write_arrays(self, sql: str, arrays: Sequence[EncodedArray]) -> None:
+        """Write the rows of these columns, all or none. Within a transaction there is a savepoint."""
+        try:
+            with self._connection.transaction():
+                self._cursor.execute(sql, arrays)
+        except self._package.Error as error:
+            raise self._failed(error) from None
 
     def execute(self, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
         """Return the rows of a statement, or []."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from penstock.api.sink import Committer, Sink, SinkContext, SinkWriter
 from penstock.common.errors import ConfigurationError, JobError
@@ -20,6 +20,9 @@ from penstock.connectors.postgres.sink.statement import Statement, insert_into, 
 from penstock.connectors.postgres.sink.transactions import PostgresTransaction, TransactionsOfWriter
 from penstock.connectors.postgres.sink.write_ahead import WriteAheadWriter, create_marks
 from penstock.connectors.postgres.sink.writers import StatementWriter, TransactionalWriter
+
+if TYPE_CHECKING:
+    from penstock.common.columns.record_columns import RecordColumns
 
 _log = logging.getLogger(__name__)
 
@@ -199,6 +202,13 @@ class PostgresSink(Sink[Any], HasFormerBuilder):
         if self._guarantee is not DeliveryGuarantee.EXACTLY_ONCE:
             return None
         return PostgresCommitter(self._database, self._execution.max_retries)
+
+    def takes_columns(self, columns: RecordColumns) -> bool:
+        """Return whether batches of these columns can be written; the write-ahead log has rows."""
+        # Programs on rows import nothing of columns.
+        from penstock.connectors.postgres.sink.columns import can_write
+
+        return not self._write_ahead and can_write(self._statement, columns)
 
     def _check_prepared_transactions(self, session: Session) -> None:
         if self._guarantee is not DeliveryGuarantee.EXACTLY_ONCE:

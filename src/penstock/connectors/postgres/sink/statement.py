@@ -23,15 +23,30 @@ _TOKENS = re.compile(
 )
 
 
+class InsertParts(msgspec.Struct, frozen=True):
+    """An INSERT into a table: the SQL before its rows, and behind them.
+
+    `updates`: whether it updates the row with the same values of `key_columns`.
+    """
+
+    table: str
+    key_columns: tuple[str, ...]
+    before_rows: str
+    after_rows: str
+    updates: bool
+
+
 class Statement(msgspec.Struct, frozen=True):
     """`sql` with a `%s` for each value. `columns`: the fields of a record, in order; None: all, by position.
 
     `may_wait`: different transactions may write the same row of the table, so that the later must wait for the earlier.
+    `parts`: of an INSERT that penstock has made.
     """
 
     sql: str
     columns: tuple[str, ...] | None = None
     may_wait: bool = True
+    parts: InsertParts | None = None
 
     def numbered(self) -> str:
         """Return the statement with the server's placeholders `$1`, `$2`, …."""
@@ -59,13 +74,14 @@ def insert_into(table: str, columns: Sequence[str], key_columns: Sequence[str] =
     if missing := [name for name in key_columns if name not in columns]:
         raise ValueError(f"key columns must be among the columns {list(columns)}, got {missing}")
     names = [quoted(name) for name in columns]
-    sql = f"INSERT INTO {quoted_table(table)} ({', '.join(names)})"
-    sql += f" VALUES ({', '.join(['%s'] * len(names))})"
+    insert, conflict = f"INSERT INTO {quoted_table(table)} ({', '.join(names)})", ""
+    updates = [f"{quoted(name)} = EXCLUDED.{quoted(name)}" for name in columns if name not in key_columns]
     if key_columns:
-        updates = [f"{quoted(name)} = EXCLUDED.{quoted(name)}" for name in columns if name not in key_columns]
         action = f"UPDATE SET {', '.join(updates)}" if updates else "NOTHING"
-        sql += f" ON CONFLICT ({', '.join(map(quoted, key_columns))}) DO {action}"
-    return Statement(sql, tuple(columns), may_wait=bool(key_columns))
+        conflict = f" ON CONFLICT ({', '.join(map(quoted, key_columns))}) DO {action}"
+    parts = InsertParts(table, tuple(key_columns), insert, conflict, updates=bool(key_columns and updates))
+    sql = f"{insert} VALUES ({', '.join(['%s'] * len(names))}){conflict}"
+    return Statement(sql, tuple(columns), may_wait=bool(key_columns), parts=parts)
 
 
 def with_question_marks(sql: str, columns: Sequence[str] | None = None) -> Statement:

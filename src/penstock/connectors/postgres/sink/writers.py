@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from penstock.api.sink import SinkContext, SinkWriter
 from penstock.connectors.base.batch_writer import BatchWriter
@@ -11,6 +12,7 @@ from penstock.connectors.base.execution import Execution
 from penstock.connectors.base.former_subtasks import FormerSubtasks
 from penstock.connectors.base.retries import retried
 from penstock.connectors.postgres.connection import Database, TransientPostgresError
+from penstock.connectors.postgres.sink.intake import Intake
 from penstock.connectors.postgres.sink.session import Session
 from penstock.connectors.postgres.sink.statement import Statement
 from penstock.connectors.postgres.sink.transactions import (
@@ -19,6 +21,11 @@ from penstock.connectors.postgres.sink.transactions import (
     TransactionsOfWriter,
     end_earlier_attempts,
 )
+
+if TYPE_CHECKING:
+    import pyarrow
+
+    from penstock.connectors.postgres.sink.columns import ColumnStatement
 
 _LOCK_TIMEOUT = "-c lock_timeout=30s"
 """A transaction that waits for a prepared one would wait forever if the checkpoint of that one waits for it."""
@@ -36,15 +43,38 @@ class StatementWriter(BatchWriter):
         self._statement = statement
         self._name = f"penstock {context.operator_id} {context.subtask}"
         self._session: Session | None = None
+        self._columns: ColumnStatement | None = None
 
     def encode(self, values: list[Any]) -> list[Any]:
         return self._statement.rows_of(values)
 
     def send(self, batch: list[Any]) -> None:
+        self._send(lambda session: session.write(batch))
+
+    def write_columns(self, batch: pyarrow.RecordBatch, timestamps: Any = None) -> None:
+        """Write a batch as `write_chunk` writes its records."""
+        self.start_interval()
+        if self._columns is None:
+            self._columns = _columns_of(self._statement)
+        self._columns.add(batch)
+        if self._columns.rows >= self._execution.batch_size:
+            self.send_all()
+
+    def send_all(self) -> None:
+        super().send_all()
+        if (columns := self._columns) is None:
+            return
+        for batch in columns.take(self._execution.batch_size):
+            retried(
+                lambda batch=batch: self._send(lambda session: columns.write(session, batch)),  # type: ignore[misc]
+                self._execution.max_retries,
+            )
+
+    def _send(self, write: Callable[[Session], None]) -> None:
         if self._session is None:
             self._session = Session(self._database, self._name, self._statement.sql)
         try:
-            self._session.write(batch)
+            write(self._session)
         except TransientPostgresError:
             self._session.close()
             self._session = None
@@ -77,6 +107,8 @@ class TransactionalWriter(SinkWriter[Any]):
         self._names = TransactionNames.of(context)
         self._number = 0
         self._rows: list[Sequence[Any]] = []
+        self._columns: ColumnStatement | None = None
+        self._intake = Intake()
         self._is_open = False
         self._undecided: list[int] = []
         """Checkpoints with transactions of this writer that are not known to be complete."""
@@ -95,9 +127,16 @@ class TransactionalWriter(SinkWriter[Any]):
         self.write_chunk([value], None)
 
     def write_chunk(self, values: list[Any], timestamps: list[int] | None) -> None:
-        self._rows += self._statement.rows_of(values)
-        if len(self._rows) >= self._size and not (self._statement.may_wait and self._undecided):
-            self._write_all()
+        rows = self._statement.rows_of(values)
+        self._rows += rows
+        self._write_full(len(self._rows), len(rows))
+
+    def write_columns(self, batch: pyarrow.RecordBatch, timestamps: Any = None) -> None:
+        """Write a batch as `write_chunk` writes its records."""
+        if self._columns is None:
+            self._columns = _columns_of(self._statement)
+        self._columns.add(batch)
+        self._write_full(self._columns.rows, batch.num_rows)
 
     def prepare_commit(self) -> list[PostgresTransaction]:
         self._write_all()
@@ -127,13 +166,36 @@ class TransactionalWriter(SinkWriter[Any]):
     def close(self) -> None:
         self._session.close()
 
+    def _write_full(self, waiting: int, added: int) -> None:
+        """Write the rows that wait if they are enough, and need not wait. `added`: how many of them are new."""
+        wait_s = self._intake.buffered(added)
+        if self._statement.may_wait and self._undecided:
+            time.sleep(wait_s)
+        elif waiting >= self._size:
+            self._write_all()
+
     def _write_all(self) -> None:
+        began_s = time.monotonic()
         rows, self._rows = self._rows, []
-        if rows and not self._is_open:
+        columns = self._columns
+        count = len(rows) + (0 if columns is None else columns.rows)
+        batches = [] if columns is None else columns.take(self._size)
+        if (rows or batches) and not self._is_open:
             self._execute("BEGIN")
             self._is_open = True
         for start in range(0, len(rows), self._size):
             self._session.write(rows[start : start + self._size])
+        if columns is not None:
+            for batch in batches:
+                columns.write(self._session, batch)
+        self._intake.written(count, time.monotonic() - began_s)
 
     def _execute(self, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
         return self._session.execute(sql, *parameters)
+
+
+def _columns_of(statement: Statement) -> ColumnStatement:
+    # Programs on rows import nothing of columns.
+    from penstock.connectors.postgres.sink.columns import ColumnStatement
+
+    return ColumnStatement(statement)

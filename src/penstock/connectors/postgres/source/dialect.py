@@ -6,9 +6,11 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
-from typing import Any
+from copy import copy
+from typing import TYPE_CHECKING, Any
 
 from penstock.common.errors import SourceError
+from penstock.common.types import Row
 from penstock.connectors.base.key_range import KeyRange
 from penstock.connectors.base.table_source import (
     Fetched,
@@ -28,6 +30,9 @@ from penstock.connectors.postgres.connection import (
     translated,
     unreadable_value,
 )
+
+if TYPE_CHECKING:
+    from penstock.common.columns.record_columns import RecordColumns
 
 _ALIAS = "t"
 _BY_PLACE = f"{_ALIAS}.tableoid, {_ALIAS}.ctid"
@@ -51,7 +56,28 @@ _log = logging.getLogger(__name__)
 
 
 class PostgresTable(TableDialect[Database]):
-    """A table that psycopg reads."""
+    """A table that psycopg reads. `as_columns`: the columns of batches, which are read in place of records."""
+
+    as_columns: RecordColumns | None = None
+
+    def on_columns(self, columns: RecordColumns) -> PostgresTable | None:
+        """Return the table as batches of these columns; None if its records have other fields."""
+        has_all = self.columns is None or set(columns.names) <= set(self.columns)
+        if self.record_class not in (Row, dict) or not has_all:
+            return None
+        table = copy(self)
+        table.columns, table.as_columns = columns.names, columns
+        return table
+
+    def maker(self, names: Sequence[str]) -> Callable[[list[Any]], Any]:
+        """Return a function from rows, whose first value is the key, to their records. `names`: of the others."""
+        if self.as_columns is not None:
+            # Programs on rows import nothing of columns.
+            from penstock.connectors.postgres.source.columns import batch_maker
+
+            return batch_maker(self.name, self.as_columns)
+        make = record_maker(self.record_class, names)
+        return lambda rows: [make(row[1:]) for row in rows]
 
     def check(self) -> None:
         """Raise PostgresError if the server is unavailable, SourceError if it refuses to read the table."""
@@ -185,9 +211,9 @@ class PostgresTableSession(TableSession):
         sql, parameters = self._table.rows(part, self._order, upto)
         with self._connection.transaction(), self._connection.cursor("penstock") as cursor:
             cursor.execute(sql, parameters)
-            make = record_maker(self._table.record_class, [column.name for column in cursor.description[1:]])
+            make = self._table.maker([column.name for column in cursor.description[1:]])
             while rows := self._fetched(cursor):
-                yield Fetched([make(row[1:]) for row in rows], [row[0] for row in rows])
+                yield Fetched(make(rows), [row[0] for row in rows])
 
     def _fetched(self, cursor: Any) -> list[Any]:
         try:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from copy import copy
+from typing import TYPE_CHECKING, Any
 
 from penstock.api.source import Boundedness
 from penstock.common.types.type_variables import RowRecord
@@ -13,6 +14,9 @@ from penstock.connectors.base.options import checked_at_least, checked_names, ch
 from penstock.connectors.base.table_source import ROW, TableFetcher, TableSource, checked_record_class
 from penstock.connectors.postgres.connection import Database, checked_url
 from penstock.connectors.postgres.source.dialect import NewRowsFetcher, PostgresTable
+
+if TYPE_CHECKING:
+    from penstock.common.columns.record_columns import RecordColumns
 
 
 class PostgresSource(TableSource[RowRecord], HasFormerBuilder):
@@ -81,6 +85,15 @@ class PostgresSource(TableSource[RowRecord], HasFormerBuilder):
     def get_boundedness(self) -> Boundedness:
         """Return BOUNDED with a partition column, CONTINUOUS_UNBOUNDED with an incremental one."""
         return Boundedness.CONTINUOUS_UNBOUNDED if self._is_incremental else Boundedness.BOUNDED
+
+    def on_columns(self, columns: RecordColumns) -> PostgresSource[Any] | None:
+        """Return a source of batches, which reads only these columns; None unless records are Rows or dicts."""
+        table = self._table.on_columns(columns)
+        if table is None:
+            return None
+        source = copy(self)
+        source._dialect = source._table = table
+        return source
 
     def divide(self, parallelism: int) -> list[KeyRange]:
         """Return the ranges of the table; with an incremental column, the only one."""
