@@ -19,6 +19,7 @@ from penstock.common.time import TimeLength, to_milliseconds
 from penstock.common.typeinfo import RowTypeInfo, TypeInformation
 from penstock.common.types import Row
 from penstock.datastream.arguments import as_function, check_output_tag, check_parameters, output_type_of
+from penstock.datastream.array_aggregation import check_may_merge
 from penstock.datastream.data_stream import DataStream
 from penstock.datastream.field_aggregation import field_aggregation, fields_of_key
 from penstock.datastream.functions import (
@@ -216,6 +217,8 @@ class _Windows(Unfinished, Generic[T]):
     def _aggregate_fields(self, declared: Mapping[str, Any]) -> DataStream[Any]:
         of_fields = field_aggregation(self._keyed_stream._transformation, self._key_fields(), declared)
         function, row_type = of_fields.function, of_fields.result_type
+        if isinstance(self._assigner, MergingWindowAssigner):
+            check_may_merge(function.aggregates)
         contents = Aggregated(UserFunction(function, "add"))
         evaluation = Apply(UserFunction(WindowResult(function.declared, of_fields.result_rows()), "apply"))
         choose: ChooseOperator = window_operator
