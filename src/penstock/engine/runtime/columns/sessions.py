@@ -113,19 +113,27 @@ class ColumnSessionWindowOperator(WindowOperator):
             accumulators = sessions.aggregated(self._aggregates, self._types, chunk.batch)
         except MethodError as error:
             raise self.context.user_error(error, "aggregate", ShownBatch(chunk.batch)) from error
-        merge, table, may_continue = self.contents.merge, self.table, self.context.budget.may_continue
+        table, may_continue = self.table, self.context.budget.may_continue
         for key, window, accumulator in zip(sessions.keys, sessions.windows, accumulators, strict=True):
             self.backend.key = key
             actual, state_window = self._add_merging(key, window)
             where = (key, state_window)
             before = table.get(where)
-            table.put(where, accumulator if before is None else merge(before, accumulator))
+            if before is not None:
+                accumulator = self._merged_contents(key, before, accumulator)
+            table.put(where, accumulator)
             result = self._call_trigger("on_element", actual, (None, window.start, actual))
             self._register_cleanup(key, actual)
             if result.is_fire():
                 yield from self.act_on(result, key, actual, state_window)
             if not may_continue():
                 yield
+
+    def _merged_contents(self, key: Any, before: Any, accumulator: Any) -> Any:
+        try:
+            return self.contents.merge(before, accumulator)
+        except MethodError as error:
+            raise self.context.user_error(error, "aggregate", key=key) from error
 
     def _emit_results(self) -> bool:
         return emit_as_columns(self, self._result_columns)
