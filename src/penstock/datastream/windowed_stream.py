@@ -194,10 +194,12 @@ class _Windows(Unfinished, Generic[T]):
 
         Instead of a function, a dict names results and what they are: `{"n": "count", "total": ("amount", "sum")}`, on
         a stream with `key_by` of fields. Of a field there are "count", "sum", "min", "max", "avg", "first" and "last";
-        the two last go by the order in which records come. "window_start" and "window_end" are the window's bounds
-        (ms). Results are Rows of the key's fields and these. None is ignored, and NaN is greater than all other
-        numbers. On columns, aligned windows compute whole batches. Raises ValueError for a field that the declared
-        type lacks. This is not in PyFlink.
+        the two last go by the order in which records come. Others are fields and an ArrayAggregateFunction, such as
+        `(("price", "amount"), WeightedMean())`; windows that merge need its `merge`. "window_start" and "window_end"
+        are the window's bounds (ms). Results are Rows of the key's fields and these. None is ignored, and NaN is
+        greater than all other numbers. On columns, aligned windows compute whole batches. Raises ValueError for a field
+        that the declared type lacks, and TypeError or ValueError for an ArrayAggregateFunction that can't be used. This
+        is not in PyFlink.
         """
         if isinstance(aggregate_function, Mapping):
             if window_function is not None or accumulator_type is not None or output_type is not None:

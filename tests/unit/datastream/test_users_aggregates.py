@@ -18,6 +18,7 @@ from penstock.common import Time, Types
 from penstock.common.errors import CheckpointError, UserFunctionError
 from penstock.common.types import Row
 from penstock.datastream import ArrayAggregateFunction, StreamExecutionEnvironment
+from penstock.datastream.state import StateTtlConfig
 from penstock.datastream.window import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
 from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.runtime.columns.running_aggregate import ColumnRunningAggregateOperator
@@ -36,13 +37,17 @@ FLOATS = [None, *[0.1, 0.2, -0.3, 0.7, 1e9] * 8, 0.0, -0.0, 1e300, math.nan, mat
 TEN = Time.milliseconds(10)
 KINDS: dict[str, Callable[[Any], Any]] = {
     "running": lambda keyed: keyed,
+    "expiring": lambda keyed: keyed,
     "tumbling": lambda keyed: keyed.window(TumblingEventTimeWindows.of(TEN)),
     "late": lambda keyed: keyed.window(TumblingEventTimeWindows.of(TEN)).allowed_lateness(15),
     "sliding": lambda keyed: keyed.window(SlidingEventTimeWindows.of(TEN, Time.milliseconds(5))),
     "session": lambda keyed: keyed.window(EventTimeSessionWindows.with_gap(TEN)),
 }
-ON_COLUMNS = {"running": ColumnRunningAggregateOperator, "session": ColumnSessionWindowOperator}
-ON_ROWS = {"running": RunningAggregateOperator, "session": WindowOperator}
+ON_COLUMNS = {
+    **dict.fromkeys(("running", "expiring"), ColumnRunningAggregateOperator),
+    "session": ColumnSessionWindowOperator,
+}
+ON_ROWS = {**dict.fromkeys(("running", "expiring"), RunningAggregateOperator), "session": WindowOperator}
 
 
 def aggregates_of(kind: str) -> dict[str, Any]:
@@ -56,7 +61,8 @@ def harness(kind: str, on_columns: bool, aggregates: Any = None, in_store: bool 
     def program(stream: Any) -> Any:
         stream._transformation.output_type = READING
         typed = stream.as_columns(READING) if on_columns else stream
-        return KINDS[kind](typed.key_by("key")).aggregate(aggregates or aggregates_of(kind))
+        settings = {"ttl_config": StateTtlConfig.new_builder(TEN).build()} if kind == "expiring" else {}
+        return KINDS[kind](typed.key_by("key")).aggregate(aggregates or aggregates_of(kind), **settings)
 
     made = OperatorHarness(program)
     if in_store:
@@ -121,6 +127,7 @@ def test_rows_are_the_oracle(kind: str, in_store: bool, seed: int) -> None:
                 now += random.randrange(30)
                 for each in (columns, rows):
                     each.watermark(now)
+                    each.advance_ms(7)
                     each.operator.prepare_snapshot(1, False)
         for each in (columns, rows):
             each.finish()

@@ -126,6 +126,10 @@ class UserArray(AggregateArray):
     def clear(self, slots: Integers) -> None:
         self._put(slots, self._function.new(len(slots)), False)
 
+    def keep(self, slots: Integers) -> None:
+        self._arrays, self._exists = self._copies(slots), self._exists[slots]
+        self._positions = self._positions[slots]
+
     def stored(self, slots: Integers) -> StoredColumn:
         return StoredColumn(NUMBERS, (*self._copies(slots), self._exists[slots]))
 
