@@ -15,6 +15,7 @@ import pytest
 from pyarrow import parquet
 from tests.spark.jobs import STREAMING, SlowUntil, environment, lines_to, wait_until
 from tests.spark.test_lost_workers import visible
+from tests.unit.users_aggregates import Spread, WeightedMean
 
 from penstock.common import Encoder, Time, Types, WatermarkStrategy
 from penstock.common.types import Row
@@ -91,6 +92,27 @@ def test_running_aggregates(tmp_path: Path, mode: RuntimeExecutionMode) -> None:
         assert Counter((key, count) for key, count, _ in results) == Counter(
             (key, count) for key in range(20) for count in range(1, 301)
         )
+
+
+@pytest.mark.parametrize("mode", RuntimeExecutionMode)
+@pytest.mark.parametrize("on_columns", [False, True])
+def test_aggregates_of_users(mode: RuntimeExecutionMode, on_columns: bool) -> None:
+    """A class of the program would not reach the workers, or lose its accumulators at the exchange."""
+    env = environment(mode, 2, {"execution.checkpointing.interval": "100 ms"})
+    source = DataGeneratorSource(lambda i: Row(key=i % 20, at=i, n=i, unread=""), 2_000, None)
+    readings = env.from_source(source, IN_ORDER, "numbers", type_info=READING)
+    keyed = (readings.as_columns() if on_columns else readings).key_by("key")
+    windows = keyed.window(TumblingEventTimeWindows.of(Time.seconds(1)))
+    found = windows.aggregate(
+        {"start": "window_start", "spread": ("n", Spread()), "mean": (("n", "at"), WeightedMean())}
+    )
+    results = {(row.key, row.start): (row.spread, row.mean) for row in found.execute_and_collect()}
+    assert len(results) == 40
+    for (key, start), (spread, mean) in results.items():
+        numbers = range(start + key, start + 1000, 20)
+        # See Spread: also 1000 for each of 50 rows, 1 if a number is odd, and 10 times the last digit.
+        assert spread == 980 + 50_000 + key % 2 + key % 10 * 10
+        assert mean == pytest.approx(sum(n * n for n in numbers) / sum(numbers))
 
 
 @dataclass

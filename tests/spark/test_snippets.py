@@ -59,6 +59,7 @@ PRINTED = {
     "QueryableStateClient": "",
     'OutputTag("failed")': "KeyError: 'user'",
     "def in_hours": "JFK: 1.5 h",
+    "class WeightedMean": "A: 18.0 in 2",
     "NexmarkSource": "920 bids",
     # These show settings, and run nothing.
     **dict.fromkeys(("with_idleness", "RETAIN_ON_CANCELLATION", 'on_error="emit"', "click.usr"), ""),

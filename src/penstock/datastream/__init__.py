@@ -24,6 +24,7 @@ from penstock.datastream.execution_mode import RuntimeExecutionMode
 from penstock.datastream.externalized_checkpoint_retention import ExternalizedCheckpointRetention
 from penstock.datastream.functions import (
     AggregateFunction,
+    ArrayAggregateFunction,
     AsyncFunction,
     AsyncRetryPredicate,
     AsyncRetryStrategy,
@@ -79,6 +80,7 @@ from penstock.datastream.windowed_stream import AllWindowedStream, WindowedStrea
 __all__ = [
     "AggregateFunction",
     "AllWindowedStream",
+    "ArrayAggregateFunction",
     "AsyncDataStream",
     "AsyncFunction",
     "AsyncRetryPredicate",

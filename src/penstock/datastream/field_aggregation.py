@@ -17,6 +17,7 @@ from penstock.common.functions.field_aggregates import (
 )
 from penstock.common.functions.field_key import FieldKey
 from penstock.common.typeinfo import RowTypeInfo
+from penstock.datastream.array_aggregation import with_users_aggregates
 from penstock.datastream.column_types import given_columns
 from penstock.engine.plan.transformations import Transformation
 from penstock.engine.runtime.operators.running_aggregate import RunningAggregateOperator
@@ -53,9 +54,9 @@ def field_aggregation(
     columns = given_columns(stream)
     record_type = stream.output_type
     names = names_of(record_type) if columns is None else columns.names
-    aggregates = field_aggregates(declared, key_fields, names)
+    aggregates = field_aggregates(with_users_aggregates(declared), key_fields, names)
     if columns is not None:
-        read = {one.field for one in aggregates if one.field is not None}
+        read = {field for one in aggregates for field in one.fields}
         record_type = columns.described_type({*key_fields, *read})
     aggregates = with_families(aggregates, record_type)
     found = result_type(key_fields, aggregates, record_type)

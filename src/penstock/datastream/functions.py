@@ -6,6 +6,7 @@ output; filters and functions that reduce or aggregate have no side outputs. Sou
 Functions" and "Process Function".
 """
 
+from penstock.api.functions.array_aggregates import ArrayAggregateFunction
 from penstock.api.functions.asynchronous import (
     AsyncFunction,
     AsyncFunctionDescriptor,
@@ -66,6 +67,7 @@ from penstock.datastream.timerservice import TimerService
 __all__ = [
     "AggregateFunction",
     "AllWindowFunction",
+    "ArrayAggregateFunction",
     "AsyncFunction",
     "AsyncFunctionDescriptor",
     "AsyncRetryPredicate",

@@ -151,13 +151,14 @@ class KeyedStream(DataStream[T], Generic[T, K]):
         """Emit for each record the aggregates of its key so far: `{"n": "count", "total": ("amount", "sum")}`.
 
         The key is made of fields: `key_by("airport")`. Of a field there are "count", "sum", "min", "max", "avg",
-        "first" and "last". Results are Rows of the key's fields and these. None is ignored, and NaN is greater than
-        all other numbers. On columns it computes whole batches of integers and floats. In BATCH mode only the last
-        result of each key is emitted, as `reduce` does.
+        "first" and "last"; others are fields and an ArrayAggregateFunction, `(("price", "amount"), WeightedMean())`.
+        Results are Rows of the key's fields and these. None is ignored, and NaN is greater than all other numbers. On
+        columns it computes whole batches of integers and floats. In BATCH mode only the last result of each key is
+        emitted, as `reduce` does.
 
         `ttl_config`: a key without a record for its time to live begins again, and takes no memory; in BATCH it has no
-        effect. Raises TypeError if the key is not made of fields, and
-        ValueError for a field that the declared type lacks. This is not in PyFlink.
+        effect. Raises TypeError if the key is not made of fields, and ValueError for a field that the declared type
+        lacks; either for an ArrayAggregateFunction that can't be used. This is not in PyFlink.
         """
         of_fields = field_aggregation(self._transformation, fields_of_key(self.key_selector), aggregates)
         operator = running_aggregate_operator("Aggregate", self.key_selector, of_fields, ttl_config)

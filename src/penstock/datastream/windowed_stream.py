@@ -19,6 +19,7 @@ from penstock.common.time import TimeLength, to_milliseconds
 from penstock.common.typeinfo import RowTypeInfo, TypeInformation
 from penstock.common.types import Row
 from penstock.datastream.arguments import as_function, check_output_tag, check_parameters, output_type_of
+from penstock.datastream.array_aggregation import check_may_merge
 from penstock.datastream.data_stream import DataStream
 from penstock.datastream.field_aggregation import field_aggregation, fields_of_key
 from penstock.datastream.functions import (
@@ -193,10 +194,12 @@ class _Windows(Unfinished, Generic[T]):
 
         Instead of a function, a dict names results and what they are: `{"n": "count", "total": ("amount", "sum")}`, on
         a stream with `key_by` of fields. Of a field there are "count", "sum", "min", "max", "avg", "first" and "last";
-        the two last go by the order in which records come. "window_start" and "window_end" are the window's bounds
-        (ms). Results are Rows of the key's fields and these. None is ignored, and NaN is greater than all other
-        numbers. On columns, aligned windows compute whole batches. Raises ValueError for a field that the declared
-        type lacks. This is not in PyFlink.
+        the two last go by the order in which records come. Others are fields and an ArrayAggregateFunction, such as
+        `(("price", "amount"), WeightedMean())`; windows that merge need its `merge`. "window_start" and "window_end"
+        are the window's bounds (ms). Results are Rows of the key's fields and these. None is ignored, and NaN is
+        greater than all other numbers. On columns, aligned windows compute whole batches. Raises ValueError for a field
+        that the declared type lacks, and TypeError or ValueError for an ArrayAggregateFunction that can't be used. This
+        is not in PyFlink.
         """
         if isinstance(aggregate_function, Mapping):
             if window_function is not None or accumulator_type is not None or output_type is not None:
@@ -216,6 +219,8 @@ class _Windows(Unfinished, Generic[T]):
     def _aggregate_fields(self, declared: Mapping[str, Any]) -> DataStream[Any]:
         of_fields = field_aggregation(self._keyed_stream._transformation, self._key_fields(), declared)
         function, row_type = of_fields.function, of_fields.result_type
+        if isinstance(self._assigner, MergingWindowAssigner):
+            check_may_merge(function.aggregates)
         contents = Aggregated(UserFunction(function, "add"))
         evaluation = Apply(UserFunction(WindowResult(function.declared, of_fields.result_rows()), "apply"))
         choose: ChooseOperator = window_operator

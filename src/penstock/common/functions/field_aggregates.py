@@ -2,20 +2,26 @@
 
 An aggregate ignores None, as SQL's do: a sum of nothing but None is None. "count" counts records, ("amount", "count")
 those with an amount. "first" and "last" are by the order in which records come. NaN is greater than all other numbers,
-as in Flink, and a zero that is the least or greatest has no sign: the order of the records would decide.
+as in Flink, and a zero that is the least or greatest has no sign: the order of the records would decide. Users write
+others as an `ArrayAggregateFunction`, see `user_aggregates.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from operator import add
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock.common.functions.field_key import FieldKey
 from penstock.common.typeinfo import RowTypeInfo, TypeInformation, Types
 
+if TYPE_CHECKING:
+    from penstock.common.functions.user_aggregates import UserAggregate
+
 COUNT, SUM, WINDOW_START, WINDOW_END = "count", "sum", "window_start", "window_end"
 MIN, MAX, AVG, FIRST, LAST = "min", "max", "avg", "first", "last"
+USER = "user"
+"""The kind of an aggregate that a user has written."""
 _OF_FIELDS = (COUNT, SUM, MIN, MAX, AVG, FIRST, LAST)
 _OF_WINDOWS = (WINDOW_START, WINDOW_END)
 INTEGER, FLOAT = "integer", "float"
@@ -23,13 +29,24 @@ INTEGER, FLOAT = "integer", "float"
 
 
 class FieldAggregate(NamedTuple):
-    """An aggregate: the name of its result, its kind, and the field that it reads, if any."""
+    """An aggregate: the name of its result, its kind, and the field that it reads, if it reads one."""
 
     name: str
     kind: str
     field: str | None = None
     family: str = ""
-    """The family of the field's type, INTEGER or FLOAT, or the name of another type; empty if it is not known."""
+    """The family of the field's type, INTEGER or FLOAT, or the name of another type; empty if it is not known.
+
+    Of a USER's aggregate, what its accumulators depend on."""
+    function: UserAggregate | None = None
+    """The function of a USER's aggregate, which knows its fields."""
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The fields that it reads."""
+        if self.function is not None:
+            return self.function.fields
+        return () if self.field is None else (self.field,)
 
     @property
     def of_window(self) -> bool:
@@ -38,7 +55,8 @@ class FieldAggregate(NamedTuple):
 
 
 Accumulator = tuple[Any, ...]
-"""For each aggregate of fields, in order: a count, a value, or for an average (sum, count); None without values."""
+"""For each aggregate of fields, in order: a count, a value, for an average (sum, count), for a USER's
+its numbers; None without values."""
 
 
 class FieldAggregates:
@@ -47,12 +65,15 @@ class FieldAggregates:
     def __init__(self, aggregates: tuple[FieldAggregate, ...]) -> None:
         self.declared = aggregates
         self.aggregates = tuple(aggregate for aggregate in aggregates if not aggregate.of_window)
-        kinds = [aggregate.kind for aggregate in self.aggregates]
-        reads = [_nothing if one.field is None else FieldKey((one.field,)) for one in self.aggregates]
-        self._steps = [(_ADD[kind], read) for kind, read in zip(kinds, reads, strict=True)]
-        self._adds = [_ADD[kind] for kind in kinds]
-        self._merges = [_MERGE[kind] for kind in kinds]
-        self._averages = [index for index, kind in enumerate(kinds) if kind == AVG]
+        reads = [FieldKey(one.fields) if one.fields else _nothing for one in self.aggregates]
+        self._adds = [_ADD[one.kind] if one.function is None else one.function.add_record for one in self.aggregates]
+        self._steps = list(zip(self._adds, reads, strict=True))
+        self._merges = [_MERGE[one.kind] if one.function is None else one.function.merge_two for one in self.aggregates]
+        self._results = [
+            (index, _mean if one.function is None else one.function.result)
+            for index, one in enumerate(self.aggregates)
+            if one.kind in (AVG, USER)
+        ]
 
     def create_accumulator(self) -> Accumulator:
         """Return the accumulator of no records."""
@@ -68,13 +89,12 @@ class FieldAggregates:
 
     def get_result(self, accumulator: Accumulator) -> Accumulator:
         """Return the values of the aggregates."""
-        if not self._averages:
+        if not self._results:
             return accumulator
         results = list(accumulator)
-        for index in self._averages:
+        for index, result_of in self._results:
             if results[index] is not None:
-                total, count = results[index]
-                results[index] = total / count
+                results[index] = result_of(results[index])
         return tuple(results)
 
     def merge(self, acc_a: Accumulator, acc_b: Accumulator) -> Accumulator:
@@ -87,12 +107,18 @@ class FieldAggregates:
         )
 
     def __repr__(self) -> str:
-        return ", ".join(f"{one.kind}({one.field or ''})" for one in self.aggregates)
+        names = (one.kind if one.function is None else one.function.class_name for one in self.aggregates)
+        return ", ".join(f"{name}({', '.join(one.fields)})" for name, one in zip(names, self.aggregates, strict=True))
 
 
 def _nothing(value: Any) -> bool:
     """Return a value to count for each record."""
     return True
+
+
+def _mean(accumulator: tuple[Any, int]) -> Any:
+    total, count = accumulator
+    return total / count
 
 
 def _count(before: Any, value: Any) -> Any:
@@ -165,7 +191,7 @@ def field_aggregates(
     doubled = set(key_fields) & set(declared)
     if doubled:
         raise ValueError(f"{', '.join(sorted(doubled))} is a field of the key: give the aggregate another name")
-    read = (*key_fields, *(one.field for one in aggregates if one.field is not None))
+    read = (*key_fields, *(field for one in aggregates for field in one.fields))
     unknown = [field for field in read if names is not None and field not in names]
     if unknown:
         raise ValueError(f"the records have no field {unknown[0]!r}: they have {', '.join(names or ())}")
@@ -175,11 +201,20 @@ def field_aggregates(
 def with_families(
     aggregates: Sequence[FieldAggregate], record_type: TypeInformation | None
 ) -> tuple[FieldAggregate, ...]:
-    """Return the aggregates with the families of their fields' types, as far as they are known."""
+    """Return the aggregates with the families of their fields' types, as far as they are known.
+
+    Raises TypeError for a field that a USER's aggregate cannot read.
+    """
     if not isinstance(record_type, RowTypeInfo):
         return tuple(aggregates)
     types = dict(zip(record_type.get_field_names(), record_type.get_field_types(), strict=True))
-    return tuple(one._replace(family=_family_of(types[one.field])) if one.field in types else one for one in aggregates)
+    return tuple(_with_family(one, types) for one in aggregates)
+
+
+def _with_family(one: FieldAggregate, types: Mapping[str, TypeInformation]) -> FieldAggregate:
+    if one.function is not None:
+        return one._replace(function=one.function.of_types(types))
+    return one._replace(family=_family_of(types[one.field])) if one.field is not None and one.field in types else one
 
 
 def _family_of(kind: TypeInformation) -> str:
@@ -208,6 +243,8 @@ def result_type(
 
 
 def _type_of(aggregate: FieldAggregate, types: Mapping[str, TypeInformation]) -> TypeInformation:
+    if aggregate.function is not None:
+        return aggregate.function.result_type
     if aggregate.kind == COUNT or aggregate.field is None:
         return Types.LONG()
     kind = types[aggregate.field]
@@ -222,6 +259,8 @@ def _type_of(aggregate: FieldAggregate, types: Mapping[str, TypeInformation]) ->
 def _aggregate(name: Any, declared: Any) -> FieldAggregate:
     if not isinstance(name, str):
         raise TypeError(f"the name of an aggregate must be a str, got {name!r}")
+    if isinstance(declared, FieldAggregate):
+        return declared
     if declared == COUNT or declared in _OF_WINDOWS:
         return FieldAggregate(name, declared)
     if (
@@ -233,6 +272,7 @@ def _aggregate(name: Any, declared: Any) -> FieldAggregate:
         return FieldAggregate(name, declared[1], declared[0])
     raise ValueError(
         f"{name!r}: expected a field and what to compute of it, such as ('amount', 'sum'), or 'count', 'window_start' "
-        f"or 'window_end', got {declared!r}. Of a field there are {', '.join(_OF_FIELDS)}. For others, such as a "
-        "median, pass an AggregateFunction"
+        f"or 'window_end', got {declared!r}. Of a field there are {', '.join(_OF_FIELDS)}. For others, pass "
+        "fields and an instance of an ArrayAggregateFunction, such as (('price', 'amount'), WeightedMean()), or an "
+        "AggregateFunction in place of the dict"
     )

@@ -27,6 +27,18 @@ class Interrupted(BaseException):
     """
 
 
+class MethodError(Exception):
+    """Raised from an error of a user's method that a function of ours has called. Errors of jobs are about its cause.
+
+    `method`: its name, such as "WeightedMean.add". `raised`: the user's error.
+    """
+
+    def __init__(self, method: str, raised: BaseException) -> None:
+        super().__init__(method, raised)
+        self.method = method
+        self.raised = raised
+
+
 PASSED_ON = (Interrupted, KeyboardInterrupt, GeneratorExit)
 """Raised to stop a function. Operators do not report them as errors of the function, and pass them to the host."""
 

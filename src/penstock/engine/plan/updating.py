@@ -161,11 +161,12 @@ def _parts(operator: Operator) -> dict[str, Any]:
 
 
 def _stores_alike(old: Operator, new: Operator) -> bool:
-    """Return whether overlapping windows share their content with both functions, or with neither."""
+    """Return whether both functions store the same content, and overlapping windows share it with both or neither."""
     if not (isinstance(old, WindowingOperator) and isinstance(new, WindowingOperator)):
         return True
     one, another = old.contents, new.contents
-    return one.shares == another.shares and one.can_merge() == another.can_merge()
+    same_content = str(one.schema()) == str(another.schema())
+    return same_content and one.shares == another.shares and one.can_merge() == another.can_merge()
 
 
 def _pickled(operator: Operator) -> bytes:

@@ -1,7 +1,8 @@
 """Which aggregates of fields a table holds, by name, so that a program may restore it with others.
 
 An aggregate that the snapshot does not have begins without a value; one that the program does not have is dropped; one
-of integers may become one of floats. Anything else is refused. Source: Flink docs, "State Schema Evolution".
+of integers may become one of floats. An aggregate that a user has written has the class, fields and accumulators that
+it had. Anything else is refused. Source: Flink docs, "State Schema Evolution".
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ _PREFIX, _TIMED_PREFIX = "aggregates of ", f"aggregates {TIMED} of "
 _TEXT = r'"(?:[^"\\]|\\.)*"'
 _ONE = re.compile(rf"({_TEXT}): (\w+)(?:\(({_TEXT})\))?(?: of ({_TEXT}))?")
 _TYPES = {INTEGER: Types.LONG(), FLOAT: Types.DOUBLE()}
+_NUMBERS = {"b": Types.BOOLEAN(), "i": Types.LONG(), "f": Types.DOUBLE()}
+"""NumPy's kind of a number -> its type. One without a sign may be too large for a LONG."""
 
 
 class AggregatesSchema(TableSchema):
@@ -176,6 +179,8 @@ def _parsed(text: str) -> list[FieldAggregate]:
 def _type_of(one: FieldAggregate) -> TypeInformation | None:
     if one.kind == COUNT:
         return Types.LONG()
+    if one.function is not None:
+        return _tuple_of([_NUMBERS.get(dtype.kind) for dtype in one.function.accumulators.values()])
     kind = _TYPES.get(one.family)
     return TupleTypeInfo([kind, Types.LONG()]) if kind is not None and one.kind == AVG else kind
 

@@ -33,7 +33,7 @@ def array_type(kind: pyarrow.DataType) -> Any:
 
 def can_aggregate(aggregates: Sequence[FieldAggregate], schema: pyarrow.Schema) -> bool:
     """Return whether arrays can compute these aggregates of columns. A count is one of any column."""
-    fields = [one.field for one in aggregates if one.kind != COUNT and one.field is not None]
+    fields = [field for one in aggregates if one.kind != COUNT for field in one.fields]
     return all(array_type(schema.field(field).type) is not None for field in fields)
 
 

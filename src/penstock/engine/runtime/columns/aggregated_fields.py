@@ -15,13 +15,19 @@ def columns_of_fields(
     columns: RecordColumns, key_fields: Sequence[str], aggregates: Sequence[FieldAggregate]
 ) -> tuple[str, ...]:
     """Return the columns that are read: the fields of the key and of the aggregates."""
-    read = {*key_fields, *(one.field for one in aggregates if one.field is not None)}
+    read = {*key_fields, *(field for one in aggregates for field in one.fields)}
     return tuple(name for name in columns.names if name in read)
 
 
 def fields_of_aggregates(aggregates: Sequence[FieldAggregate], batch: pyarrow.RecordBatch) -> list[Any]:
-    """Return the column that each aggregate reads; None for the number of records."""
-    return [None if one.field is None else batch.column(one.field) for one in aggregates]
+    """Return the column that each aggregate reads: a struct of several for a user's, None for the number of records."""
+    return [_columns_of(one, batch) for one in aggregates]
+
+
+def _columns_of(one: FieldAggregate, batch: pyarrow.RecordBatch) -> pyarrow.Array | None:
+    if one.function is not None:
+        return pyarrow.StructArray.from_arrays([batch.column(field) for field in one.fields], one.fields)
+    return None if one.field is None else batch.column(one.field)
 
 
 def values_by_row(fields: Sequence[pyarrow.Array | None], rows: int) -> Iterator[tuple[Any, ...]]:

@@ -11,6 +11,7 @@ import pyarrow
 from penstock.common.columns.record_columns import RecordColumns
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
 from penstock.common.functions.field_aggregates import COUNT, FieldAggregate
+from penstock.common.functions.user_calls import MethodError
 from penstock.engine.runtime.chunks import ChunkKind
 from penstock.engine.runtime.columns.aggregate_arrays import TooLargeError
 from penstock.engine.runtime.columns.aggregate_classes import arrays_of
@@ -19,6 +20,7 @@ from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.runtime.columns.keyed_arrays import KeyedArrays
 from penstock.engine.runtime.columns.keyed_input import event_times, keys_in
 from penstock.engine.runtime.columns.partial_aggregates import partials_of_rows
+from penstock.engine.runtime.columns.shown_rows import ShownBatch
 from penstock.engine.runtime.columns.slice_numbers import by_slice, slice_numbers
 from penstock.engine.runtime.operators.operator import Operator
 from penstock.engine.runtime.windows.slicing import Slicing
@@ -116,6 +118,8 @@ class LocalWindowAggregateOperator(Operator):
         fields = fields_of_aggregates(self._aggregates, chunk.batch)
         try:
             arrays.add(keys, fields)
+        except MethodError as error:
+            raise self.context.user_error(error, "aggregate", ShownBatch(chunk.batch)) from error
         except TooLargeError:
             may_continue = self._send([number])
             partials = partials_of_rows(fields, self._aggregates, len(chunk))

@@ -14,6 +14,7 @@ import pyarrow
 from penstock.common.columns.record_columns import RecordColumns
 from penstock.common.functions.field_aggregates import COUNT, MAX, MIN, SUM, FieldAggregate
 from penstock.engine.runtime.columns.aggregate_arrays import array_type
+from penstock.engine.runtime.columns.user_arrays import UserArray
 
 _MERGED = (COUNT, SUM, MIN, MAX)
 
@@ -23,17 +24,23 @@ def partial_columns(
 ) -> RecordColumns | None:
     """Return the columns of partials; None if results depend on the order of the records, as sums of floats do."""
     schema = columns.schema
-    if any(one.kind not in _MERGED for one in aggregates):
-        return None
-    if any(one.kind != COUNT and array_type(schema.field(one.field).type) is not numpy.int64 for one in aggregates):
+    kinds = [_partial_type(one, schema) for one in aggregates]
+    if None in kinds:
         return None
     fields = [schema.field(name) for name in key_fields]
     # Not the names of fields.
     prefix = "#"
     while any(name.startswith(prefix) for name in key_fields):
         prefix += "#"
-    names = [*(f"{prefix}{index}" for index in range(len(aggregates))), f"{prefix}records"]
-    return RecordColumns(pyarrow.schema([*fields, *(pyarrow.field(name, pyarrow.int64()) for name in names)]))
+    partials = [pyarrow.field(f"{prefix}{index}", kind) for index, kind in enumerate(kinds)]
+    return RecordColumns(pyarrow.schema([*fields, *partials, pyarrow.field(f"{prefix}records", pyarrow.int64())]))
+
+
+def _partial_type(one: FieldAggregate, schema: pyarrow.Schema) -> pyarrow.DataType | None:
+    if one.function is not None:
+        return UserArray(one.function).as_column(0).type if one.function.in_any_order else None
+    is_exact = one.kind == COUNT or array_type(schema.field(one.field).type) is numpy.int64
+    return pyarrow.int64() if one.kind in _MERGED and is_exact else None
 
 
 def partials_of_rows(
@@ -42,6 +49,12 @@ def partials_of_rows(
     """Return the partial aggregates of each record alone. `fields`: the column of each aggregate, None for records."""
     ones = pyarrow.array(numpy.ones(rows, numpy.int64))
     return [
-        ones if field is None else field.is_valid().cast(pyarrow.int64()) if one.kind == COUNT else field
+        ones
+        if field is None
+        else UserArray(one.function).of_rows(field)
+        if one.function is not None
+        else field.is_valid().cast(pyarrow.int64())
+        if one.kind == COUNT
+        else field
         for field, one in zip(fields, aggregates, strict=True)
     ]

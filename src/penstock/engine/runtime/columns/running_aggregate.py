@@ -9,13 +9,15 @@ from penstock.api.state.ttl import StateTtlConfig
 from penstock.common.columns.record_columns import RecordColumns
 from penstock.common.functions.aggregate_results import ResultRows, too_large_sum
 from penstock.common.functions.field_aggregates import FieldAggregates
+from penstock.common.functions.user_calls import MethodError
 from penstock.engine.runtime.chunks import ChunkKind
-from penstock.engine.runtime.columns.aggregate_arrays import TooLargeError, array_type
-from penstock.engine.runtime.columns.aggregate_classes import arrays_of
+from penstock.engine.runtime.columns.aggregate_arrays import TooLargeError
+from penstock.engine.runtime.columns.aggregate_classes import arrays_of, value_types
 from penstock.engine.runtime.columns.aggregated_fields import batch_of, columns_of_fields, fields_of_aggregates
 from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.runtime.columns.keyed_arrays import KeyedArrays
 from penstock.engine.runtime.columns.keyed_input import keys_in
+from penstock.engine.runtime.columns.shown_rows import ShownBatch
 from penstock.engine.runtime.operators.running_aggregate import AGGREGATES_TABLE, RunningAggregateOperator
 from penstock.engine.state.arrays.array_table import ArrayTable
 from penstock.engine.state.arrays.expiring_table import ArrayExpiry, ExpiringArrayTable
@@ -53,15 +55,15 @@ class ColumnRunningAggregateOperator(RunningAggregateOperator):
 
     def columns_read(self) -> tuple[str, ...]:
         assert self.columns_received is not None
-        return columns_of_fields(self.columns_received, self._key_fields, self.function.aggregates)
+        return columns_of_fields(self.columns_received, self._key_fields, self.of_fields.aggregates)
 
     def on_rows(self) -> Operator:
-        return RunningAggregateOperator(self.name, self.key_selector, self.function, self._result_rows, ttl=self._ttl)
+        return RunningAggregateOperator(self.name, self.key_selector, self.of_fields, self._result_rows, ttl=self._ttl)
 
     def use_table(self) -> None:
         assert self.columns_received is not None
-        schema, aggregates = self.columns_received.schema, self.function.aggregates
-        self._types = [None if one.field is None else array_type(schema.field(one.field).type) for one in aggregates]
+        schema, aggregates = self.columns_received.schema, self.of_fields.aggregates
+        self._types = value_types(aggregates, schema)
         self._heap_table = self.backend.arrays(AGGREGATES_TABLE, self._new_table)
         if self._heap_table is None:
             super().use_table()
@@ -72,11 +74,13 @@ class ColumnRunningAggregateOperator(RunningAggregateOperator):
 
     def process(self, chunk: Columns) -> bool:  # type: ignore[override]
         keys = keys_in(self, chunk, self._key_fields)
-        fields = fields_of_aggregates(self.function.aggregates, chunk.batch)
+        fields = fields_of_aggregates(self.of_fields.aggregates, chunk.batch)
         try:
             results = self._arrays.add_running(keys, fields)
+        except MethodError as error:
+            raise self.context.user_error(error, "aggregate", ShownBatch(chunk.batch)) from error
         except TooLargeError as error:
-            sum_error = too_large_sum(self.function.aggregates[error.index].name, error.total)
+            sum_error = too_large_sum(self.of_fields.aggregates[error.index].name, error.total)
             key = keys.at(slice(error.row, error.row + 1)).to_list()[0]
             raise self.context.user_error(sum_error, "aggregate", key=key) from sum_error
         if self._heap_table is None and len(self._arrays) > _KEYS_MAX:
@@ -91,7 +95,7 @@ class ColumnRunningAggregateOperator(RunningAggregateOperator):
         return super().prepare_snapshot(checkpoint_id, savepoint)
 
     def _new_table(self) -> ArrayTable:
-        arrays = arrays_of(self.function.aggregates, self._types)
+        arrays = arrays_of(self.of_fields.aggregates, self._types)
         if self._ttl is None:
             return ArrayTable(arrays)
         return ExpiringArrayTable(arrays, self._ttl.get_ttl().to_milliseconds(), self.context.now_ms)

@@ -16,15 +16,16 @@ import pyarrow
 from penstock.api.windows.session_assigners import EventTimeSessionWindows
 from penstock.api.windows.window import TimeWindow
 from penstock.common.functions.field_aggregates import AVG, COUNT, FLOAT, MAX, MIN, SUM, FieldAggregate, FieldAggregates
+from penstock.common.functions.user_calls import MethodError
 from penstock.engine.runtime.chunks import ChunkKind, Rows
-from penstock.engine.runtime.columns.aggregate_arrays import array_type
-from penstock.engine.runtime.columns.aggregate_classes import arrays_of
+from penstock.engine.runtime.columns.aggregate_classes import arrays_of, value_types
 from penstock.engine.runtime.columns.aggregated_fields import columns_of_fields, fields_of_aggregates
 from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.runtime.columns.conversions import set_kinds
 from penstock.engine.runtime.columns.keyed_arrays import KeyedArrays
 from penstock.engine.runtime.columns.keyed_input import event_times, keys_in
 from penstock.engine.runtime.columns.result_batches import emit_as_columns
+from penstock.engine.runtime.columns.shown_rows import ShownBatch
 from penstock.engine.runtime.windows.window_operator import WindowOperator
 from penstock.engine.state.arrays.array_table import ArrayTable
 from penstock.engine.state.arrays.key_slots import KeySlots
@@ -42,7 +43,12 @@ _IN_ANY_ORDER = (COUNT, MIN, MAX)
 
 def is_in_any_order(aggregates: Sequence[FieldAggregate]) -> bool:
     """Return whether aggregates are the same in any order of the records: sums of floats are not, bit by bit."""
-    return all(one.kind in _IN_ANY_ORDER or (one.kind in (SUM, AVG) and one.family != FLOAT) for one in aggregates)
+    return all(
+        one.kind in _IN_ANY_ORDER
+        or (one.kind in (SUM, AVG) and one.family != FLOAT)
+        or (one.function is not None and one.function.in_any_order)
+        for one in aggregates
+    )
 
 
 class ColumnSessionWindowOperator(WindowOperator):
@@ -83,8 +89,7 @@ class ColumnSessionWindowOperator(WindowOperator):
         super().open()
         names = self.columns_read()
         self._records_of = (self._columns if names is None else self._columns.only(names)).reader()
-        schema = self._columns.schema
-        self._types = [one.field and array_type(schema.field(one.field).type) for one in self._aggregates]
+        self._types = value_types(self._aggregates, self._columns.schema)
 
     def process(self, chunk: Columns) -> bool:  # type: ignore[override]
         keys, times = keys_in(self, chunk, self._key_fields), event_times(self, chunk)
@@ -104,20 +109,31 @@ class ColumnSessionWindowOperator(WindowOperator):
     def _add_sessions(self, keys: RowKeys, chunk: Columns, times: Integers) -> Iterator[None]:
         """Add the sessions of a chunk to those in flight, in the order of their first records."""
         sessions = _Sessions(keys, times, self._gap_ms)
-        accumulators = sessions.aggregated(self._aggregates, self._types, chunk.batch)
-        merge, table, may_continue = self.contents.merge, self.table, self.context.budget.may_continue
+        try:
+            accumulators = sessions.aggregated(self._aggregates, self._types, chunk.batch)
+        except MethodError as error:
+            raise self.context.user_error(error, "aggregate", ShownBatch(chunk.batch)) from error
+        table, may_continue = self.table, self.context.budget.may_continue
         for key, window, accumulator in zip(sessions.keys, sessions.windows, accumulators, strict=True):
             self.backend.key = key
             actual, state_window = self._add_merging(key, window)
             where = (key, state_window)
             before = table.get(where)
-            table.put(where, accumulator if before is None else merge(before, accumulator))
+            if before is not None:
+                accumulator = self._merged_contents(key, before, accumulator)
+            table.put(where, accumulator)
             result = self._call_trigger("on_element", actual, (None, window.start, actual))
             self._register_cleanup(key, actual)
             if result.is_fire():
                 yield from self.act_on(result, key, actual, state_window)
             if not may_continue():
                 yield
+
+    def _merged_contents(self, key: Any, before: Any, accumulator: Any) -> Any:
+        try:
+            return self.contents.merge(before, accumulator)
+        except MethodError as error:
+            raise self.context.user_error(error, "aggregate", key=key) from error
 
     def _emit_results(self) -> bool:
         return emit_as_columns(self, self._result_columns)

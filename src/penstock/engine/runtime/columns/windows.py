@@ -16,9 +16,10 @@ import pyarrow
 from penstock.common.columns.record_columns import RecordColumns
 from penstock.common.functions.aggregate_results import too_large_sum
 from penstock.common.functions.field_aggregates import WINDOW_END, WINDOW_START, FieldAggregates
+from penstock.common.functions.user_calls import MethodError
 from penstock.engine.runtime.chunks import ChunkKind
-from penstock.engine.runtime.columns.aggregate_arrays import TooLargeError, array_type
-from penstock.engine.runtime.columns.aggregate_classes import arrays_of
+from penstock.engine.runtime.columns.aggregate_arrays import TooLargeError
+from penstock.engine.runtime.columns.aggregate_classes import arrays_of, value_types
 from penstock.engine.runtime.columns.aggregated_fields import batch_of, columns_of_fields, fields_of_aggregates
 from penstock.engine.runtime.columns.chunk import Columns, joined
 from penstock.engine.runtime.columns.conversions import set_kinds
@@ -27,6 +28,7 @@ from penstock.engine.runtime.columns.keyed_input import event_times, keys_in, ke
 from penstock.engine.runtime.columns.local_windows import LocalWindowAggregateOperator
 from penstock.engine.runtime.columns.partial_aggregates import partial_columns
 from penstock.engine.runtime.columns.result_batches import emit_as_columns
+from penstock.engine.runtime.columns.shown_rows import ShownBatch
 from penstock.engine.runtime.columns.slice_numbers import by_slice, distinct, slice_numbers
 from penstock.engine.runtime.task.budget import COLUMN_RECORDS_MAX
 from penstock.engine.runtime.windows.sliced_window_operator import SlicedWindowOperator
@@ -102,11 +104,11 @@ class ColumnWindowOperator(SlicedWindowOperator):
         return before, behind
 
     def setup(self, context: OperatorContext, output: Output) -> None:
-        schema = self._columns.schema
-        self._types = [
-            numpy.int64 if self._of_partials else one.field and array_type(schema.field(one.field).type)
-            for one in self._aggregates
-        ]
+        self._types = (
+            [numpy.int64] * len(self._aggregates)
+            if self._of_partials
+            else value_types(self._aggregates, self._columns.schema)
+        )
         super().setup(context, output)
         self._arrays: dict[int, KeyedArrays] = {}
         """Start of window -> its aggregates, of windows that have got records since the last snapshot."""
@@ -228,10 +230,13 @@ class ColumnWindowOperator(SlicedWindowOperator):
             # After a restart event time starts again, so a window that has fired waits again.
             waiting.update(dict.fromkeys(keys.to_list(), True))
         fields = self._fields_of(chunk)
-        if self._of_partials:
-            arrays.merge(keys, fields)
-        else:
-            arrays.add(keys, fields)
+        try:
+            if self._of_partials:
+                arrays.merge(keys, fields)
+            else:
+                arrays.add(keys, fields)
+        except MethodError as error:
+            raise self.context.user_error(error, "aggregate", ShownBatch(chunk.batch)) from error
         if self._on_heap is None and sum(map(len, self._arrays.values())) > _KEYS_MAX:
             for written in list(self._arrays):
                 self._write_back(written)
@@ -312,6 +317,8 @@ class ColumnWindowOperator(SlicedWindowOperator):
         schema = self._result_columns.schema
         try:
             found = iter(arrays.results())
+        except MethodError as error:
+            raise self.context.user_error(error, "aggregate", timestamp=self._last_ms(window)) from error
         except TooLargeError as error:
             sum_error = too_large_sum(self._aggregates[error.index].name, error.total)
             (key,) = arrays.table.keys.keys(slice(error.row, error.row + 1))

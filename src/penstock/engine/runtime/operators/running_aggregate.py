@@ -41,7 +41,7 @@ class RunningAggregateOperator(KeyedOperator):
         ttl: StateTtlConfig | None = None,
     ) -> None:
         super().__init__(name, key_selector)
-        self.function = function
+        self.of_fields = function
         self._ttl = ttl
         self._result_rows = results
 
@@ -49,7 +49,7 @@ class RunningAggregateOperator(KeyedOperator):
         super().setup(context, output)
         self.use_table()
         self.backend.schemas[AGGREGATES_TABLE] = aggregates_schema(
-            self.function.aggregates, is_timed=self._ttl is not None
+            self.of_fields.aggregates, is_timed=self._ttl is not None
         )
         self._of_key: tuple[Any, Accumulator] | None = None
         self._latest: int | None = None
@@ -84,7 +84,7 @@ class RunningAggregateOperator(KeyedOperator):
         results: Values = []
         try:
             for key, value in zip(keys, rest):  # noqa: B905
-                accumulator = self.function.add(value, self.accumulator_of(key))
+                accumulator = self.of_fields.add(value, self.accumulator_of(key))
                 results.append(self.result_of(key, accumulator))
                 self._put(key, accumulator)
         except RAISED as error:
@@ -99,7 +99,7 @@ class RunningAggregateOperator(KeyedOperator):
         else:
             self.backend.key = key
             before = self._expiring.value()
-        return self.function.create_accumulator() if before is None else before
+        return self.of_fields.create_accumulator() if before is None else before
 
     def _put(self, key: Any, accumulator: Accumulator) -> None:
         if self._expiring is None:
@@ -109,15 +109,15 @@ class RunningAggregateOperator(KeyedOperator):
 
     def result_of(self, key: Any, accumulator: Accumulator) -> Any:
         """Return the record to emit for a key."""
-        return self._result_rows.row(key, self.function.get_result(accumulator))
+        return self._result_rows.row(key, self.of_fields.get_result(accumulator))
 
     def _process_key(self, key: Any, chunk: Rows) -> bool:
         """Batched mode: add records of one key."""
-        accumulator = self.function.create_accumulator() if self._of_key is None else self._of_key[1]
+        accumulator = self.of_fields.create_accumulator() if self._of_key is None else self._of_key[1]
         rest = iter(chunk.values)
         try:
             for value in rest:
-                accumulator = self.function.add(value, accumulator)
+                accumulator = self.of_fields.add(value, accumulator)
         except RAISED as error:
             value = chunk.values[last_position(chunk.values, rest)]
             raise self.context.user_error(error, "aggregate", value, key) from error

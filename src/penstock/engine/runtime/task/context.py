@@ -22,7 +22,7 @@ from penstock.common.errors import PenstockError, ProgramError, UserFunctionErro
 from penstock.common.errors.user_traceback import is_about_a_call, user_traceback, without_our_frames
 from penstock.common.files.cached_files import DistributedCache, provided
 from penstock.common.functions.script_functions import dumps
-from penstock.common.functions.user_calls import PASSED_ON, RAISED
+from penstock.common.functions.user_calls import PASSED_ON, RAISED, MethodError
 from penstock.engine.runtime.execution_mode import STREAMING, ExecutionMode
 from penstock.engine.runtime.task.async_calls import AsyncCalls, no_event_loop
 from penstock.engine.runtime.task.budget import Budget
@@ -142,6 +142,8 @@ class OperatorContext:
         # The operator that raised it has explained it: the operators that it passes on its way up add nothing.
         if isinstance(error, UserFunctionError):
             return error
+        if isinstance(error, MethodError):
+            method, error = error.method, error.raised
         subtask = f"subtask {self.info.subtask + 1} of {self.info.parallelism}"
         where = f"operator '{self.operator_name}'{self._uid()}, {subtask}, in {method}"
         if isinstance(error, PASSED_ON):

@@ -14,6 +14,7 @@ import numpy
 from penstock.engine.state.arrays.row_keys import Integers, Mask
 
 COUNT, VALUE, WIDE, AVERAGE, WIDE_AVERAGE = "count", "value", "wide", "average", "wide average"
+NUMBERS = "numbers"
 """The forms of a column of aggregates; see `_VALUES_OF`."""
 TIME = "time"
 """The form of a first column with the time of each key's last use (ms). Then a value is (time, the other columns)."""
@@ -201,6 +202,12 @@ def _wide_average(high: Integers, low: Integers, exists: Mask, counts: Integers)
     return _with_counts(_wide(high, low, exists), counts)
 
 
+def _numbers(*parts: Array) -> list[Any]:
+    *arrays, exists = parts
+    numbers = zip(*(array.tolist() for array in arrays), strict=True)
+    return [each if is_one else None for each, is_one in zip(numbers, exists.tolist(), strict=True)]
+
+
 def _with_counts(totals: list[Any], counts: Integers) -> list[Any]:
     pairs = zip(totals, counts.tolist(), strict=True)
     return [None if total is None else (total, count) for total, count in pairs]
@@ -213,5 +220,7 @@ _VALUES_OF: dict[str, Callable[..., list[Any]]] = {
     WIDE: _wide,
     AVERAGE: _average,
     WIDE_AVERAGE: _wide_average,
+    NUMBERS: _numbers,
 }
-"""Form -> a function from arrays to values. An average is (sum, count). `exists`: whether there is a value, or None."""
+"""Form -> a function from arrays to values. An average is (sum, count), NUMBERS are a tuple of any length. `exists`:
+whether there is a value, or None."""
