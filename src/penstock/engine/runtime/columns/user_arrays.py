@@ -15,7 +15,7 @@ import pyarrow
 from pyarrow import compute
 
 from penstock.engine.runtime.columns.aggregate_arrays import AggregateArray, array_type, grown
-from penstock.engine.state.arrays.array_table import FIRST_ROOM
+from penstock.engine.state.arrays.key_slots import FIRST_ROOM
 from penstock.engine.state.arrays.stored_columns import NUMBERS, StoredColumn
 
 if TYPE_CHECKING:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy
@@ -9,20 +10,31 @@ import numpy
 from penstock.engine.state.arrays.key_index import MISSING, distinct_in_order, key_index
 from penstock.engine.state.arrays.row_keys import BatchKeys, IntegerKeys, Integers, RowKeys
 
-_FIRST_SLOTS = 64
-_BYTES_OF_INDEX = 34
-"""Per key, of a hash table that is half full."""
-_BYTES_OF_OTHER = 300
+FIRST_ROOM = 64
+"""The slots that there is room for at first. The room doubles."""
+_BYTES_OF_SLOT = 8
+BYTES_OF_INTEGER = 33
+"""Two buckets of the hash table per slot for an integer: the table is half full when the slots are all in use."""
+_BYTES_OF_OTHER = 200
+"""A key that is not an integer takes a text of some 50 characters, and entries of two dicts."""
+_OTHERS_STEP = 8
+"""Memory for other keys is accounted an eighth more at a time."""
 _INTEGER_MIN, _INTEGER_MAX = -(1 << 63), (1 << 63) - 1
 
 
 class KeySlots:
     """Gives each key a slot. Integers of 64 bits need no Python code per key, others a step for each distinct one."""
 
-    def __init__(self) -> None:
+    def __init__(self, before_growth: Callable[[int, int], None] = lambda room, others: None) -> None:
+        """`before_growth`: called with room for slots, and for other keys than integers, before there is more of it.
+
+        If it raises, no slot without room has been given.
+        """
+        self._before_growth = before_growth
+        self._others_room = 0
         self._integers = key_index()
         self._slots_of_others: dict[Any, int] = {}
-        self._values: Integers = numpy.zeros(_FIRST_SLOTS, numpy.int64)
+        self._values: Integers = numpy.zeros(FIRST_ROOM, numpy.int64)
         """The key of each slot, if it is such an integer."""
         self._others: dict[int, Any] = {}
         """The keys of other slots."""
@@ -64,9 +76,9 @@ class KeySlots:
         return self._slots_of_others.get(key)
 
     @property
-    def bytes_used(self) -> int:
-        """About the size in memory, in bytes."""
-        return self._values.nbytes + self._used * _BYTES_OF_INDEX + len(self._others) * _BYTES_OF_OTHER
+    def others_room(self) -> int:
+        """For how many keys that are not integers memory is accounted."""
+        return self._others_room
 
     def _of_integers(self, values: Integers) -> Integers:
         slots = self._integers.numbers_of(values)
@@ -94,6 +106,7 @@ class KeySlots:
             return int(self._of_integers(numpy.array([key], numpy.int64))[0])
         slot = self._slots_of_others.get(key)
         if slot is None:
+            self._make_room_for_other()
             slot = self._slots_of_others[key] = self._take(1)
             self._others[slot] = key
         return slot
@@ -101,9 +114,25 @@ class KeySlots:
     def _take(self, count: int) -> int:
         """Use so many more slots. Return the first."""
         first = self._used
+        room = len(self._values)
+        if first + count > room:
+            while room < first + count:
+                room *= 2
+            self._before_growth(room, self._others_room)
+            larger = numpy.zeros(room, numpy.int64)
+            larger[:first] = self._values[:first]
+            self._values = larger
         self._used += count
-        if self._used > len(self._values):
-            room = numpy.zeros(max(2 * len(self._values), self._used), numpy.int64)
-            room[:first] = self._values[:first]
-            self._values = room
         return first
+
+    def _make_room_for_other(self) -> None:
+        if len(self._others) >= self._others_room:
+            more = FIRST_ROOM + len(self._others) // _OTHERS_STEP
+            self._before_growth(len(self._values), self._others_room + more)
+            self._others_room += more
+
+
+def bytes_of_keys(room: int, others_room: int) -> int:
+    """Return about how much memory so many slots take, with so many keys that are not integers (bytes)."""
+    integers_room = max(0, room - others_room)
+    return room * _BYTES_OF_SLOT + integers_room * BYTES_OF_INTEGER + others_room * _BYTES_OF_OTHER
