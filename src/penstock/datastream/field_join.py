@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from penstock.api.output_tag import OutputTag
@@ -12,7 +12,7 @@ from penstock.common.functions.field_key import FieldKey
 from penstock.common.functions.joined_fields import LEFT, RIGHT, JoinedField, JoinedFields, joined_fields
 from penstock.common.typeinfo import RowTypeInfo, TypeInformation, Types
 from penstock.datastream.column_types import given_columns
-from penstock.datastream.keyed_stream import KeyedStream
+from penstock.engine.plan.transformations import Transformation
 from penstock.engine.runtime.operators.function import UserFunction
 from penstock.engine.runtime.operators.interval_join import IntervalJoinOperator
 
@@ -20,7 +20,8 @@ NAME = "Interval Join"
 
 
 def field_join(
-    streams: tuple[KeyedStream[Any, Any], KeyedStream[Any, Any]],
+    streams: tuple[Transformation, Transformation],
+    selectors: tuple[Callable[[Any], Any], Callable[[Any], Any]],
     left: Sequence[str] | Mapping[str, str],
     right: Sequence[str] | Mapping[str, str],
     *,
@@ -31,8 +32,8 @@ def field_join(
 
     Raises TypeError or ValueError for fields that can't be selected.
     """
-    columns = given_columns(streams[0]._transformation), given_columns(streams[1]._transformation)
-    record_types = streams[0]._transformation.output_type, streams[1]._transformation.output_type
+    columns = given_columns(streams[0]), given_columns(streams[1])
+    record_types = streams[0].output_type, streams[1].output_type
     names = tuple(names_of(kind) if of is None else of.names for kind, of in zip(record_types, columns, strict=True))
     fields = JoinedFields(joined_fields(left, right, (names[0], names[1])))
     types = {
@@ -40,7 +41,6 @@ def field_join(
         for side, kind, of in zip((LEFT, RIGHT), record_types, columns, strict=True)
     }
     result_type = _result_type(fields.fields, types)
-    selectors = streams[0].key_selector, streams[1].key_selector
     on_columns = _on_columns(columns, selectors)
     if on_columns is None or result_type is None:
         function = UserFunction(fields, "process_element")

@@ -101,8 +101,14 @@ class IntervalJoined(Unfinished, Generic[T1, T2]):
         those of `process`. Raises ValueError for a field that the declared type lacks and for a name of two results,
         TypeError for what is not a name. This is not in PyFlink.
         """
+        stream1, stream2 = self._streams
         operator, result_type = field_join(
-            self._streams, left, right, bounds=self._bounds(), late_tags=(self._left_late, self._right_late)
+            (stream1._transformation, stream2._transformation),
+            (stream1.key_selector, stream2.key_selector),
+            left,
+            right,
+            bounds=self._bounds(),
+            late_tags=(self._left_late, self._right_late),
         )
         return self._joined(operator, result_type)
 
