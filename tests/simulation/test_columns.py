@@ -68,6 +68,11 @@ def reduces(program: Program) -> bool:
     return any(node.kind == "reduce" for node in program.nodes)
 
 
+def joins_by_time(program: Program) -> bool:
+    """Return whether a program has an interval join, whose pairs can be found on columns."""
+    return any(node.kind == "interval_join" for node in program.nodes)
+
+
 def with_columns(program: Program, seed: int) -> Program:
     """Return the program with its additions, windows and aggregates on columns, whose results are the same."""
     forms = {
@@ -79,6 +84,7 @@ def with_columns(program: Program, seed: int) -> Program:
     }
     forms |= {node.id: "windows" for node in program.nodes if can_be_columns(program, node)}
     forms |= {node.id: "running" for node in program.nodes if node.kind == "reduce"}
+    forms |= {node.id: "joined" for node in program.nodes if node.kind == "interval_join"}
     nodes = (
         dataclasses.replace(node, settings={**node.settings, "columns": forms[node.id]}) if node.id in forms else node
         for node in program.nodes
@@ -108,6 +114,12 @@ def test_windows_of_columns_give_the_results_of_rows(number: int) -> None:
 def test_running_aggregates_of_columns_give_the_results_of_rows(number: int) -> None:
     """A key would lose what it had, or have it twice, at any fault."""
     run(*list(programs_that(reduces, number + 1))[-1])
+
+
+@pytest.mark.parametrize("number", seeds(12, in_soak=2_000))
+def test_interval_joins_of_columns_give_the_results_of_rows(number: int) -> None:
+    """A pair would be missing, or be there twice, at any fault, or after records wait for partners in a snapshot."""
+    run(*list(programs_that(joins_by_time, number + 1))[-1])
 
 
 def of_changes(script: int) -> SplitScript:

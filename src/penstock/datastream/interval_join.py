@@ -5,15 +5,17 @@ Flink's Java API has it; PyFlink does not. Source: Flink docs, "Joining", Interv
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from penstock.api.output_tag import OutputTag
 from penstock.common.time import TimeLength, to_milliseconds
 from penstock.common.typeinfo import TypeInformation
+from penstock.common.types import Row
 from penstock.datastream.arguments import as_function, check_output_tag, common_key_type, output_type_of
 from penstock.datastream.connected_streams import two_input_stream
 from penstock.datastream.data_stream import DataStream, check_one_environment
+from penstock.datastream.field_join import NAME, field_join
 from penstock.datastream.functions import ProcessJoinFunction
 from penstock.datastream.keyed_stream import KeyedStream
 from penstock.datastream.next_call import Unfinished
@@ -51,7 +53,7 @@ class IntervalJoin(Unfinished, Generic[T1, T2]):
 class IntervalJoined(Unfinished, Generic[T1, T2]):
     """Two streams to join, with their interval. Bounds are inclusive by default."""
 
-    next_call = "process(function)"
+    next_call = "process(function) or select(left=..., right=...)"
 
     def __init__(
         self, stream1: KeyedStream[T1, Any], stream2: KeyedStream[T2, Any], lower_ms: int, upper_ms: int
@@ -89,6 +91,27 @@ class IntervalJoined(Unfinished, Generic[T1, T2]):
         self._right_late = output_tag
         return self
 
+    def select(
+        self, left: Sequence[str] | Mapping[str, str] = (), right: Sequence[str] | Mapping[str, str] = ()
+    ) -> DataStream[Row]:
+        """Emit for each pair a Row of fields of both records: `select(left=["order"], right={"paid": "amount"})`.
+
+        A list names fields, a dict also names the results: {"name of the result": "field"}. The fields of the left
+        record come first. On two streams of columns with keys of fields it joins whole batches. Times and state are
+        those of `process`. Raises ValueError for a field that the declared type lacks and for a name of two results,
+        TypeError for what is not a name. This is not in PyFlink.
+        """
+        stream1, stream2 = self._streams
+        operator, result_type = field_join(
+            (stream1._transformation, stream2._transformation),
+            (stream1.key_selector, stream2.key_selector),
+            left,
+            right,
+            bounds=self._bounds(),
+            late_tags=(self._left_late, self._right_late),
+        )
+        return self._joined(operator, result_type)
+
     def process(
         self,
         process_join_function: ProcessJoinFunction[T1, T2, R]
@@ -103,23 +126,32 @@ class IntervalJoined(Unfinished, Generic[T1, T2]):
         """
         function = as_function(process_join_function, "process_element", ProcessJoinFunction)
         declared = output_type_of(process_join_function, "process_element", output_type, elements=True)
-        lower_ms = self._lower_ms + (not self._lower_is_inclusive)
-        upper_ms = self._upper_ms - (not self._upper_is_inclusive)
-        if lower_ms > upper_ms:
-            raise ValueError(
-                f"there is no time between {self._lower_ms} ms and {self._upper_ms} ms with exclusive bounds"
-            )
+        lower_ms, upper_ms = self._bounds()
         stream1, stream2 = self._streams
         selectors = stream1.key_selector, stream2.key_selector
         late_tags = self._left_late, self._right_late
         operator = IntervalJoinOperator(
-            name="Interval Join",
+            name=NAME,
             key_selectors=selectors,
             lower=lower_ms,
             upper=upper_ms,
             function=function,
             late_tags=late_tags,
         )
+        return self._joined(operator, declared)
+
+    def _bounds(self) -> tuple[int, int]:
+        """Return both bounds as inclusive ones (ms)."""
+        lower_ms = self._lower_ms + (not self._lower_is_inclusive)
+        upper_ms = self._upper_ms - (not self._upper_is_inclusive)
+        if lower_ms > upper_ms:
+            raise ValueError(
+                f"there is no time between {self._lower_ms} ms and {self._upper_ms} ms with exclusive bounds"
+            )
+        return lower_ms, upper_ms
+
+    def _joined(self, operator: IntervalJoinOperator, output_type: TypeInformation | None) -> DataStream[Any]:
+        stream1, stream2 = self._streams
         return two_input_stream(
-            name=operator.name, stream1=stream1, stream2=stream2, operator=operator, output_type=declared
+            name=operator.name, stream1=stream1, stream2=stream2, operator=operator, output_type=output_type
         )

@@ -308,7 +308,8 @@ class TwoInputHarness(OperatorHarness):
     def _push(self, index: int, value: Any, timestamp: int | None) -> None:
         input = self.operator.inputs()[index]
         self._check_key(index, value)
-        self._do(lambda: input.process(Rows([value], None if timestamp is None else [timestamp])))
+        chunk = _chunk_for(self.operator, value, timestamp, index)
+        self._do(lambda: input.process(chunk))
 
 
 class KeyedTwoInputHarness(TwoInputHarness):
@@ -350,14 +351,15 @@ class _Recorder:
         return True  # the harness has a single input, which is never idle
 
 
-def _chunk_for(operator: Operator, value: Any, timestamp: int | None) -> Chunk:
-    """Return a chunk of one record, of the kind that the operator takes."""
+def _chunk_for(operator: Operator, value: Any, timestamp: int | None, index: int = 0) -> Chunk:
+    """Return a chunk of one record, of the kind that input `index` of the operator takes."""
     times = None if timestamp is None else [timestamp]
-    if operator.columns_received is None:
+    columns = operator.columns_received_by(index)
+    if columns is None:
         return Rows([value], times)
     from penstock.engine.runtime.columns.conversions import as_columns
 
-    return as_columns(Rows([value], times), operator.columns_received)
+    return as_columns(Rows([value], times), columns)
 
 
 def _note(notes: list[tuple[Any, int | None]], chunk: Rows) -> None:

@@ -87,6 +87,11 @@ class RecordColumns:
         is_declared_otherwise = self.row_type is not None and self.converters[position] is not None
         return not is_declared_otherwise and any(is_kind(kind) for is_kind in _KINDS_OF_KEYS)
 
+    def has_numbers(self, name: str) -> bool:
+        """Return whether the numbers of a column are those of the records."""
+        position = self.names.index(name)
+        return self.row_type is None or self.converters[position] is None
+
     @property
     def have_row_kinds(self) -> bool:
         """Whether a record has a kind, as the rows of a changelog have."""

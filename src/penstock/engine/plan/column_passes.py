@@ -83,7 +83,8 @@ def _read_of(columns: RecordColumns, conversion: StreamNode, source: StreamNode,
     for edge in plan.edges:
         if edge.source == conversion.id:
             carried = edge.columns
-            names = plan.nodes[edge.target].operator.columns_read() if carried is None else carried.names
+            target = plan.nodes[edge.target].operator
+            names = target.columns_read(edge.input_index) if carried is None else carried.names
             if names is None:
                 return columns
             read.update(names)

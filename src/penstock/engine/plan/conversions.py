@@ -59,7 +59,7 @@ class _Conversions:
             elif not self._takes_columns(edge):
                 self._edges.append(self._to_rows(edge, given))
             else:
-                read = plan.nodes[edge.target].operator.columns_read()
+                read = plan.nodes[edge.target].operator.columns_read(edge.input_index)
                 sent = None if plan.chains(edge) else given if read is None else given.only(read)
                 self._edges.append(edge if sent is None else dataclasses.replace(edge, columns=sent))
         if self._edges == list(plan.edges):

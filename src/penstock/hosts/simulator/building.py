@@ -185,6 +185,15 @@ def _window(_: StreamExecutionEnvironment, node: Node, inputs: list[Any]) -> Any
     return windowed.aggregate(functions.WindowSum())
 
 
+def _interval_join(_: StreamExecutionEnvironment, node: Node, inputs: list[Any]) -> Any:
+    bounds = node.settings["lower_ms"], node.settings["upper_ms"]
+    if "columns" not in node.settings:
+        return inputs[0].interval_join(inputs[1]).between(*bounds).process(functions.Pair())
+    left, right = (_flat(node, input).key_by("key") for input in inputs)
+    pairs = left.interval_join(right).between(*bounds).select(left=["key", "number"], right={"other": "number"})
+    return pairs.set_parallelism(node.parallelism).map(functions.record_of_pair)
+
+
 def _window_join(_: StreamExecutionEnvironment, node: Node, inputs: list[Any]) -> Any:
     first, second = inputs
     streams = first.join(second) if node.settings["how"] == "join" else first.co_group(second)
@@ -268,12 +277,7 @@ _KINDS: dict[str, Callable[[StreamExecutionEnvironment, Node, list[Any]], Any]] 
     "co_echo": lambda _, node, inputs: (
         inputs[0].connect(inputs[1]).process(functions.CoEcho(node.settings["copies"], node.settings["amounts"]))
     ),
-    "interval_join": lambda _, node, inputs: (
-        inputs[0]
-        .interval_join(inputs[1])
-        .between(node.settings["lower_ms"], node.settings["upper_ms"])
-        .process(functions.Pair())
-    ),
+    "interval_join": _interval_join,
     "window_join": _window_join,
     "rules": lambda _, node, inputs: (
         inputs[0].connect(inputs[1].broadcast(functions.RULES)).process(functions.TotalWithRules())

@@ -392,6 +392,11 @@ def paired(left: Record, right: Record) -> Record:
     return ("pair", (), left[2], COUNT_WEIGHT * left[3] + right[3])
 
 
+def record_of_pair(row: Row) -> Record:
+    """Return the output of Pair for the fields that a join on columns gives."""
+    return ("pair", (), row["key"], COUNT_WEIGHT * row["number"] + row["other"])
+
+
 def co_grouped(first: Iterable[Record], second: Iterable[Record]) -> list[Record]:
     """Return the records of two streams as one: its number grows with each of theirs."""
     first, second = list(first), list(second)

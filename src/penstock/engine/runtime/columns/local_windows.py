@@ -62,7 +62,7 @@ class LocalWindowAggregateOperator(Operator):
         self.columns_received = columns
         self._partial = self.columns_given = partial
 
-    def columns_read(self) -> tuple[str, ...]:
+    def columns_read(self, index: int = 0) -> tuple[str, ...]:
         assert self.columns_received is not None
         return columns_of_fields(self.columns_received, self._key_fields, self._aggregates)
 

@@ -53,7 +53,7 @@ class ColumnRunningAggregateOperator(RunningAggregateOperator):
         self.columns_received = columns
         self._given = self.columns_given = given
 
-    def columns_read(self) -> tuple[str, ...]:
+    def columns_read(self, index: int = 0) -> tuple[str, ...]:
         assert self.columns_received is not None
         return columns_of_fields(self.columns_received, self._key_fields, self.of_fields.aggregates)
 

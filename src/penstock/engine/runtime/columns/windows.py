@@ -76,7 +76,7 @@ class ColumnWindowOperator(SlicedWindowOperator):
         self._of_partials = False
         """Whether it receives partial aggregates, not records."""
 
-    def columns_read(self) -> tuple[str, ...] | None:
+    def columns_read(self, index: int = 0) -> tuple[str, ...] | None:
         if self.late_tag is not None or self._of_partials:
             return None
         return columns_of_fields(self._columns, self._key_fields, self._aggregates)

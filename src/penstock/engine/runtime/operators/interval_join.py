@@ -112,10 +112,14 @@ class IntervalJoinOperator(GatheringOperator):
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
-        self.left.table = self.backend.layered(LEFT_TABLE, namespaced=True)
-        self.right.table = self.backend.layered(RIGHT_TABLE, namespaced=True)
+        self.use_tables()
         self._inputs = inputs_of(self, self.process, self.process_right)
         self._ctx = JoinContext()
+
+    def use_tables(self) -> None:
+        """Create the tables of both sides."""
+        self.left.table = self.backend.layered(LEFT_TABLE, namespaced=True)
+        self.right.table = self.backend.layered(RIGHT_TABLE, namespaced=True)
 
     def key_selectors(self) -> tuple[Callable[[Any], Any], ...]:
         return self.left.key_selector, self.right.key_selector
@@ -133,14 +137,10 @@ class IntervalJoinOperator(GatheringOperator):
 
     def _check_restored(self) -> None:
         """Reject restored records that were stored for other bounds: the join would miss them or free them early."""
-        timers, sides = self.timers.event_time, (self.left, self.right)
+        sides = self.left, self.right
         # A few timers are enough to tell: reading all takes long in a large state.
-        first: list[tuple[Any, int, Any]] = []
-        while len(first) < _CHECKED and (due := timers.pop_all_due(MAX_TIMESTAMP, _CHECKED - len(first))):
-            first += due
-        timers.register_all(first)
-        for _, timestamp, (index, bucket) in first:
-            freed_at = self._freed_at(bucket, sides[index])
+        for _, timestamp, (index, bucket) in self.restored_timers(_CHECKED):
+            freed_at = self.freed_at(bucket, sides[index])
             # Versions that retained records for 0 ms, instead of at least 1 ms, freed buckets a millisecond earlier.
             if timestamp not in (freed_at, freed_at - 1):
                 lower, upper = self.left.lower, self.left.upper
@@ -150,7 +150,16 @@ class IntervalJoinOperator(GatheringOperator):
                     "the operator another uid, so that it starts without state"
                 )
 
-    def _freed_at(self, bucket: int, side: JoinSide) -> int:
+    def restored_timers(self, timers_max: int) -> list[tuple[Any, int, Any]]:
+        """Return some of the timers that were restored, as (key, timestamp, namespace)."""
+        timers = self.timers.event_time
+        first: list[tuple[Any, int, Any]] = []
+        while len(first) < timers_max and (due := timers.pop_all_due(MAX_TIMESTAMP, timers_max - len(first))):
+            first += due
+        timers.register_all(first)
+        return first
+
+    def freed_at(self, bucket: int, side: JoinSide) -> int:
         """Return the event time at which a bucket is freed (ms)."""
         return min((bucket + 1) * self.width_ms - 1 + side.retained_ms, MAX_TIMESTAMP)
 
@@ -192,11 +201,7 @@ class IntervalJoinOperator(GatheringOperator):
         keys = self.keys_of(values, side.key_selector)
         earliest = MIN_TIMESTAMP if timestamps is None else min(timestamps)
         if timestamps is None or earliest == MIN_TIMESTAMP:
-            raise ProgramError(
-                f"operator '{self.name}': records of an interval join need timestamps: call "
-                "assign_timestamps_and_watermarks on both streams. A result of a function has the timestamp of "
-                "the function's input: if that input lacks timestamps, assign them after the function"
-            )
+            raise self.untimed()
         watermark = self.timers.watermark
         late: tuple[Values, list[int]] = ([], [])
         if earliest < watermark:
@@ -209,7 +214,7 @@ class IntervalJoinOperator(GatheringOperator):
                     for column, item in zip(in_time, (key, timestamp, value), strict=True):
                         column.append(item)
             keys, timestamps, values = in_time
-        join = self._join(keys, timestamps, values, side=side, other=other)
+        join = self.join(keys, timestamps, values, side=side, other=other)
         return self.do(join, lambda: self._emit_late(side, Rows(*late)))
 
     def _emit_late(self, side: JoinSide, late: Rows) -> bool:
@@ -220,7 +225,15 @@ class IntervalJoinOperator(GatheringOperator):
             return True
         return self.output.emit_side(side.late_tag, late)
 
-    def _join(
+    def untimed(self) -> ProgramError:
+        """Return the error of a record without a timestamp."""
+        return ProgramError(
+            f"operator '{self.name}': records of an interval join need timestamps: call "
+            "assign_timestamps_and_watermarks on both streams. A result of a function has the timestamp of "
+            "the function's input: if that input lacks timestamps, assign them after the function"
+        )
+
+    def join(
         self, keys: list[Any], timestamps: list[int], values: Values, *, side: JoinSide, other: JoinSide
     ) -> Iterator[None]:
         """Store all records, and pair each with records of the other side, which does not change meanwhile."""
@@ -295,7 +308,7 @@ class IntervalJoinOperator(GatheringOperator):
                 created.append(where)
         after = width - 1 + side.retained_ms
         self.timers.event_time.register_all(
-            # The same as `_freed_at`, without a call for each.
+            # The same as `freed_at`, without a call for each.
             [(key, min(bucket * width + after, MAX_TIMESTAMP), (index, bucket)) for key, bucket in created]
         )
 

@@ -151,8 +151,12 @@ class Operator:
         """Return operators on columns that aggregate before and behind the exchange in place of this one, if any."""
         return None
 
-    def columns_read(self) -> tuple[str, ...] | None:
-        """Return the columns that it reads of those that it receives; None: all."""
+    def columns_received_by(self, index: int) -> RecordColumns | None:
+        """Return the columns that input `index` takes."""
+        return self.columns_received
+
+    def columns_read(self, index: int = 0) -> tuple[str, ...] | None:
+        """Return the columns that it reads of those that input `index` receives; None: all."""
         return None
 
     def event_time_field(self, received: str | None) -> str | None:

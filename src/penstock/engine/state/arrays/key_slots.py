@@ -49,6 +49,17 @@ class KeySlots:
             return self._of_integers(keys.values)
         return self._of_objects(keys)
 
+    def find(self, keys: RowKeys) -> Integers:
+        """Return the slot of each row's key, or MISSING for a key without one."""
+        if isinstance(keys, IntegerKeys):
+            return self._integers.numbers_of(keys.values)
+        slots = numpy.full(len(keys.keys), MISSING, numpy.int64)
+        used = distinct_in_order(keys.codes)
+        found = [self.slot_of(keys.keys[code]) for code in used.tolist()]
+        slots[used] = [MISSING if slot is None else slot for slot in found]
+        of_rows: Integers = slots[keys.codes]
+        return of_rows
+
     def keys(self, slots: Integers | slice) -> list[Any]:
         """Return the keys of these slots."""
         found: list[Any] = self._values[: self._used][slots].tolist()

@@ -14,14 +14,15 @@ import numpy
 from penstock.engine.state.arrays.row_keys import Integers, Mask
 
 COUNT, VALUE, WIDE, AVERAGE, WIDE_AVERAGE = "count", "value", "wide", "average", "wide average"
-NUMBERS = "numbers"
-"""The forms of a column of aggregates; see `_VALUES_OF`."""
+NUMBERS, OBJECTS = "numbers", "objects"
+"""The forms of a column; see `_VALUES_OF`."""
 TIME = "time"
 """The form of a first column with the time of each key's last use (ms). Then a value is (time, the other columns)."""
 LOW_BITS = 32
 """An integer of form WIDE is `high << LOW_BITS | low`."""
 Array = numpy.ndarray[Any, numpy.dtype[Any]]
-_Stored = tuple[str, bytes]
+_Stored = tuple[str, Any]
+"""NumPy's name of a type, and the bytes of an array, or for an array of objects a list."""
 
 
 class StoredColumn(NamedTuple):
@@ -171,6 +172,8 @@ def unpacked(stored: tuple[Any, ...]) -> Piece:
 
 
 def _packed_array(array: Array) -> _Stored:
+    if array.dtype == object:
+        return array.dtype.str, array.tolist()
     # The machine that restores may have another order of bytes.
     little = array.astype(array.dtype.newbyteorder("<"), copy=False)
     return little.dtype.str, little.tobytes()
@@ -178,6 +181,8 @@ def _packed_array(array: Array) -> _Stored:
 
 def _unpacked_array(stored: _Stored) -> Array:
     kind, data = stored
+    if isinstance(data, list):
+        return numpy.fromiter(data, object, len(data))
     array: Array = numpy.frombuffer(data, kind)
     return array
 
@@ -216,6 +221,7 @@ def _with_counts(totals: list[Any], counts: Integers) -> list[Any]:
 _VALUES_OF: dict[str, Callable[..., list[Any]]] = {
     COUNT: lambda counts: counts.tolist(),
     TIME: lambda times: times.tolist(),
+    OBJECTS: lambda values: values.tolist(),
     VALUE: _optional,
     WIDE: _wide,
     AVERAGE: _average,

@@ -1,0 +1,126 @@
+"""The records of a span of time, as rows of Arrow: appended, found by key, and dropped as a whole."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy
+import pyarrow
+
+from penstock.engine.runtime.columns.row_blocks import RowBlocks
+from penstock.engine.runtime.columns.slot_lists import SlotLists
+from penstock.engine.state.arrays.array_table import FIRST_ROOM
+from penstock.engine.state.arrays.key_slots import KeySlots
+from penstock.engine.state.arrays.row_keys import Integers, RowKeys
+
+
+class Found(NamedTuple):
+    """Rows of a bucket, each with the position of the record that it was found for, and its timestamp (ms)."""
+
+    places: Integers
+    rows: Integers
+    times: Integers
+
+
+class RowsAtOnce(NamedTuple):
+    """The rows of a bucket at one moment. What the arrays hold up to here never changes.
+
+    `first_row`: rows before it are in the last snapshot.
+    """
+
+    keys: KeySlots
+    key_count: int
+    slots: Integers
+    times: Integers
+    first_row: int
+    blocks: RowBlocks
+
+
+class BucketRows:
+    """The records of one bucket. `blocks`: what is kept of a record."""
+
+    def __init__(self) -> None:
+        self.keys = KeySlots()
+        self._lists = SlotLists()
+        self._times = _Appended()
+        self._slots = _Appended()
+        self.blocks = RowBlocks()
+        self._stored_rows = 0
+
+    def __len__(self) -> int:
+        return self._times.used
+
+    def append(self, keys: RowKeys, times: Integers, rows: pyarrow.RecordBatch) -> None:
+        """Append records."""
+        slots = self.keys.slots_of(keys)
+        self._lists.append(slots, len(self))
+        self._slots.append(slots)
+        self._times.append(times)
+        self.blocks.append(rows)
+
+    def slots_of(self, keys: RowKeys) -> Integers:
+        """Return the slot of each key, or MISSING."""
+        return self.keys.find(keys)
+
+    def counts(self, slots: Integers) -> Integers:
+        """Return how many records have the key of each slot."""
+        counts: Integers = self._lists.counts[slots]
+        return counts
+
+    def between(self, places: Integers, slots: Integers, first: Integers, last: Integers) -> Found:
+        """Return the records with the keys of these slots that are in time: from `first` to `last` (ms).
+
+        In the order of `slots`, then of arrival. `places` are the positions that `Found` has for `slots`.
+        """
+        listed = self._lists.of(slots)
+        rows = listed.items
+        times = self._times.array[rows]
+        in_time = (times >= first[listed.places]) & (times <= last[listed.places])
+        return Found(places[listed.places[in_time]], rows[in_time], times[in_time])
+
+    def rows_of(self, key: Any) -> Integers:
+        """Return the rows of one key."""
+        slot = self.keys.slot_of(key)
+        if slot is None:
+            return numpy.zeros(0, numpy.int64)
+        return self._lists.of(numpy.array([slot])).items
+
+    def times_of(self, rows: Integers) -> Integers:
+        """Return the timestamps of rows (ms)."""
+        times: Integers = self._times.array[rows]
+        return times
+
+    def freeze(self, full: bool) -> RowsAtOnce:
+        """Return all rows as they are now; unless `full`, with which of them the last snapshot has."""
+        used, first_row = len(self), 0 if full else self._stored_rows
+        self.note_stored()
+        slots, times = self._slots.array[:used], self._times.array[:used]
+        return RowsAtOnce(self.keys, len(self.keys), slots, times, first_row, self.blocks.copy())
+
+    def note_stored(self) -> None:
+        """Note that a snapshot has all rows."""
+        self._stored_rows = len(self)
+
+    @property
+    def nbytes(self) -> int:
+        """About the size in memory, in bytes."""
+        arrays = self._times.array.nbytes + self._slots.array.nbytes
+        return self.keys.bytes_used + self._lists.nbytes + arrays + self.blocks.nbytes
+
+
+class _Appended:
+    """An array with room at its end. What it holds never changes, also not when it grows: it is copied then."""
+
+    def __init__(self) -> None:
+        self.array: Integers = numpy.zeros(FIRST_ROOM, numpy.int64)
+        self.used = 0
+
+    def append(self, values: Integers) -> None:
+        """Append values."""
+        used = self.used + len(values)
+        if used > len(self.array):
+            array = numpy.zeros(max(used, 2 * len(self.array)), numpy.int64)
+            array[: self.used] = self.array[: self.used]
+            self.array = array
+        self.array[self.used : used] = values
+        self.used = used
