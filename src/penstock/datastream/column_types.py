@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+from penstock.api.output_tag import OutputTag
+from penstock.common.typeinfo import Types
 from penstock.common.types.basic_types import BasicType, BasicTypeInfo, TypeInformation
 from penstock.engine.plan.transformations import (
     DeployedTransformation,
     PartitionTransformation,
+    SideOutputTransformation,
     Transformation,
     UnionTransformation,
 )
@@ -82,7 +85,20 @@ def given_columns(stream: Transformation) -> RecordColumns | None:
     stream = _partitioned(stream)
     if isinstance(stream, UnionOfStreams):
         return stream.columns
-    return stream.operator.given_columns(None) if isinstance(stream, DeployedTransformation) else None
+    tag = stream.tag if isinstance(stream, SideOutputTransformation) else None
+    operator = stream.inputs[0] if tag is not None else stream
+    return operator.operator.given_columns(tag) if isinstance(operator, DeployedTransformation) else None
+
+
+def columns_to_read(stream: Transformation) -> RecordColumns:
+    """Return the columns of a stream, or those of its declared type. Raises TypeError if neither is known."""
+    given, union = given_columns(stream), _partitioned(stream)
+    if given is None and stream.output_type is None and isinstance(union, UnionOfStreams) and union.columns_of_some:
+        texts = dict.fromkeys(map(_described, map(given_columns, union.inputs)))
+        raise TypeError(
+            f"the streams of a union have {', and others '.join(texts)}: pass the type of all of them to as_columns"
+        )
+    return given or columns_of(stream.output_type)
 
 
 def _columns_of_some(stream: Transformation) -> RecordColumns | None:
@@ -97,8 +113,23 @@ def _partitioned(stream: Transformation) -> Transformation:
     return stream
 
 
+def check_rejected(tag: OutputTag[Any], columns: RecordColumns) -> None:
+    """Raise TypeError if the declared type of a side output is not that of the columns that go there."""
+    if tag.type_info != Types.PICKLED_BYTE_ARRAY() and columns_of(tag.type_info).schema != columns.schema:
+        raise TypeError(
+            f"the rows that '{tag.tag_id}' gets have the columns {_described(columns)}, but its type has "
+            f"{_described(columns_of(tag.type_info))}: declare the same, or no type"
+        )
+
+
 def _check_same(first: RecordColumns, other: RecordColumns) -> None:
     types = [dict(zip(columns.names, columns.schema.types, strict=True)) for columns in (first, other)]
     if types[0] != types[1]:
-        one, another = (", ".join(f"{name}: {kind}" for name, kind in each.items()) for each in types)
-        raise TypeError(f"union needs streams with the same columns, got {one} and {another}")
+        raise TypeError(f"union needs streams with the same columns, got {_described(first)} and {_described(other)}")
+
+
+def _described(columns: RecordColumns | None) -> str:
+    if columns is None:
+        return "columns that are not known"
+    null = {True: "", False: " not null"}
+    return ", ".join(f"{one.name}: {one.type}{null[one.nullable]}" for one in columns.schema)

@@ -9,8 +9,7 @@ import pyarrow
 
 from penstock.engine.runtime.columns.row_blocks import RowBlocks
 from penstock.engine.runtime.columns.slot_lists import SlotLists
-from penstock.engine.state.arrays.array_table import FIRST_ROOM
-from penstock.engine.state.arrays.key_slots import KeySlots
+from penstock.engine.state.arrays.key_slots import FIRST_ROOM, KeySlots, bytes_of_keys
 from penstock.engine.state.arrays.row_keys import Integers, RowKeys
 
 
@@ -105,7 +104,8 @@ class BucketRows:
     def nbytes(self) -> int:
         """About the size in memory, in bytes."""
         arrays = self._times.array.nbytes + self._slots.array.nbytes
-        return self.keys.bytes_used + self._lists.nbytes + arrays + self.blocks.nbytes
+        of_keys = bytes_of_keys(len(self.keys), self.keys.others_room)
+        return of_keys + self._lists.nbytes + arrays + self.blocks.nbytes
 
 
 class _Appended:

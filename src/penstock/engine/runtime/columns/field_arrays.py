@@ -17,7 +17,7 @@ from penstock.common.columns.record_columns import RecordColumns
 from penstock.common.columns.to_values import python_values
 from penstock.common.columns.typed_values import reader_of
 from penstock.engine.runtime.columns.aggregate_arrays import check_integers, grown
-from penstock.engine.state.arrays.array_table import FIRST_ROOM
+from penstock.engine.state.arrays.key_slots import FIRST_ROOM
 from penstock.engine.state.arrays.row_keys import Integers
 from penstock.engine.state.arrays.state_array import StateArray
 from penstock.engine.state.arrays.stored_columns import OBJECTS, VALUE, StoredColumn
@@ -71,6 +71,9 @@ class NumberArray(FieldArray):
     def clear(self, slots: Integers) -> None:
         self._values[slots], self._exists[slots] = 0, False
 
+    def keep(self, slots: Integers) -> None:
+        self._values, self._exists = self._values[slots], self._exists[slots]
+
     def stored(self, slots: Integers) -> StoredColumn:
         return StoredColumn(VALUE, (self._values[slots], self._exists[slots]))
 
@@ -110,6 +113,9 @@ class ObjectArray(FieldArray):
 
     def clear(self, slots: Integers) -> None:
         self._values[slots] = None
+
+    def keep(self, slots: Integers) -> None:
+        self._values = self._values[slots]
 
     def stored(self, slots: Integers) -> StoredColumn:
         return StoredColumn(OBJECTS, (self._values[slots],))

@@ -77,7 +77,7 @@ class ColumnSessionWindowOperator(WindowOperator):
         self._columns = self.columns_received = columns
         self._result_columns = self.columns_given = results
 
-    def columns_read(self) -> tuple[str, ...] | None:
+    def columns_read(self, index: int = 0) -> tuple[str, ...] | None:
         if self.late_tag is not None:
             return None
         return columns_of_fields(self._columns, self._key_fields, self._aggregates)

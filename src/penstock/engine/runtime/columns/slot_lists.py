@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy
 
 from penstock.engine.runtime.columns.runs import Runs
-from penstock.engine.state.arrays.array_table import FIRST_ROOM
+from penstock.engine.state.arrays.key_slots import FIRST_ROOM
 from penstock.engine.state.arrays.row_keys import Integers
 
 

@@ -23,8 +23,7 @@ from penstock.engine.runtime.columns.keyed_input import keys_in
 from penstock.engine.runtime.columns.sort_scores import score_type, scores_of
 from penstock.engine.runtime.operators.deduplicate import Change, not_an_insert
 from penstock.engine.runtime.operators.top_n import Fields, Ranking, TopNOperator
-from penstock.engine.state.arrays.array_table import FIRST_ROOM
-from penstock.engine.state.arrays.key_slots import KeySlots
+from penstock.engine.state.arrays.key_slots import FIRST_ROOM, KeySlots
 from penstock.engine.state.arrays.row_keys import Integers, Mask
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from penstock.engine.runtime.network.buffer import (
     decode_header,
     encode_message,
 )
-from penstock.engine.runtime.network.debloating import Debloating
+from penstock.engine.runtime.network.debloating import COLUMN_ROWS_MAX, Debloating
 from penstock.engine.runtime.task.environment import Environment
 from penstock.engine.runtime.task.events import (
     Cancel,
@@ -53,6 +53,10 @@ _DEBLOATED_SLOTS_MAX = 256
 Then debloating is off for all slots of the job: a slot without advice would send slowly until it takes its receivers
 for lost.
 """
+
+
+_JOINED_BYTES_MAX = 1 << 14
+"""The largest buffer that is dispatched while the tasks are busy, to be processed with the one before it."""
 
 
 class Slot:
@@ -87,7 +91,7 @@ class Slot:
             for vertex in level.vertices
             if index < vertex.parallelism
         }
-        self._buffer_bytes: int | None = None
+        self._buffer_size: tuple[int | None, int] = None, COLUMN_ROWS_MAX
         self._arrived: deque[bytes] = deque()
         """Rows that wait until the tasks have processed the earlier ones."""
 
@@ -118,9 +122,12 @@ class Slot:
             self._dispatch_arrived(debloating)
 
     def _dispatch_arrived(self, debloating: Debloating) -> None:
-        """Dispatch one row after the other, while the tasks are idle: rows that arrive together may take a second."""
+        """Dispatch one row after the other, while the tasks are idle: rows that arrive together may take a second.
+
+        Small ones of columns are dispatched together.
+        """
         arrived = self._arrived
-        while arrived and not self._occupied:
+        while arrived and (not self._occupied or self._may_join(arrived[0])):
             buffer = arrived.popleft()
             header = decode_header(buffer)
             if header.edge != OUTCOME_EDGE:
@@ -131,6 +138,13 @@ class Slot:
                 if edge.target_level != self.level.level:
                     debloating.intake.started(sender, content)
             self._dispatch(header, buffer)
+
+    def _may_join(self, buffer: bytes) -> bool:
+        header = decode_header(buffer)
+        if header.kind != ChunkKind.COLUMNS or len(buffer) > _JOINED_BYTES_MAX:
+            return False
+        edge = self._edges[header.edge]
+        return edge.target_level == self.level.level and self.tasks[edge.target_vertex].may_join(header)
 
     def _on_buffer_started(self, channel: InputChannel, content: int) -> None:
         """Note that a task has started a buffer, which it may have set aside for a barrier before."""
@@ -198,6 +212,8 @@ class Slot:
         if not self._occupied:
             # Time without work must not count: a slot with long calls would seem slower than it is.
             self.debloating.intake.finished()
+        wanted = [rows for task in self.tasks.values() if (rows := task.inputs.column_rows) is not None]
+        self.debloating.intake.column_rows = min(max(wanted, default=COLUMN_ROWS_MAX), COLUMN_ROWS_MAX)
         return list(self.debloating.outgoing_advice())
 
     @property
@@ -235,7 +251,7 @@ class Slot:
         if debloating is not None:
             if debloating.update():
                 return False
-            self._size_buffers(debloating.buffer_bytes)
+            self._size_buffers(debloating.buffer_bytes, debloating.column_rows)
         busy = False
         for task in self.tasks.values():
             # A budget for each task: one that uses up its budget must not starve the others.
@@ -258,13 +274,13 @@ class Slot:
     def _occupied(self) -> bool:
         return any(task.busy or task.waiting for task in self.tasks.values())
 
-    def _size_buffers(self, size: int | None) -> None:
-        if size != self._buffer_bytes:
-            self._buffer_bytes = size
+    def _size_buffers(self, size: int | None, column_rows: int) -> None:
+        if (size, column_rows) != self._buffer_size:
+            self._buffer_size = size, column_rows
             for task in self.tasks.values():
                 for edge in task.edges:
                     if not edge.info.feedback:
-                        edge.sender.limit_buffers(size)
+                        edge.sender.limit_buffers(size, column_rows)
 
     @property
     def is_throttled(self) -> bool:
