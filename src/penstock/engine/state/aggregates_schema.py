@@ -182,4 +182,5 @@ def _type_of(one: FieldAggregate) -> TypeInformation | None:
 
 def _tuple_of(types: Sequence[TypeInformation | None]) -> TypeInformation | None:
     known = [one for one in types if one is not None]
-    return TupleTypeInfo(known) if len(known) == len(types) else None
+    # Parquet has no tuple of nothing.
+    return TupleTypeInfo(known) if known and len(known) == len(types) else None

@@ -210,6 +210,41 @@ def test_savepoints_are_tables_of_rows(of_texts: bool) -> None:
         assert found == content(table)
 
 
+@pytest.mark.parametrize("n", [5, 1 << 62])
+@pytest.mark.parametrize("is_full", [False, True])
+@pytest.mark.parametrize("on_columns", [False, True])
+def test_a_value_that_became_none_is_not_added_to(on_columns: bool, is_full: bool, n: int) -> None:
+    """The sum of a key that has expired, or of its window before a restart, would be part of the next one."""
+    source: Any = new_table() if on_columns else LayeredTable()
+    checkpoints = Checkpoints(source)
+    if on_columns:
+        add(source, ["k", "other"], [n, n])
+        add(source, ["other"], [n])
+        finished(checkpoints.begin(full=True))
+        source.remove(source.slots_of(row_keys([pyarrow.array(["k"])])))
+        add(source, ["k"], [None])
+    else:
+        source.put("k", (2, 2 * n, (2 * n, 2), 0.5))
+        finished(checkpoints.begin(full=True))
+        source.put("k", (1, None, None, None))
+    finished(checkpoints.begin(is_full))
+    restored = checkpoints.restored(new_table())
+    assert content(restored)["k"] == (1, None, None, None)
+    add(restored, ["k"], [1])
+    assert content(restored)["k"] == (2, 1, (1, 1), 1.5)
+
+
+def test_an_entry_that_rows_have_removed_is_not_restored() -> None:
+    """The layers of a table of rows are one piece of its file: first the value of a key, then its tombstone."""
+    rows = LayeredTable()
+    checkpoints = Checkpoints(rows)
+    rows.put("k", (1, 5, (5, 1), 0.5))
+    finished(checkpoints.begin(full=True))
+    rows.discard("k")
+    finished(checkpoints.begin(full=True))
+    assert content(checkpoints.restored(new_table())) == {} == dict(rows.items())
+
+
 def test_what_is_stored_is_plain() -> None:
     """Files would hold NumPy's own classes, which other versions of it may not read."""
     table = new_table()

@@ -225,6 +225,8 @@ class ValueArray(AggregateArray):
         present = [value for value in values if value is not None]
         if self._values.dtype == numpy.int64:
             check_integers(present)
+        # Where there is no value any more, an earlier one would be added to.
+        self._values[slots] = self.nothing
         self._values[slots[exists]] = numpy.array(present, self._values.dtype)
         self._exists[slots] = exists
 

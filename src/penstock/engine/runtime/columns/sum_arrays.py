@@ -137,6 +137,8 @@ class SumArray(ValueArray):
             return
         check_integers(present)
         exists = numpy.array([value is not None for value in values], numpy.bool_)
+        # As in `ValueArray.load`.
+        self._wide.put(slots, numpy.zeros(len(slots), numpy.int64))
         self._wide.set(slots[exists], present)
         self._exists[slots] = exists
 

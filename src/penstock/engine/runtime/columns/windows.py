@@ -110,6 +110,8 @@ class ColumnWindowOperator(SlicedWindowOperator):
         super().setup(context, output)
         self._arrays: dict[int, KeyedArrays] = {}
         """Start of window -> its aggregates, of windows that have got records since the last snapshot."""
+        self._waiting_noted = False
+        """Whether a savepoint has noted which keys wait, though all do."""
         self._batches: list[Columns] = []
         """Results of windows that have fired, if they are columns; then `results` is empty."""
         self._batch_rows = 0
@@ -139,10 +141,15 @@ class ColumnWindowOperator(SlicedWindowOperator):
     def prepare_snapshot(self, checkpoint_id: int, savepoint: bool) -> list[Any]:
         for start in list(self._arrays):
             self._write_back(start)
-        if savepoint and self._all_wait and self._on_heap is not None:
-            # Other operators continue a savepoint, and some cannot list the keys of a window.
-            for start in self._on_heap.slices:
-                self._waiting.at(start).current.update(dict.fromkeys(self._on_heap.keys(start), True))
+        if self._all_wait and self._on_heap is not None:
+            if self._waiting_noted:
+                # Keys that have come since then are missing.
+                self._forget_waiting_keys()
+            self._waiting_noted = savepoint
+            if savepoint:
+                # Other operators continue a savepoint, and some cannot list the keys of a window.
+                for start in self._on_heap.slices:
+                    self._waiting.at(start).current.update(dict.fromkeys(self._on_heap.keys(start), True))
         return super().prepare_snapshot(checkpoint_id, savepoint)
 
     def _add_slices(self, keys: RowKeys, chunk: Columns, times: Integers) -> Iterator[None]:
@@ -200,6 +207,10 @@ class ColumnWindowOperator(SlicedWindowOperator):
         if not self._all_wait:
             super().restore_waiting()
             return
+        self._forget_waiting_keys()
+
+    def _forget_waiting_keys(self) -> None:
+        """Let windows wait whose keys are not noted, because they all wait."""
         assert isinstance(self._slices, SlicedArrays)
         for start in list(self._waiting.slices):
             self._waiting.drop(start)

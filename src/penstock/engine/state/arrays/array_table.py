@@ -165,7 +165,9 @@ class ArrayTable(Table):
         if isinstance(entry_keys, ArrayKeys) and isinstance(values, ArrayValues):
             self.restore_piece(Piece(entry_keys, values))
             return
-        keys, found = list(entry_keys), list(values)
+        # An entry may be there several times, perhaps removed at last: the layers of a table of rows are one piece.
+        entries = dict(zip(entry_keys, values, strict=True))
+        keys, found = list(entries), list(entries.values())
         exist = [value is not None for value in found]
         slots = self._restored_slots(keys)
         self._restore_removed(slots[~numpy.array(exist, numpy.bool_)])

@@ -82,6 +82,9 @@ class ArrayValues(Sequence[Any]):
     def __iter__(self) -> Iterator[Any]:
         if self.columns is None:
             return iter([None] * self._length)
+        if not self.columns:
+            # Of windows that have bounds, and no aggregates.
+            return iter([()] * self._length)
         columns = [column.values() for column in self.columns]
         if self.columns[0].form == TIME:
             return zip(columns[0], zip(*columns[1:], strict=True), strict=True)

@@ -1,0 +1,90 @@
+"""Windows of columns restored from files, by columns and by rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.unit.aggregates_of_fields import READING
+from tests.unit.engine.state.written_state import ALL_GROUPS, GROUPS, files_in_memory
+
+from penstock.common import Time
+from penstock.common.types import Row
+from penstock.datastream.window import EventTimeSessionWindows, TumblingEventTimeWindows
+from penstock.engine.state.handles import KeyedFile
+from penstock.engine.state.snapshot.files import restore_keyed, write_columns, write_keyed
+from penstock.hosts.simulator.storage import MemoryStorage
+from penstock.state_processor.new_tables import finished
+from penstock.testing import OperatorHarness
+
+TUMBLING = TumblingEventTimeWindows.of(Time.milliseconds(10))
+SESSIONS = EventTimeSessionWindows.with_gap(Time.milliseconds(10))
+Snapshot = tuple[MemoryStorage, list[KeyedFile]]
+
+
+def windows(on_columns: bool, assigner: Any, aggregates: Any, lateness_ms: int = 0) -> OperatorHarness:
+    """Return a harness of windows by key."""
+
+    def program(stream: Any) -> Any:
+        typed = stream.as_columns(READING) if on_columns else stream
+        return typed.key_by("key").window(assigner).allowed_lateness(lateness_ms).aggregate(aggregates)
+
+    return OperatorHarness(program)
+
+
+def snapshot(harness: OperatorHarness, savepoint: bool) -> Snapshot:
+    """Write the keyed state."""
+    operator, storage = harness.operator, files_in_memory()
+    operator.prepare_snapshot(1, savepoint)
+    tables = {name: table.freeze(True) for name, table in operator.keyed_tables().items()}
+    schemas = operator.keyed_schemas()
+    if savepoint:
+        written = [
+            finished(write_columns(storage, name, (name, table), GROUPS, schemas.get(name)))
+            for name, table in tables.items()
+        ]
+        files = [file for file in written if file is not None]
+    else:
+        texts = {name: str(schema) for name, schema in schemas.items()}
+        files = [finished(write_keyed(storage, "file", tables, GROUPS, texts))]
+    for table in tables.values():
+        table.release()
+    return storage, files
+
+
+def restore(found: Snapshot, harness: OperatorHarness) -> None:
+    """Let an operator continue from a snapshot."""
+    storage, files = found
+    schemas = {table.name: table.schema for file in files for table in file.tables}
+    tables = {name: harness.operator.restored_table(name, schema) for name, schema in schemas.items()}
+    restore_keyed(storage, files, ALL_GROUPS, tables)
+    harness.operator.open()
+
+
+@pytest.mark.parametrize("assigner", [TUMBLING, SESSIONS])
+@pytest.mark.parametrize("savepoint", [False, True])
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("before", [False, True])
+def test_bounds_without_aggregates(before: bool, after: bool, savepoint: bool, assigner: Any) -> None:
+    """The distinct keys of each window have accumulators of no parts, which could not be stored or merged."""
+    bounds = {"start": "window_start", "end": "window_end"}
+    with windows(before, assigner, bounds) as first, windows(after, assigner, bounds) as second:
+        for key in "aba":
+            first.push(Row(key=key, n=1, f=0.5), 10)
+        restore(snapshot(first, savepoint), second)
+        second.push(Row(key="c", n=1, f=0.5), 10)
+        second.finish()
+        assert sorted(map(tuple, second.outputs())) == [(key, 10, 20) for key in "abc"]
+
+
+@pytest.mark.parametrize(("on_columns", "lateness_ms"), [(True, 0), (True, 5), (False, 0), (False, 5)])
+def test_keys_that_come_between_a_savepoint_and_a_checkpoint(on_columns: bool, lateness_ms: int) -> None:
+    """Those that the savepoint noted as waiting would be the only ones to fire."""
+    count = {"n_": "count"}
+    with windows(True, TUMBLING, count) as first, windows(on_columns, TUMBLING, count, lateness_ms) as second:
+        first.push(Row(key="a", n=1, f=0.5), 5)
+        snapshot(first, savepoint=True)
+        first.push(Row(key="b", n=1, f=0.5), 5)
+        restore(snapshot(first, savepoint=False), second)
+        second.finish()
+        assert sorted(map(tuple, second.outputs())) == [("a", 1), ("b", 1)]
