@@ -31,7 +31,18 @@ class ManyEntriesError(Exception):
 class FrozenTable:
     """The entries of a table at one moment, or only the changes since the last freeze (`full` False; None: removed)."""
 
-    __slots__ = ("_pieces", "_release", "full", "full_pieces", "keyed_by_first", "of_group", "pack", "prepare", "unit")
+    __slots__ = (
+        "_pieces",
+        "_release",
+        "full",
+        "full_pieces",
+        "keep_groups",
+        "keyed_by_first",
+        "of_group",
+        "pack",
+        "prepare",
+        "unit",
+    )
 
     def __init__(
         self,
@@ -44,6 +55,7 @@ class FrozenTable:
         unit: str = "key",
         full_pieces: Callable[[], Pieces] | None = None,
         pack: Callable[[EntryKeys, Entries], Iterator[tuple[Any, ...]]] | None = None,
+        keep_groups: Callable[[], None] = lambda: None,
     ) -> None:
         self._pieces = pieces
         self.unit = unit
@@ -59,6 +71,8 @@ class FrozenTable:
         self.prepare = prepare
         """Called with the groups of keys. Returns an iterator of short steps, to exhaust before `of_group`, which is
         then called for all groups in ascending order."""
+        self.keep_groups = keep_groups
+        """Called before `prepare` if `of_group` may be called for all groups again, from the first one on."""
         self.pack = pack or _packed
         """Returns what is stored of a piece, as tuples to pickle, each of bounded size."""
 

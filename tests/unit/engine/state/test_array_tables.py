@@ -12,10 +12,11 @@ import pyarrow
 import pytest
 from tests.unit.engine.state.written_state import ALL_GROUPS, GROUPS, files_in_memory
 
-from penstock.common.functions.field_aggregates import AVG, COUNT, FIRST, SUM, FieldAggregate
+from penstock.common.functions.field_aggregates import AVG, COUNT, FIRST, FLOAT, INTEGER, SUM, FieldAggregate
 from penstock.engine.runtime.columns.aggregate_classes import arrays_of
 from penstock.engine.runtime.columns.keyed_arrays import KeyedArrays
 from penstock.engine.runtime.columns.keys import row_keys
+from penstock.engine.state.aggregates_schema import aggregates_schema
 from penstock.engine.state.arrays import frozen_arrays, frozen_rows
 from penstock.engine.state.arrays.array_table import ArrayTable
 from penstock.engine.state.arrays.sliced_arrays import SlicedArrays
@@ -243,6 +244,37 @@ def test_an_entry_that_rows_have_removed_is_not_restored() -> None:
     rows.discard("k")
     finished(checkpoints.begin(full=True))
     assert content(checkpoints.restored(new_table())) == {} == dict(rows.items())
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("of_slices", [False, True])
+def test_a_savepoint_that_is_written_again(seed: int, of_slices: bool) -> None:
+    """A sum beyond 64 bits does not fit its column, so the file begins anew. What was written first would be lost."""
+    random = Random(seed)
+    slices = SlicedArrays(new_table)
+    tables = [slices.arrays_at(start) for start in (0, 10)] if of_slices else [new_table()]
+    keys: list[Any] = list(range(60))
+    for table in tables:
+        add(table, keys, [number + 1 for number in keys])
+        add(table, random.choices(keys, k=3) * 2, [(1 << 63) - 1] * 6)
+    whole: Any = slices if of_slices else tables[0]
+    expected = content(whole)
+    schema = aggregates_schema([one._replace(family=INTEGER if one.field == "n" else FLOAT) for one in AGGREGATES])
+    storage, frozen = files_in_memory(), whole.freeze(True)
+    writing = write_columns(storage, "s", ("t", frozen), GROUPS, schema)
+    file = None
+    try:
+        while True:
+            next(writing)
+            if random.random() < 0.3:
+                change(random.choice(tables), random, keys)
+    except StopIteration as end:
+        file = end.value
+    assert file is not None
+    into: Any = SlicedArrays(new_table) if of_slices else new_table()
+    restore_keyed(storage, [file], ALL_GROUPS, {"t": into})
+    assert content(into) == expected
 
 
 def test_what_is_stored_is_plain() -> None:

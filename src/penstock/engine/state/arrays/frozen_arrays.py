@@ -44,6 +44,8 @@ class FrozenArrays:
         self._key_groups: KeyGroups | None = None
         self._span = range(0)
         self._spans: list[range] = []
+        self._keeps = False
+        """Whether all groups may be read again."""
         self._late: list[_WithGroups] = []
         """Rows that the task has handed over, with their key groups."""
         self._sorted: list[tuple[Piece, Integers, list[int]]] = []
@@ -60,7 +62,13 @@ class FrozenArrays:
             prepare=self._prepare,
             unit="array",
             pack=_packed,
+            keep_groups=self._keep_groups,
         )
+
+    def _keep_groups(self) -> None:
+        self._keeps = True
+        for rows in self._frozen:
+            rows.keeps = True
 
     def _release(self) -> None:
         for rows in self._frozen:
@@ -126,6 +134,9 @@ class FrozenArrays:
             inside = numpy.flatnonzero((groups >= self._span.start) & (groups < self._span.stop))
             if len(inside):
                 yield groups[inside], piece.at(inside)
+            if self._keeps:
+                kept.append((groups, piece))
+                continue
             rest = numpy.flatnonzero(groups >= self._span.stop)
             if len(rest):
                 kept.append((groups[rest], piece.at(rest)))

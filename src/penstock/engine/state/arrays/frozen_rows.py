@@ -52,6 +52,8 @@ class FrozenRows:
         self._done: Mask = numpy.zeros(used, numpy.bool_)
         self._handed_over: deque[Piece] = deque()
         self._groups: Any = None
+        self.keeps = False
+        """Whether rows may be taken several times. Then each is copied before it is changed, taken or not."""
 
     def __len__(self) -> int:
         return len(self._done)
@@ -101,7 +103,8 @@ class FrozenRows:
             if self._done[slots].any():
                 yield from self._one_by_one(slots)
                 return
-        self._done[slots] = True
+        if not self.keeps:
+            self._done[slots] = True
         yield from found
 
     def take_handed_over(self) -> list[Piece]:
@@ -117,7 +120,8 @@ class FrozenRows:
             one = numpy.array([slot])
             found = self._pieces_at(one)
             if not self._done[slot]:
-                self._done[slot] = True
+                if not self.keeps:
+                    self._done[slot] = True
                 yield from found
 
     def _waiting_in(self, block: int) -> Integers:

@@ -107,6 +107,7 @@ def write_columns(
 ) -> Generator[None, None, KeyedFile | None]:
     """Write one full table in the form of savepoints: a Parquet file, sorted by key group. None: it is empty."""
     table_name, frozen = table
+    frozen.keep_groups()
     groups = yield from _by_group([(frozen, frozen.full_pieces)], key_groups)
 
     def write(pickled: set[str]) -> Generator[None, None, KeyedFile | None]:
