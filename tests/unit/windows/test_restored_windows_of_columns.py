@@ -10,7 +10,11 @@ from tests.unit.engine.state.written_state import ALL_GROUPS, GROUPS, files_in_m
 
 from penstock.common import Time
 from penstock.common.types import Row
-from penstock.datastream.window import EventTimeSessionWindows, TumblingEventTimeWindows
+from penstock.datastream.window import (
+    EventTimeSessionWindows,
+    TumblingEventTimeWindows,
+    TumblingProcessingTimeWindows,
+)
 from penstock.engine.state.handles import KeyedFile
 from penstock.engine.state.snapshot.files import restore_keyed, write_columns, write_keyed
 from penstock.hosts.simulator.storage import MemoryStorage
@@ -88,3 +92,25 @@ def test_keys_that_come_between_a_savepoint_and_a_checkpoint(on_columns: bool, l
         restore(snapshot(first, savepoint=False), second)
         second.finish()
         assert sorted(map(tuple, second.outputs())) == [("a", 1), ("b", 1)]
+
+
+@pytest.mark.parametrize("again", "abcdefgh")
+def test_a_window_that_was_there_again_has_no_keys_of_before(again: str) -> None:
+    """A clock that goes back lets a window come again that has fired: what was in it would fire twice."""
+    windows_of_time = TumblingProcessingTimeWindows.of(Time.milliseconds(10))
+    count = {"n_": "count"}
+    with windows(True, windows_of_time, count) as first, windows(True, windows_of_time, count) as second:
+        storage, files = files_in_memory(), []
+        for number, keys in enumerate(("abcdefgh", again)):
+            for key in keys:
+                first.push(Row(key=key, n=1, f=0.5))
+            first.operator.prepare_snapshot(number, False)
+            tables = {name: table.freeze(not number) for name, table in first.operator.keyed_tables().items()}
+            files.append(finished(write_keyed(storage, str(number), tables, GROUPS)))
+            for table in tables.values():
+                table.release()
+            first.advance_ms(10)
+            first.now_ms = 0
+        restore((storage, files), second)
+        second.advance_ms(10)
+        assert [tuple(row) for row in second.outputs()] == [(again, 1)]

@@ -286,7 +286,9 @@ class ColumnWindowOperator(SlicedWindowOperator):
             return None
         arrays = self._arrays.get(window)
         if self._on_heap is not None:
-            return KeyedArrays(self._on_heap.arrays_at(window)) if self._all_wait else None
+            table = self._on_heap.arrays_at(window)
+            # Restored from increments, a window may have keys that were removed.
+            return KeyedArrays(table) if self._all_wait and table.alive == len(table) else None
         return arrays if arrays is not None and arrays.are_whole else None
 
     def _fire_arrays(self, window: int, arrays: KeyedArrays) -> Iterator[None]:
