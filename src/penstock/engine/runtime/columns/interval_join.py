@@ -76,7 +76,7 @@ class ColumnIntervalJoinOperator(IntervalJoinOperator):
         given: RecordColumns,
     ) -> None:
         function = UserFunction(fields, "process_element")
-        super().__init__(name, key_selectors, lower, upper, function, late_tags)
+        super().__init__(name, key_selectors, lower, upper, function=function, late_tags=late_tags)
         self._key_selectors = key_selectors
         self._joined = fields
         self._of_inputs = inputs
@@ -98,9 +98,14 @@ class ColumnIntervalJoinOperator(IntervalJoinOperator):
         return tuple(name for name in columns.names if name in read)
 
     def on_rows(self) -> Operator:
-        late_tags = self.left.late_tag, self.right.late_tag
+        left = self.left
         return IntervalJoinOperator(
-            self.name, self._key_selectors, self.left.lower, self.left.upper, self.function, late_tags
+            name=self.name,
+            key_selectors=self._key_selectors,
+            lower=left.lower,
+            upper=left.upper,
+            function=self.function,
+            late_tags=(left.late_tag, self.right.late_tag),
         )
 
     def setup(self, context: OperatorContext, output: Output) -> None:
@@ -261,7 +266,7 @@ def _moved(times: Integers, by: int) -> Integers:
 
 
 def _pieces(candidates: Integers) -> Iterator[tuple[int, int]]:
-    """Yield the beginnings and ends of pieces with a bounded number of candidates, without those that have none."""
+    """Yield the beginnings and ends of pieces of a bounded number of candidates, up to the last row that has some."""
     sums = numpy.cumsum(candidates)
     start, done, total = 0, 0, int(sums[-1])
     while done < total:
