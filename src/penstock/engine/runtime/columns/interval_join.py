@@ -35,7 +35,7 @@ from penstock.engine.state.arrays.key_index import MISSING
 from penstock.engine.state.arrays.row_keys import Integers, RowKeys
 
 if TYPE_CHECKING:
-    from penstock.engine.runtime.operators.operator import Operator, Output
+    from penstock.engine.runtime.operators.operator import FunctionPlace, Operator, Output
     from penstock.engine.runtime.task.context import OperatorContext
 
 _CANDIDATES_MAX = 1 << 17
@@ -96,6 +96,10 @@ class ColumnIntervalJoinOperator(IntervalJoinOperator):
             return None
         read = {*key_fields, *self._kept[index].names}
         return tuple(name for name in columns.names if name in read)
+
+    def function_places(self) -> Sequence[FunctionPlace]:
+        # An update of the job cannot replace the fields alone: its columns would still be the former ones.
+        return ()
 
     def on_rows(self) -> Operator:
         left = self.left
