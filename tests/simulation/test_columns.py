@@ -16,6 +16,8 @@ from penstock.engine.plan.job_graph import JobGraph
 from penstock.engine.runtime.columns import codec, narrow, stored_chunks
 from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.runtime.columns.conversions import ToRowsOperator
+from penstock.engine.runtime.columns.interval_join import ColumnIntervalJoinOperator
+from penstock.engine.runtime.columns.join_table import JoinTable
 from penstock.engine.runtime.columns.local_windows import LocalWindowAggregateOperator
 from penstock.engine.runtime.columns.routing import KeyRoutes
 from penstock.engine.runtime.columns.running_aggregate import ColumnRunningAggregateOperator
@@ -155,6 +157,19 @@ RUNNING = Program(
 """Sums by key on columns, in two subtasks."""
 
 
+JOINED = Program(
+    (
+        Node(0, "source", (), 3, SOURCE),
+        Node(1, "source", (), 3, SOURCE),
+        Node(2, "key_by", (0,), 3),
+        Node(3, "key_by", (1,), 3),
+        Node(4, "interval_join", (2, 3), 2, {"lower_ms": -10, "upper_ms": 10, "columns": "joined"}),
+        Node(5, "collect", (4,), 1),
+    )
+)
+"""Pairs on columns, in two subtasks."""
+
+
 def run_in_flight(seed: int, program: Program) -> None:
     """Run a program whose barriers overtake columns, and whose workers are killed."""
     run_program(program, unaligned(seed), seed, named=False)
@@ -179,6 +194,13 @@ def test_running_aggregates_survive_every_kill(seed: int) -> None:
     run_on_heap(seed, RUNNING)
 
 
+@pytest.mark.parametrize("seed", seeds(3, in_soak=2_000))
+def test_interval_joins_survive_every_kill(seed: int) -> None:
+    """Few of the generated programs restore records that wait for partners."""
+    run_in_flight(seed, JOINED)
+    run_on_heap(seed, JOINED)
+
+
 def operators(graph: JobGraph) -> list[list[str]]:
     """Return the names of the operators of each vertex."""
     return [[type(node.operator).__name__ for node in vertex.nodes] for vertex in graph.vertices]
@@ -196,6 +218,21 @@ def test_the_programs_have_columns() -> None:
         )
     assert {"ToColumnsOperator", "MapBatchesOperator", "ToRowsOperator"} <= found
     assert carried == {"FORWARD", "HASH"}
+
+
+def test_interval_joins_receive_the_columns_that_they_read() -> None:
+    """The joins of these programs would be on rows, or get columns that nobody reads."""
+    joins = 0
+    for seed, program in programs_that(joins_by_time, 10):
+        graph = build(with_columns(program, seed)).graph
+        joins += sum(names.count(ColumnIntervalJoinOperator.__name__) for names in operators(graph))
+        for edge in graph.edges:
+            target = graph.vertices[edge.target].nodes[0].operator
+            if isinstance(target, ColumnIntervalJoinOperator):
+                sent = edge.stream_edge.columns
+                assert sent is not None and sent.names == ("key", "number")
+    # The others are batched, and join rows.
+    assert joins >= 5
 
 
 def lost_timestamps(patch: pytest.MonkeyPatch) -> None:
@@ -326,6 +363,11 @@ def test_a_fault_in_columns_in_flight_is_found(
     until_found(monkeypatch, ((seed, CHANGES) for seed in range(50)), run_in_flight)
 
 
+def joined_records_are_forgotten(patch: pytest.MonkeyPatch) -> None:
+    """Records that wait for partners are missing after a restart."""
+    patch.setattr(JoinTable, "restore", lambda self, entry_keys, values: None)
+
+
 IN_RUNNING: dict[Callable[[pytest.MonkeyPatch], None], tuple[Callable[[int, Program], None], int]] = {
     running_aggregates_are_not_written_back: (run_in_flight, 37),
     running_aggregates_begin_again: (run_on_heap, 24),
@@ -344,6 +386,13 @@ def test_a_fault_in_running_aggregates_is_found(
     fault(monkeypatch)
     run_it, first = IN_RUNNING[fault]
     until_found(monkeypatch, ((seed, RUNNING) for seed in range(first, 300)), run_it)
+
+
+@pytest.mark.thorough
+def test_a_fault_in_interval_joins_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The simulator would pass joins that forget their records."""
+    joined_records_are_forgotten(monkeypatch)
+    until_found(monkeypatch, ((seed, JOINED) for seed in range(10, 300)), run_on_heap)
 
 
 @pytest.mark.thorough

@@ -44,16 +44,20 @@ def field_join(
     on_columns = _on_columns(columns, selectors)
     if on_columns is None or result_type is None:
         function = UserFunction(fields, "process_element")
-        return IntervalJoinOperator(NAME, selectors, *bounds, function, late_tags), result_type
+        on_rows = IntervalJoinOperator(
+            name=NAME, key_selectors=selectors, lower=bounds[0], upper=bounds[1], function=function, late_tags=late_tags
+        )
+        return on_rows, result_type
     from penstock.engine.runtime.columns.interval_join import ColumnIntervalJoinOperator, JoinInput
 
     inputs = tuple(JoinInput(of, fields_of_key) for of, fields_of_key in on_columns)
     operator = ColumnIntervalJoinOperator(
-        NAME,
-        selectors,
-        *bounds,
-        fields,
-        late_tags,
+        name=NAME,
+        key_selectors=selectors,
+        lower=bounds[0],
+        upper=bounds[1],
+        fields=fields,
+        late_tags=late_tags,
         inputs=(inputs[0], inputs[1]),
         given=RecordColumns(result_type),
     )

@@ -94,7 +94,14 @@ class BucketRows:
         used, first_row = len(self), 0 if full else self._stored_rows
         self.note_stored()
         slots, times = self._slots.array[:used], self._times.array[:used]
-        return RowsAtOnce(self.keys, len(self.keys), slots, times, first_row, self.blocks.copy())
+        return RowsAtOnce(
+            keys=self.keys,
+            key_count=len(self.keys),
+            slots=slots,
+            times=times,
+            first_row=first_row,
+            blocks=self.blocks.copy(),
+        )
 
     def note_stored(self) -> None:
         """Note that a snapshot has all rows."""

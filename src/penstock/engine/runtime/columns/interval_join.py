@@ -35,7 +35,7 @@ from penstock.engine.state.arrays.key_index import MISSING
 from penstock.engine.state.arrays.row_keys import Integers, RowKeys
 
 if TYPE_CHECKING:
-    from penstock.engine.runtime.operators.operator import Operator, Output
+    from penstock.engine.runtime.operators.operator import FunctionPlace, Operator, Output
     from penstock.engine.runtime.task.context import OperatorContext
 
 _CANDIDATES_MAX = 1 << 17
@@ -76,7 +76,7 @@ class ColumnIntervalJoinOperator(IntervalJoinOperator):
         given: RecordColumns,
     ) -> None:
         function = UserFunction(fields, "process_element")
-        super().__init__(name, key_selectors, lower, upper, function, late_tags)
+        super().__init__(name, key_selectors, lower, upper, function=function, late_tags=late_tags)
         self._key_selectors = key_selectors
         self._joined = fields
         self._of_inputs = inputs
@@ -97,10 +97,19 @@ class ColumnIntervalJoinOperator(IntervalJoinOperator):
         read = {*key_fields, *self._kept[index].names}
         return tuple(name for name in columns.names if name in read)
 
+    def function_places(self) -> Sequence[FunctionPlace]:
+        # An update of the job cannot replace the fields alone: its columns would still be the former ones.
+        return ()
+
     def on_rows(self) -> Operator:
-        late_tags = self.left.late_tag, self.right.late_tag
+        left = self.left
         return IntervalJoinOperator(
-            self.name, self._key_selectors, self.left.lower, self.left.upper, self.function, late_tags
+            name=self.name,
+            key_selectors=self._key_selectors,
+            lower=left.lower,
+            upper=left.upper,
+            function=self.function,
+            late_tags=(left.late_tag, self.right.late_tag),
         )
 
     def setup(self, context: OperatorContext, output: Output) -> None:
@@ -261,7 +270,7 @@ def _moved(times: Integers, by: int) -> Integers:
 
 
 def _pieces(candidates: Integers) -> Iterator[tuple[int, int]]:
-    """Yield the beginnings and ends of pieces with a bounded number of candidates, without those that have none."""
+    """Yield the beginnings and ends of pieces of a bounded number of candidates, up to the last row that has some."""
     sums = numpy.cumsum(candidates)
     start, done, total = 0, 0, int(sums[-1])
     while done < total:

@@ -59,7 +59,7 @@ class JoinTable(Table):
 
     def freeze(self, full: bool) -> FrozenTable:
         gone, _ = self._stored.update(self._keys(), full)
-        removed = [FrozenKeys(keys, 0, count, _in_bucket(number), None) for number, keys, count in gone]
+        removed = [FrozenKeys(keys, 0, count, entry_of=_in_bucket(number), value=None) for number, keys, count in gone]
         records = self.fields.reader()
         frozen = [FrozenBucket(number, rows.freeze(full), records) for number, rows in self.buckets.items()]
         return frozen_table([*removed, *frozen], full)
@@ -124,8 +124,11 @@ class JoinTimers(Table):
     def freeze(self, full: bool) -> FrozenTable:
         keys = self._keys()
         gone, firsts = self._stored.update(keys, full)
-        removed = [FrozenKeys(of, 0, count, self._timer_of(place), None) for place, of, count in gone]
-        added = [FrozenKeys(of, firsts[place], len(of), self._timer_of(place), True) for place, of in keys.items()]
+        removed = [FrozenKeys(of, 0, count, entry_of=self._timer_of(place), value=None) for place, of, count in gone]
+        added = [
+            FrozenKeys(of, firsts[place], len(of), entry_of=self._timer_of(place), value=True)
+            for place, of in keys.items()
+        ]
         return frozen_table([*removed, *added], full)
 
     def restore(self, entry_keys: Iterable[Any], values: Iterable[Any]) -> None:

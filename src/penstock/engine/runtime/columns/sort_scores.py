@@ -22,7 +22,7 @@ def score_type(kind: pyarrow.DataType) -> Any:
 def scores_of(column: pyarrow.Array, ascending: bool) -> tuple[Any, Mask]:
     """Return a number for each value, the first values having the lowest ones, and which of them are comparable.
 
-    None and NaN are not: their place is not that of their number.
+    Nulls and NaN have a place that differs from that of their number.
     """
     valid = column.is_valid().to_numpy(zero_copy_only=False)
     if arrow.is_floating(column.type):
@@ -32,5 +32,5 @@ def scores_of(column: pyarrow.Array, ascending: bool) -> tuple[Any, Mask]:
     if arrow.is_temporal(kind) and kind.bit_width == 32:
         column = column.cast(pyarrow.int32())
     whole = column.cast(pyarrow.int64()).fill_null(0).to_numpy(zero_copy_only=False)
-    # Not the negative: the smallest integer has none.
+    # The bitwise complement, since the negative of the smallest integer exceeds 64 bits.
     return whole if ascending else ~whole, valid
