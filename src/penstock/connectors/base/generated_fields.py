@@ -6,6 +6,7 @@ import math
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from numbers import Integral
 from typing import Any
 
 import numpy
@@ -122,7 +123,7 @@ class _Sequence(FieldGenerator):
     def values(self, numbers: Numbers, name: str) -> Any:
         if len(numbers):
             # NumPy's integers would begin again at the least.
-            ends = [self._start + self._step * int(number) for number in (numbers[0], numbers[-1])]
+            ends: list[float] = [self._start + self._step * int(number) for number in (numbers[0], numbers[-1])]
             if any(isinstance(end, int) and not _fits_64_bits(end) for end in ends):
                 raise OverflowError(f"the sequence of {name!r} is beyond 64 bits at the records up to {numbers[-1]:,}")
         return self._start + self._step * numbers
@@ -132,7 +133,7 @@ class _Random(FieldGenerator):
     def __init__(self, minimum: float, maximum: float, seed: int) -> None:
         if not minimum <= maximum:
             raise ValueError(f"minimum must be at most maximum, got {minimum} and {maximum}")
-        self._are_integers = all(isinstance(bound, (int, numpy.integer)) for bound in (minimum, maximum))
+        self._are_integers = all(isinstance(bound, Integral) for bound in (minimum, maximum))
         self._minimum = int(minimum) if self._are_integers else float(minimum)
         self._maximum = int(maximum) if self._are_integers else float(maximum)
         if self._are_integers:
