@@ -163,7 +163,7 @@ def test_columns_that_arrow_does_not_have() -> None:
     with pytest.raises(TypeError, match="the frame of polars cannot become a table of Arrow"):
         TableSource(polars.DataFrame({"a": polars.Series([1], dtype=polars.Int128)}))
     for column in (pandas.period_range("2024", periods=2, freq="D"), pandas.interval_range(0, 2)):
-        with pytest.raises(TypeError, match="the column 'a' of pandas has the type (period|interval)"):
+        with pytest.raises(TypeError, match=r"the column 'a' of pandas has the type (period|interval)"):
             TableSource(pandas.DataFrame({"a": column}))
     with pytest.raises(TypeError, match="the frame of pandas cannot become a table of Arrow"):
         TableSource(pandas.DataFrame({"a": [2**70]}))
