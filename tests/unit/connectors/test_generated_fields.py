@@ -12,6 +12,7 @@ import pytest
 from tests.unit.datastream.simulated import collected, environment
 
 from penstock.common.columns.record_columns import RecordColumns
+from penstock.common.errors import SourceError
 from penstock.common.typeinfo import Types
 from penstock.common.types import Row
 from penstock.common.watermark_strategy import WatermarkStrategy
@@ -130,9 +131,9 @@ def test_what_is_not_a_generator_is_refused() -> None:
         GeneratedFields(Price, {"prise": FieldGenerators.sequence()})
     with pytest.raises(TypeError, match="'price' must be a FieldGenerator or a function, got 7"):
         GeneratedFields(Price, {"price": 7})  # type: ignore[dict-item]
-    with pytest.raises(TypeError, match="'price' returned 1 values for 3 records"):
+    with pytest.raises(SourceError, match="'price' returned 1 values for 3 records"):
         GeneratedFields(Price, {"price": lambda numbers: numbers[:1]}).batch(range(3))
-    with pytest.raises(TypeError, match="column 'price': double can't become int64"):
+    with pytest.raises(SourceError, match="generator of 'price': column 'price': double can't become int64"):
         GeneratedFields(Price, {"price": lambda numbers: numbers / 2}).batch(range(3))
     with pytest.raises(ValueError, match="at most maximum"):
         FieldGenerators.random(2, 1)
@@ -151,7 +152,7 @@ def test_numbers_do_not_begin_again_at_the_least() -> None:
     step = 2**61
     assert one_field(FieldGenerators.sequence(2**62, step), range(2)) == [2**62, 2**62 + step]
     for numbers in (range(4), range(2, 3), range(-1, 4)):
-        with pytest.raises(OverflowError, match="the sequence of 'a' is beyond 64 bits"):
+        with pytest.raises(SourceError, match="the sequence of 'a' is beyond 64 bits"):
             one_field(FieldGenerators.sequence(2**62, step), numbers)
     everything = one_field(FieldGenerators.random(-(2**63), 2**63 - 1), range(200))
     assert min(everything) < -(2**62) and max(everything) > 2**62
@@ -181,7 +182,7 @@ def test_arguments_of_numpy() -> None:
 @pytest.mark.parametrize("value", [5, None, numpy.zeros((4, 2))])
 def test_what_is_no_array_is_named(value: Any) -> None:
     """The user would have to find out which of many functions has returned a number."""
-    with pytest.raises(TypeError, match="the generator of 'a' must return an array, got"):
+    with pytest.raises(SourceError, match="the generator of 'a' must return an array, got"):
         one_field(lambda numbers: value)
 
 

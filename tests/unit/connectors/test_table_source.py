@@ -12,7 +12,7 @@ import pytest
 from tests.unit.datastream.simulated import collected, environment
 
 from penstock.common.columns.record_columns import RecordColumns
-from penstock.common.errors import SourceError
+from penstock.common.errors import SourceError, UserFunctionError
 from penstock.common.time import Instant
 from penstock.common.types import Row
 from penstock.common.watermark_strategy import WatermarkStrategy
@@ -167,3 +167,18 @@ def test_columns_that_arrow_does_not_have() -> None:
             TableSource(pandas.DataFrame({"a": column}))
     with pytest.raises(TypeError, match="the frame of pandas cannot become a table of Arrow"):
         TableSource(pandas.DataFrame({"a": [2**70]}))
+
+
+def test_errors_of_columns_show_no_frames() -> None:
+    """The user would look for the wrong value below the frames of penstock and pyarrow."""
+    frame = pyarrow.table({"at": [0, None], "n": [1, 300]})
+    in_order = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner("at")
+    env = environment()
+    for stream, columns, expected in [
+        (env.from_data_frame(frame, in_order), {"at": pyarrow.int64()}, "not None"),
+        (env.from_data_frame(frame).filter(bool), {"n": pyarrow.int8()}, "column 'n' (int8): Value 300"),
+    ]:
+        on_columns = stream.as_columns(pyarrow.schema(columns))
+        with pytest.raises(UserFunctionError) as failed:
+            collected(on_columns.filter_batches(lambda batch: batch.num_rows, "arrow"))
+        assert expected in str(failed.value) and "File " not in str(failed.value)

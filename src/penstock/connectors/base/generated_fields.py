@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from penstock.common.columns.fitted import fitted
 from penstock.common.columns.record_columns import RecordColumns
+from penstock.common.errors import SourceError
 from penstock.common.typeinfo import RowTypeInfo
 from penstock.connectors.base.split_mix import STEP, Words, mixed
 
@@ -88,7 +89,7 @@ class GeneratedFields:
     def batch(self, numbers: range, columns: RecordColumns | None = None) -> pyarrow.RecordBatch:
         """Return the records with these numbers, in some of the columns.
 
-        Raise TypeError or OverflowError, which names the field.
+        Raise SourceError, which names the field.
         """
         schema = (columns or self.columns).schema
         of_records = numpy.arange(numbers.start, numbers.stop, numbers.step, dtype=numpy.int64)
@@ -102,15 +103,20 @@ class GeneratedFields:
             values = generator(numbers.copy())
         column = values if isinstance(values, pyarrow.Array) else _array(values, field.name)
         if len(column) != len(numbers):
-            raise TypeError(f"the generator of {field.name!r} returned {len(column)} values for {len(numbers)} records")
-        return fitted(column, field)
+            raise SourceError(
+                f"the generator of {field.name!r} returned {len(column)} values for {len(numbers)} records"
+            )
+        try:
+            return fitted(column, field)
+        except TypeError as error:
+            raise SourceError(f"the generator of {field.name!r}: {error}") from error
 
 
 def _array(values: Any, name: str) -> pyarrow.Array:
     try:
         return pyarrow.array(values)
     except (TypeError, pyarrow.ArrowException) as error:
-        raise TypeError(f"the generator of {name!r} must return an array, got {values!r:.200}: {error}") from error
+        raise SourceError(f"the generator of {name!r} must return an array, got {values!r:.200}: {error}") from error
 
 
 class _Sequence(FieldGenerator):
@@ -125,7 +131,7 @@ class _Sequence(FieldGenerator):
             # NumPy's integers would begin again at the least.
             ends: list[float] = [self._start + self._step * int(number) for number in (numbers[0], numbers[-1])]
             if any(isinstance(end, int) and not _fits_64_bits(end) for end in ends):
-                raise OverflowError(f"the sequence of {name!r} is beyond 64 bits at the records up to {numbers[-1]:,}")
+                raise SourceError(f"the sequence of {name!r} is beyond 64 bits at the records up to {numbers[-1]:,}")
         return self._start + self._step * numbers
 
 
