@@ -81,9 +81,10 @@ class ColumnStatement:
         waiting, self._waiting, self.rows = self._waiting, [], 0
         if not waiting:
             return []
-        joined = pyarrow.concat_batches(waiting)
-        batches = [joined.slice(start, size) for start in range(0, joined.num_rows, size)]
-        return [part for batch in batches for part in parts_of(batch, self._batch_bytes)]
+        # Not joined: the texts of a column may have at most 2 GiB.
+        rows = pyarrow.Table.from_batches(waiting)
+        tables = [rows.slice(start, size) for start in range(0, rows.num_rows, size)]
+        return [_joined(part) for table in tables for part in parts_of(table, self._batch_bytes)]
 
     def write(self, session: Session, batch: pyarrow.RecordBatch) -> None:
         """Write all rows or none, of each key the last one. Raise PostgresError, which names a refused row."""
@@ -127,14 +128,19 @@ def insert_arrays(parts: InsertParts, schema: pyarrow.Schema, kinds: dict[str, s
     return f"{parts.before_rows} {source}{parts.after_rows}"
 
 
-def parts_of(batch: pyarrow.RecordBatch, bytes_max: int) -> Iterator[pyarrow.RecordBatch]:
-    """Yield the rows of a batch, in order, in parts of at most this size or of one row."""
-    if batch.nbytes <= bytes_max or batch.num_rows <= 1:
-        yield batch
+def parts_of(rows: pyarrow.Table, bytes_max: int) -> Iterator[pyarrow.Table]:
+    """Yield rows, in order, in parts of at most this size or of one row."""
+    if rows.nbytes <= bytes_max or rows.num_rows <= 1:
+        yield rows
         return
-    half = batch.num_rows // 2
-    yield from parts_of(batch.slice(0, half), bytes_max)
-    yield from parts_of(batch.slice(half), bytes_max)
+    half = rows.num_rows // 2
+    yield from parts_of(rows.slice(0, half), bytes_max)
+    yield from parts_of(rows.slice(half), bytes_max)
+
+
+def _joined(rows: pyarrow.Table) -> pyarrow.RecordBatch:
+    [batch] = rows.combine_chunks().to_batches()
+    return batch
 
 
 def last_of_keys(batch: pyarrow.RecordBatch, key_columns: Sequence[str]) -> pyarrow.RecordBatch:
