@@ -17,7 +17,10 @@ from tests.connectors.postgres_tables import Tables
 from penstock.api.sink import SinkWriter
 from penstock.common.columns.record_columns import RecordColumns
 from penstock.common.typeinfo import TypeInformation, Types
-from penstock.connectors.postgres.connection import PostgresError
+from penstock.connectors.postgres.connection import Database, PostgresError
+from penstock.connectors.postgres.sink.columns import ColumnStatement
+from penstock.connectors.postgres.sink.session import Session
+from penstock.connectors.postgres.sink.statement import insert_into
 from penstock.datastream.connectors.postgres import DeliveryGuarantee, PostgresSink
 from penstock.testing.conformance.sink import SimpleSinkContext
 from penstock.testing.postgres_server import PostgresServer
@@ -351,3 +354,21 @@ def test_exactly_once(tables: Tables) -> None:
     restored = sink.restore_writer(SimpleSinkContext(job_id=job, attempt="job-1-1-12", is_restored=True), state)
     assert tables.prepared(job) == [] and tables.rows(table) == [(1, "first"), (2, "first")]
     restored.close()
+
+
+def test_large_fields_are_written_in_parts(tables: Tables) -> None:
+    """The server would close the connection on which a batch of documents exceeds 1 GiB, at each restart."""
+    texts = [None, "é" * 700, "", "b" * 5000, *["c" * 90] * 60]
+    batch = pyarrow.RecordBatch.from_pydict({"id": range(len(texts)), "name": texts})
+    table = tables.create()
+    columns = ColumnStatement(insert_into(table, ["id", "name"], ["id"]), batch_bytes=2000)
+    columns.add(batch.slice(0, 9))
+    columns.add(batch.slice(9))
+    parts = columns.take(40)
+    assert pyarrow.concat_batches(parts) == batch and columns.rows == 0
+    assert all(part.nbytes <= 2000 or part.num_rows == 1 for part in parts) and 5 < len(parts) < 20
+    session = Session(Database(tables.url), "test", insert_into(table, ["id", "name"], ["id"]).sql)
+    for part in parts:
+        columns.write(session, part)
+    session.close()
+    assert [name for _, name in tables.rows(table)] == texts

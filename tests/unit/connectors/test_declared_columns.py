@@ -15,12 +15,14 @@ from pyarrow import parquet as pq
 
 from penstock.common import Instant, Types
 from penstock.common.columns.fitting_types import check_fits
+from penstock.common.columns.record_columns import RecordColumns
 from penstock.common.errors import SourceError
 from penstock.common.typeinfo import RowTypeInfo, TypeInformation
 from penstock.common.types import Row
 from penstock.common.types.type_hints import from_hint
 from penstock.connectors.files.formats.format import BatchFormat
 from penstock.connectors.files.source import BulkFormat, FileSource
+from penstock.connectors.files.split import FileSplit
 from penstock.datastream.formats.parquet import ParquetColumnarRowInputFormat
 from penstock.testing.conformance.source import check_source, read_all
 
@@ -196,3 +198,33 @@ def test_types_that_do_not(stored: pa.DataType, declared: TypeInformation) -> No
     """A value would be cut silently."""
     with pytest.raises(ValueError, match=r"the column v\S* .*has the type .* do not fit the declared type"):
         check_fits(stored, declared, "v")
+
+
+@both
+@pytest.mark.parametrize(
+    ("column", "row", "reason"),
+    [
+        (pa.field("n", pa.int8()), 3, "column 'n' .int8.: Value 300 too large"),
+        (pa.field("n", pa.int64(), nullable=False), 3, "column 'n' .int64.: the schema does not allow None"),
+        (pa.field("s", pa.int64()), 1, "column 's' .int64.: 'a' is not a whole number"),
+    ],
+)
+def test_a_row_that_is_not_of_the_columns_is_named(
+    tmp_path: Path, write: Any, make_format: Any, column: pa.Field, row: int, reason: str
+) -> None:
+    """The user would have to find the row, without the name of the file, below forty lines about pyarrow."""
+    path = tmp_path / "a"
+    write(pa.table({"n": [1, 2, 300 if column.nullable else None], "s": ["a", "b", "c"]}), str(path))
+    kind = Types.ROW_NAMED(["n", "s"], [Types.LONG(), Types.STRING()])
+    batches = make_format(kind, as_row=True).on_columns(RecordColumns(pa.schema([column])))
+    with pytest.raises(SourceError, match=f"/a, row {row}: cannot convert .* to columns: .*{reason}"):
+        list(batches.read(FileSplit(str(path), 0, None, 0), [].append))
+
+
+@both
+def test_columns_that_are_not_selected_are_not_read(write: Any, make_format: Any) -> None:
+    """A typo in `as_columns` would be an error about empty columns, or rows would lack a field that columns have."""
+    for selected in (Types.ROW_NAMED(["n"], [Types.LONG()]), ["n"]):
+        records = make_format(selected, as_row=True)
+        for names in (["t"], ["n", "t"]):
+            assert records.on_columns(RecordColumns(pa.schema({name: pa.int64() for name in names}))) is None

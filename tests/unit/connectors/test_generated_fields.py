@@ -6,11 +6,13 @@ import datetime
 from dataclasses import dataclass
 from typing import Any
 
+import numpy
 import pyarrow
 import pytest
 from tests.unit.datastream.simulated import collected, environment
 
 from penstock.common.columns.record_columns import RecordColumns
+from penstock.common.errors import SourceError
 from penstock.common.typeinfo import Types
 from penstock.common.types import Row
 from penstock.common.watermark_strategy import WatermarkStrategy
@@ -129,14 +131,59 @@ def test_what_is_not_a_generator_is_refused() -> None:
         GeneratedFields(Price, {"prise": FieldGenerators.sequence()})
     with pytest.raises(TypeError, match="'price' must be a FieldGenerator or a function, got 7"):
         GeneratedFields(Price, {"price": 7})  # type: ignore[dict-item]
-    with pytest.raises(TypeError, match="'price' returned 1 values for 3 records"):
+    with pytest.raises(SourceError, match="'price' returned 1 values for 3 records"):
         GeneratedFields(Price, {"price": lambda numbers: numbers[:1]}).batch(range(3))
-    with pytest.raises(TypeError, match="column 'price': double can't become int64"):
+    with pytest.raises(SourceError, match="generator of 'price': column 'price': double can't become int64"):
         GeneratedFields(Price, {"price": lambda numbers: numbers / 2}).batch(range(3))
     with pytest.raises(ValueError, match="at most maximum"):
         FieldGenerators.random(2, 1)
     with pytest.raises(ValueError, match="is empty"):
         FieldGenerators.choice([])
+
+
+def one_field(generator: Any, numbers: range = range(4), kind: pyarrow.DataType | None = None) -> list[Any]:
+    schema = pyarrow.schema({"a": kind or pyarrow.int64()})
+    found: list[Any] = GeneratedFields(schema, {"a": generator}).batch(numbers).column(0).to_pylist()
+    return found
+
+
+def test_numbers_do_not_begin_again_at_the_least() -> None:
+    """A sequence would have negative ids behind the greatest, and random floats would be infinite."""
+    step = 2**61
+    assert one_field(FieldGenerators.sequence(2**62, step), range(2)) == [2**62, 2**62 + step]
+    for numbers in (range(4), range(2, 3), range(-1, 4)):
+        with pytest.raises(SourceError, match="the sequence of 'a' is beyond 64 bits"):
+            one_field(FieldGenerators.sequence(2**62, step), numbers)
+    everything = one_field(FieldGenerators.random(-(2**63), 2**63 - 1), range(200))
+    assert min(everything) < -(2**62) and max(everything) > 2**62
+    assert set(one_field(FieldGenerators.random(2**63 - 2, 2**63 - 1), range(99))) == {2**63 - 2, 2**63 - 1}
+    for make in (
+        lambda: FieldGenerators.sequence(2**63),
+        lambda: FieldGenerators.random(0, 2**63),
+        lambda: FieldGenerators.random(0, 1, seed=2**63),
+        lambda: FieldGenerators.choice([1], seed=2**63),
+    ):
+        with pytest.raises(ValueError, match="must be an integer of 64 bits, got 9223372036854775808"):
+            make()
+    for bounds in [(0.0, float("inf")), (-1.7e308, 1.7e308)]:
+        with pytest.raises(ValueError, match="finite distance"):
+            FieldGenerators.random(*bounds)
+
+
+def test_arguments_of_numpy() -> None:
+    """Bounds and lists that come from NumPy would be floats, or fail with an error about truth values."""
+    bounds = numpy.int64(1), numpy.int32(5)
+    assert one_field(FieldGenerators.random(*bounds)) == one_field(FieldGenerators.random(1, 5))
+    assert set(one_field(FieldGenerators.choice(numpy.array([1, 2])), range(50))) == {1, 2}
+    with pytest.raises(ValueError, match=r"cannot choose from \[1, 'a'\]"):
+        FieldGenerators.choice([1, "a"])
+
+
+@pytest.mark.parametrize("value", [5, None, numpy.zeros((4, 2))])
+def test_what_is_no_array_is_named(value: Any) -> None:
+    """The user would have to find out which of many functions has returned a number."""
+    with pytest.raises(SourceError, match="the generator of 'a' must return an array, got"):
+        one_field(lambda numbers: value)
 
 
 def test_the_rate_is_kept() -> None:

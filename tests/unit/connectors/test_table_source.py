@@ -12,11 +12,12 @@ import pytest
 from tests.unit.datastream.simulated import collected, environment
 
 from penstock.common.columns.record_columns import RecordColumns
+from penstock.common.errors import SourceError, UserFunctionError
 from penstock.common.time import Instant
 from penstock.common.types import Row
 from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.connectors.frames.source import TableSource
-from penstock.testing.conformance.source import check_source, read_all
+from penstock.testing.conformance.source import SourceRun, check_source, read_all
 
 NOON = datetime.datetime(2024, 2, 29, 12)
 TABLE = pyarrow.table(
@@ -139,3 +140,45 @@ def test_what_is_refused() -> None:
     with pytest.raises(ValueError, match="directory is for DataFrames of Spark"):
         environment().from_data_frame(TABLE, directory="x")
     assert TableSource(TABLE).on_columns(RecordColumns(pyarrow.schema({"missing": pyarrow.int64()}))) is None
+
+
+@pytest.mark.parametrize("kind", [TableSource, OnColumns])
+def test_a_restored_job_needs_its_frame(kind: Any) -> None:
+    """A job would end without the rows that it should still read, as if it had read them."""
+    run = SourceRun(kind(TABLE), 1)
+    run.start()
+    assert len(run.read_polls(1, 10)) == 10
+    for rows in (5, 20):
+        shorter = SourceRun(kind(TABLE.slice(0, rows)), 1)
+        shorter.restore(run.snapshot())
+        with pytest.raises(SourceError, match=f"the frame has {rows} rows, but .* of one with at least 21"):
+            shorter.read_to_end(1000)
+
+
+def test_columns_that_arrow_does_not_have() -> None:
+    """Rows would have the addresses of objects, and numbers in place of periods."""
+    polars = pytest.importorskip("polars")
+    with pytest.raises(TypeError, match="the column 'a' of polars has Python objects"):
+        TableSource(polars.DataFrame({"a": polars.Series([object()], dtype=polars.Object)}))
+    with pytest.raises(TypeError, match="the frame of polars cannot become a table of Arrow"):
+        TableSource(polars.DataFrame({"a": polars.Series([1], dtype=polars.Int128)}))
+    for column in (pandas.period_range("2024", periods=2, freq="D"), pandas.interval_range(0, 2)):
+        with pytest.raises(TypeError, match=r"the column 'a' of pandas has the type (period|interval)"):
+            TableSource(pandas.DataFrame({"a": column}))
+    with pytest.raises(TypeError, match="the frame of pandas cannot become a table of Arrow"):
+        TableSource(pandas.DataFrame({"a": [2**70]}))
+
+
+def test_errors_of_columns_show_no_frames() -> None:
+    """The user would look for the wrong value below the frames of penstock and pyarrow."""
+    frame = pyarrow.table({"at": [0, None], "n": [1, 300]})
+    in_order = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner("at")
+    env = environment()
+    for stream, columns, expected in [
+        (env.from_data_frame(frame, in_order), {"at": pyarrow.int64()}, "not None"),
+        (env.from_data_frame(frame).filter(bool), {"n": pyarrow.int8()}, "column 'n' (int8): Value 300"),
+    ]:
+        on_columns = stream.as_columns(pyarrow.schema(columns))
+        with pytest.raises(UserFunctionError) as failed:
+            collected(on_columns.filter_batches(lambda batch: batch.num_rows, "arrow"))
+        assert expected in str(failed.value) and "File " not in str(failed.value)

@@ -12,6 +12,7 @@ from penstock.api.source import Boundedness, EnumeratorContext, ReaderContext, S
 from penstock.common.columns.declared_types import declared_type
 from penstock.common.columns.fitted import fitted
 from penstock.common.columns.record_columns import RecordColumns
+from penstock.common.errors import SourceError
 from penstock.common.typeinfo import RowTypeInfo
 from penstock.common.types import Row
 from penstock.connectors.base.ranges import RangeSplit, contiguous
@@ -27,8 +28,9 @@ class TableSource(Source[Row]):
     """Emit the rows of a table, each once, as Rows with the names and types of its columns.
 
     They are in order at parallelism 1; else subtask i emits the i-th contiguous part in order. The table is sent to the
-    workers with the source; splits and positions are ranges of rows. Raise TypeError for an object of another
-    kind, and ValueError for columns of one name.
+    workers with the source; splits and positions are ranges of rows: a restored job needs the table that it had.
+    Raise TypeError for an object of another kind and for columns that Arrow does not have, and ValueError for columns
+    of one name.
     """
 
     def __init__(self, frame: Any) -> None:
@@ -92,6 +94,12 @@ class _TableReader(SplitReader[Any]):
 
     def read(self, split: RangeSplit, max_records: int) -> Chunk:
         numbers, position = split.take(max_records)
+        if numbers.stop > self._table.num_rows:
+            raise SourceError(
+                f"{_NAME} has {self._table.num_rows:,} rows, but the checkpoint or savepoint from which the job was "
+                f"restored is of one with at least {split.end:,}: start the job with the same frame, or give the "
+                "source another uid to read this one from its first row"
+            )
         batch = _batch(self._table, numbers)
         if self._of_records is None:
             return Chunk(self._columns.records(batch, self._make, numbers.start), position)
@@ -122,7 +130,7 @@ def table_of(frame: Any) -> pyarrow.Table | None:
     """Return a frame of pandas or Polars, or a table or batch of Arrow, as a table; None for another object.
 
     NaN in a column of pandas is null, as pandas takes it, unless the column has a type of Arrow. Raise TypeError for a
-    column whose values are of several types.
+    column whose values are of several types, or that Arrow does not have: objects, periods and intervals.
     """
     if isinstance(frame, pyarrow.RecordBatch):
         return pyarrow.Table.from_batches([frame])
@@ -131,9 +139,25 @@ def table_of(frame: Any) -> pyarrow.Table | None:
     library = type(frame).__module__.partition(".")[0]
     if type(frame).__name__ != "DataFrame" or library not in ("pandas", "polars"):
         return None
-    if library == "polars":
-        return frame.to_arrow()
     try:
-        return pyarrow.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata(None)
-    except pyarrow.ArrowException as error:
-        raise TypeError(f"the frame of pandas cannot become a table of Arrow: {error}") from error
+        return _of_polars(frame) if library == "polars" else _of_pandas(frame)
+    except (pyarrow.ArrowException, OverflowError) as error:
+        raise TypeError(f"the frame of {library} cannot become a table of Arrow: {error}") from error
+
+
+def _of_polars(frame: Any) -> pyarrow.Table:
+    for name, kind in frame.schema.items():
+        if str(kind) == "Object":
+            # Polars would return the addresses of the objects.
+            raise TypeError(f"the column {name!r} of polars has Python objects: cast it to another type, or drop it")
+    return frame.to_arrow()
+
+
+def _of_pandas(frame: Any) -> pyarrow.Table:
+    table = pyarrow.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata(None)
+    for field in table.schema:
+        if isinstance(field.type, pyarrow.BaseExtensionType) and field.type.extension_name.startswith("pandas."):
+            # Its values would be numbers of periods, and dicts.
+            kind = field.type.extension_name.removeprefix("pandas.")
+            raise TypeError(f"the column {field.name!r} of pandas has the type {kind}: convert it to times or text")
+    return table

@@ -8,10 +8,10 @@ from typing import Any
 
 import pyarrow
 
+from penstock.common.columns.named_failures import named_batch
 from penstock.common.columns.record_columns import RecordColumns
 from penstock.common.columns.sided_batch import SidedBatch, joined
 from penstock.common.errors import SourceError
-from penstock.common.functions.user_calls import NOT_OF_A_VALUE, RAISED
 from penstock.connectors.files.formats.format import UnreadableLine
 from penstock.connectors.files.formats.line_format import LineFormat, LineParser
 from penstock.connectors.files.split import FoundFile
@@ -112,16 +112,4 @@ def _is_tagged(record: tuple[Any, ...]) -> bool:
 
 def converted(path: str, columns: RecordColumns, records: list[Any]) -> pyarrow.RecordBatch:
     """Return the records of a file as columns. Raise SourceError, which names the first one that does not fit."""
-    try:
-        return columns.batch_of(records)
-    except NOT_OF_A_VALUE:
-        raise
-    except RAISED:
-        for record in records:
-            try:
-                columns.batch_of([record])
-            except NOT_OF_A_VALUE:
-                raise
-            except RAISED as error:
-                raise SourceError(f"{path}: cannot convert {record!r:.200} to columns: {error}") from error
-        raise
+    return named_batch(columns, records, lambda _, reason: SourceError(f"{path}: {reason}"))

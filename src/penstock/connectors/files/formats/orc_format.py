@@ -73,9 +73,9 @@ class OrcFormat(BatchFormat[Record]):
                     )
             check_all_skipped(split.path, split.skip - done)
 
-    def on_columns(self, columns: RecordColumns) -> OrcColumns:
-        """Return a format of batches."""
-        return OrcColumns(self, columns)
+    def on_columns(self, columns: RecordColumns) -> OrcColumns | None:
+        """Return a format of batches, unless one of the columns is not selected."""
+        return OrcColumns(self, columns) if self._columns.may_have(columns.names) else None
 
     def _values(self, columns: FileColumns, batch: pyarrow.RecordBatch, make: Callable[[Any], Any], row: int) -> Any:
         return columns.records(batch, make, row)

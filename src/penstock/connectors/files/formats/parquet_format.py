@@ -102,9 +102,9 @@ class ParquetFormat(BatchFormat[Record]):
                     )
             check_all_skipped(split.path, to_skip - done)
 
-    def on_columns(self, columns: RecordColumns) -> ParquetColumns:
-        """Return a format of batches."""
-        return ParquetColumns(self, columns)
+    def on_columns(self, columns: RecordColumns) -> ParquetColumns | None:
+        """Return a format of batches, unless one of the columns is not selected."""
+        return ParquetColumns(self, columns) if self._columns.may_have(columns.names) else None
 
     def _values(self, columns: FileColumns, batch: pyarrow.RecordBatch, make: Callable[[Any], Any], row: int) -> Any:
         return columns.records(batch, make, row)

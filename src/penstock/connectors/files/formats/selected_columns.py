@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow
 
 from penstock.common.columns.fitting_types import check_fits
+from penstock.common.columns.named_failures import named_batch
 from penstock.common.columns.record_columns import RecordColumns
 from penstock.common.columns.schemas import as_schema
 from penstock.common.columns.to_values import python_values
@@ -35,13 +36,16 @@ class SelectedColumns:
         self._names = None if names is None else list(names)
         self._as_row = as_row
 
+    def may_have(self, names: Sequence[str]) -> bool:
+        """Return whether records may have these fields. They have all columns of their file if none are selected."""
+        return self._names is None or set(names) <= set(self._names)
+
     def only(self, names: Sequence[str]) -> SelectedColumns:
-        """Return a selection of these columns, of those that are selected."""
+        """Return a selection of these columns, which records `may_have`."""
         if self.row_type is None:
             return SelectedColumns(names, self._as_row)
         types = dict(zip(self.row_type.get_field_names(), self.row_type.get_field_types(), strict=True))
-        known = [name for name in names if name in types]
-        return SelectedColumns(RowTypeInfo([types[name] for name in known], known), self._as_row)
+        return SelectedColumns(RowTypeInfo([types[name] for name in names], list(names)), self._as_row)
 
     def of_file(self, path: str, schema: pyarrow.Schema) -> FileColumns:
         """Return the columns in a file. Raise SourceError for a missing name, and for a type that does not fit.
@@ -137,7 +141,11 @@ def batch_of_file(
     if direct is not None:
         return direct
     # By records: values are converted to the declared types, and errors name the row and the column.
-    return of_records.batch_of(columns.records(batch, make, first_row))
+    return named_batch(
+        of_records,
+        columns.records(batch, make, first_row),
+        lambda at, reason: SourceError(f"{columns.path}, row {first_row + at + 1}: {reason}"),
+    )
 
 
 class _NotOfTypeError(Exception):

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow
 
 from penstock.api.output_tag import OutputTag
+from penstock.common.columns.named_failures import named_batch
 from penstock.common.columns.record_columns import RecordColumns
 from penstock.common.columns.sided_batch import SidedBatch
 from penstock.common.errors import SourceError
@@ -51,18 +52,7 @@ class ColumnDeserializer:
         return SidedBatch(batch, sides, [values[at] for at in sides]), of_rows
 
     def _batch_of(self, values: list[Any], messages: Sequence[Any]) -> pyarrow.RecordBatch:
-        try:
-            return self._columns.batch_of(values)
-        except NOT_OF_A_VALUE:
-            raise
-        except RAISED:
-            for value, message in zip(values, messages, strict=True):
-                try:
-                    self._columns.batch_of([value])
-                except NOT_OF_A_VALUE:
-                    raise
-                except RAISED as error:
-                    raise SourceError(
-                        f"cannot convert {value!r:.200} to columns, which is {place_of(message)}: {error}"
-                    ) from error
-            raise
+        def error_of(at: int, reason: str) -> SourceError:
+            return SourceError(f"cannot read {place_of(messages[at])}: {reason}")
+
+        return named_batch(self._columns, values, error_of)

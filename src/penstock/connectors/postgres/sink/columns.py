@@ -9,7 +9,7 @@ an assignment. What the statement cannot write, the statement for rows writes or
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy
 import pyarrow
@@ -25,6 +25,8 @@ from penstock.connectors.postgres.sink.session import Session
 from penstock.connectors.postgres.sink.statement import InsertParts, Statement
 
 _log = logging.getLogger(__name__)
+_BATCH_BYTES = 64 * 1024 * 1024
+"""The size of a batch that is written at once: the server closes a connection on which a message exceeds 1 GiB."""
 _TYPES = """WITH RECURSIVE kinds AS (
         SELECT attname, atttypid AS kind FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attnum > 0
         UNION ALL SELECT attname, typbasetype FROM kinds JOIN pg_type ON oid = kind WHERE typbasetype <> 0
@@ -54,13 +56,14 @@ def can_write(statement: Statement, columns: RecordColumns) -> bool:
 class ColumnStatement:
     """The statement for batches, and those that wait until they are written together."""
 
-    def __init__(self, statement: Statement) -> None:
-        """`statement`: one that `can_write` these batches."""
+    def __init__(self, statement: Statement, batch_bytes: int = _BATCH_BYTES) -> None:
+        """`statement`: one that `can_write` these batches. `batch_bytes`: the size of those that `take` returns."""
         assert statement.parts is not None and statement.columns is not None
         self.rows = 0
         """The number of rows that wait."""
         self._parts = statement.parts
         self._columns = statement.columns
+        self._batch_bytes = batch_bytes
         self._waiting: list[pyarrow.RecordBatch] = []
         self._sql: dict[pyarrow.Schema, str] = {}
         self._is_logged = False
@@ -71,12 +74,17 @@ class ColumnStatement:
         self.rows += batch.num_rows
 
     def take(self, size: int) -> list[pyarrow.RecordBatch]:
-        """Return the rows that wait, in batches of at most `size`, and forget them."""
+        """Return the rows that wait, in batches of at most `size`, and forget them.
+
+        Rows with large fields are in smaller batches.
+        """
         waiting, self._waiting, self.rows = self._waiting, [], 0
         if not waiting:
             return []
-        joined = pyarrow.concat_batches(waiting)
-        return [joined.slice(start, size) for start in range(0, joined.num_rows, size)]
+        # Not joined: the texts of a column may have at most 2 GiB.
+        rows = pyarrow.Table.from_batches(waiting)
+        tables = [rows.slice(start, size) for start in range(0, rows.num_rows, size)]
+        return [_joined(part) for table in tables for part in parts_of(table, self._batch_bytes)]
 
     def write(self, session: Session, batch: pyarrow.RecordBatch) -> None:
         """Write all rows or none, of each key the last one. Raise PostgresError, which names a refused row."""
@@ -118,6 +126,21 @@ def insert_arrays(parts: InsertParts, schema: pyarrow.Schema, kinds: dict[str, s
         values.append(name if cast is None else f"{name}::{cast}")
     source = f"SELECT {', '.join(values)} FROM unnest({', '.join(arrays)}) AS new ({', '.join(names)})"
     return f"{parts.before_rows} {source}{parts.after_rows}"
+
+
+def parts_of(rows: pyarrow.Table, bytes_max: int) -> Iterator[pyarrow.Table]:
+    """Yield rows, in order, in parts of at most this size or of one row."""
+    if rows.nbytes <= bytes_max or rows.num_rows <= 1:
+        yield rows
+        return
+    half = rows.num_rows // 2
+    yield from parts_of(rows.slice(0, half), bytes_max)
+    yield from parts_of(rows.slice(half), bytes_max)
+
+
+def _joined(rows: pyarrow.Table) -> pyarrow.RecordBatch:
+    [batch] = rows.combine_chunks().to_batches()
+    return batch
 
 
 def last_of_keys(batch: pyarrow.RecordBatch, key_columns: Sequence[str]) -> pyarrow.RecordBatch:

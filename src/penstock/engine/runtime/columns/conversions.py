@@ -9,6 +9,7 @@ import numpy
 import pyarrow
 
 from penstock.common.columns.record_columns import RecordColumns
+from penstock.common.errors.user_traceback import without_our_frames
 from penstock.common.functions.user_calls import RAISED
 from penstock.common.types import Row, RowKind
 from penstock.engine.runtime.chunks import ChunkKind, Rows
@@ -42,7 +43,7 @@ class ToColumnsOperator(Operator):
             try:
                 self.columns.batch_of([value])
             except RAISED as found:
-                return self.context.user_error(found, "conversion to columns", value)
+                return self.context.user_error(without_our_frames(found), "conversion to columns", value)
         return self.context.user_error(error, "conversion to columns")
 
 

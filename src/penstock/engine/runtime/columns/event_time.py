@@ -11,6 +11,7 @@ import pyarrow
 from penstock.api.source import Records, Source
 from penstock.common.columns.record_columns import RecordColumns
 from penstock.common.columns.sided_batch import SidedBatch
+from penstock.common.errors.user_traceback import without_our_frames
 from penstock.common.functions.field_timestamp import FieldTimestamp
 from penstock.common.functions.user_calls import RAISED
 from penstock.common.watermark_strategy import WatermarkStrategy
@@ -69,7 +70,7 @@ def _stamped(operator: Operator, chunk: Columns, strategy: WatermarkStrategy) ->
         return timed(chunk, strategy)
     except RAISED as error:
         row = chunk.batch.slice(error.position, 1).to_pylist()[0] if isinstance(error, TimestampError) else None
-        raise operator.context.user_error(error, "timestamp assigner", row) from error
+        raise operator.context.user_error(without_our_frames(error), "timestamp assigner", row) from error
 
 
 class ColumnTimestampsOperator(TimestampsAndWatermarksOperator):
