@@ -13,6 +13,7 @@ PenstockError
 │   │   └── InputLostError  input that was still to be read is gone
 │   ├── TaskLostError       a worker or executor was lost
 │   │   └── SparkLostError  Spark's JVM was lost, or a new one could not be started
+│   ├── MemoryBudgetError   an operator needs more memory than its slot has
 │   ├── StateUnavailableError  state of a running job can't be read at this moment
 │   └── CheckpointError     state could not be written, found or restored
 │       ├── DamagedCheckpointError  part of a snapshot is missing, truncated or corrupted
@@ -92,6 +93,10 @@ class TaskLostError(JobError):
 
 class SparkLostError(TaskLostError):
     """Spark's JVM has ended, or does not answer, or a new session could not be started in its place."""
+
+
+class MemoryBudgetError(JobError):
+    """An operator needs more memory than its slot has: `taskmanager.memory.managed.size`, or that of the machine."""
 
 
 class StateUnavailableError(JobError):

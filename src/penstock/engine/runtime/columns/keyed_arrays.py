@@ -85,6 +85,10 @@ class KeyedArrays:
         """Return the keys that have changed since the last call, with their accumulators."""
         return self._entries_at(self.table.take_changed())
 
+    def release_memory(self) -> None:
+        """Return the memory to the budget, where the arrays are not state on the heap. They are not used any more."""
+        self.table.release_memory()
+
     def take_new_keys(self) -> list[Any]:
         """Return the keys that have first occurred since the last call."""
         first, self._taken = self._taken, len(self)
@@ -101,6 +105,7 @@ class KeyedArrays:
             self._load(numpy.arange(known, len(self)), self._read)
         for array, column in zip(self._arrays, columns, strict=True):
             array.check(slots, column)
+        self.table.reserve_widened()
         self.table.change(slots)
         return slots
 

@@ -67,6 +67,7 @@ class LocalWindowAggregateOperator(Operator):
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
         self._slices: dict[int, KeyedArrays] = {}
+        self._memory = context.memory_account("aggregates before the exchange", self._keys_held)
         self._watermark = MIN_TIMESTAMP
         self._types = [None if one.kind == COUNT else numpy.int64 for one in self._aggregates]
 
@@ -79,7 +80,7 @@ class LocalWindowAggregateOperator(Operator):
             may_continue = self._add(number, some_keys, some_rows) and may_continue
         # Behind our own watermark, but perhaps not behind the receiver's, which is the lowest of all senders.
         may_continue = self._send(self._ended(found)) and may_continue
-        if sum(len(arrays) for arrays in self._slices.values()) > self.keys_max:
+        if self._keys_held() > self.keys_max or self._memory.is_over:
             may_continue = self._send(list(self._slices)) and may_continue
         return may_continue
 
@@ -100,6 +101,9 @@ class LocalWindowAggregateOperator(Operator):
     def finish(self) -> bool:
         return self._send(list(self._slices))
 
+    def _keys_held(self) -> int:
+        return sum(map(len, self._slices.values()))
+
     def _ended(self, numbers: Sequence[int]) -> list[int]:
         return [number for number in numbers if self._last_ms(number) <= self._watermark]
 
@@ -111,7 +115,7 @@ class LocalWindowAggregateOperator(Operator):
         arrays = self._slices.get(number)
         if arrays is None:
             arrays = self._slices[number] = KeyedArrays(
-                ArrayTable(arrays_of(self._aggregates, self._types, are_partial=True))
+                ArrayTable(arrays_of(self._aggregates, self._types, are_partial=True), self._memory, is_cache=True)
             )
         fields = fields_of_aggregates(self._aggregates, chunk.batch)
         try:
@@ -127,7 +131,10 @@ class LocalWindowAggregateOperator(Operator):
         may_continue = True
         for number in sorted(numbers):
             arrays_of_slice = self._slices.pop(number, None)
-            if arrays_of_slice is None or not len(arrays_of_slice):
+            if arrays_of_slice is None:
+                continue
+            arrays_of_slice.release_memory()
+            if not len(arrays_of_slice):
                 continue
             kinds = [self._partial.schema.field(index).type for index in range(len(self._key_fields))]
             keys = arrays_of_slice.key_columns(kinds)

@@ -62,6 +62,7 @@ class ColumnRunningAggregateOperator(RunningAggregateOperator):
         assert self.columns_received is not None
         schema, aggregates = self.columns_received.schema, self.function.aggregates
         self._types = [None if one.field is None else array_type(schema.field(one.field).type) for one in aggregates]
+        self._memory = self.context.memory_account("aggregates of keys", lambda: len(self._arrays))
         self._heap_table = self.backend.arrays(AGGREGATES_TABLE, self._new_table)
         if self._heap_table is None:
             super().use_table()
@@ -79,8 +80,9 @@ class ColumnRunningAggregateOperator(RunningAggregateOperator):
             sum_error = too_large_sum(self.function.aggregates[error.index].name, error.total)
             key = keys.at(slice(error.row, error.row + 1)).to_list()[0]
             raise self.context.user_error(sum_error, "aggregate", key=key) from sum_error
-        if self._heap_table is None and len(self._arrays) > _KEYS_MAX:
+        if self._heap_table is None and (len(self._arrays) > _KEYS_MAX or self._memory.is_over):
             self._write_back()
+            self._arrays.release_memory()
             self._arrays = self._new_arrays()
         of_key = [chunk.batch.column(field) for field in self._key_fields]
         return self.output.emit(Columns(batch_of([*of_key, *results], self._given.schema), chunk.timestamps))
@@ -90,11 +92,12 @@ class ColumnRunningAggregateOperator(RunningAggregateOperator):
             self._write_back()
         return super().prepare_snapshot(checkpoint_id, savepoint)
 
-    def _new_table(self) -> ArrayTable:
+    def _new_table(self, is_cache: bool = False) -> ArrayTable:
         arrays = arrays_of(self.function.aggregates, self._types)
         if self._ttl is None:
-            return ArrayTable(arrays)
-        return ExpiringArrayTable(arrays, self._ttl.get_ttl().to_milliseconds(), self.context.now_ms)
+            return ArrayTable(arrays, self._memory, is_cache)
+        ttl_ms, now_ms = self._ttl.get_ttl().to_milliseconds(), self.context.now_ms
+        return ExpiringArrayTable(arrays, ttl_ms, now_ms, memory=self._memory, is_cache=is_cache)
 
     def use_ttl(self) -> TtlValueState | None:
         if not isinstance(self._heap_table, ExpiringArrayTable):
@@ -106,7 +109,7 @@ class ColumnRunningAggregateOperator(RunningAggregateOperator):
     def _new_arrays(self) -> KeyedArrays:
         if self._heap_table is not None:
             return KeyedArrays(self._heap_table)
-        return KeyedArrays(self._new_table(), self.table.get_many if self.table else None)
+        return KeyedArrays(self._new_table(is_cache=True), self.table.get_many if self.table else None)
 
     def _write_back(self) -> None:
         """Write what has changed in the arrays to the table behind them."""

@@ -107,6 +107,7 @@ class ColumnWindowOperator(SlicedWindowOperator):
             numpy.int64 if self._of_partials else one.field and array_type(schema.field(one.field).type)
             for one in self._aggregates
         ]
+        self._memory = context.memory_account("windows", self._keys_held)
         super().setup(context, output)
         self._arrays: dict[int, KeyedArrays] = {}
         """Start of window -> its aggregates, of windows that have got records since the last snapshot."""
@@ -221,18 +222,30 @@ class ColumnWindowOperator(SlicedWindowOperator):
             arrays.merge(keys, fields)
         else:
             arrays.add(keys, fields)
-        if self._on_heap is None and sum(map(len, self._arrays.values())) > _KEYS_MAX:
+        if self._on_heap is None and (sum(map(len, self._arrays.values())) > _KEYS_MAX or self._memory.is_over):
             for written in list(self._arrays):
                 self._write_back(written)
-            self._arrays.clear()
+                self._drop_cache(written)
 
     def _new_table(self) -> ArrayTable:
-        return ArrayTable(arrays_of(self._aggregates, self._types))
+        return ArrayTable(arrays_of(self._aggregates, self._types), self._memory)
+
+    def _keys_held(self) -> int:
+        """Return how many keys all windows have in arrays."""
+        tables: Any = self._arrays.values() if self._on_heap is None else self._on_heap.slices.values()
+        return sum(map(len, tables))
+
+    def _drop_cache(self, start: int) -> None:
+        """Forget the arrays of a window. On the heap the table has them still."""
+        arrays = self._arrays.pop(start, None)
+        if arrays is not None and self._on_heap is None:
+            arrays.release_memory()
 
     def _new_arrays(self, start: int) -> KeyedArrays:
         if self._on_heap is not None:
             return KeyedArrays(self._on_heap.arrays_at(start))
-        return KeyedArrays(self._new_table(), self._reader_of(start))
+        cache = ArrayTable(arrays_of(self._aggregates, self._types), self._memory, is_cache=True)
+        return KeyedArrays(cache, self._reader_of(start))
 
     def _fields_of(self, chunk: Columns) -> list[Any]:
         """Return the column for each aggregate; None for the number of records."""
@@ -264,7 +277,7 @@ class ColumnWindowOperator(SlicedWindowOperator):
             self._waiting_for(window).update(dict.fromkeys(self._on_heap.keys(window), True))
         elif window in self._arrays:
             self._write_back(window)
-        self._arrays.pop(window, None)
+        self._drop_cache(window)
         if self._batches:
             yield
         yield from super()._fire(window)
@@ -284,7 +297,7 @@ class ColumnWindowOperator(SlicedWindowOperator):
             # A chunk has rows or columns, and they have an order.
             yield
         batch = self._results_of_arrays(window, arrays)
-        self._arrays.pop(window, None)
+        self._drop_cache(window)
         times = numpy.full(batch.num_rows, self._last_ms(window), numpy.int64)
         results = Columns(batch, times)
         for start in range(0, len(results), COLUMN_RECORDS_MAX):

@@ -29,6 +29,7 @@ from penstock.engine.runtime.task.budget import Budget
 from penstock.engine.runtime.task.metrics import OperatorCounters
 from penstock.engine.state.backends.state_backend import StateBackend
 from penstock.engine.state.key_groups import KeyGroups
+from penstock.engine.state.memory_budget import MemoryAccount, MemoryBudget
 from penstock.engine.state.operator_state import HeapOperatorStates
 
 _SHOWN_CHARACTERS = 200
@@ -94,6 +95,8 @@ class TaskContext:
     """Signals that a reader has records. Any thread may call it."""
     async_calls: AsyncCalls = dataclasses.field(default_factory=lambda: AsyncCalls(no_event_loop))
     """Calls of asynchronous functions, which run concurrently with the task."""
+    memory: MemoryBudget = dataclasses.field(default_factory=MemoryBudget)
+    """The memory of the slot."""
 
 
 class OperatorContext:
@@ -118,6 +121,7 @@ class OperatorContext:
         self.report_watermark = task.report_watermark
         self.notify_available = task.notify_available
         self.async_calls = task.async_calls
+        self._memory = task.memory
         self.operator_name = operator_name
         self.uid = uid
         self.counters = counters
@@ -142,8 +146,7 @@ class OperatorContext:
         # The operator that raised it has explained it: the operators that it passes on its way up add nothing.
         if isinstance(error, UserFunctionError):
             return error
-        subtask = f"subtask {self.info.subtask + 1} of {self.info.parallelism}"
-        where = f"operator '{self.operator_name}'{self._uid()}, {subtask}, in {method}"
+        where = f"{self._where()}, in {method}"
         if isinstance(error, PASSED_ON):
             # The host may still find that the function raised it: the note says where.
             error.add_note(where)
@@ -186,6 +189,16 @@ class OperatorContext:
             self.deliver_result(sink_id, values)
         except RAISED as error:
             raise self.pickling_error(error, what, values) from error
+
+    def memory_account(
+        self, what: str, keys: Callable[[], int] | None = None, spill: Callable[[], None] | None = None
+    ) -> MemoryAccount:
+        """Return an account in the slot's budget for `what` the operator holds: see `MemoryBudget.account`."""
+        return self._memory.account(self._where(), what, vertex=self.info.vertex_id, keys=keys, spill=spill)
+
+    def _where(self) -> str:
+        subtask = f"subtask {self.info.subtask + 1} of {self.info.parallelism}"
+        return f"operator '{self.operator_name}'{self._uid()}, {subtask}"
 
     def _uid(self) -> str:
         return f" (uid {self.uid})" if self.uid else ""

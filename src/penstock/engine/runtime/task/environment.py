@@ -20,6 +20,7 @@ from penstock.engine.runtime.task.metrics import TaskCounters
 from penstock.engine.runtime.task.vertex import LevelSpec, VertexSpec
 from penstock.engine.state.backends.state_backend import StateBackend
 from penstock.engine.state.key_groups import KeyGroups
+from penstock.engine.state.memory_budget import MemoryBudget
 
 
 class Environment:
@@ -30,12 +31,13 @@ class Environment:
     buffers that alignment sets aside stay in memory; without `open_event_loop`, asynchronous functions can't be called.
     `buffers`: the size of outgoing buffers. `notify`, which any thread may call, gives the task of a vertex the event
     DataAvailable. `first_records`: how many records the first call of a function may process. `core_wait_ns`: how long
-    the slot's thread has waited for a core so far while it had work.
+    the slot's thread has waited for a core so far while it had work. `memory`: the memory of the slot, by default
+    without a limit.
     """
 
     # fmt: off
     __slots__ = (
-        "budget", "buffers", "clock", "core_wait_ns", "feedback", "first_records", "notify", "now_ms",
+        "budget", "buffers", "clock", "core_wait_ns", "feedback", "first_records", "memory", "notify", "now_ms",
         "on_buffer_started", "open_event_loop", "open_spill", "outbox", "run", "stores",
     )
     # fmt: on
@@ -54,6 +56,7 @@ class Environment:
         buffers: BufferSize = USUAL_BUFFERS,
         first_records: int = FIRST_RECORDS,
         core_wait_ns: Callable[[], int] = lambda: 0,
+        memory: MemoryBudget | None = None,
     ) -> None:
         self.now_ms = now_ms
         self.clock = clock
@@ -69,6 +72,7 @@ class Environment:
         self.buffers = buffers
         self.first_records = first_records
         self.core_wait_ns = core_wait_ns
+        self.memory = memory if memory is not None else MemoryBudget()
         self.on_buffer_started: Callable[[InputChannel, int], None] = lambda channel, content: None
         """Set by the slot; called when a task starts a buffer, with the buffer's content in bytes."""
 

@@ -337,6 +337,7 @@ class Task:
             ),
             report_watermark=lambda group, watermark: self.request(ReportWatermark(*self.id, group, watermark)),
             notify_available=lambda: environment.notify(vertex),
+            memory=environment.memory,
             async_calls=AsyncCalls(partial(open_loop, vertex) if open_loop is not None else no_event_loop),
         )
 

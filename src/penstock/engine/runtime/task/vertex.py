@@ -133,6 +133,8 @@ class LevelSpec:
     """Settings of the store for keyed state; None if keyed state is on the heap."""
     sorted_inputs_bytes: int = 128 << 20
     """Batched mode: memory in which the keyed inputs of a task are sorted."""
+    managed_memory_bytes: int | None = None
+    """The memory for state, caches and sorters of all slots in a worker process; None: what the machine has."""
     record_bytes_max: int = 64 << 20
     """The largest record that may leave its task (bytes, pickled)."""
     alignment_limits: AlignmentLimits = dataclasses.field(default_factory=AlignmentLimits)
@@ -143,6 +145,15 @@ class LevelSpec:
     """The state to restore: subtask -> state id -> state of that operator."""
     workers: tuple[int, ...] = ()
     """Pipelined mode: the number of worker processes of each level. Empty: each slot has a process of its own."""
+
+    @property
+    def slot_memory_bytes(self) -> int | None:
+        """The memory of each slot (bytes): slots that share a worker process have equal parts. None: no limit."""
+        if self.managed_memory_bytes is None:
+            return None
+        width = self.widths[self.level]
+        slots = -(-width // self.workers[self.level]) if self.workers else 1
+        return self.managed_memory_bytes // slots
 
     def subtask_info(self, vertex: VertexSpec, subtask: int, run: str) -> SubtaskInfo:
         """Describe a subtask to its operators. `run` is unique for each start of a task."""

@@ -10,32 +10,44 @@ import numpy
 from penstock.common.errors import CheckpointError
 from penstock.engine.state.arrays.frozen_arrays import FrozenArrays
 from penstock.engine.state.arrays.frozen_rows import FrozenRows
-from penstock.engine.state.arrays.key_slots import KeySlots
+from penstock.engine.state.arrays.key_slots import BYTES_OF_INTEGER, FIRST_ROOM, KeySlots, bytes_of_keys
 from penstock.engine.state.arrays.row_keys import BatchKeys, IntegerKeys, Integers, Mask, RowKeys
 from penstock.engine.state.arrays.state_array import StateArray
 from penstock.engine.state.arrays.stored_columns import ArrayKeys, ArrayValues, Piece, piece_of
+from penstock.engine.state.memory_budget import MemoryAccount
 from penstock.engine.state.tables import FrozenTable, Table
 
-FIRST_ROOM = 64
 _ALIVE_SHARE = 2
 """Slots are given to others if so many times fewer have a value."""
 ARRAYS_UNIT = "array"
 """The unit of an entry in snapshots (`TableInFile.unit`)."""
 
 
+_MARK_BYTES = 6
+"""Of a slot: whether it has changed or is removed, and while a snapshot is written what that knows of it."""
+
+
 class ArrayTable(Table):
     """The values of all keys, a tuple of one value for each of the `arrays`.
+
+    Its memory is reserved in `memory` before there is more room; `is_cache`: it takes the memory in any case.
 
     Operators ask for the slots of keys, tell which they are about to change, and change the arrays in place.
     """
 
     unit = ARRAYS_UNIT
 
-    def __init__(self, arrays: Sequence[StateArray]) -> None:
+    def __init__(
+        self, arrays: Sequence[StateArray], memory: MemoryAccount | None = None, is_cache: bool = False
+    ) -> None:
         self.arrays = self.values = arrays
         """`values`: those that operators change, without a time of last use."""
-        self.keys = KeySlots()
+        self._memory = memory
+        self._is_cache = is_cache
+        self._reserved_bytes = 0
         self._room = FIRST_ROOM
+        self._reserve(FIRST_ROOM, 0)
+        self.keys = KeySlots(self._reserve)
         self._changed: Mask = numpy.zeros(FIRST_ROOM, numpy.bool_)
         self._removed: Mask | None = None
         """Slots whose keys have no value any more; None: there are no such."""
@@ -54,7 +66,7 @@ class ArrayTable(Table):
     def slots_of(self, keys: RowKeys) -> Integers:
         """Return the slot of each row's key. New keys get slots without a value."""
         slots = self.keys.slots_of(keys)
-        if len(self.keys) > self._room:
+        if self.keys.room > self._room:
             self._grow()
         return slots
 
@@ -89,9 +101,10 @@ class ArrayTable(Table):
         slots = numpy.flatnonzero(~self._removed[: len(self)])
         keys, changed = self.keys_at(slots), self._changed[slots]
         self.stored_slots = int(numpy.searchsorted(slots, self.stored_slots))
-        self.keys = KeySlots()
         self._removed = None
         self._changed, self._room = changed, len(slots)
+        self._reserve(FIRST_ROOM, 0)
+        self.keys = KeySlots(self._reserve)
         for array in self.arrays:
             array.keep(slots)
         self.slots_of(BatchKeys(keys, numpy.arange(len(keys))) if isinstance(keys, list) else IntegerKeys(keys))
@@ -120,14 +133,44 @@ class ArrayTable(Table):
         return piece_of(self.keys_at(slots), tuple(array.stored(slots) for array in self.arrays), start)
 
     def _grow(self) -> None:
-        while self._room < len(self.keys):
-            self._room = max(2 * self._room, FIRST_ROOM)
+        self._room = self.keys.room
         more = numpy.zeros(self._room - len(self._changed), numpy.bool_)
         self._changed = numpy.concatenate([self._changed, more])
         if self._removed is not None:
             self._removed = numpy.concatenate([self._removed, more])
         for array in self.arrays:
             array.grow(self._room)
+
+    def _reserve(self, room: int, others_room: int) -> None:
+        """Reserve memory for so many slots, and keys that are not integers. Raises MemoryBudgetError."""
+        if self._memory is None:
+            return
+        # The arrays keep their room when all keys are removed.
+        more = self._bytes_of(max(room, self._room), others_room) - self._reserved_bytes
+        if more < 0:
+            self._memory.release(-more)
+        else:
+            # Array after array is copied: the former one of the largest is there together with all new ones.
+            largest = max([BYTES_OF_INTEGER, *(array.bytes_per_key for array in self.arrays)])
+            meanwhile = self._room * largest if room > self._room else 0
+            (self._memory.take if self._is_cache else self._memory.reserve)(more, meanwhile)
+        self._reserved_bytes += more
+
+    def reserve_widened(self) -> None:
+        """Reserve memory for arrays that have more bytes per key than before. Raises MemoryBudgetError."""
+        if self._memory is not None and self.bytes_used != self._reserved_bytes:
+            self._reserve(self._room, self.keys.others_room)
+
+    def release_memory(self) -> None:
+        """Return the memory to the budget. The table is not used any more."""
+        if self._memory is not None:
+            self._memory.release(self._reserved_bytes)
+        self._reserved_bytes = 0
+        self._memory = None
+
+    def _bytes_of(self, room: int, others_room: int) -> int:
+        per_key = sum(array.bytes_per_key for array in self.arrays) + _MARK_BYTES
+        return room * per_key + bytes_of_keys(room, others_room)
 
     def _revive(self, slots: Integers) -> None:
         """Let keys that were removed begin again without a value."""
@@ -184,6 +227,7 @@ class ArrayTable(Table):
             self._removed[slots] = False
         for array, column in zip(self.arrays, columns, strict=True):
             array.restore(slots, column)
+        self.reserve_widened()
 
     def load(self, slots: Integers, values: Sequence[Any]) -> None:
         """Set the values of slots, each a tuple of one value for each array."""
@@ -197,6 +241,7 @@ class ArrayTable(Table):
                     f"the state has a value that is not of the declared type of its field: {error}. Declare the type "
                     "with which it was written"
                 ) from error
+        self.reserve_widened()
 
     def _restored_slots(self, keys: Integers | list[Any]) -> Integers:
         of_rows = BatchKeys(keys, numpy.arange(len(keys))) if isinstance(keys, list) else IntegerKeys(keys)
@@ -244,11 +289,12 @@ class ArrayTable(Table):
             rows.hand_over(numpy.arange(len(self.keys)))
         for array in self.arrays:
             array.clear(numpy.arange(len(self.keys)))
-        self.keys = KeySlots()
+        self.keys = KeySlots(self._reserve)
         self._changed[:] = False
         self._removed = None
         self.stored_slots = 0
         self._dropped = []
+        self._reserve(self._room, 0)
 
     def __bool__(self) -> bool:
         return self.alive > 0
@@ -262,5 +308,4 @@ class ArrayTable(Table):
     @property
     def bytes_used(self) -> int:
         """The size in memory, in bytes."""
-        per_key = sum(array.bytes_per_key for array in self.arrays) + 1
-        return self._room * per_key + self.keys.bytes_used
+        return self._bytes_of(self._room, self.keys.others_room)

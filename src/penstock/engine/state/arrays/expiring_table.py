@@ -16,6 +16,7 @@ from penstock.engine.state.arrays.row_keys import Integers
 from penstock.engine.state.arrays.state_array import StateArray
 from penstock.engine.state.arrays.stored_columns import TIME, StoredColumn
 from penstock.engine.state.expiry import Expiry
+from penstock.engine.state.memory_budget import MemoryAccount
 
 _STEPS = 8
 """A key is removed at most 1/_STEPS of its time to live after it has expired."""
@@ -58,9 +59,17 @@ class ExpiringArrayTable(ArrayTable):
     `ttl_ms`: how long a key lives after its last use. `now_ms`: the time.
     """
 
-    def __init__(self, arrays: Sequence[StateArray], ttl_ms: int, now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        arrays: Sequence[StateArray],
+        ttl_ms: int,
+        now_ms: Callable[[], int],
+        *,
+        memory: MemoryAccount | None = None,
+        is_cache: bool = False,
+    ) -> None:
         self._times = TimeArray()
-        super().__init__([self._times, *arrays])
+        super().__init__([self._times, *arrays], memory, is_cache)
         self.values = arrays
         self.ttl_ms = ttl_ms
         self._now_ms = now_ms

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy
@@ -9,20 +10,30 @@ import numpy
 from penstock.engine.state.arrays.key_index import MISSING, distinct_in_order, key_index
 from penstock.engine.state.arrays.row_keys import BatchKeys, IntegerKeys, Integers, RowKeys
 
-_FIRST_SLOTS = 64
-_BYTES_OF_INDEX = 34
-"""Per key, of a hash table that is half full."""
-_BYTES_OF_OTHER = 300
+FIRST_ROOM = 64
+"""The slots that there is room for at first. The room doubles."""
+BYTES_OF_INTEGER = 41
+"""Of a slot: its key, and two buckets of the hash table, which is half full when there is no more room."""
+BYTES_OF_OTHER = 300
+"""Of a key that is not an integer, in addition: the object, and entries of two dicts."""
+_OTHERS_STEP = 8
+"""Memory for other keys is accounted an eighth more at a time."""
 _INTEGER_MIN, _INTEGER_MAX = -(1 << 63), (1 << 63) - 1
 
 
 class KeySlots:
     """Gives each key a slot. Integers of 64 bits need no Python code per key, others a step for each distinct one."""
 
-    def __init__(self) -> None:
+    def __init__(self, before_growth: Callable[[int, int], None] = lambda room, others: None) -> None:
+        """`before_growth`: called with room for slots, and for other keys than integers, before there is more of it.
+
+        If it raises, no slot without room has been given.
+        """
+        self._before_growth = before_growth
+        self._others_room = 0
         self._integers = key_index()
         self._slots_of_others: dict[Any, int] = {}
-        self._values: Integers = numpy.zeros(_FIRST_SLOTS, numpy.int64)
+        self._values: Integers = numpy.zeros(FIRST_ROOM, numpy.int64)
         """The key of each slot, if it is such an integer."""
         self._others: dict[int, Any] = {}
         """The keys of other slots."""
@@ -64,9 +75,14 @@ class KeySlots:
         return self._slots_of_others.get(key)
 
     @property
-    def bytes_used(self) -> int:
-        """About the size in memory, in bytes."""
-        return self._values.nbytes + self._used * _BYTES_OF_INDEX + len(self._others) * _BYTES_OF_OTHER
+    def room(self) -> int:
+        """For how many slots there is room."""
+        return len(self._values)
+
+    @property
+    def others_room(self) -> int:
+        """For how many keys that are not integers memory is accounted."""
+        return self._others_room
 
     def _of_integers(self, values: Integers) -> Integers:
         slots = self._integers.numbers_of(values)
@@ -94,6 +110,7 @@ class KeySlots:
             return int(self._of_integers(numpy.array([key], numpy.int64))[0])
         slot = self._slots_of_others.get(key)
         if slot is None:
+            self._make_room_for_other()
             slot = self._slots_of_others[key] = self._take(1)
             self._others[slot] = key
         return slot
@@ -101,9 +118,24 @@ class KeySlots:
     def _take(self, count: int) -> int:
         """Use so many more slots. Return the first."""
         first = self._used
+        room = len(self._values)
+        if first + count > room:
+            while room < first + count:
+                room *= 2
+            self._before_growth(room, self._others_room)
+            larger = numpy.zeros(room, numpy.int64)
+            larger[:first] = self._values[:first]
+            self._values = larger
         self._used += count
-        if self._used > len(self._values):
-            room = numpy.zeros(max(2 * len(self._values), self._used), numpy.int64)
-            room[:first] = self._values[:first]
-            self._values = room
         return first
+
+    def _make_room_for_other(self) -> None:
+        if len(self._others) >= self._others_room:
+            more = FIRST_ROOM + len(self._others) // _OTHERS_STEP
+            self._before_growth(len(self._values), self._others_room + more)
+            self._others_room += more
+
+
+def bytes_of_keys(room: int, others_room: int) -> int:
+    """Return about how much memory so many slots take, with so many keys that are not integers (bytes)."""
+    return room * BYTES_OF_INTEGER + others_room * BYTES_OF_OTHER

@@ -39,8 +39,10 @@ class SlicedArrays(Table):
     def drop(self, start: int, keys: Iterable[Any] = ()) -> Iterable[None]:
         """Remove the slice."""
         table = self.slices.pop(start, None)
-        if table is not None and table.stored_slots:
-            self._dropped.append(table.removed_piece(start))
+        if table is not None:
+            if table.stored_slots:
+                self._dropped.append(table.removed_piece(start))
+            table.release_memory()
         return ()
 
     # Slices.
@@ -94,7 +96,7 @@ class SlicedArrays(Table):
 
     def _drop_empty(self, start: int) -> None:
         if not self.slices[start]:
-            del self.slices[start]
+            self.slices.pop(start).release_memory()
 
     # Queries.
 
@@ -120,6 +122,8 @@ class SlicedArrays(Table):
         return (((key, start), value) for start, table in self.slices.items() for key, value in table.first_items())
 
     def clear(self) -> None:
+        for table in self.slices.values():
+            table.release_memory()
         self.slices.clear()
         self._dropped.clear()
 
