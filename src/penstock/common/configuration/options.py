@@ -157,6 +157,11 @@ TASK_SLOTS = option("taskmanager.numberOfTaskSlots", IntegerType(least=1), None)
 """Number of slots of a level that share a worker process in streaming mode. By default, each slot has its own process;
 on a local master with more slots per level than 16 or the number of cores, the slots share that many processes."""
 
+MANAGED_MEMORY_SIZE = option("taskmanager.memory.managed.size", MemorySizeType(), None)
+"""Memory of each worker process for state of columns, their caches in front of RocksDB, and the sorters of BATCH. Slots
+that share a process have equal parts. Sorters and caches that need more use local disk; other state fails the job. Not
+set: state may grow as long as the machine or container has memory (Flink: a fraction of the process's memory)."""
+
 RECORD_SIZE_MAX = option("penstock.network.max-record-size", MemorySizeType(), 64 << 20)
 """Largest size of a pickled record. A larger record fails the job when it leaves its task, because Spark's JVM would
 allocate nine times its size, and keep that memory."""

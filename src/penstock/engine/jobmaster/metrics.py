@@ -65,6 +65,8 @@ class VertexMetrics:
     """Number of files from which state was restored."""
     files_to_restore: int = 0
     """Upper limit of `restored_files`."""
+    managed_memory_bytes: int = 0
+    """Memory that state of columns, their caches and the sorters of BATCH hold now."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -243,6 +245,7 @@ def _sum_up(name: str, parallelism: int, subtasks: list[TaskReport]) -> VertexMe
         bytes_to_restore=sum(report.bytes_to_restore for report in subtasks),
         restored_files=sum(report.restored_files for report in subtasks),
         files_to_restore=sum(report.files_to_restore for report in subtasks),
+        managed_memory_bytes=sum(report.managed_memory_bytes for report in subtasks),
     )
 
 

@@ -62,6 +62,10 @@ class TaskReport(msgspec.Struct, frozen=True, array_like=True):
     mail_latency_mean_ms: float = 0
     """How long the latest of these messages waited."""
     mail_latency_max_ms: float = 0
+    managed_memory_bytes: int = 0
+    """Memory that its operators hold of the budget of its slot (bytes)."""
+    managed_memory_limit_bytes: int | None = None
+    """The budget of its slot; None without `taskmanager.memory.managed.size`."""
 
 
 class Register(msgspec.Struct, frozen=True, tag=True):

@@ -67,9 +67,8 @@ class MemoryBudget:
     def refusal(self, asking: MemoryAccount, bytes_more: int) -> MemoryBudgetError:
         """Return the error of an account that may not take so many bytes."""
         if self.limit_bytes is not None:
-            why = (
-                f"the slot may use {shown_bytes(self.limit_bytes)}, of which {shown_bytes(self.used_bytes)} are in use"
-            )
+            limit, used = shown_bytes(self.limit_bytes), shown_bytes(self.used_bytes)
+            why = f"the slot may use {limit}, of which {used} are in use"
             remedy = "Set taskmanager.memory.managed.size to more"
         else:
             available = self._available_bytes() or 0

@@ -131,6 +131,7 @@ def _level_settings(graph: JobGraph, configuration: Configuration) -> dict[str, 
         "job_parameters": configuration.get(options.GLOBAL_JOB_PARAMETERS),
         "latency_interval_ms": configuration.get(options.LATENCY_INTERVAL),
         "reuses_objects": configuration.get(options.OBJECT_REUSE),
+        "managed_memory_bytes": configuration.get(options.MANAGED_MEMORY_SIZE),
         "record_bytes_max": configuration.get(options.RECORD_SIZE_MAX),
     }
     if graph.mode.repeats_tasks:

@@ -12,7 +12,7 @@ import heapq
 import pickle
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
-from itertools import groupby
+from itertools import chain, groupby
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -20,6 +20,7 @@ from penstock.common.constants import MIN_TIMESTAMP
 from penstock.common.functions.script_functions import dumps
 from penstock.engine.runtime.network.set_aside import SpillFile
 from penstock.engine.state.keys import encode_key
+from penstock.engine.state.memory_budget import MemoryAccount
 
 UNTIMED = MIN_TIMESTAMP - 1
 """The timestamp of records without one: it sorts before all others, as in Flink."""
@@ -168,12 +169,27 @@ KEY_BYTES = 600
 """Overhead of a key: two lists, their bound methods, an entry of the dict."""
 
 
-class KeySorter:
-    """Sorts records. `memory_bytes`: the memory for records, by estimate. Without `open_spill` all stay in memory."""
+RESERVED_BYTES = 1 << 20
+"""Memory is reserved in steps of at least this size. The first is taken in any case: smaller runs would be too many."""
+_RESERVED_PART = 8
+"""Later steps are such a part of what it holds: without a limit, each looks up the available memory."""
 
-    def __init__(self, memory_bytes: int, open_spill: Callable[[], SpillFile] | None) -> None:
+
+class KeySorter:
+    """Sorts records. `memory_bytes`: the memory for records, by estimate. Without `open_spill` all stay in memory.
+
+    `memory`: returns an account for what it holds, given a function that spills it: others may need the memory.
+    """
+
+    def __init__(
+        self,
+        memory_bytes: int,
+        open_spill: Callable[[], SpillFile] | None,
+        memory: Callable[[Callable[[], None] | None], MemoryAccount] | None = None,
+    ) -> None:
         self._memory_bytes = memory_bytes
         self._open_spill = open_spill
+        self._memory = None if memory is None else memory(self._spill_for_others if open_spill is not None else None)
         self._runs: list[SortedRun] = []
         self._gathered = _Gathered()
         self._timed = False
@@ -199,15 +215,21 @@ class KeySorter:
         self._records += len(values)
         self._bytes += pickled_bytes
         memory_bytes = self._bytes * OBJECT_BYTES_PER_BYTE + len(gathered) * KEY_BYTES
-        if memory_bytes > self._memory_bytes and self._open_spill is not None:
+        reserved = self._reserve(memory_bytes)
+        if self._open_spill is not None and (memory_bytes > self._memory_bytes or not reserved):
             self._spill(self._open_spill)
 
     def drain(self) -> Iterator[Piece]:
         """Return all records, sorted; pieces in a row may have one key. Exhaust the iterator before you add more."""
         last = self._sorted()
-        self._clear()
+        self._forget()
         # Without runs, avoid a generator in between, which costs time per key.
-        return self._merged(last) if self._runs else last
+        return self._merged(last) if self._runs else chain(last, self._drained())
+
+    def _drained(self) -> Iterator[Piece]:
+        """Release the memory of what was drained. Yields nothing."""
+        self._clear()
+        yield from ()
 
     def _merged(self, last: Iterator[Piece]) -> Iterator[Piece]:
         yield from merged([*self._runs, last])
@@ -220,7 +242,32 @@ class KeySorter:
         self._runs = []
         self._clear()
 
+    def _reserve(self, memory_bytes: int) -> bool:
+        """Reserve memory for what it holds. Returns whether the budget has it."""
+        if self._memory is None:
+            return True
+        held = self._memory.bytes_held
+        if memory_bytes <= held:
+            return True
+        more = max(memory_bytes - held, RESERVED_BYTES, held // _RESERVED_PART)
+        if memory_bytes <= RESERVED_BYTES or self._open_spill is None:
+            self._memory.take(more)
+            return True
+        return self._memory.try_reserve(more)
+
+    def _spill_for_others(self) -> None:
+        """Spill what it holds, unless that is little, or is being drained."""
+        assert self._open_spill is not None
+        assert self._memory is not None
+        if self._records and self._memory.bytes_held > RESERVED_BYTES:
+            self._spill(self._open_spill)
+
     def _clear(self) -> None:
+        if self._memory is not None:
+            self._memory.release_all()
+        self._forget()
+
+    def _forget(self) -> None:
         self._gathered = _Gathered()
         self._timed = False
         self._records = 0

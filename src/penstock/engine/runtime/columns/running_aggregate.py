@@ -62,7 +62,9 @@ class ColumnRunningAggregateOperator(RunningAggregateOperator):
         assert self.columns_received is not None
         schema, aggregates = self.columns_received.schema, self.function.aggregates
         self._types = [None if one.field is None else array_type(schema.field(one.field).type) for one in aggregates]
-        self._memory = self.context.memory_account("aggregates of keys", lambda: len(self._arrays))
+        self._arrays: KeyedArrays | None = None
+        self._heap_table: ArrayTable | None = None
+        self._memory = self.context.memory_account("aggregates of keys", self._keys_held)
         self._heap_table = self.backend.arrays(AGGREGATES_TABLE, self._new_table)
         if self._heap_table is None:
             super().use_table()
@@ -72,6 +74,7 @@ class ColumnRunningAggregateOperator(RunningAggregateOperator):
         self._arrays = self._new_arrays()
 
     def process(self, chunk: Columns) -> bool:  # type: ignore[override]
+        assert self._arrays is not None
         keys = keys_in(self, chunk, self._key_fields)
         fields = fields_of_aggregates(self.function.aggregates, chunk.batch)
         try:
@@ -91,6 +94,10 @@ class ColumnRunningAggregateOperator(RunningAggregateOperator):
         if self._heap_table is None:
             self._write_back()
         return super().prepare_snapshot(checkpoint_id, savepoint)
+
+    def _keys_held(self) -> int:
+        """Return how many keys are in arrays."""
+        return len(self._heap_table if self._heap_table is not None else self._arrays or ())
 
     def _new_table(self, is_cache: bool = False) -> ArrayTable:
         arrays = arrays_of(self.function.aggregates, self._types)
@@ -113,6 +120,7 @@ class ColumnRunningAggregateOperator(RunningAggregateOperator):
 
     def _write_back(self) -> None:
         """Write what has changed in the arrays to the table behind them."""
+        assert self._arrays is not None
         changes = self._arrays.take_changes()
         self.table.current.update(changes)
         expiry = None if self._expiring is None else self._expiring.expiry

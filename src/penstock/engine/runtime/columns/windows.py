@@ -108,9 +108,10 @@ class ColumnWindowOperator(SlicedWindowOperator):
             for one in self._aggregates
         ]
         self._memory = context.memory_account("windows", self._keys_held)
-        super().setup(context, output)
         self._arrays: dict[int, KeyedArrays] = {}
         """Start of window -> its aggregates, of windows that have got records since the last snapshot."""
+        super().setup(context, output)
+        self._on_heap = self._slices if isinstance(self._slices, SlicedArrays) else None
         self._batches: list[Columns] = []
         """Results of windows that have fired, if they are columns; then `results` is empty."""
         self._batch_rows = 0
@@ -121,7 +122,6 @@ class ColumnWindowOperator(SlicedWindowOperator):
 
     def open(self) -> None:
         super().open()
-        self._on_heap = self._slices if isinstance(self._slices, SlicedArrays) else None
         names = self.columns_read()
         self._records_of = (self._columns if names is None else self._columns.only(names)).reader()
 

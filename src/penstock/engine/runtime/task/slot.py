@@ -62,6 +62,7 @@ class Slot:
         self.level = level
         self.index = index
         self.budget = environment.budget
+        self.memory = environment.memory
         self.outbox = environment.outbox
         self._edges = level.edges
         self._heads = {edge.id: vertex.id for vertex in level.vertices for edge, _ in vertex.inputs if edge.feedback}

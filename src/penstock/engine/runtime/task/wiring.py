@@ -159,7 +159,11 @@ def sorted_inputs(
             selectors[edge.input_index] = head.key_selectors()[edge.input_index]
     output = GatheringOutput(head.output, environment.budget, lambda: chain.paused_behind_head)
     head.output = output
-    sorter = KeySorter(level.sorted_inputs_bytes, environment.open_spill)
+    sorter = KeySorter(
+        level.sorted_inputs_bytes,
+        environment.open_spill,
+        lambda spill: head.context.memory_account("sorted input", spill=spill),
+    )
     return SortedInputs(
         head,
         selectors,

@@ -23,9 +23,11 @@ from penstock.engine.runtime.task.environment import Environment
 from penstock.engine.runtime.task.events import Event, Result
 from penstock.engine.runtime.task.slot import Slot
 from penstock.engine.runtime.task.vertex import LevelSpec
+from penstock.engine.state.memory_budget import MemoryBudget
 from penstock.hosts.spark.failures import to_stage_failure
 from penstock.hosts.spark.payload import Payload, unpack
 from penstock.hosts.spark.rows import buffers_of, to_batch
+from penstock.hosts.spark.worker.available_memory import available_memory
 from penstock.hosts.spark.worker.children import end_children
 from penstock.hosts.spark.worker.crash_reports import remove_note, write_note
 from penstock.hosts.spark.worker.event_loop import EventLoops, ReaderNotices
@@ -111,6 +113,7 @@ def run_slot(
         open_spill=TemporarySpill,
         open_event_loop=calls.loops.open,
         notify=calls.notices.notify,
+        memory=MemoryBudget(level.slot_memory_bytes, available_memory),
     )
     slot = Slot(level, index, environment)
     results.begin(lambda: reports_of(slot, time.monotonic_ns()))

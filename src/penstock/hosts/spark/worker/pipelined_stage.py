@@ -54,10 +54,12 @@ from penstock.engine.runtime.task.events import (
 from penstock.engine.runtime.task.slot import Slot, SlotLifecycle
 from penstock.engine.runtime.task.vertex import LevelSpec
 from penstock.engine.runtime.task.worker_slots import WorkerRoutes
+from penstock.engine.state.memory_budget import MemoryBudget
 from penstock.engine.stores.chosen import stores_of
 from penstock.hosts.spark.internals.worker_streams import WorkerStreams
 from penstock.hosts.spark.payload import Payload, unpack, unpack_again
 from penstock.hosts.spark.rows import buffers_of
+from penstock.hosts.spark.worker.available_memory import available_memory
 from penstock.hosts.spark.worker.children import end_children
 from penstock.hosts.spark.worker.crash_reports import previous_report, remove_note, write_note
 from penstock.hosts.spark.worker.event_loop import EventLoops, ReaderNotices
@@ -235,6 +237,7 @@ class SlotHost:
             open_event_loop=self._event_loops.open,
             notify=self._notices.notify,
             core_wait_ns=core_wait(),
+            memory=MemoryBudget(self._level.slot_memory_bytes, available_memory),
         )
         return Slot(self._level, self._index, environment)
 

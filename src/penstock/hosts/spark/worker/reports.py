@@ -59,6 +59,8 @@ def reports_of(slot: Slot, now_ns: int) -> list[TaskReport]:
                 initializing=task.state is TaskState.CREATED,
                 start_delay_ms=c.start_delay_ms,
                 alignment_ns=c.aligned_ns(now_ns),
+                managed_memory_bytes=slot.memory.used_by(vertex),
+                managed_memory_limit_bytes=slot.memory.limit_bytes,
             )
         )
     return reports
