@@ -21,6 +21,7 @@ from penstock.engine.runtime.batch.key_sorter import (
     merged,
 )
 from penstock.engine.state.keys import KeyTypeError, encode_key
+from penstock.engine.state.memory_budget import MemoryBudget
 from penstock.hosts.simulator.stores import MemorySpill
 
 
@@ -191,3 +192,43 @@ def test_merging_is_stable_however_runs_are_cut(runs, block) -> None:
     ]
     assert out == sorted(everything, key=lambda record: record[:2])
     assert MIN_TIMESTAMP > UNTIMED
+
+
+def with_memory(disk: Disk, budget: MemoryBudget) -> KeySorter:
+    return KeySorter(1 << 40, disk.open, lambda spill: budget.account("operator", "sorted input", spill=spill))
+
+
+def test_two_sorters_share_the_memory_of_their_slot() -> None:
+    """Each operator of a slot would take all of its memory, and the slot would be killed."""
+    disk, budget = Disk(), MemoryBudget(8 << 20)
+    sorters = [with_memory(disk, budget) for _ in range(2)]
+    chunks = [[((n * 7 + i) % 97, n) for i in range(50)] for n in range(60)]
+    for chunk in chunks:
+        for sorter in sorters:
+            added(sorter, [chunk], record_bytes=1000)
+            assert budget.used_bytes <= 8 << 20
+    assert disk.in_use > 2
+    for sorter in sorters:
+        in_order = drained(sorter)
+        assert [(key, value[0], at) for key, value, at in in_order] == [
+            (key, value[0], at) for key, value, at in plainly(chunks)
+        ]
+    assert (budget.used_bytes, disk.in_use) == (0, 0)
+
+
+def test_what_is_drained_is_neither_spilled_nor_forgotten() -> None:
+    """Records would come twice, or memory that is in use would be given to another operator."""
+    disk, budget = Disk(), MemoryBudget(4 << 20)
+    first, second = (with_memory(disk, budget) for _ in range(2))
+    chunks = [[(i, n) for i in range(50)] for n in range(5)]
+    added(first, chunks, record_bytes=1000)
+    held = budget.used_bytes
+    assert held >= 2 << 20
+    draining = first.drain()
+    some = [next(draining) for _ in range(3)]
+    added(second, chunks, record_bytes=1000)
+    assert disk.in_use, "the second one spills its own"
+    assert budget.used_bytes >= held
+    assert sum(len(piece.values) for piece in [*some, *draining]) == 250
+    assert len(drained(second)) == 250
+    assert budget.used_bytes == 0

@@ -76,7 +76,7 @@ def test_without_a_limit_growth_is_compared_with_what_the_machine_has():
     assert not looked_up, "small growth does not pay for the look-up"
     account.reserve(2 * MB)
     free[0] = 1 * MB
-    with pytest.raises(MemoryBudgetError, match="1.0 MB are available on its machine"):
+    with pytest.raises(MemoryBudgetError, match=r"1\.0 MB are available on its machine"):
         account.reserve(2 * MB)
     unknown = MemoryBudget().account("operator 'Sums', subtask 1 of 1", "windows")
     unknown.reserve(1 << 50)

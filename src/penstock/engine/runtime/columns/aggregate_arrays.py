@@ -15,7 +15,7 @@ import pyarrow
 from penstock.common.functions.field_aggregates import COUNT, FieldAggregate
 from penstock.engine.runtime.columns.runs import Runs
 from penstock.engine.state.arrays import stored_columns
-from penstock.engine.state.arrays.array_table import FIRST_ROOM
+from penstock.engine.state.arrays.key_slots import FIRST_ROOM
 from penstock.engine.state.arrays.row_keys import Integers, Mask
 from penstock.engine.state.arrays.state_array import StateArray
 from penstock.engine.state.arrays.stored_columns import StoredColumn

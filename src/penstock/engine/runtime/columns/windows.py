@@ -111,7 +111,6 @@ class ColumnWindowOperator(SlicedWindowOperator):
         self._arrays: dict[int, KeyedArrays] = {}
         """Start of window -> its aggregates, of windows that have got records since the last snapshot."""
         super().setup(context, output)
-        self._on_heap = self._slices if isinstance(self._slices, SlicedArrays) else None
         self._batches: list[Columns] = []
         """Results of windows that have fired, if they are columns; then `results` is empty."""
         self._batch_rows = 0
@@ -122,6 +121,7 @@ class ColumnWindowOperator(SlicedWindowOperator):
 
     def open(self) -> None:
         super().open()
+        self._on_heap = self._slices if isinstance(self._slices, SlicedArrays) else None
         names = self.columns_read()
         self._records_of = (self._columns if names is None else self._columns.only(names)).reader()
 
@@ -231,9 +231,11 @@ class ColumnWindowOperator(SlicedWindowOperator):
         return ArrayTable(arrays_of(self._aggregates, self._types), self._memory)
 
     def _keys_held(self) -> int:
-        """Return how many keys all windows have in arrays."""
-        tables: Any = self._arrays.values() if self._on_heap is None else self._on_heap.slices.values()
-        return sum(map(len, tables))
+        """Return how many keys all windows have in arrays. State may be restored before `open`."""
+        on_heap = [table for table in self.backend.tables.values() if isinstance(table, SlicedArrays)]
+        if not on_heap:
+            return sum(map(len, self._arrays.values()))
+        return sum(len(arrays) for table in on_heap for arrays in table.slices.values())
 
     def _drop_cache(self, start: int) -> None:
         """Forget the arrays of a window. On the heap the table has them still."""

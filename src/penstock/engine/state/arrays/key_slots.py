@@ -12,10 +12,11 @@ from penstock.engine.state.arrays.row_keys import BatchKeys, IntegerKeys, Intege
 
 FIRST_ROOM = 64
 """The slots that there is room for at first. The room doubles."""
-BYTES_OF_INTEGER = 41
-"""Of a slot: its key, and two buckets of the hash table, which is half full when there is no more room."""
-BYTES_OF_OTHER = 300
-"""Of a key that is not an integer, in addition: the object, and entries of two dicts."""
+_BYTES_OF_SLOT = 8
+BYTES_OF_INTEGER = 33
+"""Of a slot for an integer: two buckets of the hash table, which is half full when there is no more room."""
+_BYTES_OF_OTHER = 200
+"""Of a key that is not an integer: a text of some 50 characters, and entries of two dicts."""
 _OTHERS_STEP = 8
 """Memory for other keys is accounted an eighth more at a time."""
 _INTEGER_MIN, _INTEGER_MAX = -(1 << 63), (1 << 63) - 1
@@ -138,4 +139,5 @@ class KeySlots:
 
 def bytes_of_keys(room: int, others_room: int) -> int:
     """Return about how much memory so many slots take, with so many keys that are not integers (bytes)."""
-    return room * BYTES_OF_INTEGER + others_room * BYTES_OF_OTHER
+    integers_room = max(0, room - others_room)
+    return room * _BYTES_OF_SLOT + integers_room * BYTES_OF_INTEGER + others_room * _BYTES_OF_OTHER
