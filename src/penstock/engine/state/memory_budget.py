@@ -69,7 +69,7 @@ class MemoryBudget:
         if self.limit_bytes is not None:
             limit, used = shown_bytes(self.limit_bytes), shown_bytes(self.used_bytes)
             why = f"the slot may use {limit}, of which {used} are in use"
-            remedy = "Set taskmanager.memory.managed.size to more"
+            remedy = "Raise taskmanager.memory.managed.size"
         else:
             available = self._available_bytes() or 0
             why = f"{shown_bytes(max(0, available))} are available on its machine or in its container"
@@ -78,8 +78,8 @@ class MemoryBudget:
         held = "".join(f"\n  {one.what} of {one.owner}: {one.holding()}" for one in owners[:_OWNERS_SHOWN])
         return MemoryBudgetError(
             f"{asking.owner}: no memory for its {asking.what}, which holds {asking.holding()} and needs "
-            f"{shown_bytes(bytes_more)} to grow: {why}. {remedy}, state.backend.type to rocksdb, which holds state on "
-            f"local disk, or a higher parallelism.\nMost memory of the slot is held by:{held or ' nothing'}"
+            f"{shown_bytes(bytes_more)} to grow: {why}. {remedy}, set state.backend.type to rocksdb, which keeps state "
+            f"on local disk, or raise the parallelism.\nMost memory of the slot is held by:{held or ' nothing'}"
         )
 
     def _fits(self, bytes_more: int) -> bool:

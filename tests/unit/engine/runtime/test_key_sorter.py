@@ -218,7 +218,7 @@ def test_two_sorters_share_the_memory_of_their_slot() -> None:
 
 def test_what_is_drained_is_neither_spilled_nor_forgotten() -> None:
     """Records would come twice, or memory that is in use would be given to another operator."""
-    disk, budget = Disk(), MemoryBudget(4 << 20)
+    disk, budget = Disk(), MemoryBudget(3 << 20)
     first, second = (with_memory(disk, budget) for _ in range(2))
     chunks = [[(i, n) for i in range(50)] for n in range(5)]
     added(first, chunks, record_bytes=1000)

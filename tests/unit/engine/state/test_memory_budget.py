@@ -57,7 +57,7 @@ def test_an_error_names_the_owner_what_it_holds_the_limit_and_remedies():
         "operator 'Sums', subtask 1 of 2: no memory for its windows, which holds 70,000 keys in 6.0 MB"
     )
     assert "needs 6.0 MB to grow: the slot may use 10.0 MB, of which 7.0 MB are in use" in text
-    for remedy in ("taskmanager.memory.managed.size", "state.backend.type to rocksdb", "a higher parallelism"):
+    for remedy in ("Raise taskmanager.memory.managed.size", "state.backend.type to rocksdb", "raise the parallelism"):
         assert remedy in text
     assert text.endswith("\n  aggregates of keys of operator 'Names', subtask 2 of 2: 5 keys in 1.0 MB")
 

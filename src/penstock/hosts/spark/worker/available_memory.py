@@ -1,7 +1,8 @@
-"""How much more memory a worker may take: that of the machine, or of the container (cgroup) in which it runs."""
+"""How much more memory a worker may take: of the machine, of its container (cgroup), of its own limit."""
 
 from __future__ import annotations
 
+import resource
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,16 +10,18 @@ _RESERVED_PART = 20
 """One part in so many stays free, for all that is not accounted: buffers, snapshots, users' objects."""
 _LIMIT_MAX = 1 << 60
 """Version 1 of cgroups shows a larger number where there is no limit."""
+_ADDRESS_SPACE = "Max address space"
 
 
 def available_memory(root: Path = Path("/")) -> int | None:
     """Return how many bytes this process may still take, without a reserve of a twentieth; None: not known.
 
-    It is the least of what the machine has (with swap) and what is left in each of the process's cgroups. Pages of
+    It is the least of what the machine has (with swap), what is left in each of the process's cgroups, and what is
+    left of its limit of address space, which Spark sets to `spark.executor.pyspark.memory`. Pages of
     files that the kernel can drop count as available. Linux only. `root`: where /proc and /sys are. Source: proc(5);
     the kernel's docs of memory in cgroup v1 and v2.
     """
-    found = [*_of_machine(root), *_of_cgroups(root)]
+    found = [*_of_machine(root), *_of_process(root), *_of_cgroups(root)]
     return min(found, default=None)
 
 
@@ -31,6 +34,17 @@ def _of_machine(root: Path) -> Iterator[int]:
     except (OSError, KeyError, ValueError, IndexError):
         return
     yield available + swap - total // _RESERVED_PART
+
+
+def _of_process(root: Path) -> Iterator[int]:
+    try:
+        limits = (root / "proc/self/limits").read_text().splitlines()
+        limit = int(next(line for line in limits if line.startswith(_ADDRESS_SPACE))[len(_ADDRESS_SPACE) :].split()[0])
+        pages = int((root / "proc/self/statm").read_text().split()[0])
+    except (OSError, ValueError, StopIteration):
+        # "unlimited", for example.
+        return
+    yield limit - pages * resource.getpagesize() - limit // _RESERVED_PART
 
 
 def _of_cgroups(root: Path) -> Iterator[int]:
