@@ -31,6 +31,7 @@ from penstock.engine.runtime.task.events import (
 from penstock.engine.runtime.task.slot import Slot, SlotLifecycle
 from penstock.engine.state.backends.rocksdb.backend import Stores
 from penstock.engine.state.backends.state_backend import StateBackend
+from penstock.engine.state.memory_budget import MemoryBudget
 from penstock.engine.state.snapshot.storage import SnapshotStorage
 from penstock.hosts.simulator.circumstances import FIRST_RECORDS, Circumstances, fit_sizes
 from penstock.hosts.simulator.clock import Clock
@@ -138,6 +139,7 @@ class SlotHost:
             notify=lambda vertex: self._answers.append((vertex, DataAvailable())),
             buffers=self._circumstances.buffers,
             first_records=FIRST_RECORDS,
+            memory=self._memory(),
         )
         slot = Slot(level, self.id.index, environment)
         fit_sizes(slot, self._circumstances)
@@ -150,6 +152,10 @@ class SlotHost:
             return self._external.stores(1 if entries is None else entries)
         turns = self._circumstances.store_timers
         return None if entries is None else Stores(MemoryStore, entries, turns[self.attempt % len(turns)])
+
+    def _memory(self) -> MemoryBudget:
+        # Where state is in a store, arrays are caches, which work without any memory of their own.
+        return MemoryBudget(0 if self._circumstances.cached_entries == 1 else None)
 
     def receive(self, row: bytes) -> None:
         """Process a row that has arrived."""
