@@ -24,7 +24,7 @@ ARRAYS_UNIT = "array"
 
 
 _MARK_BYTES = 6
-"""Of a slot: whether it has changed or is removed, and while a snapshot is written what that knows of it."""
+"""Bytes of marks per slot: whether it has changed or is removed, and what a snapshot notes while it is written."""
 
 
 class ArrayTable(Table):

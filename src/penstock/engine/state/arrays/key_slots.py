@@ -14,9 +14,9 @@ FIRST_ROOM = 64
 """The slots that there is room for at first. The room doubles."""
 _BYTES_OF_SLOT = 8
 BYTES_OF_INTEGER = 33
-"""Of a slot for an integer: two buckets of the hash table, which is half full when there is no more room."""
+"""Two buckets of the hash table per slot for an integer: the table is half full when the slots are all in use."""
 _BYTES_OF_OTHER = 200
-"""Of a key that is not an integer: a text of some 50 characters, and entries of two dicts."""
+"""A key that is not an integer takes a text of some 50 characters, and entries of two dicts."""
 _OTHERS_STEP = 8
 """Memory for other keys is accounted an eighth more at a time."""
 _INTEGER_MIN, _INTEGER_MAX = -(1 << 63), (1 << 63) - 1

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _RESERVED_PART = 20
-"""One part in so many stays free, for all that is not accounted: buffers, snapshots, users' objects."""
+"""A twentieth stays free, for all that is not accounted: buffers, snapshots, users' objects."""
 _LIMIT_MAX = 1 << 60
 """Version 1 of cgroups shows a larger number where there is no limit."""
 _ADDRESS_SPACE = "Max address space"
