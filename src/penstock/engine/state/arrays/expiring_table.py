@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy
 
-from penstock.engine.state.arrays.array_table import FIRST_ROOM, ArrayTable
+from penstock.engine.state.arrays.array_table import ArrayTable
+from penstock.engine.state.arrays.key_slots import FIRST_ROOM
 from penstock.engine.state.arrays.row_keys import Integers
 from penstock.engine.state.arrays.state_array import StateArray
 from penstock.engine.state.arrays.stored_columns import TIME, StoredColumn
