@@ -59,8 +59,8 @@ def of_task(growth: Growth) -> dict[str, Number]:
     metrics["mailboxLatencyMs_mean"] = now.mail_latency_mean_ms
     metrics["mailboxLatencyMs_max"] = now.mail_latency_max_ms
     metrics["managedMemoryUsed"] = now.managed_memory_bytes
-    if now.managed_memory_limit_bytes is not None:
-        metrics["managedMemoryLimit"] = now.managed_memory_limit_bytes
+    limit = now.managed_memory_limit_bytes
+    metrics["managedMemoryLimit"] = -1 if limit is None else limit
     if now.latency_count:
         metrics["latency_mean"] = now.latency_sum_ms / now.latency_count
         metrics["latency_max"] = now.latency_max_ms

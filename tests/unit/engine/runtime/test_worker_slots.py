@@ -72,3 +72,12 @@ def test_a_bundle_is_bounded() -> None:
     packed = list(bundles(buffers))
     assert max(map(len, packed)) <= 1 << 16
     assert [data for row in packed for data in unbundled(row)] == buffers
+
+
+def test_slots_that_share_a_worker_share_its_memory() -> None:
+    """Four slots in a process would take four times its managed memory."""
+    for workers, slots in (((), 1), (WIDTHS, 1), (tuple(1 for _ in WIDTHS), WIDTHS[1])):
+        shared = level(1, workers)
+        assert shared.slot_memory_bytes is None
+        shared.managed_memory_bytes = 1200
+        assert shared.slot_memory_bytes == 1200 // slots

@@ -40,7 +40,8 @@ def slot(*subtasks: int) -> Any:
         chain = SimpleNamespace(operators=[*operators, SimpleNamespace(function_places=list)])
         info = SimpleNamespace(subtask=subtask)
         tasks[vertex] = SimpleNamespace(counters=counters, chain=chain, info=info, state=TaskState.RUNNING)
-    return SimpleNamespace(tasks=tasks)
+    memory = SimpleNamespace(used_by=lambda vertex: 100 + vertex, limit_bytes=500)
+    return SimpleNamespace(tasks=tasks, memory=memory)
 
 
 def test_each_task_of_a_slot_reports_all_its_counters() -> None:
@@ -56,6 +57,11 @@ def test_each_task_of_a_slot_reports_all_its_counters() -> None:
     assert (operator.name, operator.records_in, operator.records_out) == ("map", 10, 9)
     assert (operator.late_records_dropped, operator.watermark, operator.output_watermark) == (1, 77, 76)
     assert (first.start_delay_ms, first.alignment_ns) == (14, NOW_NS - 1)
+    assert (first.managed_memory_bytes, first.managed_memory_limit_bytes, second.managed_memory_bytes) == (
+        100,
+        500,
+        101,
+    )
 
 
 def test_gauges_are_read_for_each_report() -> None:

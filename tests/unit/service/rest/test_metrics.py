@@ -54,6 +54,7 @@ def test_metrics_of_a_task_have_flinks_names_and_rates(served: Served) -> None:
         "1.numRecordsIn": 0.0,
     }
     names = {metric["id"] for metric in served.get(f"{served.vertex(1)}/subtasks/1/metrics")}
+    assert {"managedMemoryUsed", "managedMemoryLimit"} <= names
     assert {"first.mine.seen", "first.numRecordsIn", "numBytesOut", "currentInputWatermark"} <= names
     assert served.get(f"{served.vertex(1)}/watermarks")[1] == {"id": "1.currentInputWatermark", "value": "5000"}
 

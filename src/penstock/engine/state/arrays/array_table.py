@@ -64,7 +64,7 @@ class ArrayTable(Table):
     def slots_of(self, keys: RowKeys) -> Integers:
         """Return the slot of each row's key. New keys get slots without a value."""
         slots = self.keys.slots_of(keys)
-        if len(self.keys) > self._room:
+        if self.keys.room > self._room:
             self._grow()
         return slots
 
@@ -99,12 +99,12 @@ class ArrayTable(Table):
         slots = numpy.flatnonzero(~self._removed[: len(self)])
         keys, changed = self.keys_at(slots), self._changed[slots]
         self.stored_slots = int(numpy.searchsorted(slots, self.stored_slots))
-        self.keys = KeySlots(self._reserve)
         self._removed = None
         self._changed, self._room = changed, len(slots)
+        self._reserve(FIRST_ROOM, 0)
+        self.keys = KeySlots(self._reserve)
         for array in self.arrays:
             array.keep(slots)
-        self._reserve(self._room, 0)
         self.slots_of(BatchKeys(keys, numpy.arange(len(keys))) if isinstance(keys, list) else IntegerKeys(keys))
 
     def take_changed(self) -> Integers:
@@ -131,8 +131,7 @@ class ArrayTable(Table):
         return piece_of(self.keys_at(slots), tuple(array.stored(slots) for array in self.arrays), start)
 
     def _grow(self) -> None:
-        while self._room < len(self.keys):
-            self._room = max(2 * self._room, FIRST_ROOM)
+        self._room = self.keys.room
         more = numpy.zeros(self._room - len(self._changed), numpy.bool_)
         self._changed = numpy.concatenate([self._changed, more])
         if self._removed is not None:

@@ -87,6 +87,11 @@ class KeySlots:
         return self._slots_of_others.get(key)
 
     @property
+    def room(self) -> int:
+        """For how many slots there is room."""
+        return len(self._values)
+
+    @property
     def others_room(self) -> int:
         """For how many keys that are not integers memory is accounted."""
         return self._others_room

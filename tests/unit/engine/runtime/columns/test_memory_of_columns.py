@@ -289,3 +289,23 @@ def test_refused_keys_leave_a_table_that_can_be_read() -> None:
     assert known <= len(table) <= known + 1
     assert sum(map(len, table.pieces_at(numpy.arange(known)))) == known
     assert memory.used_bytes == table.bytes_used <= 40_000
+
+
+@pytest.mark.parametrize("of_text", [False, True])
+def test_keys_that_are_removed_give_their_memory_back(of_text: bool) -> None:
+    """Keys that expire would count for ever, and new ones would be refused."""
+    keys = [f"key {n}" for n in range(5000)] if of_text else list(range(5000))
+    memory, few = MemoryBudget(), MemoryBudget()
+    table = new_table(memory)
+    fill(table, keys)
+    table.remove(numpy.arange(1100, 5000))
+    table.drop_removed()
+    fill(new_table(few), keys[:1100])
+    assert len(table) == 1100
+    assert memory.used_bytes == table.bytes_used == few.used_bytes
+    fill(table, keys)
+    assert table.alive == 5000
+    assert memory.used_bytes == table.bytes_used > 3 * few.used_bytes
+    table.clear()
+    fill(table, keys[:3])
+    assert memory.used_bytes == table.bytes_used
