@@ -85,6 +85,17 @@ def given_columns(stream: Transformation) -> RecordColumns | None:
     return stream.operator.given_columns(None) if isinstance(stream, DeployedTransformation) else None
 
 
+def columns_to_read(stream: Transformation) -> RecordColumns:
+    """Return the columns of a stream, or those of its declared type. Raises TypeError if neither is known."""
+    given, union = given_columns(stream), _partitioned(stream)
+    if given is None and stream.output_type is None and isinstance(union, UnionOfStreams) and union.columns_of_some:
+        texts = dict.fromkeys(map(_described, map(given_columns, union.inputs)))
+        raise TypeError(
+            f"the streams of a union have {', and others '.join(texts)}: pass the type of all of them to as_columns"
+        )
+    return given or columns_of(stream.output_type)
+
+
 def _columns_of_some(stream: Transformation) -> RecordColumns | None:
     stream = _partitioned(stream)
     return stream.columns_of_some if isinstance(stream, UnionOfStreams) else given_columns(stream)
@@ -100,5 +111,11 @@ def _partitioned(stream: Transformation) -> Transformation:
 def _check_same(first: RecordColumns, other: RecordColumns) -> None:
     types = [dict(zip(columns.names, columns.schema.types, strict=True)) for columns in (first, other)]
     if types[0] != types[1]:
-        one, another = (", ".join(f"{name}: {kind}" for name, kind in each.items()) for each in types)
-        raise TypeError(f"union needs streams with the same columns, got {one} and {another}")
+        raise TypeError(f"union needs streams with the same columns, got {_described(first)} and {_described(other)}")
+
+
+def _described(columns: RecordColumns | None) -> str:
+    if columns is None:
+        return "columns that are not known"
+    null = {True: "", False: " not null"}
+    return ", ".join(f"{one.name}: {one.type}{null[one.nullable]}" for one in columns.schema)

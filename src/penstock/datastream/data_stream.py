@@ -32,7 +32,7 @@ from penstock.datastream.arguments import (
     partitioner_of,
     projected_type,
 )
-from penstock.datastream.column_types import BatchFormatName, UnionOfStreams, columns_of, given_columns
+from penstock.datastream.column_types import BatchFormatName, UnionOfStreams, columns_of, columns_to_read, given_columns
 from penstock.datastream.functions import (
     FilterBatchesFunction,
     FilterFunction,
@@ -234,7 +234,7 @@ class DataStream(OperatorSettings, Generic[T]):
 
     def _columns(self) -> RecordColumns:
         """Return the columns of this stream, or those of its declared type. Raises TypeError without such a type."""
-        return given_columns(self._transformation) or columns_of(self._transformation.output_type)
+        return columns_to_read(self._transformation)
 
     def _project_columns(self, fields: tuple[int | str, ...]) -> DataStream[Any]:
         from penstock.engine.runtime.columns.operators import PROJECT, ProjectOperator
@@ -280,7 +280,8 @@ class DataStream(OperatorSettings, Generic[T]):
     def union(self, *streams: DataStream[T]) -> DataStream[T]:
         """Merge this stream with others of the same type. The order between them is not defined.
 
-        Streams of columns (`as_columns`) must have the same columns. Raises TypeError if they differ in names or types.
+        Streams of columns (`as_columns`) must have the same columns, in any order. Raises TypeError if they differ in
+        names or types.
         """
         for stream in streams:
             if not isinstance(stream, DataStream):

@@ -92,6 +92,10 @@ class RecordColumns:
         """Whether a record has a kind, as the rows of a changelog have."""
         return isinstance(self.record_type, RowTypeInfo)
 
+    def can_be(self, given: RecordColumns) -> bool:
+        """Return whether batches of the columns `given` are batches of these: schema and order, and kinds of rows."""
+        return self.schema == given.schema and (self.have_row_kinds or not given.have_row_kinds)
+
     @property
     def can_be_sent(self) -> bool:
         """Whether a batch can be sent without its schema: dictionaries are messages of their own in Arrow's format."""

@@ -1,4 +1,4 @@
-"""The passes that insert conversions between rows and columns."""
+"""The passes that insert conversions: between rows and columns, and between orders of columns."""
 
 from __future__ import annotations
 
@@ -14,6 +14,28 @@ from penstock.engine.runtime.operators.operator import Operator
 
 if TYPE_CHECKING:
     from penstock.common.columns.record_columns import RecordColumns
+
+
+def order_columns(plan: Plan) -> Plan:
+    """Give columns the order that their reader expects: the streams of a union may differ in it."""
+    from penstock.engine.runtime.columns.operators import ProjectOperator
+
+    nodes, edges = dict(plan.nodes), list(plan.edges)
+    for position, edge in enumerate(plan.edges):
+        source, received = plan.nodes[edge.source], plan.nodes[edge.target].operator.columns_received
+        given = source.operator.given_columns(edge.tag)
+        if given is None or received is None or given.names == received.names:
+            continue
+        if sorted(given.names) != sorted(received.names) or not received.can_be(given.only(received.names)):
+            continue
+        operator, id = ProjectOperator(given, received), max(nodes) + 1
+        uid = f"{source.uid}/ordered/{plan.nodes[edge.target].uid}"
+        nodes[id] = dataclasses.replace(
+            source, id=id, name=operator.name, operator=operator, uid=uid, uid_is_users=False, is_conversion=True
+        )
+        edges[position] = dataclasses.replace(edge, source=id, tag=None)
+        edges.append(StreamEdge(edge.source, id, ForwardPartitioner(), edge.tag))
+    return plan if edges == list(plan.edges) else dataclasses.replace(plan, nodes=nodes, edges=edges)
 
 
 def convert_kinds(plan: Plan) -> Plan:
@@ -73,8 +95,10 @@ class _Conversions:
         return self._plan.nodes[edge.target].operator.takes is ChunkKind.COLUMNS
 
     def _fits(self, edge: StreamEdge) -> bool:
-        given = self._given(edge)
-        return given is not None and (self._plan.chains(edge) or self._may_carry(edge, given))
+        given, received = self._given(edge), self._plan.nodes[edge.target].operator.columns_received
+        if given is None or (received is not None and not received.can_be(given)):
+            return False
+        return self._plan.chains(edge) or self._may_carry(edge, given)
 
     def _to_rows(self, edge: StreamEdge, columns: RecordColumns) -> StreamEdge:
         """Return the edge from a conversion behind its source, which all edges of that output share."""

@@ -14,7 +14,7 @@ from penstock.engine.plan.column_passes import (
     write_as_columns,
     write_as_columns_within_chains,
 )
-from penstock.engine.plan.conversions import convert_kinds, convert_kinds_within_chains
+from penstock.engine.plan.conversions import convert_kinds, convert_kinds_within_chains, order_columns
 from penstock.engine.plan.plan import Pass, Plan
 from penstock.engine.plan.stream_graph import StreamEdge
 from penstock.engine.runtime.execution_mode import BATCH, STREAMING, ExecutionMode
@@ -62,12 +62,20 @@ def read_broadcasts_first(plan: Plan) -> Plan:
 
 
 PASSES: Mapping[ExecutionMode, tuple[Pass, ...]] = {
-    STREAMING: (write_as_columns, aggregate_before_exchanges, convert_kinds, read_as_columns, name_event_time),
+    STREAMING: (
+        write_as_columns,
+        aggregate_before_exchanges,
+        order_columns,
+        convert_kinds,
+        read_as_columns,
+        name_event_time,
+    ),
     BATCH: (
         refuse_loops,
         run_on_rows,
         write_as_columns_within_chains,
         add_combiners,
+        order_columns,
         convert_kinds_within_chains,
         read_as_columns,
         read_broadcasts_first,
