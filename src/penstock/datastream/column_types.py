@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+from penstock.api.output_tag import OutputTag
+from penstock.common.typeinfo import Types
 from penstock.common.types.basic_types import BasicType, BasicTypeInfo, TypeInformation
 from penstock.engine.plan.transformations import (
     DeployedTransformation,
     PartitionTransformation,
+    SideOutputTransformation,
     Transformation,
     UnionTransformation,
 )
@@ -82,7 +85,9 @@ def given_columns(stream: Transformation) -> RecordColumns | None:
     stream = _partitioned(stream)
     if isinstance(stream, UnionOfStreams):
         return stream.columns
-    return stream.operator.given_columns(None) if isinstance(stream, DeployedTransformation) else None
+    tag = stream.tag if isinstance(stream, SideOutputTransformation) else None
+    operator = stream.inputs[0] if tag is not None else stream
+    return operator.operator.given_columns(tag) if isinstance(operator, DeployedTransformation) else None
 
 
 def columns_to_read(stream: Transformation) -> RecordColumns:
@@ -106,6 +111,15 @@ def _partitioned(stream: Transformation) -> Transformation:
     while isinstance(stream, PartitionTransformation):
         stream = stream.inputs[0]
     return stream
+
+
+def check_rejected(tag: OutputTag[Any], columns: RecordColumns) -> None:
+    """Raise TypeError if the declared type of a side output is not that of the columns that go there."""
+    if tag.type_info != Types.PICKLED_BYTE_ARRAY() and columns_of(tag.type_info).schema != columns.schema:
+        raise TypeError(
+            f"the rows that '{tag.tag_id}' gets have the columns {_described(columns)}, but its type has "
+            f"{_described(columns_of(tag.type_info))}: declare the same, or no type"
+        )
 
 
 def _check_same(first: RecordColumns, other: RecordColumns) -> None:

@@ -32,7 +32,14 @@ from penstock.datastream.arguments import (
     partitioner_of,
     projected_type,
 )
-from penstock.datastream.column_types import BatchFormatName, UnionOfStreams, columns_of, columns_to_read, given_columns
+from penstock.datastream.column_types import (
+    BatchFormatName,
+    UnionOfStreams,
+    check_rejected,
+    columns_of,
+    columns_to_read,
+    given_columns,
+)
 from penstock.datastream.functions import (
     FilterBatchesFunction,
     FilterFunction,
@@ -280,8 +287,7 @@ class DataStream(OperatorSettings, Generic[T]):
     def union(self, *streams: DataStream[T]) -> DataStream[T]:
         """Merge this stream with others of the same type. The order between them is not defined.
 
-        Streams of columns (`as_columns`) must have the same columns, in any order. Raises TypeError if they differ in
-        names or types.
+        Streams of columns (`as_columns`) must have the same columns. Raises TypeError if they differ in names or types.
         """
         for stream in streams:
             if not isinstance(stream, DataStream):
@@ -432,20 +438,30 @@ class DataStream(OperatorSettings, Generic[T]):
         return self._operator("Map Batches", operator, returned.row_type)
 
     def filter_batches(
-        self, func: FilterBatchesFunction | Callable[[Any], Any], batch_format: BatchFormatName = "arrow"
+        self,
+        func: FilterBatchesFunction | Callable[[Any], Any],
+        batch_format: BatchFormatName = "arrow",
+        *,
+        rejected: OutputTag[T] | None = None,
     ) -> DataStream[T]:
         """Keep the rows for which `func`, called with the columns of several records, returns true.
 
         It returns a boolean for each row, as an array of Arrow or NumPy or a Series of pandas or Polars; null is false.
         `batch_format`: what it receives, as in `map_batches`. A Series of pandas must keep the index of the frame. Rows
         keep their timestamps. If it raises, the job fails, without `on_error`. This is not in PyFlink.
+
+        `rejected`: the side output that gets the other rows, as columns too, and with their timestamps. Raises
+        TypeError if its type has other columns than the stream.
         """
         from penstock.engine.runtime.columns.operators import FilterBatchesOperator
 
         _check_batch_format(batch_format)
         function = as_function(func, "filter_batches", FilterBatchesFunction)
         columns = self._columns()
-        operator = FilterBatchesOperator("Filter Batches", function, batch_format, columns)
+        if rejected is not None:
+            check_output_tag(rejected)
+            check_rejected(rejected, columns)
+        operator = FilterBatchesOperator("Filter Batches", function, batch_format, columns, rejected)
         return self._operator("Filter Batches", operator, self._transformation.output_type)
 
     def shuffle(self) -> DataStream[T]:

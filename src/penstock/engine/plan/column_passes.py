@@ -24,7 +24,7 @@ def aggregate_before_exchanges(plan: Plan) -> Plan:
     nodes, edges = dict(plan.nodes), list(plan.edges)
     for id, node in plan.nodes.items():
         inputs = plan.inputs.get(id, ())
-        # Side outputs have rows.
+        # Most side outputs have rows.
         if not inputs or any(plan.nodes[edge.source].operator.given_columns(edge.tag) is None for edge in inputs):
             continue
         if not all(edge.partitioner.keyed for edge in inputs) or (both := node.operator.local_and_global()) is None:
@@ -36,8 +36,8 @@ def aggregate_before_exchanges(plan: Plan) -> Plan:
             nodes[added] = dataclasses.replace(
                 source, id=added, name=local.name, operator=local, uid=uid, uid_is_users=False
             )
-            edges.append(StreamEdge(edge.source, added, ForwardPartitioner()))
-            edges[edges.index(edge)] = dataclasses.replace(edge, source=added)
+            edges.append(StreamEdge(edge.source, added, ForwardPartitioner(), edge.tag))
+            edges[edges.index(edge)] = dataclasses.replace(edge, source=added, tag=None)
     return plan if edges == list(plan.edges) else dataclasses.replace(plan, nodes=nodes, edges=edges)
 
 

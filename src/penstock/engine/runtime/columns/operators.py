@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pyarrow
+
+from penstock.api.output_tag import OutputTag
 
 from penstock.common.columns.record_columns import RecordColumns
 from penstock.common.functions.user_calls import RAISED
@@ -38,15 +40,24 @@ class ProjectOperator(Operator):
 
 
 class FilterBatchesOperator(FunctionOperator):
-    """Keeps the rows for which a function of a batch, in one of BATCH_FORMATS, returns true. `columns`: of the rows."""
+    """Keeps the rows for which a function of a batch, in one of BATCH_FORMATS, returns true. `columns`: of the rows.
+
+    `rejected`: the side output of the other rows.
+    """
 
     takes: ClassVar[ChunkKind] = ChunkKind.COLUMNS
     gives: ClassVar[ChunkKind] = ChunkKind.COLUMNS
 
-    def __init__(self, name: str, function: UserFunction, batch_format: str, columns: RecordColumns) -> None:
+    def __init__(
+        self, name: str, function: UserFunction, batch_format: str, columns: RecordColumns, rejected: OutputTag[Any] | None
+    ) -> None:
         super().__init__(name, function)
         self.batch_format = batch_format
+        self.rejected = rejected
         self.columns_given = self.columns_received = columns
+
+    def given_columns(self, tag: OutputTag[Any] | None) -> RecordColumns | None:
+        return self.columns_given if tag is None or tag == self.rejected else None
 
     def event_time_field(self, received: str | None) -> str | None:
         return received
@@ -57,7 +68,10 @@ class FilterBatchesOperator(FunctionOperator):
             mask = as_mask(self.function.call(form.of_arrow(chunk.batch)), len(chunk))
         except RAISED as error:
             raise self.context.user_error(error, self.function.method, ShownBatch(chunk.batch)) from error
-        return self.output.emit(chunk if mask.all() else chunk.filtered(mask))
+        if mask.all():
+            return self.output.emit(chunk)
+        may_continue = self.output.emit(chunk.filtered(mask))
+        return (self.rejected is None or self.output.emit_side(self.rejected, chunk.filtered(~mask))) and may_continue
 
 
 class MapBatchesOperator(FunctionOperator):

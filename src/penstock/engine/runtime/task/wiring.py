@@ -30,14 +30,16 @@ from penstock.engine.state.key_groups import KeyGroups
 class TypeBoundary:
     """Converts values of one operator to their declared types where they leave the chain, to a task or a sink."""
 
-    def __init__(self, context: OperatorContext, output_type: TypeInformation | None) -> None:
+    def __init__(self, context: OperatorContext, operator: Operator, output_type: TypeInformation | None) -> None:
         self._context = context
+        self._operator = operator
         self._output_type = output_type
 
     def converting(self, tag: OutputTag[Any] | None, receive: ChunkReceiver) -> ChunkReceiver:
         """Return a receiver that converts a chunk for `receive`; `receive` itself if the type changes no values."""
         type_info = self._output_type if tag is None else tag.type_info
-        convert = chunk_converter(type_info)
+        # The values of columns have the types that were declared for these.
+        convert = None if tag is not None and self._operator.given_columns(tag) else chunk_converter(type_info)
         if convert is None:
             return receive
 
@@ -131,9 +133,9 @@ def wired_chain(vertex: VertexSpec, task: TaskContext, edges: list[OutputEdge], 
     contexts = []
     for node, outlet, counters in zip(chain.nodes, chain.outlets, chain.counters, strict=True):
         context = OperatorContext(task, node.operator.name, uid=node.uid, counters=counters, state_id=node.state_id)
-        tags = [link.tag for link in node.links if link.tag is not None]
+        tags = [link.tag for link in node.links if link.tag is not None and node.operator.given_columns(link.tag) is None]
         node.operator.setup(context, typed_output(outlet, context, node.output_type, tags))
-        outlet.boundary = TypeBoundary(context, node.output_type).converting
+        outlet.boundary = TypeBoundary(context, node.operator, node.output_type).converting
         contexts.append(context)
     chain.connect({edge.info.id: edge for edge in edges})
     if level.reuses_objects:
