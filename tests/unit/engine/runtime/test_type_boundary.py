@@ -45,7 +45,9 @@ def leaving(log: list[Any], output_type: Any = PAIR) -> Chain:
         task = TaskContext(info, lambda: 0, budget, KeyGroups(128))
         context = OperatorContext(task, node.operator.name, uid="", counters=counters)
         node.operator.setup(context, outlet)
-        outlet.boundary = TypeBoundary(context, node.operator, output_type if node is chain.nodes[0] else None).converting
+        outlet.boundary = TypeBoundary(
+            context, node.operator, output_type if node is chain.nodes[0] else None
+        ).converting
     chain.connect({7: Edge("edge", log)})  # type: ignore[dict-item]
     return chain
 

@@ -49,7 +49,12 @@ class FilterBatchesOperator(FunctionOperator):
     gives: ClassVar[ChunkKind] = ChunkKind.COLUMNS
 
     def __init__(
-        self, name: str, function: UserFunction, batch_format: str, columns: RecordColumns, rejected: OutputTag[Any] | None
+        self,
+        name: str,
+        function: UserFunction,
+        batch_format: str,
+        columns: RecordColumns,
+        rejected: OutputTag[Any] | None,
     ) -> None:
         super().__init__(name, function)
         self.batch_format = batch_format

@@ -133,7 +133,9 @@ def wired_chain(vertex: VertexSpec, task: TaskContext, edges: list[OutputEdge], 
     contexts = []
     for node, outlet, counters in zip(chain.nodes, chain.outlets, chain.counters, strict=True):
         context = OperatorContext(task, node.operator.name, uid=node.uid, counters=counters, state_id=node.state_id)
-        tags = [link.tag for link in node.links if link.tag is not None and node.operator.given_columns(link.tag) is None]
+        tags = [
+            link.tag for link in node.links if link.tag is not None and node.operator.given_columns(link.tag) is None
+        ]
         node.operator.setup(context, typed_output(outlet, context, node.output_type, tags))
         outlet.boundary = TypeBoundary(context, node.operator, node.output_type).converting
         contexts.append(context)
