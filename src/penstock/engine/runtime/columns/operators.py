@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 import pyarrow
 
 from penstock.api.output_tag import OutputTag
-
 from penstock.common.columns.record_columns import RecordColumns
 from penstock.common.functions.user_calls import RAISED
 from penstock.engine.runtime.chunks import ChunkKind

@@ -17,7 +17,7 @@ from penstock.engine.runtime.chunks import Rows, Values
 from penstock.engine.runtime.network.output import FeedbackEdge, OutputEdge
 from penstock.engine.runtime.network.sender import BufferSender
 from penstock.engine.runtime.operators.keyed import KeyedOperator
-from penstock.engine.runtime.operators.operator import Output, last_position
+from penstock.engine.runtime.operators.operator import Operator, Output, last_position
 from penstock.engine.runtime.task.chain import Chain, ChunkReceiver
 from penstock.engine.runtime.task.context import OperatorContext, SubtaskInfo, TaskContext
 from penstock.engine.runtime.task.environment import Environment
