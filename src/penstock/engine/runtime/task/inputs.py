@@ -28,6 +28,7 @@ from penstock.engine.runtime.operators.iteration import FED_BACK
 from penstock.engine.runtime.operators.operator import Input
 from penstock.engine.runtime.task.chain import Chain
 from penstock.engine.runtime.task.column_pacing import pacing_of
+from penstock.engine.runtime.task.joined_chunks import JoinedChunks
 from penstock.engine.runtime.task.vertex import VertexSpec
 from penstock.engine.runtime.time.watermarks import WatermarkValve
 
@@ -208,9 +209,17 @@ class TaskInputs:
         if handle is not None:
             self._work.append(partial(handle, channel, item))
             return
-        if type(item) is EncodedColumns:
-            item = self._decode[channel.id.edge](item)
-        self._work.append(partial(channel.input.records, item, 0))
+        if type(item) is not EncodedColumns:
+            self._work.append(partial(channel.input.records, item, 0))
+            return
+        chunk = self._decode[channel.id.edge](item)
+        if not (self._work and type(last := self._work[-1]) is JoinedChunks and last.add(channel.input, chunk)):
+            self._work.append(JoinedChunks(channel.input, chunk))
+
+    def may_join(self, channel: InputChannel) -> bool:
+        """Return whether the last work item is chunks of this channel's input, with room for more."""
+        last = self._work[-1] if self._work else None
+        return type(last) is JoinedChunks and last.input is channel.input and last.has_room
 
     def check(self) -> None:
         """Assert the invariants between any two events."""

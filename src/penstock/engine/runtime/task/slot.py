@@ -55,6 +55,10 @@ for lost.
 """
 
 
+_JOINED_BYTES_MAX = 1 << 14
+"""The largest buffer that is dispatched while the tasks are busy, to be processed with the one before it."""
+
+
 class Slot:
     """Drives the tasks of slot `index` of a level, in the environment that the host gives them."""
 
@@ -117,9 +121,12 @@ class Slot:
             self._dispatch_arrived(debloating)
 
     def _dispatch_arrived(self, debloating: Debloating) -> None:
-        """Dispatch one row after the other, while the tasks are idle: rows that arrive together may take a second."""
+        """Dispatch one row after the other, while the tasks are idle: rows that arrive together may take a second.
+
+        Small ones of columns are dispatched together.
+        """
         arrived = self._arrived
-        while arrived and not self._occupied:
+        while arrived and (not self._occupied or self._may_join(arrived[0])):
             buffer = arrived.popleft()
             header = decode_header(buffer)
             if header.edge != OUTCOME_EDGE:
@@ -130,6 +137,13 @@ class Slot:
                 if edge.target_level != self.level.level:
                     debloating.intake.started(sender, content)
             self._dispatch(header, buffer)
+
+    def _may_join(self, buffer: bytes) -> bool:
+        header = decode_header(buffer)
+        if header.kind != ChunkKind.COLUMNS or len(buffer) > _JOINED_BYTES_MAX:
+            return False
+        edge = self._edges[header.edge]
+        return edge.target_level == self.level.level and self.tasks[edge.target_vertex].may_join(header)
 
     def _on_buffer_started(self, channel: InputChannel, content: int) -> None:
         """Note that a task has started a buffer, which it may have set aside for a barrier before."""

@@ -403,6 +403,12 @@ class Task:
             return
         self._checkpoints.receive(channel, buffer)
 
+    def may_join(self, header: Header) -> bool:
+        """Return whether to receive a buffer although work waits: its columns may join those at the end of the queue."""
+        if self.state is TaskState.FINISHED or self.waiting or self._checkpoints.alignment.has_waiting:
+            return False
+        return self.inputs.may_join(self._channels[header.edge, header.sender])
+
     def receive_feedback(self, header: Header, buffer: bytes) -> None:
         """Accept a buffer that was fed back to the head of an iteration."""
         assert self._feedback is not None
