@@ -136,7 +136,7 @@ def test_a_buffer_that_is_done_with_counts_at_once() -> None:
     line.feed(20)
     rows = line.send()[:2]
     advice = line.take(rows, each_ms=200)
-    taken, budget, _, _ = decode_message(advice[-1])
+    taken, budget, *_ = decode_message(advice[-1])
     assert taken == budget == sum(map(content_bytes, rows))
 
 

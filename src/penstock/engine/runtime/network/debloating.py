@@ -59,6 +59,9 @@ FREE_BUFFER_BYTES_MIN = 1 << 12
 receive only watermarks, must not make it tiny."""
 TARGET_SHARE = 0.75
 """The budget's share of the target time: rates vary, and both sides hold buffers that are not counted."""
+COLUMN_ROWS_MAX = 256
+"""A slow task gets small buffers. If a call of its function costs much by itself, such as that of a model, its pacing
+(`task/column_pacing.py`) asks for as many rows as make a row cheap: a buffer may have so many, up to this."""
 BUDGET_BYTES_MIN = 1 << 4
 """Five to eight small numbers. There are as many channels as pairs of slots, in each exchange before a slow one."""
 URGENT = 2
@@ -82,6 +85,8 @@ class Advice(NamedTuple):
     """The largest size of a buffer in flight."""
     has_set_aside: bool
     """Whether bytes of the sender are set aside for a barrier, and do not count as consumed yet."""
+    column_rows: int = COLUMN_ROWS_MAX
+    """So many rows a buffer of columns may have, even if they are more bytes than it should have."""
 
 
 def budget_of(sender_bytes: float, all_bytes: float, *, senders: int, busy_ms: float, target_ms: float) -> int:
@@ -152,6 +157,8 @@ class Intake:
         """Whether so many bytes were consumed that a sender may soon have no room."""
         self.is_busy = True
         """Whether the slot has back pressure, or has just started."""
+        self.column_rows = COLUMN_ROWS_MAX
+        """How many rows a buffer of columns may have in any case."""
 
     @property
     def interval_ms(self) -> int:
@@ -294,7 +301,7 @@ class Intake:
             buffer = budget // max(1, BUFFERS_IN_FLIGHT // len(self._consumed_of))
         else:
             buffer = max(budget // 2, FREE_BUFFER_BYTES_MIN)
-        return Advice(sender.consumed, budget, buffer, sender.has_set_aside)
+        return Advice(sender.consumed, budget, buffer, sender.has_set_aside, self.column_rows)
 
 
 # The rules of `InFlight`: how much a slot may have in flight to each slot of the next level, its targets. A target is
@@ -341,7 +348,7 @@ class _Limit:
 
     # fmt: off
     __slots__ = (
-        "budget", "buffer", "consumed", "first_lapse_bytes", "has_advised", "has_set_aside", "lapses",
+        "budget", "buffer", "column_rows", "consumed", "first_lapse_bytes", "has_advised", "has_set_aside", "lapses",
         "learned_wait_ms", "reports_stall", "settled", "stalled_ms", "throttling_since_ms",
     )
     # fmt: on
@@ -349,6 +356,7 @@ class _Limit:
     def __init__(self, budget: int) -> None:
         self.budget = budget
         self.buffer = budget // BUFFERS_IN_FLIGHT
+        self.column_rows = COLUMN_ROWS_MAX
         self.consumed = 0
         self.settled = 0
         """Bytes that are not in flight: consumed or written off."""
@@ -441,6 +449,7 @@ class InFlight:
         limit = self._limits.get(target)
         if limit is None or not limit.consumed <= advice.consumed_bytes <= self._sent[target]:
             return
+        limit.column_rows = advice.column_rows
         if advice.consumed_bytes > limit.consumed or not limit.has_advised:
             limit.progress(advice, now_ms)
             limit.has_advised = True
@@ -499,6 +508,11 @@ class InFlight:
             return None
         return max(BUFFER_BYTES_MIN, min(limit.buffer for limit in self._limited.values()))
 
+    @property
+    def column_rows(self) -> int:
+        """How many rows a buffer of columns may have in any case: as many as the target that asks for most."""
+        return max((limit.column_rows for limit in self._limited.values()), default=COLUMN_ROWS_MAX)
+
 
 class Debloating:
     """Buffer debloating of one attempt of a slot.
@@ -534,13 +548,16 @@ class Debloating:
         """The content of a buffer (bytes); None: the largest."""
         return self.in_flight.buffer_bytes
 
+    @property
+    def column_rows(self) -> int:
+        """How many rows a buffer of columns may have in any case."""
+        return self.in_flight.column_rows
+
     def receive(self, message: bytes) -> None:
         """Apply advice that has arrived. Advice of an earlier attempt is dropped."""
         header = decode_header(message)
         if header.attempt == self._attempt:
-            consumed, budget, buffer, has_set_aside = decode_message(message)
-            advice = Advice(consumed, budget, buffer, has_set_aside)
-            self.in_flight.advise(header.sender, advice, self._now_ms())
+            self.in_flight.advise(header.sender, Advice(*decode_message(message)), self._now_ms())
 
     def outgoing_advice(self) -> Iterator[tuple[SlotId, bytes]]:
         """Yield the advice to send now, each with its slot."""

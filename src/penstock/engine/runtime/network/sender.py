@@ -21,6 +21,7 @@ from penstock.engine.runtime.network.buffer import (
     content_of,
     encode,
 )
+from penstock.engine.runtime.network.debloating import COLUMN_ROWS_MAX
 from penstock.engine.runtime.network.edge import EdgeInfo
 from penstock.engine.runtime.task.budget import COLUMN_RECORDS_MAX, Budget
 from penstock.engine.runtime.task.metrics import TaskCounters
@@ -29,9 +30,6 @@ if TYPE_CHECKING:
     from penstock.engine.runtime.task.context import OperatorContext
 
 BUFFER_RECORDS_MAX = 4096
-_COLUMN_RECORDS_MIN = 256
-"""A slow task gets small buffers, but of columns none that is smaller, unless its bytes fill it: if a call of a model
-takes long however few rows it gets, a task with a row in each buffer would stay slow."""
 _GATHERED_RECORDS_MAX = 8192
 """Over all channels of an edge. With more records, the first have left the processor's caches when they are pickled,
 which doubles the cost of a record (8 channels of 4,096 records: 2.4 MB)."""
@@ -131,7 +129,7 @@ class BufferSender:
         self._buffer_bytes = size.bytes
         self._fill_bytes = content_of(size.bytes)
         self._most_records = BUFFER_RECORDS_MAX if info.kind is ChunkKind.ROWS else COLUMN_RECORDS_MAX
-        self._least_records = 1 if info.kind is ChunkKind.ROWS else _COLUMN_RECORDS_MIN
+        self._least_records = 1 if info.kind is ChunkKind.ROWS else COLUMN_ROWS_MAX
         self._full_records = self._most_records
         if info.kind is ChunkKind.ROWS and not sorts_rows:
             self._full_records = full_records(channels)
@@ -145,8 +143,13 @@ class BufferSender:
         self.record_bytes_max: int | None = None
         """The largest record (bytes, pickled); None: no limit."""
 
-    def limit_buffers(self, size: int | None) -> None:
-        """Send buffers when their content reaches `size` bytes; None: when they are full."""
+    def limit_buffers(self, size: int | None, column_rows: int = COLUMN_ROWS_MAX) -> None:
+        """Send buffers when their content reaches `size` bytes; None: when they are full.
+
+        Those of columns have at least `column_rows` records, unless the largest size of a buffer is reached.
+        """
+        if self.info.kind is not ChunkKind.ROWS:
+            self._least_records = column_rows
         full_bytes = content_of(self._buffer_bytes)
         fill_bytes = full_bytes if size is None else min(size, full_bytes)
         if fill_bytes < self._fill_bytes:

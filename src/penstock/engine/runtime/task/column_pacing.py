@@ -38,6 +38,11 @@ class ColumnPacing(Pacing):
         self._chosen_by_ns = 0
         """How long the call took by which the last size was chosen (ns)."""
 
+    @property
+    def records_wanted(self) -> int:
+        """How many rows a buffer should have: the next size to try is larger than the one that is known."""
+        return self.records_max * 2
+
     def adapt(self, records: int, took_ns: int) -> None:
         """Adapt the size of the next call to one that processed `records` rows in `took_ns` nanoseconds."""
         if not records:

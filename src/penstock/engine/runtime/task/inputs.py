@@ -27,7 +27,7 @@ from penstock.engine.runtime.network.edge import EdgeInfo
 from penstock.engine.runtime.operators.iteration import FED_BACK
 from penstock.engine.runtime.operators.operator import Input
 from penstock.engine.runtime.task.chain import Chain
-from penstock.engine.runtime.task.column_pacing import pacing_of
+from penstock.engine.runtime.task.column_pacing import ColumnPacing, pacing_of
 from penstock.engine.runtime.task.joined_chunks import JoinedChunks
 from penstock.engine.runtime.task.vertex import VertexSpec
 from penstock.engine.runtime.time.watermarks import WatermarkValve
@@ -184,6 +184,12 @@ class TaskInputs:
             EndOfData: self._end_of_data,
             EndOfInput: self._end_of_data,
         }
+
+    @property
+    def column_rows(self) -> int | None:
+        """How many rows of columns a buffer should have in any case, for the calls of this task; None: it gets none."""
+        wanted = [input.pacing.records_wanted for input in self.inputs if isinstance(input.pacing, ColumnPacing)]
+        return max(wanted, default=None)
 
     @property
     def fed_back(self) -> TaskInput:

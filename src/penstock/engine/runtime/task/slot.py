@@ -26,7 +26,7 @@ from penstock.engine.runtime.network.buffer import (
     decode_header,
     encode_message,
 )
-from penstock.engine.runtime.network.debloating import Debloating
+from penstock.engine.runtime.network.debloating import COLUMN_ROWS_MAX, Debloating
 from penstock.engine.runtime.task.environment import Environment
 from penstock.engine.runtime.task.events import (
     Cancel,
@@ -90,7 +90,7 @@ class Slot:
             for vertex in level.vertices
             if index < vertex.parallelism
         }
-        self._buffer_bytes: int | None = None
+        self._buffer_size: tuple[int | None, int] = None, COLUMN_ROWS_MAX
         self._arrived: deque[bytes] = deque()
         """Rows that wait until the tasks have processed the earlier ones."""
 
@@ -211,6 +211,8 @@ class Slot:
         if not self._occupied:
             # Time without work must not count: a slot with long calls would seem slower than it is.
             self.debloating.intake.finished()
+        wanted = [rows for task in self.tasks.values() if (rows := task.inputs.column_rows) is not None]
+        self.debloating.intake.column_rows = min(max(wanted, default=COLUMN_ROWS_MAX), COLUMN_ROWS_MAX)
         return list(self.debloating.outgoing_advice())
 
     @property
@@ -248,7 +250,7 @@ class Slot:
         if debloating is not None:
             if debloating.update():
                 return False
-            self._size_buffers(debloating.buffer_bytes)
+            self._size_buffers(debloating.buffer_bytes, debloating.column_rows)
         busy = False
         for task in self.tasks.values():
             # A budget for each task: one that uses up its budget must not starve the others.
@@ -271,13 +273,13 @@ class Slot:
     def _occupied(self) -> bool:
         return any(task.busy or task.waiting for task in self.tasks.values())
 
-    def _size_buffers(self, size: int | None) -> None:
-        if size != self._buffer_bytes:
-            self._buffer_bytes = size
+    def _size_buffers(self, size: int | None, column_rows: int) -> None:
+        if (size, column_rows) != self._buffer_size:
+            self._buffer_size = size, column_rows
             for task in self.tasks.values():
                 for edge in task.edges:
                     if not edge.info.feedback:
-                        edge.sender.limit_buffers(size)
+                        edge.sender.limit_buffers(size, column_rows)
 
     @property
     def is_throttled(self) -> bool:
