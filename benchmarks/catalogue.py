@@ -97,6 +97,14 @@ def _latencies() -> list[Measurement]:
         for timeout_ms in (1, 5)
         for rate in (1, 1_000, 20_000, 100_000)
     ]
+    columns = Measurement(
+        6,
+        "20,000/s, 1 ms buffers, columns",
+        "latency",
+        ("--rate", "20000", "--buffer-timeout-ms", "1", "--columns"),
+        latency_goals(6),
+        warm_up=25,
+    )
     three = [
         Measurement(
             7,
@@ -111,7 +119,7 @@ def _latencies() -> list[Measurement]:
     beside = Measurement(
         7, "20,000/s, beside one", "latency", ("--exchanges", "3", "--neighbours", "1"), latency_goals(40)
     )
-    return [*one, *three, beside]
+    return [*one, columns, *three, beside]
 
 
 def _by_buffer_timeout() -> list[Measurement]:

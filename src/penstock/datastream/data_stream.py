@@ -461,7 +461,7 @@ class DataStream(OperatorSettings, Generic[T]):
         if rejected is not None:
             check_output_tag(rejected)
             check_rejected(rejected, columns)
-        operator = FilterBatchesOperator("Filter Batches", function, batch_format, columns, rejected)
+        operator = FilterBatchesOperator("Filter Batches", function, batch_format, columns=columns, rejected=rejected)
         return self._operator("Filter Batches", operator, self._transformation.output_type)
 
     def shuffle(self) -> DataStream[T]:

@@ -41,7 +41,7 @@ PLAIN = {
     "end", "feedback_stream", "feedback_type", "field_indexes",
     "fields", "file_path", "charset_name", "host", "port", "delimiter", "max_retry", "job_execution_name", "directory",
     "key_type", "left", "limit", "lower_bound", "max_wait_time", "on_error", "other_stream",
-    "output_tag", "output_type", "position_to_max",
+    "output_tag", "output_type", "position_to_max", "rejected",
     "position_to_max_by", "position_to_min", "position_to_min_by", "position_to_sum", "queryable_state_name",
     "sink_identifier", "size", "slide", "source_name", "start", "streams", "time_ms", "timeout", "timeout_millis",
     "record_type", "right", "type_info", "upper_bound", "frame", "evaluation",

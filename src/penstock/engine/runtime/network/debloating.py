@@ -301,7 +301,7 @@ class Intake:
             buffer = budget // max(1, BUFFERS_IN_FLIGHT // len(self._consumed_of))
         else:
             buffer = max(budget // 2, FREE_BUFFER_BYTES_MIN)
-        return Advice(sender.consumed, budget, buffer, sender.has_set_aside, self.column_rows)
+        return Advice(sender.consumed, budget, buffer, sender.has_set_aside, column_rows=self.column_rows)
 
 
 # The rules of `InFlight`: how much a slot may have in flight to each slot of the next level, its targets. A target is

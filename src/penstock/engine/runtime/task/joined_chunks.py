@@ -7,10 +7,9 @@ that wait cost about as much as one: the task catches up.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
-if TYPE_CHECKING:
-    from penstock.engine.runtime.task.inputs import TaskInput
+from penstock.engine.runtime.task.budget import Pacing
 
 CHUNKS_MAX = 32
 """Bounds the time in which buffers are received before the first of their records is processed."""
@@ -18,12 +17,21 @@ RECORDS_MAX = 1024
 """From about so many rows on, a chunk costs more than twice as much as an empty one."""
 
 
+class ChunkInput(Protocol):
+    """An input of a task."""
+
+    pacing: Pacing
+
+    def records(self, chunk: Any, position: int) -> None:
+        """Process a chunk from `position` on."""
+
+
 class JoinedChunks:
     """A work item: chunks of columns of one input, in order, which one call of its operator takes together."""
 
     __slots__ = ("_chunks", "input", "records")
 
-    def __init__(self, input: TaskInput, chunk: Any) -> None:
+    def __init__(self, input: ChunkInput, chunk: Any) -> None:
         self.input = input
         self._chunks = [chunk]
         self.records = len(chunk)
@@ -33,7 +41,7 @@ class JoinedChunks:
         """Whether another chunk may join. A slow function gets no more rows than it takes in a call."""
         return self.records < min(self.input.pacing.records_max, RECORDS_MAX) and len(self._chunks) < CHUNKS_MAX
 
-    def add(self, input: TaskInput, chunk: Any) -> bool:
+    def add(self, input: ChunkInput, chunk: Any) -> bool:
         """Let a chunk join, if it may. Edges of one input may differ in having timestamps."""
         first = self._chunks[0]
         if input is not self.input or not self.has_room or (first.timestamps is None) != (chunk.timestamps is None):

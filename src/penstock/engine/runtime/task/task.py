@@ -405,7 +405,7 @@ class Task:
         self._checkpoints.receive(channel, buffer)
 
     def may_join(self, header: Header) -> bool:
-        """Return whether to receive a buffer although work waits: its columns may join those that wait last."""
+        """Return whether to receive a buffer although work waits: its columns may join the last ones in the queue."""
         if self.state is TaskState.FINISHED or self.waiting or self._checkpoints.alignment.has_waiting:
             return False
         return self.inputs.may_join(self._channels[header.edge, header.sender])
