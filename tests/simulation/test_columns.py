@@ -340,8 +340,8 @@ FIRST: dict[Callable[[pytest.MonkeyPatch], None], tuple[Callable[[Program], bool
     kinds_are_lost_on_edges: (ADDS, 37),
     kinds_of_other_rows: (ADDS, 0),
     watermarks_are_dropped: (ADDS, 140),
-    arrays_are_not_written_back: (WINDOWS, 12500),
-    partials_stay_over_a_barrier: (WINDOWS, 9010),
+    arrays_are_not_written_back: (WINDOWS, 22492),
+    partials_stay_over_a_barrier: (WINDOWS, 16805),
     partials_leave_behind_the_watermark: (WINDOWS, 0),
     rows_go_to_the_next_subtask: (WINDOWS, 2150),
 }
@@ -370,8 +370,8 @@ def joined_records_are_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 IN_RUNNING: dict[Callable[[pytest.MonkeyPatch], None], tuple[Callable[[int, Program], None], int]] = {
     running_aggregates_are_not_written_back: (run_in_flight, 37),
-    running_aggregates_begin_again: (run_on_heap, 24),
-    changes_are_in_the_snapshot_before: (run_on_heap, 96),
+    running_aggregates_begin_again: (run_on_heap, 29),
+    changes_are_in_the_snapshot_before: (run_on_heap, 108),
     changes_are_not_in_the_next_snapshot: (run_on_heap, 37),
 }
 """How the programs are run that find the fault, and the seed that is known to. The search starts there."""

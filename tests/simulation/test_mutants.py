@@ -411,7 +411,7 @@ FIRST = {
     nothing_restored_in_at_least_once: 2,
     deployed_before_the_splits_are_known: 148, no_fall_back: 19, a_record_that_is_overwritten: 143,
     one_epoch_for_all: 270, silence_is_not_noticed: 19, slots_may_take_for_ever: 270, no_wait_for_the_storage: 70,
-    tasks_of_a_failed_attempt_never_abandoned: 10, aborted_while_it_is_stored: 22, a_store_that_goes_on: 839,
+    tasks_of_a_failed_attempt_never_abandoned: 10, aborted_while_it_is_stored: 22, a_store_that_goes_on: 1203,
     what_is_in_memory_left_out: 333, only_the_first_layer: 333, timers_left_out: 204, splits_from_the_start: 195,
     results_before_their_time: 81, another_way_each_time: 17, a_taken_over_run_that_goes_on_storing: 86,
 }  # fmt: skip

@@ -62,6 +62,10 @@ PRINTED = {
     "def in_hours": "JFK: 1.5 h",
     "class WeightedMean": "A: 18.0 in 2",
     "NexmarkSource": "920 bids",
+    "import pandas\n\nfrom penstock.common import WatermarkStrategy": "('JFK', 10)\n",
+    "users_of = StreamFormat.csv_format": "(16, b'bob,unknown')\n",
+    "FieldGenerators.sequence": "+I[101,5,None,1000]\n",
+    "def paid_amounts": "",
     # These show settings, and run nothing.
     **dict.fromkeys(("with_idleness", "RETAIN_ON_CANCELLATION", 'on_error="emit"', "click.usr"), ""),
 }

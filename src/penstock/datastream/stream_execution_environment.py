@@ -49,6 +49,8 @@ from penstock.service.client.executor_loader import load_executor
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from penstock.connectors.frames.arrow_frame import ArrowFrame
+
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
@@ -392,7 +394,7 @@ class StreamExecutionEnvironment(DriverOnly):
 
     def from_data_frame(
         self,
-        frame: DataFrame | Any,
+        frame: DataFrame | ArrowFrame,
         watermark_strategy: WatermarkStrategy | None = None,
         source_name: str = "DataFrame Source",
         *,

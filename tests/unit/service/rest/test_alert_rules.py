@@ -59,7 +59,8 @@ def test_each_metric_in_the_rules_is_exported(served: Served) -> None:
     exported = {family.name for family in text_string_to_metric_families(text)}
     assert len(metrics_in_rules()) > 8 and metrics_in_rules() <= exported
     # The gauges of sources are played above: tests/connectors/test_kafka.py and tests/e2e/test_rest.py read real ones.
-    sources = "".join(path.read_text(encoding="utf-8") for path in (HOW_TO.parents[1] / "src").rglob("*source.py"))
+    files = [file for name in ("*source.py", "*reader.py") for file in (HOW_TO.parents[1] / "src").rglob(name)]
+    sources = "".join(file.read_text(encoding="utf-8") for file in files)
     assert 'gauge("pendingRecords"' in sources and 'gauge("watermarkLag"' in sources
 
 

@@ -1,0 +1,12 @@
+"""What a frame in memory is: of pandas, of Polars, or a table of Arrow."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class ArrowFrame(Protocol):
+    """A frame that gives its columns as Arrow: a pandas.DataFrame, a polars.DataFrame, a pyarrow.Table."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Return the columns. Source: Arrow docs, "The Arrow PyCapsule Interface"."""
