@@ -419,9 +419,10 @@ class StreamExecutionEnvironment(DriverOnly):
             if directory is not None:
                 raise ValueError(f"directory is for DataFrames of Spark, got {directory!r} for a frame in memory")
             return self.from_source(TableSource(table), watermarks, source_name)
-        source_of = StreamingDataFrameSource if getattr(frame, "isStreaming", False) else DataFrameSource
-        source = source_of(frame, directory or durable_directory(self._configuration), source_name)
-        self._spark = self._spark or users_session_of(frame)
+        of_spark: Any = frame
+        source_of = StreamingDataFrameSource if getattr(of_spark, "isStreaming", False) else DataFrameSource
+        source = source_of(of_spark, directory or durable_directory(self._configuration), source_name)
+        self._spark = self._spark or users_session_of(of_spark)
         return self.from_source(source, watermarks, source_name)
 
     # Running.

@@ -1,4 +1,4 @@
-"""What a frame in memory is: of pandas, of Polars, or a table of Arrow."""
+"""Frames in memory: of pandas, of Polars, or tables of Arrow."""
 
 from __future__ import annotations
 
