@@ -328,7 +328,7 @@ def changes_are_not_in_the_next_snapshot(patch: pytest.MonkeyPatch) -> None:
 
     def forgetting(self: ArrayTable, slots: Integers) -> None:
         change(self, slots)
-        self.take_changed()
+        self.take_changes()
 
     patch.setattr(ArrayTable, "change", forgetting)
 

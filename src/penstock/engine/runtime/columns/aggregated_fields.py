@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow
@@ -28,12 +28,6 @@ def _columns_of(one: FieldAggregate, batch: pyarrow.RecordBatch) -> pyarrow.Arra
     if one.function is not None:
         return pyarrow.StructArray.from_arrays([batch.column(field) for field in one.fields], one.fields)
     return None if one.field is None else batch.column(one.field)
-
-
-def values_by_row(fields: Sequence[pyarrow.Array | None], rows: int) -> Iterator[tuple[Any, ...]]:
-    """Return for each row what the aggregates read, as Python's values."""
-    columns = [[True] * rows if field is None else field.to_pylist() for field in fields]
-    return zip(*columns, strict=True)
 
 
 def batch_of(columns: Sequence[pyarrow.Array], schema: pyarrow.Schema) -> pyarrow.RecordBatch:

@@ -10,25 +10,21 @@ import pyarrow
 
 from penstock.common.columns.record_columns import RecordColumns
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
-from penstock.common.types import RowKind
 from penstock.engine.runtime.chunks import ChunkKind
 from penstock.engine.runtime.columns.aggregate_arrays import CountArray
 from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.runtime.columns.field_arrays import FieldArray, NumberArray, field_array
-from penstock.engine.runtime.columns.keyed_input import keys_in
+from penstock.engine.runtime.columns.keyed_input import check_inserts, keys_in
 from penstock.engine.runtime.columns.keyed_values import KeyedValues, Slots
 from penstock.engine.runtime.columns.replaced_rows import changelog
 from penstock.engine.runtime.columns.runs import Runs
-from penstock.engine.runtime.operators.deduplicate import KEPT_ROWS_TABLE, DeduplicateOperator, Kept, not_an_insert
-from penstock.engine.state.arrays.array_table import ArrayTable
+from penstock.engine.runtime.operators.deduplicate import KEPT_ROWS_TABLE, DeduplicateOperator, Kept
+from penstock.engine.state.arrays.array_table import KEYS_MAX, ArrayTable
 from penstock.engine.state.arrays.row_keys import Integers, Mask
 from penstock.engine.state.arrays.state_array import StateArray
 
 if TYPE_CHECKING:
     from penstock.engine.runtime.operators.operator import Operator
-
-KEYS_MAX = 1 << 17
-"""The most keys in arrays where the table is larger than memory."""
 
 
 class ColumnDeduplicateOperator(DeduplicateOperator):
@@ -69,9 +65,7 @@ class ColumnDeduplicateOperator(DeduplicateOperator):
         times = chunk.timestamps
         if self.kept.by_event_time and (times is None or int(times.min()) <= MIN_TIMESTAMP):
             raise self.untimed()
-        if chunk.kinds is not None and chunk.kinds.any():
-            error = not_an_insert(RowKind(int(chunk.kinds[chunk.kinds > 0][0])))
-            raise self.context.user_error(error, "deduplication") from error
+        check_inserts(self, chunk, "deduplication")
         of_rows = self._values.slots_of(keys_in(self, chunk, self._key_fields))
         runs = Runs(of_rows.slots)
         changes = (
@@ -176,4 +170,4 @@ class ColumnDeduplicateOperator(DeduplicateOperator):
 
     def _write_back(self) -> None:
         """Write what has changed in the arrays to the table behind them."""
-        self.table.current.update(self._values.take_changes())
+        self.table.current.update(self._table.take_changes())

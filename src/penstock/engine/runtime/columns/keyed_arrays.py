@@ -7,7 +7,7 @@ written to it before a snapshot. Either way a savepoint is continued by the oper
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy
@@ -16,14 +16,14 @@ import pyarrow
 from penstock.common.functions.field_aggregates import Accumulator
 from penstock.engine.runtime.columns.aggregate_arrays import AggregateArray, TooLargeError
 from penstock.engine.runtime.columns.runs import Runs
-from penstock.engine.state.arrays.array_table import ArrayTable
+from penstock.engine.state.arrays.array_table import ArrayTable, Read
 from penstock.engine.state.arrays.row_keys import Integers, RowKeys
 
 
 class KeyedArrays:
     """The aggregates of all keys. `read`: returns what the table behind has of keys, if it has any."""
 
-    def __init__(self, table: ArrayTable, read: Callable[[list[Any]], list[Accumulator | None]] | None = None) -> None:
+    def __init__(self, table: ArrayTable, read: Read | None = None) -> None:
         self.table = table
         arrays: Any = table.values
         self._arrays: Sequence[AggregateArray] = arrays
@@ -79,11 +79,11 @@ class KeyedArrays:
 
     def entries(self) -> dict[Any, Accumulator]:
         """Return all keys with their accumulators."""
-        return self._entries_at(numpy.arange(len(self)))
+        return self.table.entries_at(numpy.arange(len(self)))
 
     def take_changes(self) -> dict[Any, Accumulator]:
         """Return the keys that have changed since the last call, with their accumulators."""
-        return self._entries_at(self.table.take_changed())
+        return self.table.take_changes()
 
     def release_memory(self) -> None:
         """Return the memory to the budget, where the arrays are not state on the heap. They are not used any more."""
@@ -94,27 +94,17 @@ class KeyedArrays:
         first, self._taken = self._taken, len(self)
         return self.table.keys.keys(slice(first, None))
 
-    def _entries_at(self, slots: Integers) -> dict[Any, Accumulator]:
-        return {key: value for piece in self.table.pieces_at(slots) for key, value in zip(*piece, strict=True)}
-
     def _checked_slots(self, keys: RowKeys, columns: Sequence[pyarrow.Array | None]) -> Integers:
         """Return the slot of each row's key, which changes now. Raises TooLargeError if a sum has no room for more."""
         known = len(self)
         slots = self.table.slots_of(keys)
         if len(self) > known and self._read is not None:
-            self._load(numpy.arange(known, len(self)), self._read)
+            self.table.load_from(self._read, numpy.arange(known, len(self)))
         for array, column in zip(self._arrays, columns, strict=True):
             array.check(slots, column)
         self.table.reserve_widened()
         self.table.change(slots)
         return slots
-
-    def _load(self, slots: Integers, read: Callable[[list[Any]], list[Accumulator | None]]) -> None:
-        """Set the aggregates of new keys, at these slots, to what the table has of them."""
-        stored = read(self.table.keys.keys(slots))
-        found = [accumulator for accumulator in stored if accumulator is not None]
-        if found:
-            self.table.load(slots[[accumulator is not None for accumulator in stored]], found)
 
 
 def _of_all(columns: Iterable[pyarrow.Array]) -> list[pyarrow.Array]:

@@ -11,8 +11,10 @@ from penstock.api.windows.assigner import no_timestamp
 from penstock.common.constants import MIN_TIMESTAMP
 from penstock.common.errors import ProgramError
 from penstock.common.functions.user_calls import RAISED
+from penstock.common.types import RowKind
 from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.runtime.columns.keys import row_keys
+from penstock.engine.runtime.operators.deduplicate import not_an_insert
 from penstock.engine.state.arrays.row_keys import Integers, RowKeys
 
 if TYPE_CHECKING:
@@ -37,6 +39,13 @@ def keys_in(operator: Operator, chunk: Columns, key_fields: Sequence[str]) -> Ro
         return row_keys([chunk.batch.column(field) for field in key_fields])
     except RAISED as error:
         raise operator.context.user_error(error, "key selector") from error
+
+
+def check_inserts(operator: Operator, chunk: Columns, method: str) -> None:
+    """Raise UserFunctionError, in `method`, for a row that is not an INSERT."""
+    if chunk.kinds is not None and chunk.kinds.any():
+        error = not_an_insert(RowKind(int(chunk.kinds[chunk.kinds > 0][0])))
+        raise operator.context.user_error(error, method) from error
 
 
 def keys_stay(columns: RecordColumns, results: RecordColumns, key_fields: Sequence[str]) -> bool:

@@ -19,15 +19,12 @@ from penstock.engine.runtime.columns.keyed_arrays import KeyedArrays
 from penstock.engine.runtime.columns.keyed_input import keys_in
 from penstock.engine.runtime.columns.shown_rows import ShownBatch
 from penstock.engine.runtime.operators.running_aggregate import AGGREGATES_TABLE, RunningAggregateOperator
-from penstock.engine.state.arrays.array_table import ArrayTable
+from penstock.engine.state.arrays.array_table import KEYS_MAX, ArrayTable
 from penstock.engine.state.arrays.expiring_table import ArrayExpiry, ExpiringArrayTable
 from penstock.engine.state.backends.ttl_states import TtlValueState
 
 if TYPE_CHECKING:
     from penstock.engine.runtime.operators.operator import Operator
-
-_KEYS_MAX = 1 << 17
-"""The most keys in arrays where the table is larger than memory."""
 
 
 class ColumnRunningAggregateOperator(RunningAggregateOperator):
@@ -87,7 +84,7 @@ class ColumnRunningAggregateOperator(RunningAggregateOperator):
             sum_error = too_large_sum(self.of_fields.aggregates[error.index].name, error.total)
             key = keys.at(slice(error.row, error.row + 1)).to_list()[0]
             raise self.context.user_error(sum_error, "aggregate", key=key) from sum_error
-        if self._heap_table is None and (len(self._arrays) > _KEYS_MAX or self._memory.is_over):
+        if self._heap_table is None and (len(self._arrays) > KEYS_MAX or self._memory.is_over):
             self._write_back()
             self._arrays.release_memory()
             self._arrays = self._new_arrays()

@@ -15,23 +15,20 @@ import numpy
 from penstock.common.columns.record_columns import RecordColumns
 from penstock.common.functions.user_calls import RAISED
 from penstock.common.typeinfo import RowTypeInfo, Types
-from penstock.common.types import RowKind
 from penstock.engine.runtime.chunks import ChunkKind
 from penstock.engine.runtime.columns.aggregate_arrays import grown
 from penstock.engine.runtime.columns.chunk import Columns
-from penstock.engine.runtime.columns.keyed_input import keys_in
+from penstock.engine.runtime.columns.keyed_input import check_inserts, keys_in
 from penstock.engine.runtime.columns.sort_scores import score_type, scores_of
-from penstock.engine.runtime.operators.deduplicate import Change, not_an_insert
+from penstock.engine.runtime.operators.deduplicate import Change
 from penstock.engine.runtime.operators.top_n import Fields, Ranking, TopNOperator
+from penstock.engine.state.arrays.array_table import KEYS_MAX
 from penstock.engine.state.arrays.key_slots import FIRST_ROOM, KeySlots
 from penstock.engine.state.arrays.row_keys import Integers, Mask
 
 if TYPE_CHECKING:
     from penstock.engine.runtime.operators.operator import Operator, Output
     from penstock.engine.runtime.task.context import OperatorContext
-
-KEYS_MAX = 1 << 17
-"""The most keys with scores where the state is larger than memory."""
 
 
 class ColumnTopNOperator(TopNOperator):
@@ -68,9 +65,7 @@ class ColumnTopNOperator(TopNOperator):
         self._read = self._columns.reader()
 
     def process(self, chunk: Columns) -> bool:  # type: ignore[override]
-        if chunk.kinds is not None and chunk.kinds.any():
-            error = not_an_insert(RowKind(int(chunk.kinds[chunk.kinds > 0][0])))
-            raise self.context.user_error(error, "top rows") from error
+        check_inserts(self, chunk, "top rows")
         keys = keys_in(self, chunk, self._key_fields)
         known = self._last_scores
         if known is None:

@@ -33,7 +33,7 @@ from penstock.engine.runtime.columns.slice_numbers import by_slice, distinct, sl
 from penstock.engine.runtime.task.budget import COLUMN_RECORDS_MAX
 from penstock.engine.runtime.windows.sliced_window_operator import SlicedWindowOperator
 from penstock.engine.runtime.windows.windowing import WindowSettings
-from penstock.engine.state.arrays.array_table import ArrayTable
+from penstock.engine.state.arrays.array_table import KEYS_MAX, ArrayTable
 from penstock.engine.state.arrays.row_keys import Integers, RowKeys
 from penstock.engine.state.arrays.sliced_arrays import SlicedArrays
 
@@ -41,9 +41,6 @@ if TYPE_CHECKING:
     from penstock.engine.runtime.operators.operator import Operator, Output
     from penstock.engine.runtime.task.context import OperatorContext
     from penstock.engine.state.sliced import Slices
-
-_KEYS_MAX = 1 << 17
-"""The most keys in arrays, of all windows, where the table behind is larger than memory."""
 
 
 class ColumnWindowOperator(SlicedWindowOperator):
@@ -238,13 +235,13 @@ class ColumnWindowOperator(SlicedWindowOperator):
                 arrays.add(keys, fields)
         except MethodError as error:
             raise self.context.user_error(error, "aggregate", ShownBatch(chunk.batch)) from error
-        if self._on_heap is None and (sum(map(len, self._arrays.values())) > _KEYS_MAX or self._memory.is_over):
+        if self._on_heap is None and (sum(map(len, self._arrays.values())) > KEYS_MAX or self._memory.is_over):
             for written in list(self._arrays):
                 self._write_back(written)
                 self._drop_cache(written)
 
-    def _new_table(self) -> ArrayTable:
-        return ArrayTable(arrays_of(self._aggregates, self._types), self._memory)
+    def _new_table(self, is_cache: bool = False) -> ArrayTable:
+        return ArrayTable(arrays_of(self._aggregates, self._types), self._memory, is_cache)
 
     def _keys_held(self) -> int:
         """Return how many keys all windows have in arrays. State may be restored before `open`."""
@@ -262,8 +259,7 @@ class ColumnWindowOperator(SlicedWindowOperator):
     def _new_arrays(self, start: int) -> KeyedArrays:
         if self._on_heap is not None:
             return KeyedArrays(self._on_heap.arrays_at(start))
-        cache = ArrayTable(arrays_of(self._aggregates, self._types), self._memory, is_cache=True)
-        return KeyedArrays(cache, self._reader_of(start))
+        return KeyedArrays(self._new_table(is_cache=True), self._reader_of(start))
 
     def _fields_of(self, chunk: Columns) -> list[Any]:
         """Return the column for each aggregate; None for the number of records."""

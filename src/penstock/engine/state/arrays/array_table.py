@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy
@@ -17,6 +17,10 @@ from penstock.engine.state.arrays.stored_columns import ArrayKeys, ArrayValues, 
 from penstock.engine.state.memory_budget import MemoryAccount
 from penstock.engine.state.tables import FrozenTable, Table
 
+Read = Callable[[list[Any]], list[Any]]
+"""Returns the values of keys that another table has, each a tuple, or None."""
+KEYS_MAX = 1 << 17
+"""The most keys in arrays where the table behind is larger than memory."""
 _ALIVE_SHARE = 2
 """Slots are given to others if so many times fewer have a value."""
 ARRAYS_UNIT = "array"
@@ -107,11 +111,26 @@ class ArrayTable(Table):
             array.keep(slots)
         self.slots_of(BatchKeys(keys, numpy.arange(len(keys))) if isinstance(keys, list) else IntegerKeys(keys))
 
-    def take_changed(self) -> Integers:
-        """Return the slots that have changed since the last call, for a cache in front of another table."""
-        slots: Integers = numpy.flatnonzero(self._changed)
+    def entries_at(self, slots: Integers) -> dict[Any, Any]:
+        """Return the keys of slots with their values."""
+        return {key: value for piece in self.pieces_at(slots) for key, value in zip(*piece, strict=True)}
+
+    # Calls for a cache in front of another table.
+
+    def take_changes(self) -> dict[Any, Any]:
+        """Return the keys that have changed since the last call, with their values."""
+        changed = numpy.flatnonzero(self._changed)
         self._changed[:] = False
-        return slots
+        return self.entries_at(changed)
+
+    def load_from(self, read: Read, slots: Integers) -> Mask:
+        """Set the values of new keys to those that the other table has. Return for each whether it has one."""
+        stored = read(self.keys.keys(slots))
+        exist = numpy.array([value is not None for value in stored], numpy.bool_)
+        found = [value for value in stored if value is not None]
+        if found:
+            self.load(slots[exist], found)
+        return exist
 
     def keys_at(self, slots: Integers) -> Integers | list[Any]:
         """Return the keys of slots: as an array if all are integers."""

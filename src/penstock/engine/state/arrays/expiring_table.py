@@ -93,16 +93,13 @@ class ExpiringArrayTable(ArrayTable):
         used_ms, value = stored
         return None if used_ms <= self._now_ms() - self.ttl_ms else value
 
-    def remove_expired(self, first: int, stop: int) -> tuple[int, int | None]:
-        """Remove keys in these slots that have expired. Return how many, and the earliest time of the others (ms)."""
+    def remove_expired(self, first: int, stop: int) -> None:
+        """Remove keys in these slots that have expired."""
         now_ms, slots = self._now_ms(), numpy.arange(first, min(stop, len(self)))
         alive = slots[self.exist(slots)]
-        times = self._times.times[alive]
-        expired = times <= now_ms - self.ttl_ms
-        if expired.any():
-            self.remove(alive[expired])
-        left = times[~expired]
-        return int(numpy.count_nonzero(expired)), int(left.min()) if len(left) else None
+        expired = alive[self._times.times[alive] <= now_ms - self.ttl_ms]
+        if len(expired):
+            self.remove(expired)
 
 
 class ArrayExpiry(Expiry):

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy
 import pytest
+from tests.unit.engine.runtime.columns.shown_changes import shown_changes
 from tests.unit.engine.state.written_state import ALL_GROUPS, GROUPS, files_in_memory
 
 from penstock.common import Types
@@ -62,17 +63,7 @@ class Driven:
         self._read = COLUMNS.reader()
 
     def _emit(self, chunk: Any) -> bool:
-        rows, times, kinds = chunk, chunk.timestamps, None
-        if isinstance(chunk, Columns):
-            rows = self._read(chunk.batch)
-            kinds = None if chunk.kinds is None else list(map(RowKind, chunk.kinds.tolist()))
-            times = None if times is None else times.tolist()
-        else:
-            rows = chunk.values
-        assert len(rows)
-        for number, row in enumerate(rows):
-            kind = row._row_kind if kinds is None else kinds[number]
-            self.found.append(repr((kind.name, tuple(row), None if times is None else times[number])))
+        self.found += shown_changes(chunk, self._read)
         return True
 
     def push(self, rows: list[Row], times: list[int] | None) -> None:
