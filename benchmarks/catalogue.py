@@ -48,6 +48,7 @@ TITLES = {
     35: "200 requests of REST a second",
     36: "files to files on columns: filter, windows",
     37: "Kafka on columns beside rows, messages of 200 bytes",
+    38: "payloads of 1 MiB through one exchange, in shared memory and in Spark's rows",
 }
 
 BUFFER_TIMEOUTS_MS, _BATCHES = (0, 1, 2, 5, 10, 20, 50, 100), ("", "--function reduce", "--timed", "--keys 5000000")
@@ -411,6 +412,20 @@ def _transports() -> list[Measurement]:
     ]
 
 
+def _payloads() -> list[Measurement]:
+    """Shared memory, files on disk and Spark's rows by turns."""
+    figures = {"mb_per_s": "MB/s", "jvm_ms_per_mb": "ms", "python_ms_per_mb": "ms"}
+    to_reach = {"memory_mb_per_s": 1_200, "disk_mb_per_s": 800}
+    goals = tuple(
+        Goal(f"{way}_{name}", unit, to_reach.get(f"{way}_{name}"))
+        for name, unit in figures.items()
+        for way in ("rows", "memory", "disk")
+    )
+    return [Measurement(38, "by turns", "payloads", (), goals, _CURVE_SECONDS, runs_max=1, quick_options=_ONE_ROUND)]
+
+
+_ONE_ROUND = ("--rounds", "1")
+
 MEASUREMENTS = [
     *_throughput(),
     *CONNECTORS,
@@ -427,6 +442,7 @@ MEASUREMENTS = [
     *_recoveries(),
     *_full_bases(),
     *_transports(),
+    *_payloads(),
     *_requests(),
     *STATES,
 ]

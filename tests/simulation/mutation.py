@@ -33,6 +33,7 @@ ADDED_LATER: dict[str, Any] = {
     "update_at_steps": (),
     "state_reads_at_steps": (),
     "effect_stopped_rate": 0.0,
+    "claims": None,
 }
 """Settings that turn off the faults and features that were added later."""
 

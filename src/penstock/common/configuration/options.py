@@ -166,6 +166,13 @@ RECORD_SIZE_MAX = option("penstock.network.max-record-size", MemorySizeType(), 6
 """Largest size of a pickled record. A larger record fails the job when it leaves its task, because Spark's JVM would
 allocate nine times its size, and keep that memory."""
 
+SHARED_MEMORY_SIZE = option("penstock.network.shared-memory.size", MemorySizeType(), 8 << 20)
+"""Memory of each worker process in which it passes large rows on to workers on the same machine in streaming mode, at a
+fraction of the cost of Spark's JVM. Reserved with the first large row. 0: all rows travel through Spark."""
+
+SHARED_MEMORY_DIRECTORY = option("penstock.network.shared-memory.directory", TextType(), None)
+"""Directory of that memory. By default `/dev/shm`, or the system's temporary directory if there is too little room."""
+
 SLOT_REQUEST_TIMEOUT = option("slot.request.timeout", DurationType(), 300_000)
 """How long a job on a cluster waits for slots when it starts or restarts. Executors register some time after the
 request, and a lost one may be replaced."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from random import Random
 
+from penstock.engine.runtime.network.claims import ClaimSettings
 from penstock.engine.runtime.network.sender import BufferSize
 from penstock.engine.runtime.network.set_aside import AlignmentLimits
 from penstock.engine.runtime.task.budget import Budget
@@ -122,6 +123,12 @@ class Circumstances:
     """When the user replaces the functions of the running job."""
     state_reads_at_steps: tuple[int, ...] = ()
     """When the user queries keyed state."""
+    claims: ClaimSettings | None = None
+    """The memory in which workers pass rows on; None: they don't."""
+    memory_lost_rate: float = 0.0
+    """Probability that a worker does not find the memory of another."""
+    memory_late_rate: float = 0.0
+    """Probability that a sender does not see yet that a receiver has taken a row from it."""
     jump_rate: float = 0.01
     """Weight of advancing the clock while other actions are possible, relative to one of them."""
 
@@ -223,6 +230,9 @@ class Circumstances:
             update_at_steps=_savepoints(random) if fails else (),
             state_reads_at_steps=_state_reads(random),
             effect_stopped_rate=random.choice([0.0, 0.0, 0.001, 0.02]) if fails else 0.0,
+            claims=_claims(random),
+            memory_lost_rate=random.choice([0.0, 0.0, 0.5]),
+            memory_late_rate=random.choice([0.0, 0.3, 0.9]),
         )
 
     def budget(self, clock: Clock) -> Budget:
@@ -252,6 +262,16 @@ def _savepoints(random: Random) -> tuple[int, ...]:
     if random.random() < 0.7:
         return ()
     return tuple(sorted(random.randint(0, 900) for _ in range(random.randint(1, 3))))
+
+
+def _claims(random: Random) -> ClaimSettings | None:
+    if random.random() < 0.3:
+        return None
+    return ClaimSettings(
+        blocks=random.choice([1, 2, 5, 50]),
+        block_bytes=random.choice([16, 100, 1_000]),
+        row_bytes_min=random.choice([0, 60, 120]),
+    )
 
 
 def _state_reads(random: Random) -> tuple[int, ...]:

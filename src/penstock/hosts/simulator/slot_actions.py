@@ -77,17 +77,20 @@ class SlotActions:
         """Write a row of a slot."""
         index, row = self._hosts[slot].next_row()
         sender = self._places.worker_of(slot)
-        target, row = self._places.sent(slot, index, row)
-        self._network.send(sender, target, row)
+        for target, written in self._places.sent(slot, index, row):
+            self._network.send(sender, target, written)
+            self.touched_channel((sender, target))
+            self._trace.add(name_of(slot), f"writes {row_line(written)}", f"to slot {index}")
         self.touched(slot)
-        self.touched_channel((sender, target))
-        self._trace.add(name_of(slot), f"writes {row_line(row)}", f"to slot {index}")
 
     def receive(self, channel: Channel) -> None:
         """Deliver a row to a slot."""
-        row = self._network.receive(channel)
+        arrived = self._places.received(channel[1], self._network.receive(channel))
         self.touched_channel(channel)
-        host = self._hosts[self._places.received(channel[1], row)]
+        if arrived is None:
+            return
+        slot, row = arrived
+        host = self._hosts[slot]
         self._checks[host.id.level].channels.arrived(row)
         if host.is_open:
             host.receive(row)

@@ -18,6 +18,7 @@ from penstock.hosts.simulator.clock import Clock
 from penstock.hosts.simulator.external_store import ExternalStore
 from penstock.hosts.simulator.host import SlotHost, World
 from penstock.hosts.simulator.network import ControlMessages, FeedbackNetwork, Network
+from penstock.hosts.simulator.shared_memory import SimulatedMemory
 from penstock.hosts.simulator.storage import MemoryRun
 from penstock.hosts.simulator.worker_places import WorkerPlaces
 
@@ -135,6 +136,7 @@ class Workers:
             checkpointing=circumstances.has_interval,
             restore=effect.restored,
             workers=self._worker_counts(effect.graph.widths),
+            claims=circumstances.claims,
         )[effect.levels.start : effect.levels.stop]
         payloads = {level.level: dump_level(level) for level in levels}
         workers = {
@@ -150,7 +152,8 @@ class Workers:
             )
             for slot in slots_of(effect.graph, region)
         }
-        self.places.started(levels)
+        lost_rate, late_rate = circumstances.memory_lost_rate, circumstances.memory_late_rate
+        self.places.started(levels, SimulatedMemory(lost_rate, late_rate, self._random))
         before = self.checks.get(effect.levels.start)
         self._cuts_before += before.cuts.cuts if before is not None else 0
         edges = {id: edge for level in levels for id, edge in level.edges.items()}

@@ -11,7 +11,7 @@ import msgspec
 
 from penstock.common.files.cache_directory import cache_directory
 from penstock.common.values.decoding import DECODING_ERRORS, from_json
-from penstock.service.cluster.live_process import is_alive, start_mark_of
+from penstock.hosts.live_process import is_alive, start_mark_of
 
 
 class RunningDashboard(msgspec.Struct, frozen=True):

@@ -21,8 +21,8 @@ from penstock.common.files.cache_directory import cache_directory
 from penstock.common.text.one_line import on_one_line
 from penstock.common.values.decoding import DECODING_ERRORS, from_json
 from penstock.engine.rpc.keys import ControlAddress
+from penstock.hosts.live_process import is_alive, start_mark_of
 from penstock.service.cluster.job_reference import matching_jobs
-from penstock.service.cluster.live_process import is_alive, start_mark_of
 from penstock.service.cluster.rest_address import RestAddress
 
 _STARTING = ".starting"

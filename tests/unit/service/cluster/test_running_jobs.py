@@ -11,7 +11,7 @@ import pytest
 
 from penstock.common.errors import JobError
 from penstock.engine.rpc.keys import ControlAddress
-from penstock.service.cluster.live_process import start_mark_of
+from penstock.hosts.live_process import start_mark_of
 from penstock.service.cluster.running_jobs import JobRegistry, RunningJob, StartingJob
 
 ADDRESS = ControlAddress("tcp://127.0.0.1:1", b"server", b"client \xff", b"secret")

@@ -79,6 +79,10 @@ ADVICE_EDGE = 0xFFFE
 """The edge of a slot's advice to its senders: network/debloating.py. `sender` and `target` are slots."""
 BUNDLE_EDGE = 0xFFFD
 """The edge of a row that holds several buffers: engine/runtime/task/worker_slots.py."""
+CLAIM_EDGE = 0xFFFC
+"""The edge of a row whose payload lies in memory that workers share: network/claims.py. `sender`, `target`: workers."""
+OFFER_EDGE = 0xFFFB
+"""The edge of a row that offers such memory."""
 NO_KEY_GROUP = -1
 ATTEMPT_MASK = 0xFFFF
 """The bits of an attempt's number that a header contains."""

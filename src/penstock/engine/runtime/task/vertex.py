@@ -11,6 +11,7 @@ from penstock.api.output_tag import OutputTag
 from penstock.common.types.basic_types import TypeInformation
 from penstock.engine.runtime.execution_mode import ExecutionMode
 from penstock.engine.runtime.ids import SubtaskId
+from penstock.engine.runtime.network.claims import ClaimSettings
 from penstock.engine.runtime.network.edge import EdgeInfo
 from penstock.engine.runtime.network.partitioners import Partitioner
 from penstock.engine.runtime.network.set_aside import AlignmentLimits
@@ -145,6 +146,8 @@ class LevelSpec:
     """The state to restore: subtask -> state id -> state of that operator."""
     workers: tuple[int, ...] = ()
     """Pipelined mode: the number of worker processes of each level. Empty: each slot has a process of its own."""
+    claims: ClaimSettings | None = None
+    """Pipelined mode: the memory in which workers on one machine pass large rows on; None: they don't."""
 
     @property
     def slot_memory_bytes(self) -> int | None:

@@ -1,7 +1,8 @@
 """Assigns the slots of a level to worker processes, and rows to the slots of a worker.
 
 A worker has one input and one output, which its slots share. Slots are assigned in turn: the first slots, which have
-subtasks of all vertices of the level, are on different workers.
+subtasks of all vertices of the level, are on different workers. Payloads of large rows may be in memory that workers
+share: network/claims.py.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from penstock.engine.runtime.network.buffer import (
     decode_header,
     encode_header,
 )
+from penstock.engine.runtime.network.claims import ClaimReceiver, ClaimSender, SharedMemory
 from penstock.engine.runtime.task.vertex import LevelSpec
 
 # A bundle holds several small buffers that travel as one row, where slots share workers. It has a header of its own,
@@ -59,24 +61,55 @@ def slots_of(worker: int, slots: int, workers: int) -> range:
 
 
 class WorkerRoutes:
-    """Routes the rows of one level: from a slot to a worker of the next level, and to a slot of this level.
+    """Routes the rows of one worker of a level: from a slot to a worker of the next level, and to a slot of its own.
 
     Where slots share workers, small buffers for one worker travel together in one row: a barrier alone takes a buffer
-    for each pair of slots.
+    for each pair of slots. `memory`: what the worker shares with others on its machine; None: nothing.
     """
 
-    def __init__(self, level: LevelSpec) -> None:
+    def __init__(self, level: LevelSpec, worker: int = 0, memory: SharedMemory | None = None) -> None:
         self._level = level.level
         self._edges = level.edges
         self.are_shared = bool(level.workers) and level.workers != level.widths
         """Whether slots of any level of the job share workers."""
+        workers = level.workers or level.widths
         following = level.level + 1
-        self._workers = level.workers[following] if self.are_shared and following < len(level.workers) else 1
+        self._workers = workers[following] if self.are_shared and following < len(workers) else 1
+        self._sender: ClaimSender | None = None
+        self._receiver: ClaimReceiver | None = None
+        if level.claims is not None and memory is not None:
+            if following < len(workers):
+                self._sender = ClaimSender(
+                    worker, attempt=level.attempt, receivers=workers[following], settings=level.claims, memory=memory
+                )
+            self._receiver = ClaimReceiver(
+                worker, attempt=level.attempt, receivers=workers[level.level], settings=level.claims, memory=memory
+            )
 
     def to_workers(self, rows: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
         """Return rows for slots of the next level as rows for its workers. Rows of one worker keep their order."""
-        if not self.are_shared:
-            return rows
+        if self.are_shared:
+            rows = self._bundled(rows)
+        return rows if self._sender is None else self._sender.outgoing(rows)
+
+    def received(self, rows: Iterable[bytes]) -> Iterable[bytes]:
+        """Yield the rows that senders had before they put payloads into shared memory.
+
+        Raises TaskLostError if a payload is not there.
+        """
+        return rows if self._receiver is None else self._receiver.incoming(rows)
+
+    def by_slot(self, rows: Iterable[bytes]) -> dict[int, list[bytes]]:
+        """Return the buffers of these rows by slot of this level, in order. Pushes are left out."""
+        buffers: dict[int, list[bytes]] = {}
+        for row in rows:
+            for buffer in unbundled(row):
+                header = decode_header(buffer)
+                slot = self._edges[header.edge].hop(self._level, header.sender, header.target)
+                buffers.setdefault(slot, []).append(buffer)
+        return buffers
+
+    def _bundled(self, rows: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
         ready: list[tuple[int, bytes]] = []
         gathered: dict[int, list[bytes]] = {}
         for slot, buffer in rows:
@@ -90,13 +123,3 @@ class WorkerRoutes:
                 ready.append((worker, buffer))
         ready += [(worker, bundle) for worker, small in gathered.items() for bundle in bundles(small)]
         return ready
-
-    def by_slot(self, rows: Iterable[bytes]) -> dict[int, list[bytes]]:
-        """Return the buffers of these rows by slot of this level, in order. Pushes are left out."""
-        buffers: dict[int, list[bytes]] = {}
-        for row in rows:
-            for buffer in unbundled(row):
-                header = decode_header(buffer)
-                slot = self._edges[header.edge].hop(self._level, header.sender, header.target)
-                buffers.setdefault(slot, []).append(buffer)
-        return buffers

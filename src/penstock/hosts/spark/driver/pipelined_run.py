@@ -8,6 +8,8 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
+import msgspec
+
 from penstock.common.configuration import Configuration, options
 from penstock.common.configuration.choices import CheckpointingMode
 from penstock.common.configuration.options import checkpoint_interval_ms
@@ -20,6 +22,7 @@ from penstock.engine.jobmaster.job_master import JobMaster
 from penstock.engine.jobmaster.results.result_sinks import ResultSink
 from penstock.engine.plan.job_graph import JobGraph
 from penstock.engine.rpc.server import ControlServer
+from penstock.engine.runtime.network.claims import ClaimSettings
 from penstock.engine.runtime.network.set_aside import AlignmentLimits
 from penstock.engine.runtime.task.vertex import PostgresSettings, RedisSettings
 from penstock.hosts.logs.job_log import JobLog
@@ -146,6 +149,7 @@ class PipelinedRun:
             restore=effect.restored,
             in_flight_ms=in_flight_ms,
             workers=workers,
+            claims=_claim_settings(self._configuration),
             **self._level_settings,
         )[of_region]
         payloads = pack(
@@ -214,6 +218,16 @@ def _checkpoint_settings(configuration: Configuration) -> dict[str, Any]:
         "store_settings": store_settings(configuration),
         "alignment_limits": AlignmentLimits(get(options.ALIGNMENT_MEMORY), get(options.ALIGNMENT_MAX_SIZE)),
     }
+
+
+def _claim_settings(configuration: Configuration) -> ClaimSettings | None:
+    """Return the settings of the memory that workers share; None: it is off."""
+    usual = ClaimSettings()
+    blocks = configuration.get(options.SHARED_MEMORY_SIZE) // usual.block_bytes
+    if not blocks:
+        return None
+    directory = configuration.get(options.SHARED_MEMORY_DIRECTORY)
+    return msgspec.structs.replace(usual, blocks=blocks, directory=directory)
 
 
 def _in_flight_ms(configuration: Configuration, exchanges: int) -> int:

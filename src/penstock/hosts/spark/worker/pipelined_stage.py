@@ -59,6 +59,7 @@ from penstock.engine.stores.chosen import stores_of
 from penstock.hosts.spark.internals.worker_streams import WorkerStreams
 from penstock.hosts.spark.payload import Payload, unpack, unpack_again
 from penstock.hosts.spark.rows import buffers_of
+from penstock.hosts.spark.worker.allocator import keep_freed_memory
 from penstock.hosts.spark.worker.available_memory import available_memory
 from penstock.hosts.spark.worker.children import end_children
 from penstock.hosts.spark.worker.crash_reports import previous_report, remove_note, write_note
@@ -68,6 +69,7 @@ from penstock.hosts.spark.worker.hangup import watch_for_hangup
 from penstock.hosts.spark.worker.interrupt import Interrupt
 from penstock.hosts.spark.worker.randomness import reseed
 from penstock.hosts.spark.worker.reports import reports_of
+from penstock.hosts.spark.worker.shared_memory import FileMemory
 from penstock.hosts.spark.worker.side_channel import SideChannel, WorkerChannel
 from penstock.hosts.spark.worker.snapshot_thread import SnapshotThread
 from penstock.hosts.spark.worker.spill_file import TemporarySpill
@@ -480,6 +482,7 @@ class WorkerHost:
         # A computing thread releases the interpreter's lock after this time. With Python's 5 ms, control messages would
         # wait that long.
         sys.setswitchinterval(_SWITCH_SECONDS)
+        keep_freed_memory()
         slots = payload.slots_of(worker)
         # Open the log before modules of the job are imported: they may store standard error, or configure logging.
         self._log = TaskLog(payload.logs, payload.number, slots)
@@ -492,7 +495,8 @@ class WorkerHost:
         self._pushes = Pushes(immediate=min(timeouts_ms, default=0) * 1_000_000 > PUSH_NS)
         self._garbage = GarbageCollection(time.monotonic_ns())
         self._interrupt = Interrupt()
-        self._routes = WorkerRoutes(level)
+        self._memory = FileMemory(level.claims) if level.claims is not None else None
+        self._routes = WorkerRoutes(level, worker, self._memory)
         self._slots: dict[int, SlotHost] = {}
         self._hosts: list[SlotHost] = []
         # Call this before control clients and users' functions open sockets: all present sockets are Spark's.
@@ -546,6 +550,9 @@ class WorkerHost:
         self._channel.close()
         for host in self._hosts:
             host.close()
+        if self._memory is not None:
+            with contextlib.suppress(OSError):
+                self._memory.close()
         with contextlib.suppress(*RAISED):
             end_children()
         self._log.close()
@@ -593,10 +600,16 @@ class WorkerHost:
 
     def _receive(self, buffers: Iterable[bytes]) -> None:
         """Pass each buffer to its slot."""
+        buffers = self._routes.received(buffers)
         if not self._routes.are_shared:
             self._hosts[0].receive(buffers)
             return
-        for slot, buffers_of_slot in self._routes.by_slot(buffers).items():
+        try:
+            by_slot = self._routes.by_slot(buffers)
+        except TaskLostError as error:
+            self._fail(error)
+            return
+        for slot, buffers_of_slot in by_slot.items():
             self._slots[slot].receive(buffers_of_slot)
 
     def _timeout_ns(self, now_ns: int) -> int | None:

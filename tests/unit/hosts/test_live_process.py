@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from penstock.service.cluster.live_process import is_alive, start_mark_of
+from penstock.hosts.live_process import is_alive, start_mark_of
 
 
 def test_a_process_runs_until_it_ends() -> None:

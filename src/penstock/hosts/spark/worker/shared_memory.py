@@ -1,0 +1,186 @@
+"""Memory that the workers of one machine share: files in memory or on local disk, mapped by their owner and receivers.
+
+A file is a page with its header, the words of the pool and the data of the pool. Its name is its nonce. Its owner
+removes it at its end. What a killed owner left is removed by the next worker that creates one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import logging
+import mmap
+import os
+import secrets
+import stat
+import struct
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from penstock.engine.runtime.network.claims import ClaimSettings, Offer, Pool
+from penstock.hosts.live_process import is_alive, start_mark_of
+
+_log = logging.getLogger(__name__)
+
+MEMORY = Path("/dev/shm")
+"""Where Linux keeps files in memory."""
+_HEADER = struct.Struct("<Q16sQQ")
+"""The nonce, the boot of the machine, the process id of the owner and its start mark."""
+_PAGE = mmap.PAGESIZE
+_WORD = 8
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
+_UNFINISHED_S = 60.0
+"""A file without a header is older than this if its owner was killed."""
+_READABLE, _WRITABLE = 0x100, 0x200
+"""Flags of PyMemoryView_FromMemory."""
+
+
+class FileMemory:
+    """Pools of one worker in files. `settings.directory`: where; None: in memory if there is room, else on local disk.
+
+    Only Linux has what this needs: elsewhere `create` returns None.
+    """
+
+    def __init__(self, settings: ClaimSettings) -> None:
+        places = [MEMORY, Path(tempfile.gettempdir())] if settings.directory is None else [Path(settings.directory)]
+        self._folders = [place / f"penstock-{os.geteuid()}" for place in places]
+        self._boot = _boot()
+        self._created: list[Path] = []
+
+    def create(self, words: int, data_bytes: int) -> tuple[Offer, Pool] | None:
+        """Return a new pool, with all of its space reserved; None if no place has enough."""
+        if self._boot is None:
+            return None
+        reasons = []
+        for place, folder in enumerate(self._folders):
+            try:
+                return self._create(place, folder, words, data_bytes)
+            except OSError as error:
+                reasons.append(f"{folder.parent}: {error.strerror or error}")
+        _log.warning("large rows travel through Spark, since no memory can be shared (%s)", "; ".join(reasons))
+        return None
+
+    def open(self, offer: Offer, words: int, data_bytes: int) -> Pool | None:
+        """Return the pool of another worker; None if it is not there, or is one of another machine."""
+        if self._boot is None or not 0 <= offer.place < len(self._folders):
+            return None
+        path = self._folders[offer.place] / _name(offer.nonce)
+        with contextlib.suppress(OSError):
+            _check_folder(path.parent)
+            with _opened(path, os.O_RDWR | os.O_NOFOLLOW) as file:
+                nonce, boot, _, _ = _HEADER.unpack(os.pread(file, _HEADER.size, 0))
+                expected = _sizes(words, data_bytes)
+                if (nonce, boot) == (offer.nonce, self._boot) and os.fstat(file).st_size == sum(expected):
+                    return _mapped(file, expected, words, writes=False)
+        return None
+
+    def close(self) -> None:
+        """Remove the files of this worker. Those who have mapped them keep their memory."""
+        for path in self._created:
+            path.unlink(missing_ok=True)
+
+    def _create(self, place: int, folder: Path, words: int, data_bytes: int) -> tuple[Offer, Pool]:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        _check_folder(folder)
+        _remove_left(folder, self._boot)
+        sizes = _sizes(words, data_bytes)
+        if folder.parent == MEMORY:
+            _check_room(folder, 2 * sum(sizes))
+        nonce = secrets.randbits(63) + 1
+        path = folder / _name(nonce)
+        with _opened(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW) as file:
+            self._created.append(path)
+            pid = os.getpid()
+            os.pwrite(file, _HEADER.pack(nonce, self._boot, pid, int(start_mark_of(pid) or 0)), 0)
+            try:
+                # Without reserved space a write to the mapped file could end the process: SIGBUS.
+                os.posix_fallocate(file, 0, sum(sizes))
+            except OSError:
+                self.close()
+                self._created.clear()
+                raise
+            return Offer(place, nonce), _mapped(file, sizes, words, writes=True)
+
+
+def _sizes(words: int, data_bytes: int) -> tuple[int, int, int]:
+    return _PAGE, -(-words * _WORD // _PAGE) * _PAGE, -(-data_bytes // _PAGE) * _PAGE
+
+
+def _name(nonce: int) -> str:
+    return f"{nonce:016x}"
+
+
+def _boot() -> bytes | None:
+    """Return what this boot of this machine has alone; None: not on Linux."""
+    try:
+        return bytes.fromhex(_BOOT.read_text().strip().replace("-", ""))
+    except (OSError, ValueError):
+        return None
+
+
+@contextlib.contextmanager
+def _opened(path: Path, flags: int) -> Iterator[int]:
+    file = os.open(path, flags | os.O_CLOEXEC, 0o600)
+    try:
+        yield file
+    finally:
+        # A mapping needs no descriptor, and a worker may map the pools of many others.
+        os.close(file)
+
+
+def _check_folder(folder: Path) -> None:
+    """Raise PermissionError unless the folder belongs to this user, and others have no access."""
+    found = os.lstat(folder)
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
+        raise PermissionError(f"{folder} is not a directory of this user alone")
+
+
+def _check_room(folder: Path, needed: int) -> None:
+    found = os.statvfs(folder)
+    if found.f_bavail * found.f_frsize < needed:
+        raise OSError(f"less than {needed:,} bytes are free")
+
+
+def _remove_left(folder: Path, boot: bytes | None) -> None:
+    """Remove files whose owners were killed. Files that are still mapped keep their memory until the end of all."""
+    for path in folder.iterdir():
+        with contextlib.suppress(OSError):
+            with _opened(path, os.O_RDONLY | os.O_NOFOLLOW) as file:
+                header = os.pread(file, _HEADER.size, 0)
+                age_s = time.time() - os.fstat(file).st_mtime
+            if len(header) < _HEADER.size:
+                is_left = age_s > _UNFINISHED_S
+            else:
+                _, owner_boot, pid, mark = _HEADER.unpack(header)
+                is_left = owner_boot != boot or not is_alive(pid, str(mark or ""))
+            if is_left:
+                path.unlink(missing_ok=True)
+
+
+def _mapped(file: int, sizes: tuple[int, int, int], words: int, *, writes: bool) -> Pool:
+    """Map a file. Only its owner, which `writes`, may change the data."""
+    header, control, data = sizes
+    words_view = _map(file, header, control, writable=True).cast("Q")[:words]
+    return Pool(words_view, _map(file, header + control, data, writable=writes))
+
+
+def _map(file: int, offset: int, size: int, *, writable: bool) -> memoryview:
+    """Return a mapping that lasts as long as the process. Raises OSError.
+
+    Until Python 3.13 `mmap.mmap` keeps a descriptor of the file open.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype = ctypes.c_void_p
+    protection = mmap.PROT_READ | (mmap.PROT_WRITE if writable else 0)
+    arguments = None, ctypes.c_size_t(size), protection, mmap.MAP_SHARED, file, ctypes.c_long(offset)
+    address = libc.mmap(*arguments)
+    if address in (None, ctypes.c_void_p(-1).value):
+        error = ctypes.get_errno()
+        raise OSError(error, os.strerror(error))
+    view = ctypes.pythonapi.PyMemoryView_FromMemory
+    view.restype = ctypes.py_object
+    view.argtypes = (ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int)
+    mapped: memoryview = view(address, size, _WRITABLE if writable else _READABLE)
+    return mapped

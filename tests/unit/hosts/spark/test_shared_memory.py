@@ -1,0 +1,184 @@
+"""Memory that workers of one machine share, in files: between processes, without room, left by killed workers."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import stat
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from penstock.engine.runtime.network.claims import ClaimReceiver, ClaimSender, ClaimSettings, Offer
+from penstock.hosts.spark.worker import shared_memory
+from penstock.hosts.spark.worker.shared_memory import FileMemory
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has what shared memory needs")
+WORDS, DATA = 100, 10_000
+
+
+def memory(folder: Path) -> FileMemory:
+    return FileMemory(ClaimSettings(directory=str(folder)))
+
+
+def files(folder: Path) -> list[Path]:
+    return list((folder / f"penstock-{os.geteuid()}").iterdir())
+
+
+def descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def test_two_mappings_are_one_memory_that_only_its_owner_writes(tmp_path: Path) -> None:
+    """A receiver would see other bytes than its sender has written, or could change them."""
+    owner, other = memory(tmp_path), memory(tmp_path)
+    before = descriptors()
+    created = owner.create(WORDS, DATA)
+    assert created is not None
+    offer, pool = created
+    opened = other.open(offer, WORDS, DATA)
+    assert opened is not None
+    assert descriptors() == before, "a mapping keeps no descriptor"
+    pool.data[5_000:5_003] = b"abc"
+    opened.words[WORDS - 1] = 1 << 63
+    assert (bytes(opened.data[4_999:5_004]), pool.words[WORDS - 1]) == (b"\0abc\0", 1 << 63)
+    assert opened.data.readonly and not any(pool.words[:-1])
+    (path,) = files(tmp_path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600 and stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    owner.close()
+    assert files(tmp_path) == []
+    pool.data[0] = 7
+    assert opened.data[0] == 7, "who has mapped it keeps it"
+    assert other.open(offer, WORDS, DATA) is None
+
+
+def test_what_is_not_the_offered_pool_is_not_opened(tmp_path: Path) -> None:
+    """A worker would read a file of another machine, of another size, or one that a link leads to."""
+    owner, other = memory(tmp_path), memory(tmp_path)
+    created = owner.create(WORDS, DATA)
+    assert created is not None
+    offer, _ = created
+    assert other.open(Offer(0, offer.nonce + 1), WORDS, DATA) is None
+    assert other.open(Offer(5, offer.nonce), WORDS, DATA) is None
+    assert other.open(offer, WORDS, 10 * DATA) is None
+    (path,) = files(tmp_path)
+    content = path.read_bytes()
+    linked = path.with_name(f"{offer.nonce + 2:016x}")
+    linked.symlink_to(path)
+    assert other.open(Offer(0, offer.nonce + 2), WORDS, DATA) is None
+    path.write_bytes(content[:8] + bytes(16) + content[24:])
+    assert other.open(offer, WORDS, DATA) is None, "of another boot, so of another machine"
+    path.write_bytes(content)
+    path.parent.chmod(0o777)
+    assert other.open(offer, WORDS, DATA) is None, "others may write there"
+
+
+def test_a_folder_of_someone_else_is_not_used(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Another user would prepare the folder, and read the records of the job."""
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / f"penstock-{os.geteuid()}").symlink_to(tmp_path / "elsewhere")
+    with caplog.at_level(logging.WARNING):
+        assert memory(tmp_path).create(WORDS, DATA) is None
+    assert "not a directory of this user alone" in caplog.text
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def test_files_of_killed_workers_are_removed_and_those_of_running_ones_kept(tmp_path: Path) -> None:
+    """Memory would be full of what killed workers have left, or a running one would lose its own."""
+    program = textwrap.dedent(
+        f"""
+        import os, signal
+        from penstock.engine.runtime.network.claims import ClaimSettings
+        from penstock.hosts.spark.worker.shared_memory import FileMemory
+        assert FileMemory(ClaimSettings(directory={str(tmp_path)!r})).create({WORDS}, {DATA}) is not None
+        os.kill(os.getpid(), signal.SIGKILL)
+        """
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == -signal.SIGKILL
+    (left,) = files(tmp_path)
+    running = memory(tmp_path)
+    assert running.create(WORDS, DATA) is not None
+    (own,) = files(tmp_path)
+    assert own != left
+    unfinished = own.with_name("0" * 16)
+    unfinished.touch()
+    assert memory(tmp_path).create(WORDS, DATA) is not None
+    assert unfinished in files(tmp_path), "its owner may be about to write its header"
+    os.utime(unfinished, (0, 0))
+    assert memory(tmp_path).create(WORDS, DATA) is not None
+    assert own in files(tmp_path) and unfinished not in files(tmp_path)
+
+
+def test_without_room_there_is_a_warning_and_no_memory(tmp_path: Path) -> None:
+    """A write to memory without space behind it would end the worker by a signal."""
+    program = textwrap.dedent(
+        f"""
+        import logging, resource
+        from penstock.engine.runtime.network.claims import ClaimSettings
+        from penstock.hosts.spark.worker.shared_memory import FileMemory
+        logging.basicConfig()
+        resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
+        memory = FileMemory(ClaimSettings(directory={str(tmp_path)!r}))
+        assert memory.create({WORDS}, 1_000_000) is None
+        assert memory.create({WORDS}, {DATA}) is not None
+        """
+    )
+    ended = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    assert len(files(tmp_path)) == 1
+    assert "large rows travel through Spark" in ended.stderr and "File too large" in ended.stderr
+
+
+def test_where_memory_is_too_small_the_disk_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A container with 64 MB of shared memory would fill it, and fail other programs."""
+    small, disk = tmp_path / "small", tmp_path / "disk"
+    small.mkdir()
+    disk.mkdir()
+    monkeypatch.setattr(shared_memory, "MEMORY", small)
+    monkeypatch.setattr("tempfile.tempdir", str(disk))
+    created = FileMemory(ClaimSettings()).create(WORDS, DATA)
+    assert created is not None and created[0].place == 0 and len(files(small)) == 1
+    room = os.statvfs(tmp_path)
+    needed = room.f_bavail * room.f_frsize // 2 + (64 << 20)
+    monkeypatch.setattr("os.posix_fallocate", lambda file, start, size: None)
+    created = FileMemory(ClaimSettings()).create(WORDS, needed)
+    assert created is not None and created[0].place == 1 and len(files(disk)) == 1
+
+
+def test_two_processes_pass_payloads_on(tmp_path: Path) -> None:
+    """What one process frees would be overwritten while the other one still reads it."""
+    settings = ClaimSettings(blocks=6, block_bytes=4096, row_bytes_min=0, directory=str(tmp_path))
+    there, back = os.pipe(), os.pipe()
+    child = os.fork()
+    if not child:
+        code = 1
+        try:
+            receiving = ClaimReceiver(0, attempt=1, receivers=1, settings=settings, memory=FileMemory(settings))
+            with os.fdopen(there[0], "rb") as rows, os.fdopen(back[1], "wb", buffering=0) as answers:
+                os.close(there[1])
+                while length := rows.read(4):
+                    for payload in receiving.incoming([rows.read(int.from_bytes(length, "big"))]):
+                        assert payload == payload[-1:] * len(payload)
+                        answers.write(payload[-1:])
+            code = 0
+        finally:
+            os._exit(code)
+    os.close(there[0])
+    os.close(back[1])
+    sending = ClaimSender(0, attempt=1, receivers=1, settings=settings, memory=FileMemory(settings))
+    expected = b""
+    claims = 0
+    with os.fdopen(there[1], "wb", buffering=0) as out:
+        for turn in range(5_000):
+            payload = bytes([1 + turn % 250]) * (100 + turn * 7919 % 12_000)
+            expected += payload[-1:]
+            for _, row in sending.outgoing([(0, payload)]):
+                claims += len(row) < len(payload)
+                out.write(len(row).to_bytes(4, "big") + row)
+    with os.fdopen(back[0], "rb") as answers:
+        assert answers.read() == expected
+    assert os.waitpid(child, 0)[1] == 0
+    assert claims > 1_000
