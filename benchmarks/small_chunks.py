@@ -44,7 +44,9 @@ class Line:
         env = StreamExecutionEnvironment(executor=executor)
         env.set_parallelism(_SOURCES)
         env.set_buffer_timeout(_TICK_MS)
-        build(env, records * _SOURCES * 1_000 / _TICK_MS, 1).sink_to(ArrivalsSink(directory, stamp=2))
+        # A little more: by rounding, a record would be due after its millisecond, and be a chunk of its own.
+        rate = records * _SOURCES * 1_000 / _TICK_MS * 1.000001
+        build(env, rate, 1).sink_to(ArrivalsSink(directory, stamp=2))
         env.execute("small chunks")
         (graph,) = executor.graphs
         payloads = [dump_level(level) for level in graph.levels("0" * 32)]
