@@ -58,8 +58,13 @@ def check_integers(values: Sequence[Any]) -> None:
 class AggregateArray(StateArray):
     """An aggregate of all keys. `slots`: the places of the rows' keys, in `grow`'s room."""
 
-    def check(self, slots: Integers, column: pyarrow.Array | None) -> None:
-        """Raise TooLargeError if a sum with the values of this column may exceed 64 bits. Nothing is added yet."""
+    def check(self, slots: Integers, column: pyarrow.Array | None) -> bool:
+        """Make room for sums with the values of this column. Nothing is added yet.
+
+        Return whether the array has more bytes per key now. Raises TooLargeError if a sum may exceed 64 bits and has no
+        room for more.
+        """
+        return False
 
     @abstractmethod
     def add(self, slots: Integers, column: pyarrow.Array | None) -> None:

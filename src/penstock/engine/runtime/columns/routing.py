@@ -12,7 +12,7 @@ from penstock.engine.runtime.columns.accumulator import ColumnAccumulator
 from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.runtime.columns.keys import row_keys
 from penstock.engine.state.arrays.integer_groups import groups_of_integers
-from penstock.engine.state.arrays.row_keys import BatchKeys, Integers, RowKeys
+from penstock.engine.state.arrays.row_keys import IntegerKeys, Integers, RowKeys
 from penstock.engine.state.key_groups import KeyGroups, subtask_of
 
 _FEW = 64
@@ -29,18 +29,20 @@ class KeyRoutes:
 
     def subtasks(self, batch: pyarrow.RecordBatch) -> Integers:
         """Return the subtask of each row. Raises KeyTypeError if a value can't be a key."""
-        groups = self._groups_of(row_keys([batch.column(field) for field in self._fields]))
-        subtasks: Integers = subtask_of(groups, self._key_groups.max_parallelism, self._parallelism)
+        keys = row_keys([batch.column(field) for field in self._fields])
+        most, parallelism = self._key_groups.max_parallelism, self._parallelism
+        if isinstance(keys, IntegerKeys) and len(keys.values) <= _FEW:
+            group_of = self._key_groups.__getitem__
+            return numpy.array([subtask_of(group_of(key), most, parallelism) for key in keys.values.tolist()])
+        subtasks: Integers = subtask_of(self._groups_of(keys), most, parallelism)
         return subtasks
 
     def _groups_of(self, keys: RowKeys) -> Integers:
-        group_of = self._key_groups.__getitem__
-        if isinstance(keys, BatchKeys):
-            groups: Integers = numpy.fromiter(map(group_of, keys.keys), numpy.int64)[keys.codes]
-            return groups
-        if len(keys.values) > _FEW:
+        if isinstance(keys, IntegerKeys):
             return groups_of_integers(keys.values, self._key_groups.max_parallelism)
-        return numpy.fromiter(map(group_of, keys.values.tolist()), numpy.int64)
+        group_of = self._key_groups.__getitem__
+        groups: Integers = numpy.fromiter(map(group_of, keys.keys), numpy.int64)[keys.codes]
+        return groups
 
 
 def divide(columns: Columns, receivers: Integers, channels: Sequence[ColumnAccumulator]) -> None:
@@ -48,11 +50,14 @@ def divide(columns: Columns, receivers: Integers, channels: Sequence[ColumnAccum
     if len(channels) == 1:
         channels[0].extend(columns)
         return
+    counts = numpy.bincount(receivers, minlength=len(channels)).tolist()
+    if max(counts) == len(columns) > 0:
+        channels[counts.index(len(columns))].extend(columns)
+        return
     # Of integers of 16 bits NumPy sorts by radix, in a tenth of the time.
-    order = numpy.argsort(receivers.astype(numpy.uint16), kind="stable")
-    ordered = columns.selected(order)
+    ordered = columns.selected(receivers.astype(numpy.uint16).argsort(kind="stable"))
     start = 0
-    for channel, count in zip(channels, numpy.bincount(receivers, minlength=len(channels)).tolist(), strict=True):
+    for channel, count in zip(channels, counts, strict=True):
         if count:
             channel.extend(ordered.part(start, start + count))
             start += count

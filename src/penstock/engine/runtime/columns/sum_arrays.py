@@ -53,9 +53,9 @@ class SumArray(ValueArray):
         if self._wide is not None:
             self._wide = self._wide.grown(room)
 
-    def check(self, slots: Integers, column: pyarrow.Array | None) -> None:
+    def check(self, slots: Integers, column: pyarrow.Array | None) -> bool:
         if column is None or not self._is_integer or self._wide is not None or len(column) == column.null_count:
-            return
+            return False
         largest = _largest_of(column)
         amount = largest * len(column)
         if self._bound + amount > _EXACT_MAX:
@@ -64,8 +64,9 @@ class SumArray(ValueArray):
             amount = largest * int(numpy.bincount(slots).max())
             if self._bound + amount > _EXACT_MAX:
                 self._widened()
-                return
+                return True
         self._bound += amount
+        return False
 
     def _widened(self) -> WideSums:
         """Return the sums as wide ones, which they stay."""
