@@ -12,7 +12,7 @@ from penstock.engine.runtime.columns.accumulator import ColumnAccumulator
 from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.runtime.columns.keys import row_keys
 from penstock.engine.state.arrays.integer_groups import groups_of_integers
-from penstock.engine.state.arrays.row_keys import IntegerKeys, Integers, RowKeys
+from penstock.engine.state.arrays.row_keys import BatchKeys, Integers, RowKeys
 from penstock.engine.state.key_groups import KeyGroups, subtask_of
 
 _FEW = 64
@@ -25,24 +25,24 @@ class KeyRoutes:
     def __init__(self, fields: Sequence[str], key_groups: KeyGroups, parallelism: int) -> None:
         self._fields = fields
         self._key_groups = key_groups
-        self._parallelism = parallelism
+        groups = key_groups.max_parallelism
+        self._subtasks: Integers = subtask_of(numpy.arange(groups), groups, parallelism)
+        """The subtask of each key group."""
 
     def subtasks(self, batch: pyarrow.RecordBatch) -> Integers:
         """Return the subtask of each row. Raises KeyTypeError if a value can't be a key."""
-        keys = row_keys([batch.column(field) for field in self._fields])
-        most, parallelism = self._key_groups.max_parallelism, self._parallelism
-        if isinstance(keys, IntegerKeys) and len(keys.values) <= _FEW:
-            group_of = self._key_groups.__getitem__
-            return numpy.array([subtask_of(group_of(key), most, parallelism) for key in keys.values.tolist()])
-        subtasks: Integers = subtask_of(self._groups_of(keys), most, parallelism)
+        groups = self._groups_of(row_keys([batch.column(field) for field in self._fields]))
+        subtasks: Integers = self._subtasks[groups]
         return subtasks
 
     def _groups_of(self, keys: RowKeys) -> Integers:
-        if isinstance(keys, IntegerKeys):
-            return groups_of_integers(keys.values, self._key_groups.max_parallelism)
         group_of = self._key_groups.__getitem__
-        groups: Integers = numpy.fromiter(map(group_of, keys.keys), numpy.int64)[keys.codes]
-        return groups
+        if isinstance(keys, BatchKeys):
+            groups: Integers = numpy.fromiter(map(group_of, keys.keys), numpy.int64)[keys.codes]
+            return groups
+        if len(keys.values) > _FEW:
+            return groups_of_integers(keys.values, self._key_groups.max_parallelism)
+        return numpy.fromiter(map(group_of, keys.values.tolist()), numpy.int64)
 
 
 def divide(columns: Columns, receivers: Integers, channels: Sequence[ColumnAccumulator]) -> None:
