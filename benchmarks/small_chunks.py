@@ -21,7 +21,6 @@ from benchmarks.measurement import tell
 from penstock.connectors.base.ranges import strided
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.engine.plan.pickling import dump_level, load_level
-from penstock.engine.runtime.network.buffer import decode_header
 from penstock.engine.runtime.task.environment import Environment
 from penstock.engine.runtime.task.events import AssignSplits, Opaque
 from penstock.engine.runtime.task.slot import Slot

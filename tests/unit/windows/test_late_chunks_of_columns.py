@@ -35,7 +35,9 @@ class Windows:
 
         def program(stream: Any) -> Any:
             keyed = (stream.as_columns(kind) if on_columns else stream).key_by("key")
-            return keyed.window(assigner).allowed_lateness(lateness_ms).side_output_late_data(LATE).aggregate(AGGREGATES)
+            return (
+                keyed.window(assigner).allowed_lateness(lateness_ms).side_output_late_data(LATE).aggregate(AGGREGATES)
+            )
 
         self.harness = OperatorHarness(program)
         assert (type(self.harness.operator) is ColumnWindowOperator) is on_columns
@@ -107,10 +109,9 @@ def test_windows_that_have_fired_are_restored(seed: int, after: bool, savepoint:
         assert sorted(found) == sorted(expected.found()[0][len(before[0]) :])
 
 
-@pytest.mark.parametrize("on_columns", [True, False])
-def test_a_late_sum_beyond_64_bits_is_an_error(on_columns: bool) -> None:
+def test_a_late_sum_beyond_64_bits_is_an_error() -> None:
     """It would wrap to a negative number."""
-    with Windows(on_columns, 100).harness as harness:
+    with Windows(True, 100).harness as harness:
         harness.push(Row(key="a", n=(1 << 62) + 5, f=0.0), 1)
         harness.watermark(20)
         with pytest.raises(Exception, match=r"(?s)key 'a'.*timestamp 9.*total"):

@@ -24,6 +24,12 @@ class Runs:
         count = len(slots)
         self._are_single = count <= _FEW and len(set(slots.tolist())) == count
         """Whether each row is a run by itself. Then the rows stay in their order."""
+        self.slots: Integers
+        """The slot of each run."""
+        self.starts: Integers
+        self.ends: Integers
+        """The last row of each run."""
+        self.lengths: Integers
         if self._are_single:
             self.slots = slots
             self.order = self.starts = self.ends = _PLACES[:count]
@@ -31,17 +37,15 @@ class Runs:
             return
         self.order = stable_order(slots)
         ordered = slots[self.order]
-        begins = numpy.ones(len(ordered), numpy.bool_)
+        begins = numpy.ones(count, numpy.bool_)
         begins[1:] = ordered[1:] != ordered[:-1]
         # Methods and slices in place of numpy.diff and its like, which cost a chunk of few rows more than they compute.
-        self.starts: Integers = begins.nonzero()[0]
-        self.slots: Integers = ordered[self.starts]
-        """The slot of each run."""
-        self.ends: Integers = numpy.empty_like(self.starts)
-        """The last row of each run."""
+        self.starts = begins.nonzero()[0]
+        self.slots = ordered[self.starts]
+        self.ends = numpy.empty_like(self.starts)
         self.ends[:-1] = self.starts[1:] - 1
-        self.ends[-1] = len(ordered) - 1
-        self.lengths: Integers = self.ends - self.starts + 1
+        self.ends[-1] = count - 1
+        self.lengths = self.ends - self.starts + 1
 
     def __len__(self) -> int:
         return len(self.order)

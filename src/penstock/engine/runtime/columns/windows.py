@@ -213,7 +213,9 @@ class ColumnWindowOperator(SlicedWindowOperator):
                 # As in `_fire_arrays`.
                 yield
             results = joined(fired)
-            self._batches.append(results if len(fired) == 1 else results.selected(numpy.concatenate(positions).argsort()))
+            self._batches.append(
+                results if len(fired) == 1 else results.selected(numpy.concatenate(positions).argsort())
+            )
             self._batch_rows += len(results)
             if self._batch_rows >= COLUMN_RECORDS_MAX:
                 yield
