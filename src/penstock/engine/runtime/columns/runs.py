@@ -12,7 +12,7 @@ from penstock.engine.state.arrays.row_keys import Integers
 _SHORT = 64
 """Up to so many rows all runs take a step together; longer runs are computed one by one."""
 _FEW = 64
-"""Of so few rows each is often the only one of its key. To find that out costs less than to sort them."""
+"""Keys of so few rows often differ. To find that out costs less than to sort the rows."""
 _PLACES, _ONES = numpy.arange(_FEW), numpy.ones(_FEW, numpy.int64)
 _PLACES.flags.writeable = _ONES.flags.writeable = False
 
