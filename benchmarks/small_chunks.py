@@ -27,7 +27,6 @@ from penstock.engine.runtime.task.slot import Slot
 from penstock.service.client.plan_executor import PlanExecutor
 
 _SOURCES = 2
-_WARM_UP = 300
 _TICK_MS = 1
 
 Spent = dict[str, list[float]]
@@ -89,6 +88,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--records", type=int, nargs="+", default=[10, 100, 1_000], help="of a source's chunk")
     parser.add_argument("--ticks", type=int, default=2_000)
+    parser.add_argument("--warm-up", type=int, default=300, help="ticks before those")
     parser.add_argument("--profile", choices=["rows", "columns"])
     arguments = parser.parse_args()
     builds = {"rows": through_exchanges, "columns": columns_through_exchanges}
@@ -97,7 +97,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory(prefix="penstock-bench-") as directory:
             lines = {kind: Line(build, records, directory) for kind, build in builds.items()}
             for kind, line in lines.items():
-                for _ in range(_WARM_UP):
+                for _ in range(arguments.warm_up):
                     line.tick()
                 line.clear()
                 if arguments.profile == kind:
