@@ -11,7 +11,7 @@ import pyarrow
 from penstock.common.columns.checks import checked_array, column_check
 from penstock.common.columns.declared_types import declared_type
 from penstock.common.columns.exact_records import check_nested_kinds, check_times, exact_fields
-from penstock.common.columns.to_values import python_values
+from penstock.common.columns.to_values import python_values, values_reader
 from penstock.common.columns.typed_values import reader_of
 from penstock.common.typeinfo import RowTypeInfo
 from penstock.common.types import Row, row_factory
@@ -158,10 +158,11 @@ class RecordColumns:
 
         It raises what `python_values` raises. Keep it: a function that makes dicts is compiled for the columns.
         """
-        make = self._record_factory()
-        if self.row_type is None:
-            return lambda batch: list(map(make, zip(*map(python_values, batch.columns), strict=True)))
-        readers = [*map(reader_of, self.schema.types, self.row_type.get_field_types())]
+        make, kinds = self._record_factory(), self.schema.types
+        readers = [*map(values_reader, kinds)]
+        if self.row_type is not None:
+            declared = map(reader_of, kinds, self.row_type.get_field_types())
+            readers = [quick if read is python_values else read for quick, read in zip(readers, declared, strict=True)]
         return lambda batch: list(
             map(make, zip(*(read(column) for read, column in zip(readers, batch.columns, strict=True)), strict=True))
         )

@@ -58,8 +58,13 @@ def check_integers(values: Sequence[Any]) -> None:
 class AggregateArray(StateArray):
     """An aggregate of all keys. `slots`: the places of the rows' keys, in `grow`'s room."""
 
-    def check(self, slots: Integers, column: pyarrow.Array | None) -> None:
-        """Raise TooLargeError if a sum with the values of this column may exceed 64 bits. Nothing is added yet."""
+    def check(self, slots: Integers, column: pyarrow.Array | None) -> bool:
+        """Make room for sums with the values of this column. Nothing is added yet.
+
+        Return whether the array has more bytes per key now. Raises TooLargeError if a sum may exceed 64 bits and has no
+        room for more.
+        """
+        return False
 
     @abstractmethod
     def add(self, slots: Integers, column: pyarrow.Array | None) -> None:
@@ -171,32 +176,42 @@ class ValueArray(AggregateArray):
         """Add values, of which none is null."""
 
     def add_running(self, runs: Runs, column: pyarrow.Array | None) -> pyarrow.Array:
-        values, exists = self._run_values(runs, column)
-        return pyarrow.array(values, mask=~exists)
+        return column_with(*self._run_values(runs, column))
 
-    def _run_values(self, runs: Runs, column: pyarrow.Array | None) -> tuple[Any, Mask]:
-        """Add like `add_running`. Return the values after each row, and whether there are any."""
+    def _run_values(self, runs: Runs, column: pyarrow.Array | None) -> tuple[Any, Mask | None]:
+        """Add like `add_running`. Return the values after each row, and whether there are any; None: all are."""
         assert column is not None
         values, valid = self._ordered(runs, column)
-        exists = (runs.counts(valid) > 0) | runs.of_runs(self._exists[runs.slots])
         found = self._run(runs, values, valid)
         self._values[runs.slots] = found[runs.ends]
-        self._exists[runs.slots] = exists[runs.ends]
-        return runs.by_row(found), runs.by_row(exists)
+        return runs.by_row(found), self._exist_after(runs, valid)
 
-    def _ordered(self, runs: Runs, column: pyarrow.Array) -> tuple[Any, Mask]:
-        """Return the values in the order of runs, `nothing` in place of nulls, and which were values."""
-        valid = numpy.ones(len(column), numpy.bool_)
-        if column.null_count:
-            valid = column.is_valid().to_numpy(zero_copy_only=False)[runs.order]
-            column = column.fill_null(0)
+    def _exist_after(self, runs: Runs, valid: Mask | None) -> Mask | None:
+        """Note which keys have values now. Return for each row whether its key has one after it; None: all have."""
+        if valid is None:
+            self._exists[runs.slots] = True
+            return None
+        exists: Mask = (runs.counts(valid) > 0) | runs.of_runs(self._exists[runs.slots])
+        self._exists[runs.slots] = exists[runs.ends]
+        by_row: Mask = runs.by_row(exists)
+        return by_row
+
+    def _ordered(self, runs: Runs, column: pyarrow.Array) -> tuple[Any, Mask | None]:
+        """Return a copy of the values in the order of runs, `nothing` in place of nulls, and which were values."""
+        if not column.null_count:
+            return column.to_numpy(zero_copy_only=False).astype(self._values.dtype, copy=False)[runs.order], None
+        valid: Mask = column.is_valid().to_numpy(zero_copy_only=False)[runs.order]
+        column = column.fill_null(0)
         values = column.to_numpy(zero_copy_only=False).astype(self._values.dtype, copy=False)[runs.order]
         values[~valid] = self.nothing
         return values, valid
 
     @abstractmethod
-    def _run(self, runs: Runs, values: Any, valid: Any) -> Any:
-        """Return the aggregate after each row, in the order of runs. `values`: `nothing` where they are not valid."""
+    def _run(self, runs: Runs, values: Any, valid: Mask | None) -> Any:
+        """Return the aggregate after each row, in the order of runs.
+
+        `values`: `nothing` where they are not valid; `valid`: None if all are.
+        """
 
     def _accumulated(self, runs: Runs, function: Any, values: Any) -> Any:
         """Return what `function` makes of the value before the chunk and the rows up to each row."""
@@ -252,7 +267,7 @@ class MinArray(ValueArray):
         else:
             numpy.minimum.at(self._values, slots, values)
 
-    def _run(self, runs: Runs, values: Any, valid: Any) -> Any:
+    def _run(self, runs: Runs, values: Any, valid: Mask | None) -> Any:
         is_float = self._values.dtype == numpy.float64
         return self._accumulated(runs, numpy.fmin if is_float else numpy.minimum, values + 0)
 
@@ -269,7 +284,7 @@ class MaxArray(ValueArray):
         with numpy.errstate(invalid="ignore"):
             numpy.maximum.at(self._values, slots, values + 0)
 
-    def _run(self, runs: Runs, values: Any, valid: Any) -> Any:
+    def _run(self, runs: Runs, values: Any, valid: Mask | None) -> Any:
         with numpy.errstate(invalid="ignore"):
             return self._accumulated(runs, numpy.maximum, values + 0)
 
@@ -282,9 +297,11 @@ class FirstArray(ValueArray):
         # Backwards: of several values in one place, the last that is put there stays.
         self._values[slots[new][::-1]] = values[new][::-1]
 
-    def _run(self, runs: Runs, values: Any, valid: Any) -> Any:
-        last = len(values) - 1
-        first = numpy.minimum.reduceat(numpy.where(valid, numpy.arange(len(values)), last), runs.starts)
+    def _run(self, runs: Runs, values: Any, valid: Mask | None) -> Any:
+        first = runs.starts
+        if valid is not None:
+            last = len(values) - 1
+            first = numpy.minimum.reduceat(numpy.where(valid, numpy.arange(len(values)), last), runs.starts)
         return runs.of_runs(numpy.where(self._exists[runs.slots], self._values[runs.slots], values[first]))
 
 
@@ -294,10 +311,17 @@ class LastArray(ValueArray):
     def _add(self, slots: Integers, values: Any) -> None:
         self._values[slots] = values
 
-    def _run(self, runs: Runs, values: Any, valid: Any) -> Any:
+    def _run(self, runs: Runs, values: Any, valid: Mask | None) -> Any:
+        if valid is None:
+            return values
         latest = numpy.maximum.accumulate(numpy.where(valid, numpy.arange(len(values)), -1))
         before = runs.of_runs(self._values[runs.slots])
         return numpy.where(latest >= runs.of_runs(runs.starts), values[latest], before)
+
+
+def column_with(values: Any, exists: Mask | None) -> pyarrow.Array:
+    """Return values as a column, null where there is none. `exists`: None if there are all."""
+    return pyarrow.array(values) if exists is None else pyarrow.array(values, mask=~exists)
 
 
 def grown(array: Any, room: int, nothing: Any) -> Any:

@@ -32,5 +32,8 @@ def _columns_of(one: FieldAggregate, batch: pyarrow.RecordBatch) -> pyarrow.Arra
 
 def batch_of(columns: Sequence[pyarrow.Array], schema: pyarrow.Schema) -> pyarrow.RecordBatch:
     """Return columns as a batch, cast to the types of a schema."""
-    typed = [column.cast(field.type) for column, field in zip(columns, schema, strict=True)]
+    # A cast to the same type costs as much as what computes a column of few rows.
+    typed = [
+        column if column.type == kind else column.cast(kind) for column, kind in zip(columns, schema.types, strict=True)
+    ]
     return pyarrow.RecordBatch.from_arrays(typed, schema=schema)

@@ -100,9 +100,10 @@ class KeyedArrays:
         slots = self.table.slots_of(keys)
         if len(self) > known and self._read is not None:
             self.table.load_from(self._read, numpy.arange(known, len(self)))
-        for array, column in zip(self._arrays, columns, strict=True):
-            array.check(slots, column)
-        self.table.reserve_widened()
+        # A list, because each makes room for its own sums.
+        have_widened = [array.check(slots, column) for array, column in zip(self._arrays, columns, strict=True)]
+        if True in have_widened:
+            self.table.reserve_widened()
         self.table.change(slots)
         return slots
 

@@ -25,12 +25,14 @@ class KeyRoutes:
     def __init__(self, fields: Sequence[str], key_groups: KeyGroups, parallelism: int) -> None:
         self._fields = fields
         self._key_groups = key_groups
-        self._parallelism = parallelism
+        groups = key_groups.max_parallelism
+        self._subtasks: Integers = subtask_of(numpy.arange(groups), groups, parallelism)
+        """The subtask of each key group."""
 
     def subtasks(self, batch: pyarrow.RecordBatch) -> Integers:
         """Return the subtask of each row. Raises KeyTypeError if a value can't be a key."""
         groups = self._groups_of(row_keys([batch.column(field) for field in self._fields]))
-        subtasks: Integers = subtask_of(groups, self._key_groups.max_parallelism, self._parallelism)
+        subtasks: Integers = self._subtasks[groups]
         return subtasks
 
     def _groups_of(self, keys: RowKeys) -> Integers:
@@ -48,11 +50,14 @@ def divide(columns: Columns, receivers: Integers, channels: Sequence[ColumnAccum
     if len(channels) == 1:
         channels[0].extend(columns)
         return
+    counts = numpy.bincount(receivers, minlength=len(channels)).tolist()
+    if max(counts) == len(columns) > 0:
+        channels[counts.index(len(columns))].extend(columns)
+        return
     # Of integers of 16 bits NumPy sorts by radix, in a tenth of the time.
-    order = numpy.argsort(receivers.astype(numpy.uint16), kind="stable")
-    ordered = columns.selected(order)
+    ordered = columns.selected(receivers.astype(numpy.uint16).argsort(kind="stable"))
     start = 0
-    for channel, count in zip(channels, numpy.bincount(receivers, minlength=len(channels)).tolist(), strict=True):
+    for channel, count in zip(channels, counts, strict=True):
         if count:
             channel.extend(ordered.part(start, start + count))
             start += count

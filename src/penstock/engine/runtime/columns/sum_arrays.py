@@ -13,7 +13,13 @@ import numpy
 import pyarrow
 from pyarrow import compute
 
-from penstock.engine.runtime.columns.aggregate_arrays import CountArray, TooLargeError, ValueArray, check_integers
+from penstock.engine.runtime.columns.aggregate_arrays import (
+    CountArray,
+    TooLargeError,
+    ValueArray,
+    check_integers,
+    column_with,
+)
 from penstock.engine.runtime.columns.runs import Runs
 from penstock.engine.runtime.columns.wide_sums import WideSums
 from penstock.engine.state.arrays.row_keys import Integers, Mask
@@ -47,9 +53,9 @@ class SumArray(ValueArray):
         if self._wide is not None:
             self._wide = self._wide.grown(room)
 
-    def check(self, slots: Integers, column: pyarrow.Array | None) -> None:
+    def check(self, slots: Integers, column: pyarrow.Array | None) -> bool:
         if column is None or not self._is_integer or self._wide is not None or len(column) == column.null_count:
-            return
+            return False
         largest = _largest_of(column)
         amount = largest * len(column)
         if self._bound + amount > _EXACT_MAX:
@@ -58,8 +64,9 @@ class SumArray(ValueArray):
             amount = largest * int(numpy.bincount(slots).max())
             if self._bound + amount > _EXACT_MAX:
                 self._widened()
-                return
+                return True
         self._bound += amount
+        return False
 
     def _widened(self) -> WideSums:
         """Return the sums as wide ones, which they stay."""
@@ -80,16 +87,17 @@ class SumArray(ValueArray):
     def add_running(self, runs: Runs, column: pyarrow.Array | None) -> pyarrow.Array:
         return _column_of(*self._running(runs, column))
 
-    def _running(self, runs: Runs, column: pyarrow.Array | None) -> tuple[Any, Mask]:
-        """Add like `add_running`. Return the sums after each row, perhaps as wide ones, and whether they exist."""
+    def _running(self, runs: Runs, column: pyarrow.Array | None) -> tuple[Any, Mask | None]:
+        """Add like `add_running`. Return the sums after each row, perhaps as wide ones, and whether they exist.
+
+        None: all do.
+        """
         if self._wide is None:
             return self._run_values(runs, column)
         assert column is not None
         values, valid = self._ordered(runs, column)
-        exists = (runs.counts(valid) > 0) | runs.of_runs(self._exists[runs.slots])
         after = self._wide.add_running(runs, values)
-        self._exists[runs.slots] = exists[runs.ends]
-        return after.at(runs.places()), runs.by_row(exists)
+        return after.at(runs.places()), self._exist_after(runs, valid)
 
     def _run(self, runs: Runs, values: Any, valid: Any) -> Any:
         if self._is_integer:
@@ -230,18 +238,18 @@ def _largest(values: Integers) -> int:
     return max(abs(int(values.min())), abs(int(values.max())))
 
 
-def _column_of(sums: Any, exists: Mask) -> pyarrow.Array:
+def _column_of(sums: Any, exists: Mask | None) -> pyarrow.Array:
     """Return sums as a column. Raises TooLargeError if one has more than 64 bits."""
     values = sums.narrow() if isinstance(sums, WideSums) else sums
     if values is None:
         row = int(numpy.flatnonzero(sums.exceed(64))[0])
         raise TooLargeError(row, sums.at([row]).to_list()[0])
-    return pyarrow.array(values, mask=~exists)
+    return column_with(values, exists)
 
 
-def _means(sums: Any, exists: Mask, counts: Integers) -> pyarrow.Array:
+def _means(sums: Any, exists: Mask | None, counts: Integers) -> pyarrow.Array:
     """Return the quotients as Python computes them; null without values."""
-    divisors = numpy.where(exists, counts, 1)
+    divisors = counts if exists is None else numpy.where(exists, counts, 1)
     if isinstance(sums, WideSums):
         means, large = sums.floats() / divisors, sums.exceed(_FLOAT_BITS + 1)
     else:
@@ -254,4 +262,4 @@ def _means(sums: Any, exists: Mask, counts: Integers) -> pyarrow.Array:
         rows = numpy.flatnonzero(large)
         totals = sums.at(rows).to_list() if isinstance(sums, WideSums) else sums[rows].tolist()
         means[rows] = [total / count for total, count in zip(totals, divisors[rows].tolist(), strict=True)]
-    return pyarrow.array(means, mask=~exists)
+    return column_with(means, exists)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import numpy
 import pyarrow
@@ -175,12 +175,64 @@ class ColumnWindowOperator(SlicedWindowOperator):
         if self._of_partials:
             self.context.counters.late_records_dropped += sum(late.batch.columns[-1].to_pylist())
             return
+        if self._on_heap is not None and self._gives_columns and not self._overlap:
+            yield from self._fire_late(self._on_heap, keys, late)
+            return
         assert late.timestamps is not None
+        values = self._late_records(late)
+        for key, value, timestamp in zip(keys.to_list(), values, late.timestamps.tolist(), strict=True):
+            yield from self._add_behind(key, value, timestamp)
+
+    def _late_records(self, late: Columns) -> list[Any]:
         values = self._records_of(late.batch.select(self.columns_read() or self._columns.names))
         if late.kinds is not None:
             set_kinds(values, late.kinds)
-        for key, value, timestamp in zip(keys.to_list(), values, late.timestamps.tolist(), strict=True):
-            yield from self._add_behind(key, value, timestamp)
+        return values
+
+    def _fire_late(self, tables: SlicedArrays, keys: RowKeys, late: Columns) -> Iterator[None]:
+        """Add records of windows that have ended and do not overlap. Each fires its window again, in their order."""
+        assert late.timestamps is not None
+        numbers = slice_numbers(late.timestamps, self._slicing)
+        expired = numpy.zeros(len(late), numpy.bool_)
+        fired, positions = [], []
+        for number in distinct(numbers):
+            window, inside = self._slicing.start_of(number), numbers == number
+            if self._has_expired(window):
+                expired |= inside
+                continue
+            fired.append(self._fired_again(window, tables.arrays_at(window), keys.at(inside), late.filtered(inside)))
+            positions.append(inside.nonzero()[0])
+            if not self.context.budget.may_continue():
+                yield
+        if expired.any():
+            dropped = late.filtered(expired)
+            for value, timestamp in zip(self._late_records(dropped), late.timestamps[expired].tolist(), strict=True):
+                self.late(value, timestamp)
+        if fired:
+            if self.results:
+                # As in `_fire_arrays`.
+                yield
+            results = joined(fired)
+            self._batches.append(
+                results if len(fired) == 1 else results.selected(numpy.concatenate(positions).argsort())
+            )
+            self._batch_rows += len(results)
+            if self._batch_rows >= COLUMN_RECORDS_MAX:
+                yield
+
+    def _fired_again(self, window: int, table: ArrayTable, keys: RowKeys, late: Columns) -> Columns:
+        """Add late records to a window. Return its result after each: those of a running aggregate."""
+        arrays, at = KeyedArrays(table), self._last_ms(window)
+        try:
+            found = arrays.add_running(keys, self._fields_of(late))
+        except MethodError as error:
+            raise self.context.user_error(error, "aggregate", ShownBatch(late.batch)) from error
+        except TooLargeError as error:
+            (key,) = keys.at(slice(error.row, error.row + 1)).to_list()
+            self._raise_too_large(error, key, at)
+        self._note_ended(window, dict.fromkeys(keys.to_list(), True))
+        batch = self._result_batch(window, [late.batch.column(field) for field in self._key_fields], found)
+        return Columns(batch, numpy.full(len(late), at, numpy.int64))
 
     def _add_to_overlapping(
         self, numbers: Integers, first_waiting: int, keys: RowKeys, chunk: Columns
@@ -298,14 +350,24 @@ class ColumnWindowOperator(SlicedWindowOperator):
 
     def _whole_arrays(self, window: int) -> KeyedArrays | None:
         """Return the arrays of a window that has fired if its results can be made of them."""
-        if not self._gives_columns or self._lateness_ms:
+        if not self._gives_columns:
             return None
         arrays = self._arrays.get(window)
         if self._on_heap is not None:
             table = self._on_heap.arrays_at(window)
             # Restored from increments, a window may have keys that were removed.
-            return KeyedArrays(table) if self._all_wait and table.alive == len(table) else None
-        return arrays if arrays is not None and arrays.are_whole else None
+            are_whole = table.alive == len(table) and (self._all_wait or self._do_all_wait(window, table))
+            return KeyedArrays(table) if are_whole else None
+        return arrays if arrays is not None and arrays.are_whole and not self._lateness_ms else None
+
+    def _do_all_wait(self, window: int, table: ArrayTable) -> bool:
+        """Return whether all keys of a window with allowed lateness wait for its end, in the order of their slots."""
+        if window in self._arrays:
+            self._write_back(window)
+        waiting = self._waiting.take(window)
+        # Not `_waiting_for`, which lets the window fire once more.
+        self._waiting.at(window).current.update(waiting)
+        return list(waiting) == table.keys.keys(slice(None))
 
     def _fire_arrays(self, window: int, arrays: KeyedArrays) -> Iterator[None]:
         """Fire a window whose keys are all in arrays: no result becomes a Python object."""
@@ -322,26 +384,38 @@ class ColumnWindowOperator(SlicedWindowOperator):
             self._batch_rows += len(part)
             if self._batch_rows >= COLUMN_RECORDS_MAX or not self.context.budget.may_continue():
                 yield
-        yield from self._drop_slices(window, self._waiting.take(window))
+        keys = self._waiting.take(window)
+        if self._lateness_ms:
+            self._note_ended(window, keys)
+        else:
+            yield from self._drop_slices(window, keys)
 
     def _results_of_arrays(self, window: int, arrays: KeyedArrays) -> pyarrow.RecordBatch:
         schema = self._result_columns.schema
         try:
-            found = iter(arrays.results())
+            found = arrays.results()
         except MethodError as error:
             raise self.context.user_error(error, "aggregate", timestamp=self._last_ms(window)) from error
         except TooLargeError as error:
-            sum_error = too_large_sum(self._aggregates[error.index].name, error.total)
             (key,) = arrays.table.keys.keys(slice(error.row, error.row + 1))
-            at = self._last_ms(window)
-            raise self.context.user_error(sum_error, "aggregate", key=key, timestamp=at) from sum_error
-        columns = arrays.key_columns([schema.field(index).type for index in range(len(self._key_fields))])
+            self._raise_too_large(error, key, self._last_ms(window))
+        kinds = [schema.field(index).type for index in range(len(self._key_fields))]
+        return self._result_batch(window, arrays.key_columns(kinds), found)
+
+    def _result_batch(
+        self, window: int, key_columns: list[pyarrow.Array], found: list[pyarrow.Array]
+    ) -> pyarrow.RecordBatch:
+        """Return results of a window: the fields of keys, the columns of aggregates, and the bounds of the window."""
+        columns, of_aggregates = key_columns, iter(found)
         bounds = {WINDOW_START: window, WINDOW_END: window + self._size}
         for one in self._function.declared:
-            columns.append(
-                pyarrow.array(numpy.full(len(arrays), bounds[one.kind], numpy.int64)) if one.of_window else next(found)
-            )
-        return batch_of(columns, schema)
+            bound = numpy.full(len(key_columns[0]), bounds[one.kind], numpy.int64) if one.of_window else None
+            columns.append(next(of_aggregates) if bound is None else pyarrow.array(bound))
+        return batch_of(columns, self._result_columns.schema)
+
+    def _raise_too_large(self, error: TooLargeError, key: Any, timestamp: int) -> NoReturn:
+        sum_error = too_large_sum(self._aggregates[error.index].name, error.total)
+        raise self.context.user_error(sum_error, "aggregate", key=key, timestamp=timestamp) from sum_error
 
     def on_rows(self) -> Operator:
         return SlicedWindowOperator(self.name, self.key_selector, self._settings)

@@ -7,9 +7,10 @@ names the codec of the items. An empty buffer is a push.
 
 from __future__ import annotations
 
+import functools
 import pickle
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
@@ -174,10 +175,16 @@ class ColumnCodec(Codec):
 def _fields(chunk: Any) -> tuple[Any, ...]:
     """Return the fields of EncodedColumns, of a chunk that is encoded already or not."""
     if type(chunk) is not EncodedColumns:
-        from penstock.engine.runtime.columns.codec import encoded
-
-        chunk = encoded(chunk)
+        chunk = _column_encoder()(chunk)
     return msgspec.structs.astuple(chunk)
+
+
+@functools.cache
+def _column_encoder() -> Callable[[Any], EncodedColumns]:
+    # When it is first needed: jobs on rows import no Arrow.
+    from penstock.engine.runtime.columns.codec import encoded
+
+    return encoded
 
 
 class MessageCodec(Codec):

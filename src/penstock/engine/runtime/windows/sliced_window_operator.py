@@ -327,9 +327,13 @@ class SlicedWindowOperator(WindowingOperator):
         else:
             yield from self._evaluate_keys(window, keys)
         if self._lateness_ms:
-            _keys_at(window, self._ended, self._ended_heap).update(keys)
+            self._note_ended(window, keys)
         else:
             yield from self._drop_slices(window, keys)
+
+    def _note_ended(self, window: int, keys: Mapping[Any, Any]) -> None:
+        """Let keys that have fired wait for the end of the allowed lateness."""
+        _keys_at(window, self._ended, self._ended_heap).update(keys)
 
     def _wait_for_next(self, window: int, keys: Mapping[Any, Any]) -> Iterator[None]:
         """Let keys with contents in the next window wait for it."""

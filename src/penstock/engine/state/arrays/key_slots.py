@@ -19,6 +19,8 @@ _BYTES_OF_OTHER = 200
 """A key that is not an integer takes a text of some 50 characters, and entries of two dicts."""
 _OTHERS_STEP = 8
 """Memory for other keys is accounted an eighth more at a time."""
+_FEW = 64
+"""Among so few slots Python finds a missing one in less time than NumPy."""
 _INTEGER_MIN, _INTEGER_MAX = -(1 << 63), (1 << 63) - 1
 
 
@@ -98,6 +100,8 @@ class KeySlots:
 
     def _of_integers(self, values: Integers) -> Integers:
         slots = self._integers.numbers_of(values)
+        if len(slots) <= _FEW and MISSING not in slots.tolist():
+            return slots
         missing = slots == MISSING
         if missing.any():
             rows = values[missing]
