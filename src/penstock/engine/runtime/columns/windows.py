@@ -15,12 +15,12 @@ import pyarrow
 
 from penstock.common.columns.record_columns import RecordColumns
 from penstock.common.functions.aggregate_results import too_large_sum
-from penstock.common.functions.field_aggregates import WINDOW_END, WINDOW_START, FieldAggregates
+from penstock.common.functions.field_aggregates import FieldAggregates
 from penstock.common.functions.user_calls import MethodError
 from penstock.engine.runtime.chunks import ChunkKind
 from penstock.engine.runtime.columns.aggregate_arrays import TooLargeError
 from penstock.engine.runtime.columns.aggregate_classes import arrays_of, value_types
-from penstock.engine.runtime.columns.aggregated_fields import batch_of, columns_of_fields, fields_of_aggregates
+from penstock.engine.runtime.columns.aggregated_fields import columns_of_fields, fields_of_aggregates
 from penstock.engine.runtime.columns.chunk import Columns, joined
 from penstock.engine.runtime.columns.conversions import set_kinds
 from penstock.engine.runtime.columns.keyed_arrays import KeyedArrays
@@ -30,6 +30,7 @@ from penstock.engine.runtime.columns.partial_aggregates import partial_columns
 from penstock.engine.runtime.columns.result_batches import emit_as_columns
 from penstock.engine.runtime.columns.shown_rows import ShownBatch
 from penstock.engine.runtime.columns.slice_numbers import by_slice, distinct, slice_numbers
+from penstock.engine.runtime.columns.window_results import WindowResults
 from penstock.engine.runtime.task.budget import COLUMN_RECORDS_MAX
 from penstock.engine.runtime.windows.sliced_window_operator import SlicedWindowOperator
 from penstock.engine.runtime.windows.windowing import WindowSettings
@@ -64,10 +65,10 @@ class ColumnWindowOperator(SlicedWindowOperator):
         super().__init__(name, key_selector, settings)
         self._settings = settings
         self._key_fields = tuple(key_fields)
-        self._function = aggregates
         self._aggregates = aggregates.aggregates
         self._columns = self.columns_received = columns
         self._result_columns = self.columns_given = results
+        self._results = WindowResults(aggregates.declared, len(self._key_fields), results)
         self._gives_columns = keys_stay(columns, results, key_fields)
         """Whether a column of keys is one of results as it is."""
         self._of_partials = False
@@ -325,9 +326,8 @@ class ColumnWindowOperator(SlicedWindowOperator):
         yield from self._drop_slices(window, self._waiting.take(window))
 
     def _results_of_arrays(self, window: int, arrays: KeyedArrays) -> pyarrow.RecordBatch:
-        schema = self._result_columns.schema
         try:
-            found = iter(arrays.results())
+            return self._results.batch_of(arrays, window, window + self._size)
         except MethodError as error:
             raise self.context.user_error(error, "aggregate", timestamp=self._last_ms(window)) from error
         except TooLargeError as error:
@@ -335,13 +335,6 @@ class ColumnWindowOperator(SlicedWindowOperator):
             (key,) = arrays.table.keys.keys(slice(error.row, error.row + 1))
             at = self._last_ms(window)
             raise self.context.user_error(sum_error, "aggregate", key=key, timestamp=at) from sum_error
-        columns = arrays.key_columns([schema.field(index).type for index in range(len(self._key_fields))])
-        bounds = {WINDOW_START: window, WINDOW_END: window + self._size}
-        for one in self._function.declared:
-            columns.append(
-                pyarrow.array(numpy.full(len(arrays), bounds[one.kind], numpy.int64)) if one.of_window else next(found)
-            )
-        return batch_of(columns, schema)
 
     def on_rows(self) -> Operator:
         return SlicedWindowOperator(self.name, self.key_selector, self._settings)
