@@ -1,7 +1,7 @@
 """Fields of records as columns that have exactly the same values: where a record differs from its declared type, none.
 
-A declared type need not be true: `Types.DOUBLE()` may have the integer 3, whose sum is 3 and not 3.0. So a chunk becomes
-columns only if each value has the one type of Python that its column gives back, and fits into it.
+A declared type need not be true: `Types.DOUBLE()` may have the integer 3, whose sum is 3 and not 3.0. So a chunk
+becomes columns only if each value has the one type of Python that its column gives back, and fits into it.
 """
 
 from __future__ import annotations

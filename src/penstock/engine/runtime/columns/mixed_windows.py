@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy
 
 from penstock.common.columns.record_columns import RecordColumns
-from penstock.common.constants import MIN_TIMESTAMP
 from penstock.common.functions.field_aggregates import AVG, COUNT, FieldAggregates
 from penstock.engine.runtime.chunks import ChunkKind, Rows, Values
 from penstock.engine.runtime.columns.aggregate_arrays import TooLargeError

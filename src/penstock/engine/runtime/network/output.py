@@ -15,6 +15,7 @@ from penstock.engine.state.key_groups import KeyGroups, subtask_of
 
 if TYPE_CHECKING:
     from penstock.engine.runtime.columns.gathering import ColumnGathering
+    from penstock.engine.runtime.task.context import OperatorContext
 
 _BUFFERS_HELD_MAX = 512
 
@@ -46,7 +47,7 @@ class RowGathering:
                 # The partitioner caches keys already: a second cache in KeyGroups would be waste.
                 partitioner.setup_groups(accumulators.__getitem__, KeyGroups(groups, cached_keys_max=0))
             else:
-                partitioner.setup_groups(_channel_of_group(self.channels, groups, parallelism), key_groups)
+                partitioner.setup_groups(channel_of_group(self.channels, groups, parallelism), key_groups)
 
     def add(self, chunk: Rows) -> None:
         """Add a chunk, and send the buffers that it fills."""
@@ -61,7 +62,7 @@ class RowGathering:
         except RAISED as error:
             if self._sender.operator is None:
                 raise
-            raise self._partitioning_error(error, chunk.values) from error
+            raise partitioning_error(self._sender.operator, self.partitioner, error, chunk.values) from error
         records_max = self._sender.records_max
         for accumulator in self._accumulators:
             if len(accumulator.values) >= records_max:
@@ -112,19 +113,21 @@ class RowGathering:
             accumulator.records += len(values)
         self._sender.send(accumulator)
 
-    def _partitioning_error(self, error: BaseException, values: Values) -> Exception:
-        operator = self._sender.operator
-        assert operator is not None
-        method = "key selector" if self.partitioner.keyed else "partitioner"
-        for value in values:
-            # For speed, the failed loop keeps no position. Selectors have no side effects, so call them again.
-            try:
-                self.partitioner.probe(value)
-            except RAISED as found:
-                # A list as a key fails in the loop as "unhashable"; the error of `probe` says which types can be keys.
-                _without_context(found, error)
-                return operator.user_error(found, method, value)
-        return operator.user_error(error, method)
+
+def partitioning_error(
+    operator: OperatorContext, partitioner: Partitioner, error: BaseException, values: Values
+) -> Exception:
+    """Return the error for a user's key selector or partitioner that failed on one of these values."""
+    method = "key selector" if partitioner.keyed else "partitioner"
+    for value in values:
+        # For speed, the failed loop keeps no position. Selectors have no side effects, so call them again.
+        try:
+            partitioner.probe(value)
+        except RAISED as found:
+            # A list as a key fails in the loop as "unhashable"; the error of `probe` says which types can be keys.
+            _without_context(found, error)
+            return operator.user_error(found, method, value)
+    return operator.user_error(error, method)
 
 
 def _without_context(error: BaseException, first: BaseException) -> None:
@@ -136,9 +139,10 @@ def _without_context(error: BaseException, first: BaseException) -> None:
         error = error.__context__
 
 
-def _channel_of_group(
+def channel_of_group(
     channels: list[Accumulator], max_parallelism: int, parallelism: int
 ) -> Callable[[int], Accumulator]:
+    """Return the function from a key group to the channel of its subtask."""
     return lambda group: channels[subtask_of(group, max_parallelism, parallelism)]
 
 
@@ -160,6 +164,10 @@ class _GroupAccumulators(dict[int, Accumulator]):
 def _gathering(partitioner: Partitioner, sender: BufferSender, key_groups: KeyGroups) -> RowGathering | ColumnGathering:
     if sender.info.kind is not ChunkKind.COLUMNS:
         return RowGathering(partitioner, sender, key_groups)
+    if sender.info.mixes_rows:
+        from penstock.engine.runtime.columns.mixed_gathering import MixedGathering
+
+        return MixedGathering(partitioner, sender, key_groups)
     from penstock.engine.runtime.columns.gathering import ColumnGathering
 
     return ColumnGathering(partitioner, sender, key_groups)
