@@ -1,0 +1,217 @@
+"""Windows of rows with declared fields, which the plan lets run on columns: the operator on rows is the oracle."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import pytest
+from tests.unit.aggregates_of_fields import AGGREGATES, FLOATS, READING
+from tests.unit.engine.state.written_state import ALL_GROUPS, GROUPS, files_in_memory
+from tests.unit.windows.whole_chunks import process
+
+from penstock.common import Time
+from penstock.common.constants import MAX_TIMESTAMP
+from penstock.common.errors import UserFunctionError
+from penstock.common.types import Row, RowKind
+from penstock.datastream.output_tag import OutputTag
+from penstock.datastream.window import (
+    SlidingEventTimeWindows,
+    TumblingEventTimeWindows,
+    TumblingProcessingTimeWindows,
+)
+from penstock.engine.runtime.chunks import Rows
+from penstock.engine.runtime.columns.exact_conversion import ToExactColumnsOperator
+from penstock.engine.runtime.columns.exact_fields import ExactFields
+from penstock.engine.runtime.columns.mixed_windows import ARRAYS_FROM, MixedWindowOperator
+from penstock.engine.runtime.windows.sliced_window_operator import SlicedWindowOperator
+from penstock.engine.state.handles import KeyedFile
+from penstock.engine.state.snapshot.files import restore_keyed, write_columns, write_keyed
+from penstock.hosts.simulator.storage import MemoryStorage
+from penstock.state_processor.new_tables import finished
+from penstock.testing import OperatorHarness
+
+LATE = OutputTag[Any]("late", READING)
+TUMBLING = TumblingEventTimeWindows.of(Time.milliseconds(10))
+SLIDING = SlidingEventTimeWindows.of(Time.milliseconds(15), Time.milliseconds(5))
+BOUNDED = {**AGGREGATES, "start": "window_start", "end": "window_end"}
+SIZES = [1, 5, ARRAYS_FROM, 150, 400]
+
+
+class Windows:
+    """Windows by key of READING, on rows or on columns, that get whole chunks."""
+
+    def __init__(
+        self,
+        on_columns: bool,
+        assigner: Any = TUMBLING,
+        *,
+        late: bool = False,
+        lateness_ms: int = 0,
+        aggregates: Any = BOUNDED,
+        keys: tuple[str, ...] = ("key",),
+    ) -> None:
+        def program(stream: Any) -> Any:
+            stream._transformation.output_type = READING
+            windows = stream.key_by(*keys).window(assigner).allowed_lateness(lateness_ms)
+            found = (windows.side_output_late_data(LATE) if late else windows).aggregate(aggregates)
+            transformation = found._transformation
+            assert transformation.on_columns.reason_for_rows() is None
+            if on_columns:
+                transformation.operator = transformation.on_columns.operator(transformation.name)
+            return found
+
+        self.harness = OperatorHarness(program)
+        self.operator: Any = self.harness.operator
+        assert type(self.operator) is (MixedWindowOperator if on_columns else SlicedWindowOperator)
+        self._fields = ExactFields(self.operator.columns_received, whole=late) if on_columns else None
+
+    def push(self, records: list[Any], times: list[int] | None, as_rows: bool = False) -> None:
+        """Process a chunk: as columns if it can be, or unless it is to stay rows."""
+        rows = Rows(records, times)
+        chunk = None if self._fields is None or as_rows else self._fields.columns_of(rows)
+        process(self.operator, rows if chunk is None else chunk)
+
+    def take(self) -> list[Any]:
+        """Return, and forget, what has been emitted and counted."""
+        main = [(list(row), row._fields, row.get_row_kind(), at) for row, at in self.harness.outputs_with_timestamps()]
+        late = [(list(row), row._fields, row.get_row_kind()) for row in self.harness.side_outputs(LATE)]
+        self.harness.clear_outputs()
+        return [repr(main), repr(late), self.harness.counters.late_records_dropped]
+
+    def arrays(self) -> list[int]:
+        """Return the windows that have arrays."""
+        return sorted(self.operator._slices.arrays.slices)
+
+
+class Stored:
+    """The files of snapshots, each of the changes since the one before."""
+
+    def __init__(self) -> None:
+        self.storage: MemoryStorage = files_in_memory()
+        self.files: list[KeyedFile] = []
+
+    def take(self, windows: Windows, savepoint: bool = False) -> None:
+        """Take a snapshot: the first one is full, and so is a savepoint."""
+        operator, number = windows.operator, len(self.files)
+        operator.prepare_snapshot(number, savepoint)
+        tables = {name: table.freeze(savepoint or not self.files) for name, table in operator.keyed_tables().items()}
+        schemas = operator.keyed_schemas()
+        if savepoint:
+            self.storage, self.files = files_in_memory(), []
+            for name, table in tables.items():
+                file = finished(write_columns(self.storage, name, (name, table), GROUPS, schemas.get(name)))
+                self.files += [] if file is None else [file]
+        else:
+            texts = {name: str(schema) for name, schema in schemas.items()}
+            self.files.append(finished(write_keyed(self.storage, str(number), tables, GROUPS, texts)))
+        for table in tables.values():
+            table.release()
+
+    def restore(self, windows: Windows) -> None:
+        """Let new windows continue."""
+        operator = windows.operator
+        schemas = {table.name: table.schema for file in self.files for table in file.tables}
+        tables = {name: operator.restored_table(name, schema) for name, schema in schemas.items()}
+        restore_keyed(self.storage, self.files, ALL_GROUPS, tables)
+        operator.open()
+
+
+def records_of(random: Random, count: int, wrong: float = 0.0) -> list[Row]:
+    """Return records, some of which differ from their declared type, if any are to."""
+    found = []
+    for _ in range(count):
+        n = random.choice([None, random.randrange(-9, 10), random.randrange(-(1 << 52), 1 << 52)])
+        row = Row(key=random.choice("abcdefgh"), n=n, f=random.choice([*FLOATS, random.random()]))
+        if random.random() < wrong:
+            field, value = random.choice(
+                [("n", 1.5), ("n", True), ("n", 1 << 63), ("f", 3), ("key", None), ("f", True)]
+            )
+            row[field] = value
+        found.append(row)
+    return found
+
+
+def failure(call: Callable[[], object]) -> str | None:
+    """Return the error of a call, if it fails."""
+    try:
+        call()
+    except UserFunctionError as error:
+        return str(error)
+    return None
+
+
+def same_failure(rows: Windows, columns: Windows, call: Callable[[Windows], object]) -> bool:
+    """Return whether a call fails, with the same error for both."""
+    failed = [failure(lambda: call(one)) for one in (rows, columns)]  # noqa: B023 - called at once
+    assert failed[0] == failed[1]
+    return failed[0] is not None
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("wrong", [0.0, 0.002, 0.1])
+@pytest.mark.parametrize(("late", "lateness_ms"), [(False, 0), (True, 0), (False, 7), (True, 7)])
+@pytest.mark.parametrize("assigner", [TUMBLING, SLIDING])
+def test_results_are_those_of_rows(assigner: Any, late: bool, lateness_ms: int, wrong: float, seed: int) -> None:
+    """A program would give other numbers, or in another order, after an upgrade, or where chunks are larger."""
+    random, watermark = Random(seed), 0
+    rows, columns = (Windows(on, assigner, late=late, lateness_ms=lateness_ms) for on in (False, True))
+    had_arrays = failed = False
+    for step in range(20):
+        records = records_of(random, random.choice(SIZES), wrong)
+        times = [random.randrange(max(1, watermark - 12), watermark + 25) for _ in records]
+        as_rows = random.random() < 0.2
+        failed = same_failure(rows, columns, lambda one: one.push(records, times, as_rows))  # noqa: B023
+        had_arrays = had_arrays or bool(columns.arrays())
+        watermark += random.choice([0, random.randrange(12)])
+        failed = failed or same_failure(rows, columns, lambda one: one.harness.watermark(watermark))  # noqa: B023
+        assert rows.take() == columns.take(), step
+        if failed:
+            # A sum has too many bits.
+            break
+    assert had_arrays or wrong
+    assert wrong or not failed
+    if not failed:
+        same_failure(rows, columns, lambda one: one.harness.watermark(MAX_TIMESTAMP))
+        assert rows.take() == columns.take()
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("lateness_ms", [0, 7])
+@pytest.mark.parametrize("wrong", [0.0, 0.002])
+def test_rows_and_columns_continue_each_others_snapshots(seed: int, lateness_ms: int, wrong: float) -> None:
+    """An upgrade, or the option that turns columns off, would lose windows, or let a dropped one come again."""
+    random, watermark, stored = Random(seed), 0, Stored()
+    oracle, actual = Windows(False, lateness_ms=lateness_ms), Windows(True, lateness_ms=lateness_ms)
+    for step in range(40):
+        records = records_of(random, random.choice(SIZES), wrong)
+        times = [random.randrange(max(1, watermark - 12), watermark + 25) for _ in records]
+        as_rows = random.random() < 0.3
+        failed = same_failure(oracle, actual, lambda one: one.push(records, times, as_rows))  # noqa: B023
+        watermark += random.choice([0, random.randrange(12)])
+        failed = failed or same_failure(oracle, actual, lambda one: one.harness.watermark(watermark))  # noqa: B023
+        if failed:
+            break
+        what = random.choice(["nothing", "checkpoint", "checkpoint", "restore", "restore from a savepoint"])
+        if what == "nothing":
+            continue
+        stored.take(actual, savepoint="savepoint" in what)
+        if "restore" in what:
+            assert sorted_results(oracle) == sorted_results(actual), step
+            actual = Windows(random.choice([False, True, True]), lateness_ms=lateness_ms)
+            stored.restore(actual)
+            actual.harness.watermark(watermark)
+            if random.random() < 0.5 or "savepoint" in what:
+                stored = Stored()
+    else:
+        same_failure(oracle, actual, lambda one: one.harness.watermark(MAX_TIMESTAMP))
+        assert sorted_results(oracle) == sorted_results(actual)
+
+
+def sorted_results(windows: Windows) -> list[str]:
+    """Return the results since the last call; a restored window has another order of keys."""
+    found = sorted(repr((list(row), at)) for row, at in windows.harness.outputs_with_timestamps())
+    windows.harness.clear_outputs()
+    return found
