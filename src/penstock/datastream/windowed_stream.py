@@ -246,12 +246,12 @@ class _Windows(Unfinished, Generic[T]):
         transformation = result._transformation
         assert isinstance(transformation, OperatorTransformation)
         transformation.on_columns = ColumnWindowsChoice(
-            self._keyed_stream.key_selector,
-            of_fields.key_fields,
-            of_fields.function,
-            self._settings(contents, evaluation),
-            self._keyed_stream._transformation.output_type,
-            of_fields.result_type,
+            key_selector=self._keyed_stream.key_selector,
+            key_fields=of_fields.key_fields,
+            aggregates=of_fields.function,
+            settings=self._settings(contents, evaluation),
+            record_type=self._keyed_stream._transformation.output_type,
+            result_type=of_fields.result_type,
         )
 
     def _key_fields(self) -> tuple[str, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from random import Random
 from typing import Any
@@ -15,15 +14,13 @@ from tests.unit.windows.whole_chunks import process
 from penstock.common import Time
 from penstock.common.constants import MAX_TIMESTAMP
 from penstock.common.errors import UserFunctionError
-from penstock.common.types import Row, RowKind
+from penstock.common.types import Row
 from penstock.datastream.output_tag import OutputTag
 from penstock.datastream.window import (
     SlidingEventTimeWindows,
     TumblingEventTimeWindows,
-    TumblingProcessingTimeWindows,
 )
 from penstock.engine.runtime.chunks import Rows
-from penstock.engine.runtime.columns.exact_conversion import ToExactColumnsOperator
 from penstock.engine.runtime.columns.exact_fields import ExactFields
 from penstock.engine.runtime.columns.mixed_windows import ARRAYS_FROM, MixedWindowOperator
 from penstock.engine.runtime.windows.sliced_window_operator import SlicedWindowOperator
@@ -38,6 +35,9 @@ TUMBLING = TumblingEventTimeWindows.of(Time.milliseconds(10))
 SLIDING = SlidingEventTimeWindows.of(Time.milliseconds(15), Time.milliseconds(5))
 BOUNDED = {**AGGREGATES, "start": "window_start", "end": "window_end"}
 SIZES = [1, 5, ARRAYS_FROM, 150, 400]
+
+
+WRONG = [("n", 1.5), ("n", True), ("n", 1 << 63), ("f", 3), ("f", True), ("key", None)]
 
 
 class Windows:
@@ -126,12 +126,16 @@ def records_of(random: Random, count: int, wrong: float = 0.0) -> list[Row]:
         n = random.choice([None, random.randrange(-9, 10), random.randrange(-(1 << 52), 1 << 52)])
         row = Row(key=random.choice("abcdefgh"), n=n, f=random.choice([*FLOATS, random.random()]))
         if random.random() < wrong:
-            field, value = random.choice(
-                [("n", 1.5), ("n", True), ("n", 1 << 63), ("f", 3), ("key", None), ("f", True)]
-            )
+            field, value = random.choice(WRONG)
             row[field] = value
         found.append(row)
     return found
+
+
+def times_around(random: Random, watermark: int, count: int) -> list[int]:
+    """Return times of which some are late, in a few windows or in many."""
+    spread = random.choice([4, 25, 25, 2000])
+    return [random.randrange(max(1, watermark - 12), watermark + spread) for _ in range(count)]
 
 
 def failure(call: Callable[[], object]) -> str | None:
@@ -161,7 +165,7 @@ def test_results_are_those_of_rows(assigner: Any, late: bool, lateness_ms: int, 
     had_arrays = failed = False
     for step in range(20):
         records = records_of(random, random.choice(SIZES), wrong)
-        times = [random.randrange(max(1, watermark - 12), watermark + 25) for _ in records]
+        times = times_around(random, watermark, len(records))
         as_rows = random.random() < 0.2
         failed = same_failure(rows, columns, lambda one: one.push(records, times, as_rows))  # noqa: B023
         had_arrays = had_arrays or bool(columns.arrays())
@@ -187,7 +191,7 @@ def test_rows_and_columns_continue_each_others_snapshots(seed: int, lateness_ms:
     oracle, actual = Windows(False, lateness_ms=lateness_ms), Windows(True, lateness_ms=lateness_ms)
     for step in range(40):
         records = records_of(random, random.choice(SIZES), wrong)
-        times = [random.randrange(max(1, watermark - 12), watermark + 25) for _ in records]
+        times = times_around(random, watermark, len(records))
         as_rows = random.random() < 0.3
         failed = same_failure(oracle, actual, lambda one: one.push(records, times, as_rows))  # noqa: B023
         watermark += random.choice([0, random.randrange(12)])

@@ -106,7 +106,11 @@ class JobGraph:
         self.stream_graph = graph
         settings = graph.settings
         given = Plan(
-            graph.nodes, graph.edges, settings.chaining, settings.local_aggregation, settings.automatic_columns
+            graph.nodes,
+            graph.edges,
+            may_chain=settings.chaining,
+            aggregates_locally=settings.local_aggregation,
+            chooses_columns=settings.automatic_columns,
         )
         plan, self.changes = applied(given, PASSES[mode])
         """The changes that the passes of the plan have made."""

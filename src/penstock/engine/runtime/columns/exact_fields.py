@@ -51,7 +51,8 @@ class ExactFields:
     def __init__(self, columns: RecordColumns, whole: bool = False) -> None:
         self._names = columns.names
         self._schema = columns.schema
-        self._kinds = [exact_kind(kind) for kind in columns.schema.types]
+        self._kinds = [kind for one in columns.schema.types if (kind := exact_kind(one)) is not None]
+        assert len(self._kinds) == len(self._names)
         self._whole = whole
         self._getters: dict[tuple[str, ...], list[Callable[[Any], Any]]] = {}
         """Fields of a Row -> what gets the values of the columns from the list of its values."""

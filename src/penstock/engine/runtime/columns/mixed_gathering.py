@@ -7,8 +7,8 @@ from penstock.engine.runtime.chunks import Rows
 from penstock.engine.runtime.columns.accumulator import ColumnAccumulator
 from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.runtime.columns.gathering import ColumnGathering
-from penstock.engine.runtime.network.output import channel_of_group, partitioning_error
-from penstock.engine.runtime.network.partitioners import Accumulator, Partitioner
+from penstock.engine.runtime.network.partitioners import Accumulator, Partitioner, channel_of_group
+from penstock.engine.runtime.network.partitioning_error import partitioning_error
 from penstock.engine.runtime.network.sender import BufferSender
 from penstock.engine.state.key_groups import KeyGroups
 

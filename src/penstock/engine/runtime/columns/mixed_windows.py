@@ -110,7 +110,10 @@ class MixedWindowOperator(SlicedWindowOperator):
             return True
         if isinstance(chunk, Columns):
             return self._process_columns(chunk, None)
-        columns = None if self._mixed is None else self._exact.columns_of(chunk)
+        # A small chunk is not worth arrays, unless a window has them already.
+        if self._mixed is None or (len(chunk) < ARRAYS_FROM and not self._mixed.arrays.slices):
+            return super().process(chunk)
+        columns = self._exact.columns_of(chunk)
         return super().process(chunk) if columns is None else self._process_columns(columns, chunk.values)
 
     def _process_columns(self, chunk: Columns, records: Values | None) -> bool:
@@ -131,8 +134,15 @@ class MixedWindowOperator(SlicedWindowOperator):
     def _add_slices(self, keys: RowKeys, chunk: Columns, times: Integers, records: Values | None) -> Iterator[None]:
         """Add a chunk with records of several slices, or late ones: those behind the horizon at last."""
         horizon = self._slicing.horizon(self.timers.watermark)
-        for window, some_keys, some_rows in self._by_window(slice_numbers(times, self._slicing), horizon, keys, chunk):
-            self._add_chunk(window, some_keys, some_rows)
+        numbers = slice_numbers(times, self._slicing)
+        if self._are_few(numbers):
+            added = self._add_few(keys, chunk, times, horizon)
+        else:
+            added = (
+                self._add_chunk(window, some_keys, some_rows)
+                for window, some_keys, some_rows in self._by_window(numbers, horizon, keys, chunk)
+            )
+        for _ in added:
             # A chunk of old records may have thousands of slices.
             if not self.context.budget.may_continue():
                 yield
@@ -142,6 +152,19 @@ class MixedWindowOperator(SlicedWindowOperator):
             values = self._as_records(late) if records is None else [records[row] for row in behind.tolist()]
             for key, value, timestamp in zip(keys.at(behind).to_list(), values, times[behind].tolist(), strict=True):
                 yield from self._add_behind(key, value, timestamp)
+
+    def _are_few(self, numbers: Integers) -> bool:
+        """Return whether a chunk with these slices has too few records of each for arrays, and none has them yet."""
+        arrays = {} if self._mixed is None else self._mixed.arrays.slices
+        slices = self._size // self._width
+        return not arrays and len(numbers) * slices < ARRAYS_FROM * len(distinct(numbers))
+
+    def _add_few(self, keys: RowKeys, chunk: Columns, times: Integers, horizon: int) -> Iterator[None]:
+        """Add records to their windows that wait, as rows."""
+        divide = self._slicing.by_window if self._overlap else self._slicing.by_slice
+        values = _values_of(fields_of_aggregates(self._aggregates, chunk.batch), len(chunk))
+        of_windows = divide(keys.to_list(), values, times.tolist(), horizon=horizon, behind=[])
+        return (self._add_values(window, *of_window) for window, of_window in of_windows.items())
 
     def _by_window(
         self, numbers: Integers, horizon: int, keys: RowKeys, chunk: Columns
@@ -175,8 +198,7 @@ class MixedWindowOperator(SlicedWindowOperator):
             self._waiting_for(window)
             KeyedArrays(self._mixed.arrays.arrays_at(window)).add(keys, fields)
         else:
-            values = [[True] * len(chunk) if field is None else field.to_pylist() for field in fields]
-            self._add_values(window, keys.to_list(), list(zip(*values, strict=True)) or [()] * len(chunk))
+            self._add_values(window, keys.to_list(), _values_of(fields, len(chunk)))
 
     def _has_arrays(self, window: int, records: int) -> bool:
         """Return whether a window has arrays, which it gets if so many records are worth it."""
@@ -218,7 +240,7 @@ class MixedWindowOperator(SlicedWindowOperator):
     ) -> None:
         if not self._shares:
             self._use_rows(start)
-        super()._add_to_slice(start, windows, keys, values, new_keys)
+        super()._add_to_slice(start, windows, keys, values, new_keys=new_keys)
 
     def _use_rows(self, window: int) -> None:
         """Let a window have rows, and note which of its keys wait."""
@@ -291,6 +313,12 @@ class MixedWindowOperator(SlicedWindowOperator):
                     keys = self._mixed.arrays.keys(start)
                     self._waiting.at(start).current.update(dict.fromkeys(keys, True))
         return super().prepare_snapshot(checkpoint_id, savepoint)
+
+
+def _values_of(fields: Sequence[Any], records: int) -> list[Any]:
+    """Return for each record the values that the aggregates read of it."""
+    columns = [[True] * records if field is None else field.to_pylist() for field in fields]
+    return list(zip(*columns, strict=True)) if columns else [()] * records
 
 
 def _fits(aggregate: str, kind: type, values: Sequence[Any]) -> bool:

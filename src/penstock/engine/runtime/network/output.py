@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from penstock.common.functions.user_calls import RAISED
 from penstock.engine.runtime.chunks import ChunkKind, Rows, Values
 from penstock.engine.runtime.network.buffer import CheckpointBarrier, Element
-from penstock.engine.runtime.network.partitioners import Accumulator, Partitioner
+from penstock.engine.runtime.network.partitioners import Accumulator, Partitioner, channel_of_group
+from penstock.engine.runtime.network.partitioning_error import partitioning_error
 from penstock.engine.runtime.network.sender import BufferSender
 from penstock.engine.state.key_groups import KeyGroups, subtask_of
 
 if TYPE_CHECKING:
     from penstock.engine.runtime.columns.gathering import ColumnGathering
-    from penstock.engine.runtime.task.context import OperatorContext
 
 _BUFFERS_HELD_MAX = 512
 
@@ -112,38 +111,6 @@ class RowGathering:
             accumulator.items.append(Rows(values, timestamps or None))
             accumulator.records += len(values)
         self._sender.send(accumulator)
-
-
-def partitioning_error(
-    operator: OperatorContext, partitioner: Partitioner, error: BaseException, values: Values
-) -> Exception:
-    """Return the error for a user's key selector or partitioner that failed on one of these values."""
-    method = "key selector" if partitioner.keyed else "partitioner"
-    for value in values:
-        # For speed, the failed loop keeps no position. Selectors have no side effects, so call them again.
-        try:
-            partitioner.probe(value)
-        except RAISED as found:
-            # A list as a key fails in the loop as "unhashable"; the error of `probe` says which types can be keys.
-            _without_context(found, error)
-            return operator.user_error(found, method, value)
-    return operator.user_error(error, method)
-
-
-def _without_context(error: BaseException, first: BaseException) -> None:
-    """Remove `first` from the context of `error`, which was raised while handling it: users need the error once."""
-    while error.__context__ is not None:
-        if error.__context__ is first:
-            error.__context__ = None
-            return
-        error = error.__context__
-
-
-def channel_of_group(
-    channels: list[Accumulator], max_parallelism: int, parallelism: int
-) -> Callable[[int], Accumulator]:
-    """Return the function from a key group to the channel of its subtask."""
-    return lambda group: channels[subtask_of(group, max_parallelism, parallelism)]
 
 
 class _GroupAccumulators(dict[int, Accumulator]):
