@@ -101,6 +101,12 @@ def as_change(record: Record) -> Row:
     return Row.of_kind(_kind_of(flat.number), **flat._asdict())
 
 
+def as_declared(record: Record) -> Row:
+    """Return a record as a row. Some numbers are floats, though their type is declared as LONG."""
+    flat = Flat.of(record)
+    return Row(**flat._asdict() | {"number": flat.number if flat.number % 11 else float(flat.number)})
+
+
 def of_change(amount: int, row: Row) -> Record:
     """Return the record of a row. Raises AssertionError if its kind is not the one that it had without the amount."""
     expected = _kind_of(row["number"] - amount)
