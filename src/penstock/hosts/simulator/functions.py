@@ -488,7 +488,7 @@ class WindowSum(RecordedFunction, AggregateFunction[Record, tuple[int, int], Rec
 
 def record_of_totals(totals: Any) -> Record:
     """Return the record that WindowSum emits, from aggregates of fields."""
-    return "window", (), totals.key, totals.total + totals.n * COUNT_WEIGHT
+    return "window", (), totals.key, int(totals.total) + totals.n * COUNT_WEIGHT
 
 
 def record_of_aggregate(aggregate: Any) -> Record:

@@ -10,7 +10,7 @@ from penstock.engine.runtime.columns.conversions import TO_COLUMNS
 from penstock.engine.runtime.columns.exact_fields import ExactFields
 from penstock.engine.runtime.operators.operator import Operator
 
-COLUMNS_FROM = 32
+COLUMNS_FROM = 128
 """Chunks with fewer records stay rows: as columns each of their records would cost more."""
 _REFUSED_MAX = 8
 _TRIED_AGAIN = 64
