@@ -199,9 +199,9 @@ class _Windows(Unfinished, Generic[T]):
         the two last go by the order in which records come. Others are fields and an ArrayAggregateFunction, such as
         `(("price", "amount"), WeightedMean())`; windows that merge need its `merge`. "window_start" and "window_end"
         are the window's bounds (ms). Results are Rows of the key's fields and these. None is ignored, and NaN is
-        greater than all other numbers. On columns, aligned windows compute whole batches. Raises ValueError for a field
-        that the declared type lacks, and TypeError or ValueError for an ArrayAggregateFunction that can't be used. This
-        is not in PyFlink.
+        greater than all other numbers. On columns, and on rows whose fields have declared types, aligned windows
+        compute whole batches. Raises ValueError for a field that the declared type lacks, and TypeError or ValueError
+        for an ArrayAggregateFunction that can't be used. This is not in PyFlink.
         """
         if isinstance(aggregate_function, Mapping):
             if window_function is not None or accumulator_type is not None or output_type is not None:
