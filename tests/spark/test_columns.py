@@ -176,9 +176,7 @@ def test_from_lines_to_lines(tmp_path: Path, mode: RuntimeExecutionMode, files: 
 @pytest.mark.parametrize("automatic", ["true", "false"])
 def test_windows_of_declared_rows(mode: RuntimeExecutionMode, automatic: str) -> None:
     """A program on rows would give other results since windows choose columns, or where a value has another type."""
-    env = environment(
-        mode, 2, {"execution.checkpointing.interval": "300 ms", "penstock.columns.automatic": automatic}
-    )
+    env = environment(mode, 2, {"execution.checkpointing.interval": "300 ms", "penstock.columns.automatic": automatic})
     wrong = range(7_000, 7_300)
     source = DataGeneratorSource(
         lambda i: Row(key=i % 20, at=i // 4, n=float(i) if i in wrong else i, unread=""), 40_000, None

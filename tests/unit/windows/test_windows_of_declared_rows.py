@@ -9,24 +9,28 @@ from typing import Any
 import pytest
 from tests.unit.aggregates_of_fields import AGGREGATES, FLOATS, READING
 from tests.unit.engine.state.written_state import ALL_GROUPS, GROUPS, files_in_memory
+from tests.unit.windows.conftest import Driver
 from tests.unit.windows.whole_chunks import process
 
 from penstock.common import Time
 from penstock.common.constants import MAX_TIMESTAMP
-from penstock.common.errors import UserFunctionError
+from penstock.common.errors import ProgramError, UserFunctionError
 from penstock.common.types import Row
 from penstock.datastream.output_tag import OutputTag
 from penstock.datastream.window import (
     SlidingEventTimeWindows,
     TumblingEventTimeWindows,
+    TumblingProcessingTimeWindows,
 )
 from penstock.engine.runtime.chunks import Rows
 from penstock.engine.runtime.columns.exact_fields import ExactFields
 from penstock.engine.runtime.columns.mixed_windows import ARRAYS_FROM, MixedWindowOperator
 from penstock.engine.runtime.windows.sliced_window_operator import SlicedWindowOperator
+from penstock.engine.state.backends.rocksdb.backend import Stores
 from penstock.engine.state.handles import KeyedFile
 from penstock.engine.state.snapshot.files import restore_keyed, write_columns, write_keyed
 from penstock.hosts.simulator.storage import MemoryStorage
+from penstock.hosts.simulator.stores import MemoryStore
 from penstock.state_processor.new_tables import finished
 from penstock.testing import OperatorHarness
 
@@ -219,3 +223,97 @@ def sorted_results(windows: Windows) -> list[str]:
     found = sorted(repr((list(row), at)) for row, at in windows.harness.outputs_with_timestamps())
     windows.harness.clear_outputs()
     return found
+
+
+def plain(count: int, first: int = 0) -> list[Row]:
+    """Return records of the declared types."""
+    return [Row(key="abcd"[number % 4], n=number, f=number / 2) for number in range(first, first + count)]
+
+
+def test_a_window_has_the_form_that_is_worth_it() -> None:
+    """A window of few records would cost what arrays cost, or one of many as much as rows; or numbers would change."""
+    windows = Windows(True)
+    windows.push(plain(ARRAYS_FROM - 1), [1] * (ARRAYS_FROM - 1))
+    assert windows.arrays() == []
+    windows.push(plain(ARRAYS_FROM), [1] * ARRAYS_FROM)
+    windows.push(plain(ARRAYS_FROM), [21] * ARRAYS_FROM)
+    assert windows.arrays() == [0, 20]
+    # Few records more do not change that, as columns or as rows.
+    windows.push(plain(1), [2])
+    windows.push(plain(1), [2], as_rows=True)
+    assert windows.arrays() == [0, 20]
+    windows.push([Row(key="a", n=0.5, f=0.5)], [3])
+    assert windows.arrays() == [20]
+    # The key of a window with rows has the first value that came.
+    windows.push([Row(key=True, n=1, f=0.5)], [24])
+    windows.push(plain(ARRAYS_FROM), [24] * ARRAYS_FROM)
+    assert windows.arrays() == []
+
+
+@pytest.mark.parametrize("on_columns", [False, True])
+@pytest.mark.parametrize("assigner", [TUMBLING, SLIDING])
+def test_state_that_is_larger_than_memory(on_columns: bool, assigner: Any) -> None:
+    """A store of state that is larger than memory has no arrays: its windows would be empty."""
+    made = Windows(on_columns, assigner)
+    stored = Driver(made.operator, stores=Stores(MemoryStore, cached_entries=0))
+    for first in range(0, 600, 150):
+        records, times = plain(150, first), [1 + number % 40 for number in range(150)]
+        made.push(records, times)
+        stored.until(first // 50)
+    stored.until(100)
+    found = [(list(row), at) for row, at in stored.results]
+    oracle = Windows(False, assigner)
+    for first in range(0, 600, 150):
+        oracle.push(plain(150, first), [1 + number % 40 for number in range(150)])
+        oracle.harness.watermark(first // 50)
+    oracle.harness.watermark(100)
+    assert sorted(map(repr, found)) == sorted_results(oracle)
+    assert found
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_windows_of_processing_time(size: int) -> None:
+    """Records would be in the window of another moment."""
+    found = []
+    for on_columns in (False, True):
+        windows = Windows(on_columns, TumblingProcessingTimeWindows.of(Time.milliseconds(10)))
+        for step in range(4):
+            windows.push(plain(size, step), None)
+            windows.harness.advance_ms(7)
+        windows.harness.advance_ms(10)
+        found.append(windows.take())
+    assert found[0] == found[1] and found[0][0] != "[]"
+
+
+@pytest.mark.parametrize("keys", [("n",), ("key", "n")])
+def test_keys_of_other_types_and_of_several_fields(keys: tuple[str, ...]) -> None:
+    """A key would come back as another value."""
+    random, found = Random(1), []
+    chunks = [records_of(random, size, wrong=0.0) for size in SIZES]
+    for on_columns in (False, True):
+        windows = Windows(on_columns, keys=keys, aggregates={"count": "count", "most": ("f", "max")})
+        for records in chunks:
+            windows.push([Row(key=row.key, n=row.n and row.n % 5, f=row.f) for row in records], [1] * len(records))
+        windows.harness.finish()
+        found.append(windows.take())
+    assert found[0] == found[1]
+
+
+def test_a_record_without_a_time_is_an_error() -> None:
+    """It would be in the window of the year 1970."""
+    for as_rows in (False, True):
+        with pytest.raises(ProgramError, match="timestamp"):
+            Windows(True).push(plain(ARRAYS_FROM), None, as_rows)
+
+
+@pytest.mark.parametrize("as_rows", [False, True])
+def test_an_error_names_the_record(as_rows: bool) -> None:
+    """One record of a million could not be found."""
+    texts = []
+    for on_columns in (False, True):
+        windows = Windows(on_columns)
+        windows.push(plain(ARRAYS_FROM), [1] * ARRAYS_FROM)
+        with pytest.raises(UserFunctionError, match=r"Row\(key='a', n='x'") as caught:
+            windows.push([*plain(ARRAYS_FROM), Row(key="a", n="x", f=0.5)], [1] * (ARRAYS_FROM + 1), as_rows)
+        texts.append(str(caught.value))
+    assert texts[0] == texts[1]

@@ -138,10 +138,7 @@ class MixedWindowOperator(SlicedWindowOperator):
         if self._are_few(numbers):
             added = self._add_few(keys, chunk, times, horizon)
         else:
-            added = (
-                self._add_chunk(window, some_keys, some_rows)
-                for window, some_keys, some_rows in self._by_window(numbers, horizon, keys, chunk)
-            )
+            added = self._add_by_window(numbers, horizon, keys, chunk)
         for _ in added:
             # A chunk of old records may have thousands of slices.
             if not self.context.budget.may_continue():
@@ -164,7 +161,15 @@ class MixedWindowOperator(SlicedWindowOperator):
         divide = self._slicing.by_window if self._overlap else self._slicing.by_slice
         values = _values_of(fields_of_aggregates(self._aggregates, chunk.batch), len(chunk))
         of_windows = divide(keys.to_list(), values, times.tolist(), horizon=horizon, behind=[])
-        return (self._add_values(window, *of_window) for window, of_window in of_windows.items())
+        for window, (some_keys, some_values) in of_windows.items():
+            self._add_values(window, some_keys, some_values)
+            yield
+
+    def _add_by_window(self, numbers: Integers, horizon: int, keys: RowKeys, chunk: Columns) -> Iterator[None]:
+        """Add records to their windows that wait, window by window."""
+        for window, some_keys, some_rows in self._by_window(numbers, horizon, keys, chunk):
+            self._add_chunk(window, some_keys, some_rows)
+            yield
 
     def _by_window(
         self, numbers: Integers, horizon: int, keys: RowKeys, chunk: Columns
