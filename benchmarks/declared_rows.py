@@ -9,8 +9,9 @@ from __future__ import annotations
 import statistics
 import sys
 import time
-from collections.abc import Callable
 from typing import Any
+
+import msgspec
 
 from penstock.common import Time, Types
 from penstock.common.types import Row
@@ -74,9 +75,7 @@ class Job:
             columns = self._operator.columns_received
             self._exact = ExactFields(columns)
             schema = columns.schema.serialize().to_pybytes()
-            self._decode = decoder(
-                EdgeInfo(**{f: getattr(EDGE, f) for f in EDGE.__struct_fields__} | {"schema": schema})
-            )
+            self._decode = decoder(msgspec.structs.replace(EDGE, schema=schema))
 
     def run(self, rows: Rows, watermark: int) -> None:
         """Send and process a chunk."""
@@ -106,17 +105,15 @@ def ns_a_record(job: Job, chunk: int, window: int, records: int, keys: int) -> f
 
 def main(records: int) -> None:
     """Print a line for each size of chunks and windows."""
-    measured: Callable[[int | None, int, int, int], float] = lambda form, chunk, window, keys: statistics.median(
-        ns_a_record(Job(form), chunk, window, records, keys) for _ in range(3)
-    )
+
+    def measured(form: int | None, chunk: int, window: int, keys: int) -> float:
+        return statistics.median(ns_a_record(Job(form), chunk, window, records, keys) for _ in range(3))
+
     print("chunk  window   keys  rows ns  columns ns  ratio")
-    for keys in (1000,):
-        for chunk in (1, 16, 32, 64, 256, 4096):
-            for window in (1, 16, 64, 128, 1024, 65536):
-                if chunk < COLUMNS_FROM and window not in (1, 65536):
-                    continue
-                rows, columns = measured(None, chunk, window, keys), measured(COLUMNS_FROM, chunk, window, keys)
-                print(f"{chunk:5} {window:7} {keys:6} {rows:8.0f} {columns:11.0f} {rows / columns:6.2f}")
+    for chunk in (16, COLUMNS_FROM // 2, COLUMNS_FROM, 256, 4096):
+        for window, keys in ((1, 1000), (16, 1000), (64, 1000), (1024, 1000), (1 << 16, 1000), (1 << 30, 100_000)):
+            rows, columns = measured(None, chunk, window, keys), measured(COLUMNS_FROM, chunk, window, keys)
+            print(f"{chunk:5} {window:7} {keys:6} {rows:8.0f} {columns:11.0f} {rows / columns:6.2f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from penstock.engine.state.key_groups import KeyGroups
 
 
 class MixedGathering(ColumnGathering):
-    """Of each channel either columns or rows are gathered: those of one kind are closed when the other comes."""
+    """A channel gathers either columns or rows: those of one kind are closed when the other comes."""
 
     def __init__(self, partitioner: Partitioner, sender: BufferSender, key_groups: KeyGroups) -> None:
         super().__init__(partitioner, sender, key_groups)
