@@ -110,11 +110,19 @@ class MixedWindowOperator(SlicedWindowOperator):
             return True
         if isinstance(chunk, Columns):
             return self._process_columns(chunk, None)
-        # A small chunk is not worth arrays, unless a window has them already.
-        if self._mixed is None or (len(chunk) < ARRAYS_FROM and not self._mixed.arrays.slices):
+        if self._mixed is None or self._may_stay_rows(chunk):
             return super().process(chunk)
         columns = self._exact.columns_of(chunk)
         return super().process(chunk) if columns is None else self._process_columns(columns, chunk.values)
+
+    def _may_stay_rows(self, chunk: Rows) -> bool:
+        """Return whether a chunk is not worth arrays, and no window has them yet."""
+        assert self._mixed is not None
+        if self._mixed.arrays.slices:
+            return False
+        times = chunk.timestamps if self.event_time else None
+        slices = 1 if times is None else min(len(times), (max(times) - min(times)) // self._width + 1)
+        return len(chunk) * (self._size // self._width) < ARRAYS_FROM * slices
 
     def _process_columns(self, chunk: Columns, records: Values | None) -> bool:
         """Process columns. `records`: what they were made of, if that was here."""
