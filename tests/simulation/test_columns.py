@@ -13,7 +13,7 @@ from tests.simulation.test_unaligned import circumstances as unaligned
 from tests.simulation.undisturbed import programs_that
 
 from penstock.engine.plan.job_graph import JobGraph
-from penstock.engine.runtime.columns import codec, narrow, stored_chunks
+from penstock.engine.runtime.columns import codec, exact_conversion, mixed_windows, narrow, stored_chunks
 from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.runtime.columns.conversions import ToRowsOperator
 from penstock.engine.runtime.columns.interval_join import ColumnIntervalJoinOperator
@@ -75,7 +75,7 @@ def joins_by_time(program: Program) -> bool:
     return any(node.kind == "interval_join" for node in program.nodes)
 
 
-def with_columns(program: Program, seed: int) -> Program:
+def with_columns(program: Program, seed: int, windows: str = "windows") -> Program:
     """Return the program with its additions, windows and aggregates on columns, whose results are the same."""
     forms = {
         node.id: (forms := FORMS if node.parallelism == 1 and not program.batched else WITHOUT_KEYS)[
@@ -84,7 +84,7 @@ def with_columns(program: Program, seed: int) -> Program:
         for node in program.nodes
         if node.kind == "map"
     }
-    forms |= {node.id: "windows" for node in program.nodes if can_be_columns(program, node)}
+    forms |= {node.id: windows for node in program.nodes if can_be_columns(program, node)}
     forms |= {node.id: "running" for node in program.nodes if node.kind == "reduce"}
     forms |= {node.id: "joined" for node in program.nodes if node.kind == "interval_join"}
     nodes = (
@@ -94,10 +94,10 @@ def with_columns(program: Program, seed: int) -> Program:
     return dataclasses.replace(program, nodes=tuple(nodes))
 
 
-def run(seed: int, program: Program) -> None:
+def run(seed: int, program: Program, windows: str = "windows") -> None:
     """Run a program with its additions on columns. More chunks, each cut at any row, take more steps."""
     circumstances = Circumstances.draw(Random(seed + 1))
-    run_program(with_columns(program, seed), circumstances, seed, step_limit=4 * STEPS_MAX)
+    run_program(with_columns(program, seed, windows), circumstances, seed, step_limit=4 * STEPS_MAX)
 
 
 @pytest.mark.parametrize("number", seeds(12, in_soak=2_000))
@@ -110,6 +110,14 @@ def test_columns_give_the_results_of_rows(number: int) -> None:
 def test_windows_of_columns_give_the_results_of_rows(number: int) -> None:
     """A window would lose records, count some twice, or drop late ones that rows do not, at any fault."""
     run(*list(programs_that(sums_in_windows, number + 1))[-1])
+
+
+@pytest.mark.parametrize("number", seeds(12, in_soak=2_000))
+def test_windows_of_declared_rows_give_the_results_of_rows(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A chunk that stays rows, or a window that changes its form, would be lost or count twice at a fault."""
+    monkeypatch.setattr(exact_conversion, "COLUMNS_FROM", 1 + number % 3)
+    monkeypatch.setattr(mixed_windows, "ARRAYS_FROM", 1 + number % 2)
+    run(*list(programs_that(sums_in_windows, number + 1))[-1], "declared")
 
 
 @pytest.mark.parametrize("number", seeds(12, in_soak=2_000))

@@ -172,12 +172,31 @@ def test_from_lines_to_lines(tmp_path: Path, mode: RuntimeExecutionMode, files: 
     assert sorted(found, key=lambda line: line.key) == [line for line in LINES if line.key % 10 != 3]
 
 
+@pytest.mark.parametrize("mode", RuntimeExecutionMode)
+@pytest.mark.parametrize("automatic", ["true", "false"])
+def test_windows_of_declared_rows(mode: RuntimeExecutionMode, automatic: str) -> None:
+    """A program on rows would give other results since windows choose columns, or where a value has another type."""
+    env = environment(mode, 2, {"execution.checkpointing.interval": "300 ms", "penstock.columns.automatic": automatic})
+    wrong = range(7_000, 7_300)
+    source = DataGeneratorSource(
+        lambda i: Row(key=i % 20, at=i // 4, n=float(i) if i in wrong else i, unread=""), 40_000, None
+    )
+    readings = env.from_source(source, IN_ORDER, "numbers", type_info=READING)
+    found = sorted(map(repr, (tuple(row) for row in windowed(readings).execute_and_collect())))
+    expected: dict[tuple[int, int], list[Any]] = {}
+    for i in range(40_000):
+        of_window = expected.setdefault((i % 20, i // 4 // 1000 * 1000), [0, 0])
+        of_window[0] += 1
+        of_window[1] += float(i) if i in wrong else i
+    assert found == sorted(repr((key, start, *totals)) for (key, start), totals in expected.items())
+
+
 NUMBERS = 6_000
 
 
-def start(out: Path, parallelism: int, on_columns: bool, path: str | None = None) -> Any:
+def start(out: Path, parallelism: int, on_columns: bool, path: str | None = None, automatic: str = "true") -> Any:
     """Start a job that counts numbers by key, in one window that ends with the input."""
-    settings = {"execution.checkpointing.interval": "300 ms"}
+    settings = {"execution.checkpointing.interval": "300 ms", "penstock.columns.automatic": automatic}
     if path is not None:
         settings["execution.state-recovery.path"] = path
     env = environment(STREAMING, parallelism, settings)
@@ -189,11 +208,17 @@ def start(out: Path, parallelism: int, on_columns: bool, path: str | None = None
     return env.execute_async("columns and rows")
 
 
-@pytest.mark.parametrize("columns_first", [True, False])
-def test_rows_and_columns_share_a_savepoint(tmp_path: Path, columns_first: bool) -> None:
+FORMS = {"columns": (True, "true"), "chosen": (False, "true"), "rows": (False, "false")}
+
+
+@pytest.mark.parametrize(
+    ("first", "then"), [("columns", "rows"), ("rows", "columns"), ("chosen", "rows"), ("rows", "chosen")]
+)
+def test_rows_and_columns_share_a_savepoint(tmp_path: Path, first: str, then: str) -> None:
     """To move a job to columns, or back, would lose its windows, or put a key into two subtasks."""
     out = tmp_path / "out"
-    client = start(out, 2, columns_first)
+    on_columns, automatic = FORMS[first]
+    client = start(out, 2, on_columns, automatic=automatic)
 
     def lines() -> list[str]:
         return [line for path in visible(out) for line in path.read_text().splitlines()] if out.exists() else []
@@ -203,7 +228,8 @@ def test_rows_and_columns_share_a_savepoint(tmp_path: Path, columns_first: bool)
     client.get_job_execution_result().result()
     assert len(lines()) < NUMBERS // 50
     (tmp_path / "hurry").touch()
-    start(out, 3, not columns_first, path).get_job_execution_result().result()
+    on_columns, automatic = FORMS[then]
+    start(out, 3, on_columns, path, automatic=automatic).get_job_execution_result().result()
     found = [tuple(map(int, line.split(","))) for line in lines()]
     expected = {
         (key, start): (50, sum(range(start + (key - start) % 20, start + 1000, 20)))

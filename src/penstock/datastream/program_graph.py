@@ -26,6 +26,7 @@ def stream_graph_of(sinks: list[Transformation], configuration: Configuration, b
             watermark_interval_ms=config.get_auto_watermark_interval(),
             chaining=configuration.get(options.OPERATOR_CHAINING),
             local_aggregation=configuration.get(options.LOCAL_AGGREGATION),
+            automatic_columns=configuration.get(options.AUTOMATIC_COLUMNS),
             auto_generate_uids=config.has_auto_generated_uids_enabled(),
         ),
     )

@@ -21,7 +21,7 @@ from penstock.common.types import Row
 from penstock.datastream.arguments import as_function, check_output_tag, check_parameters, output_type_of
 from penstock.datastream.array_aggregation import check_may_merge
 from penstock.datastream.data_stream import DataStream
-from penstock.datastream.field_aggregation import field_aggregation, fields_of_key
+from penstock.datastream.field_aggregation import FieldAggregation, field_aggregation, fields_of_key
 from penstock.datastream.functions import (
     AggregateFunction,
     AllWindowFunction,
@@ -33,8 +33,10 @@ from penstock.datastream.functions import (
 )
 from penstock.datastream.next_call import Unfinished
 from penstock.engine.plan.call_capture import CapturedParts, captured, captured_parts
+from penstock.engine.plan.transformations import OperatorTransformation
 from penstock.engine.runtime.operators.function import UserFunction
 from penstock.engine.runtime.windows.choice import column_window_operator, window_operator
+from penstock.engine.runtime.windows.column_choice import ColumnWindowsChoice
 from penstock.engine.runtime.windows.contents import Aggregated, AllRecords, Contents, Reduced
 from penstock.engine.runtime.windows.evaluation import Apply, ApplyToAll, Evaluation, Process, ProcessAll
 from penstock.engine.runtime.windows.windowing import WindowingOperator, WindowSettings
@@ -197,9 +199,9 @@ class _Windows(Unfinished, Generic[T]):
         the two last go by the order in which records come. Others are fields and an ArrayAggregateFunction, such as
         `(("price", "amount"), WeightedMean())`; windows that merge need its `merge`. "window_start" and "window_end"
         are the window's bounds (ms). Results are Rows of the key's fields and these. None is ignored, and NaN is
-        greater than all other numbers. On columns, aligned windows compute whole batches. Raises ValueError for a field
-        that the declared type lacks, and TypeError or ValueError for an ArrayAggregateFunction that can't be used. This
-        is not in PyFlink.
+        greater than all other numbers. On columns, and on rows whose fields have declared types, aligned windows
+        compute whole batches. Raises ValueError for a field that the declared type lacks, and TypeError or ValueError
+        for an ArrayAggregateFunction that can't be used. This is not in PyFlink.
         """
         if isinstance(aggregate_function, Mapping):
             if window_function is not None or accumulator_type is not None or output_type is not None:
@@ -232,7 +234,25 @@ class _Windows(Unfinished, Generic[T]):
                 columns=of_fields.columns,
                 result_type=row_type,
             )
-        return self._result(contents, evaluation, repr(function), row_type, choose=choose)
+        result = self._result(contents, evaluation, repr(function), row_type, choose=choose)
+        if of_fields.columns is None:
+            self._may_run_on_columns(result, of_fields, contents, evaluation)
+        return result
+
+    def _may_run_on_columns(
+        self, result: DataStream[Any], of_fields: FieldAggregation, contents: Contents, evaluation: Evaluation
+    ) -> None:
+        """Let the plan decide whether windows of rows run on columns."""
+        transformation = result._transformation
+        assert isinstance(transformation, OperatorTransformation)
+        transformation.on_columns = ColumnWindowsChoice(
+            key_selector=self._keyed_stream.key_selector,
+            key_fields=of_fields.key_fields,
+            aggregates=of_fields.function,
+            settings=self._settings(contents, evaluation),
+            record_type=self._keyed_stream._transformation.output_type,
+            result_type=of_fields.result_type,
+        )
 
     def _key_fields(self) -> tuple[str, ...]:
         return fields_of_key(self._keyed_stream.key_selector)
@@ -298,15 +318,7 @@ class _Windows(Unfinished, Generic[T]):
         choose: ChooseOperator = window_operator,
     ) -> DataStream[Any]:
         name = type(self._assigner).__name__
-        settings = WindowSettings(
-            assigner=self._assigner,
-            trigger=self._trigger,
-            contents=contents,
-            evaluation=evaluation,
-            allowed_lateness_ms=self._allowed_lateness_ms,
-            late_tag=self._late_tag,
-            evictor=self._evictor,
-        )
+        settings = self._settings(contents, evaluation)
         operator = choose(name, self._keyed_stream.key_selector, settings)
         operator.captured = captured(operator, self._captured)
         functions = (
@@ -317,6 +329,17 @@ class _Windows(Unfinished, Generic[T]):
         result = self._keyed_stream._keyed_operator(name, operator, output_type)
         evictor = f", {self._evictor!r}" if self._evictor is not None else ""
         return result.set_description(f"{self._kind}({self._assigner!r}, {self._trigger!r}{evictor}, {functions})")
+
+    def _settings(self, contents: Contents, evaluation: Evaluation) -> WindowSettings:
+        return WindowSettings(
+            assigner=self._assigner,
+            trigger=self._trigger,
+            contents=contents,
+            evaluation=evaluation,
+            allowed_lateness_ms=self._allowed_lateness_ms,
+            late_tag=self._late_tag,
+            evictor=self._evictor,
+        )
 
 
 class WindowedStream(_Windows[T], Generic[T, K]):

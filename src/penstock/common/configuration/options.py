@@ -58,6 +58,9 @@ OPERATOR_CHAINING = option(
 LOCAL_AGGREGATION = option("penstock.columns.local-aggregation", BooleanType(), True)
 """Whether windows of columns aggregate before the exchange as well, which sends a partial for each key."""
 
+AUTOMATIC_COLUMNS = option("penstock.columns.automatic", BooleanType(), True)
+"""Whether windows that aggregate fields of rows run on columns where these have declared types: see `explain`."""
+
 CHAIN_DIFFERENT_MAX_PARALLELISM = option(
     "pipeline.operator-chaining.chain-operators-with-different-max-parallelism", BooleanType(), True
 )

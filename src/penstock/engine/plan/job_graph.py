@@ -104,7 +104,14 @@ class JobGraph:
         self.name = name
         self.mode = mode
         self.stream_graph = graph
-        given = Plan(graph.nodes, graph.edges, graph.settings.chaining, graph.settings.local_aggregation)
+        settings = graph.settings
+        given = Plan(
+            graph.nodes,
+            graph.edges,
+            may_chain=settings.chaining,
+            aggregates_locally=settings.local_aggregation,
+            chooses_columns=settings.automatic_columns,
+        )
         plan, self.changes = applied(given, PASSES[mode])
         """The changes that the passes of the plan have made."""
         self._nodes, self._edges = plan.nodes, plan.edges
@@ -277,6 +284,7 @@ class JobGraph:
             key_fields=edge.stream_edge.partitioner.fields,
             event_time_field=edge.stream_edge.event_time_field,
             kind=ChunkKind.ROWS if columns is None else ChunkKind.COLUMNS,
+            mixes_rows=columns is not None and self._nodes[edge.stream_edge.target].operator.takes_rows_as_well,
             schema=None if columns is None else columns.schema.serialize().to_pybytes(),
         )
 

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 
 from penstock.common.errors import ProgramError
+from penstock.engine.plan.automatic_columns import choose_columns
 from penstock.engine.plan.column_passes import (
     aggregate_before_exchanges,
     name_event_time,
@@ -63,6 +64,7 @@ def read_broadcasts_first(plan: Plan) -> Plan:
 
 PASSES: Mapping[ExecutionMode, tuple[Pass, ...]] = {
     STREAMING: (
+        choose_columns,
         write_as_columns,
         aggregate_before_exchanges,
         order_columns,

@@ -26,6 +26,10 @@ class Plan:
     """Whether operators are chained: `pipeline.operator-chaining.enabled`."""
     aggregates_locally: bool = True
     """Whether windows of columns aggregate before the exchange: `penstock.columns.local-aggregation`."""
+    chooses_columns: bool = True
+    """Whether windows of rows may run on columns: `penstock.columns.automatic`."""
+    choices: Mapping[int, str] = dataclasses.field(default_factory=dict)
+    """Node -> whether it runs on rows or columns, and why, where there was a choice."""
 
     @functools.cached_property
     def inputs(self) -> Mapping[int, Sequence[StreamEdge]]:
@@ -54,6 +58,8 @@ class Plan:
             or source.parallelism != target.parallelism
         ):
             return False
+        if target.operator.is_before_edge:
+            return True
         if source.is_conversion and source.operator.gives is not ChunkKind.ROWS:
             return True
         if target.is_conversion and target.operator.takes is not ChunkKind.ROWS:
@@ -95,6 +101,9 @@ def _differences(before: Plan, after: Plan) -> Iterable[str]:
     for number, node in before.nodes.items():
         if number in after.nodes and (now := after.nodes[number].operator) is not node.operator:
             yield f"replaced the operator of '{node.name}': {type(now).__name__}"
+    for number, choice in after.choices.items():
+        if number not in before.choices:
+            yield f"'{after.nodes[number].name}' runs on {choice}"
     for removed, node in before.nodes.items():
         if removed not in after.nodes:
             yield f"removed '{node.name}'"

@@ -37,6 +37,7 @@ class GraphSettings:
     watermark_interval_ms: int = 200
     chaining: bool = True
     local_aggregation: bool = True
+    automatic_columns: bool = True
     auto_generate_uids: bool = True
     """Whether operators without a uid are allowed."""
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from penstock.api.output_tag import OutputTag
 from penstock.api.source import Source
@@ -77,6 +77,19 @@ class DeployedTransformation(Transformation):
             operator.captured = captured(operator)
 
 
+class ColumnChoice(Protocol):
+    """How an operator that is declared on rows may run on columns (`plan/automatic_columns.py`)."""
+
+    def reason_for_rows(self) -> str | None:
+        """Return why it can't; None if it can."""
+
+    def operator(self, name: str) -> Operator:
+        """Return the operator on columns, which takes rows as well."""
+
+    def conversion(self) -> Operator:
+        """Return the conversion before its exchange."""
+
+
 class SourceTransformation(DeployedTransformation):
     """A source with its watermark strategy."""
 
@@ -119,6 +132,8 @@ class OperatorTransformation(DeployedTransformation):
     ) -> None:
         super().__init__(id, name, inputs, operator=operator, output_type=output_type, parallelism=parallelism)
         self.is_sink = is_sink
+        self.on_columns: ColumnChoice | None = None
+        """Whether and how it could run on columns, for an operator on rows that has a choice."""
 
 
 class PartitionTransformation(Transformation):

@@ -123,13 +123,11 @@ class SlicedTable(Table):
         return (((key, start), value) for start, table in self.slices.items() for key, value in table.items())
 
     def freeze(self, full: bool) -> FrozenTable:
+        dropped = self.take_dropped(full)
         frozen = [(start, table.freeze(full)) for start, table in self.slices.items()]
-        dropped, self._dropped = [] if full else self._dropped, []
 
         def pieces() -> Pieces:
-            for start, table in dropped:
-                for keys, values in pieces_of(table.older_layers()):
-                    yield [(key, start) for key in keys], [None] * len(values)
+            yield from dropped()
             for start, of_slice in frozen:
                 for keys, values in of_slice.pieces():
                     yield [(key, start) for key in keys], values
@@ -144,6 +142,17 @@ class SlicedTable(Table):
                 of_slice.release()
 
         return FrozenTable(pieces, full, keyed_by_first=True, release=release, unit=self.unit, full_pieces=full_pieces)
+
+    def take_dropped(self, full: bool) -> Callable[[], Pieces]:
+        """Return a function that yields the entries of dropped slices as removed; none for a `full` snapshot."""
+        dropped, self._dropped = [] if full else self._dropped, []
+
+        def pieces() -> Pieces:
+            for start, table in dropped:
+                for keys, values in pieces_of(table.older_layers()):
+                    yield [(key, start) for key in keys], [None] * len(values)
+
+        return pieces
 
     def restore(self, entry_keys: Iterable[Any], values: Iterable[Any]) -> None:
         for (key, start), value in zip(entry_keys, values, strict=True):

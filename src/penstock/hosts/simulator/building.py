@@ -158,12 +158,19 @@ def _flat(node: Node, input: Any) -> Any:
     return _cut(flat.set_parallelism(node.parallelism), node, node.parallelism)
 
 
+def _declared(node: Node, input: Any) -> Any:
+    """Return records as rows whose fields have declared types, which are not those of all values."""
+    return input.map(functions.as_declared, functions.CHANGE).set_parallelism(node.parallelism)
+
+
 def _window(_: StreamExecutionEnvironment, node: Node, inputs: list[Any]) -> Any:
     settings = node.settings
     size, slide = Time.milliseconds(settings["size_ms"]), Time.milliseconds(settings.get("slide_ms", 1))
     assigner: Any
     if settings.get("columns"):
-        keyed = _flat(node, inputs[0]).key_by("key").window(TumblingEventTimeWindows.of(size))
+        is_declared = settings["columns"] == "declared"
+        flat = _declared(node, inputs[0]) if is_declared else _flat(node, inputs[0])
+        keyed = flat.key_by("key").window(TumblingEventTimeWindows.of(size))
         windowed = keyed.allowed_lateness(settings.get("lateness_ms", 0))
         totals = windowed.aggregate({"n": "count", "total": ("number", "sum")}).set_parallelism(node.parallelism)
         return totals.map(functions.record_of_totals)

@@ -101,6 +101,12 @@ def as_change(record: Record) -> Row:
     return Row.of_kind(_kind_of(flat.number), **flat._asdict())
 
 
+def as_declared(record: Record) -> Row:
+    """Return a record as a row. Some numbers are floats, though their type is declared as LONG."""
+    flat = Flat.of(record)
+    return Row(**flat._asdict() | {"number": flat.number if flat.number % 11 else float(flat.number)})
+
+
 def of_change(amount: int, row: Row) -> Record:
     """Return the record of a row. Raises AssertionError if its kind is not the one that it had without the amount."""
     expected = _kind_of(row["number"] - amount)
@@ -482,7 +488,7 @@ class WindowSum(RecordedFunction, AggregateFunction[Record, tuple[int, int], Rec
 
 def record_of_totals(totals: Any) -> Record:
     """Return the record that WindowSum emits, from aggregates of fields."""
-    return "window", (), totals.key, totals.total + totals.n * COUNT_WEIGHT
+    return "window", (), totals.key, int(totals.total) + totals.n * COUNT_WEIGHT
 
 
 def record_of_aggregate(aggregate: Any) -> Record:

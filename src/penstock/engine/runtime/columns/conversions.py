@@ -81,10 +81,11 @@ def as_columns(chunk: Rows, columns: RecordColumns) -> Columns:
     """Return rows as columns. Raises TypeError or ValueError for a record that does not fit."""
     batch = columns.batch_of(chunk.values)
     times = None if chunk.timestamps is None else numpy.array(chunk.timestamps, numpy.int64)
-    return Columns(batch, times, _kinds_of(chunk.values) if columns.have_row_kinds else None)
+    return Columns(batch, times, kinds_of(chunk.values) if columns.have_row_kinds else None)
 
 
-def _kinds_of(records: Sequence[Any]) -> Kinds | None:
+def kinds_of(records: Sequence[Any]) -> Kinds | None:
+    """Return the kind of each record; None if all are INSERT."""
     if not any(issubclass(kind, Row) for kind in set(map(type, records))):
         return None
     kinds = [getattr(record, "_row_kind", RowKind.INSERT) for record in records]

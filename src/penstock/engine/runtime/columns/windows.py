@@ -15,12 +15,12 @@ import pyarrow
 
 from penstock.common.columns.record_columns import RecordColumns
 from penstock.common.functions.aggregate_results import too_large_sum
-from penstock.common.functions.field_aggregates import WINDOW_END, WINDOW_START, FieldAggregates
+from penstock.common.functions.field_aggregates import FieldAggregates
 from penstock.common.functions.user_calls import MethodError
 from penstock.engine.runtime.chunks import ChunkKind
 from penstock.engine.runtime.columns.aggregate_arrays import TooLargeError
 from penstock.engine.runtime.columns.aggregate_classes import arrays_of, value_types
-from penstock.engine.runtime.columns.aggregated_fields import batch_of, columns_of_fields, fields_of_aggregates
+from penstock.engine.runtime.columns.aggregated_fields import columns_of_fields, fields_of_aggregates
 from penstock.engine.runtime.columns.chunk import Columns, joined
 from penstock.engine.runtime.columns.conversions import set_kinds
 from penstock.engine.runtime.columns.keyed_arrays import KeyedArrays
@@ -30,6 +30,7 @@ from penstock.engine.runtime.columns.partial_aggregates import partial_columns
 from penstock.engine.runtime.columns.result_batches import emit_as_columns
 from penstock.engine.runtime.columns.shown_rows import ShownBatch
 from penstock.engine.runtime.columns.slice_numbers import by_slice, distinct, slice_numbers
+from penstock.engine.runtime.columns.window_results import WindowResults
 from penstock.engine.runtime.task.budget import COLUMN_RECORDS_MAX
 from penstock.engine.runtime.windows.sliced_window_operator import SlicedWindowOperator
 from penstock.engine.runtime.windows.windowing import WindowSettings
@@ -64,10 +65,10 @@ class ColumnWindowOperator(SlicedWindowOperator):
         super().__init__(name, key_selector, settings)
         self._settings = settings
         self._key_fields = tuple(key_fields)
-        self._function = aggregates
         self._aggregates = aggregates.aggregates
         self._columns = self.columns_received = columns
         self._result_columns = self.columns_given = results
+        self._results = WindowResults(aggregates.declared, len(self._key_fields), results)
         self._gives_columns = keys_stay(columns, results, key_fields)
         """Whether a column of keys is one of results as it is."""
         self._of_partials = False
@@ -231,7 +232,8 @@ class ColumnWindowOperator(SlicedWindowOperator):
             (key,) = keys.at(slice(error.row, error.row + 1)).to_list()
             self._raise_too_large(error, key, at)
         self._note_ended(window, dict.fromkeys(keys.to_list(), True))
-        batch = self._result_batch(window, [late.batch.column(field) for field in self._key_fields], found)
+        key_columns = [late.batch.column(field) for field in self._key_fields]
+        batch = self._results.of_columns(key_columns, found, window, window + self._size)
         return Columns(batch, numpy.full(len(late), at, numpy.int64))
 
     def _add_to_overlapping(
@@ -391,27 +393,13 @@ class ColumnWindowOperator(SlicedWindowOperator):
             yield from self._drop_slices(window, keys)
 
     def _results_of_arrays(self, window: int, arrays: KeyedArrays) -> pyarrow.RecordBatch:
-        schema = self._result_columns.schema
         try:
-            found = arrays.results()
+            return self._results.of_arrays(arrays, window, window + self._size)
         except MethodError as error:
             raise self.context.user_error(error, "aggregate", timestamp=self._last_ms(window)) from error
         except TooLargeError as error:
             (key,) = arrays.table.keys.keys(slice(error.row, error.row + 1))
             self._raise_too_large(error, key, self._last_ms(window))
-        kinds = [schema.field(index).type for index in range(len(self._key_fields))]
-        return self._result_batch(window, arrays.key_columns(kinds), found)
-
-    def _result_batch(
-        self, window: int, key_columns: list[pyarrow.Array], found: list[pyarrow.Array]
-    ) -> pyarrow.RecordBatch:
-        """Return results of a window: the fields of keys, the columns of aggregates, and the bounds of the window."""
-        columns, of_aggregates = key_columns, iter(found)
-        bounds = {WINDOW_START: window, WINDOW_END: window + self._size}
-        for one in self._function.declared:
-            bound = numpy.full(len(key_columns[0]), bounds[one.kind], numpy.int64) if one.of_window else None
-            columns.append(next(of_aggregates) if bound is None else pyarrow.array(bound))
-        return batch_of(columns, self._result_columns.schema)
 
     def _raise_too_large(self, error: TooLargeError, key: Any, timestamp: int) -> NoReturn:
         sum_error = too_large_sum(self._aggregates[error.index].name, error.total)

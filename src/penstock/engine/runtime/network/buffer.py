@@ -153,27 +153,41 @@ class RowCodec(Codec):
 
 
 class ColumnCodec(Codec):
-    """A pickled list, in which a chunk is the fields of EncodedColumns: only its receiver knows the schema."""
+    """A pickled list, in which a chunk is the fields of EncodedColumns: only its receiver knows the schema.
+
+    Where an edge carries rows as well, such a chunk is a list.
+    """
 
     def encode(self, items: Sequence[Any]) -> bytes:
         return dumps([item if type(item) in ELEMENTS else _fields(item) for item in items])
 
     def decode(self, content: memoryview) -> list[BufferItem]:
-        return [EncodedColumns(*item) if type(item) is tuple else item for item in pickle.loads(content)]
+        return [_WITH_FIELDS.get(type(item), _same)(item) for item in pickle.loads(content)]
 
     def values(self, items: Sequence[BufferItem]) -> list[Any]:
-        return []
+        return _ROWS.values(items)
 
     def sizes(self, items: Sequence[Any]) -> Iterator[tuple[Any, int]]:
+        yield from _ROWS.sizes(items)
         for item in items:
-            if type(item) not in ELEMENTS:
+            if type(item) not in ELEMENTS and type(item) is not Rows:
                 for row in range(len(item)):
                     record = item.part(row, row + 1)
                     yield record.batch, record.batch.nbytes
 
 
-def _fields(chunk: Any) -> tuple[Any, ...]:
-    """Return the fields of EncodedColumns, of a chunk that is encoded already or not."""
+def _same(item: Any) -> Any:
+    return item
+
+
+_WITH_FIELDS: dict[type, Any] = {tuple: lambda fields: EncodedColumns(*fields), list: lambda fields: Rows(*fields)}
+_ROWS = RowCodec()
+
+
+def _fields(chunk: Any) -> tuple[Any, ...] | list[Any]:
+    """Return the fields of EncodedColumns, of a chunk that is encoded already or not; those of Rows as a list."""
+    if type(chunk) is Rows:
+        return [chunk.values, chunk.timestamps]
     if type(chunk) is not EncodedColumns:
         chunk = _column_encoder()(chunk)
     return msgspec.structs.astuple(chunk)
@@ -199,7 +213,7 @@ class MessageCodec(Codec):
 
 
 CODECS: dict[int, Codec] = {
-    ChunkKind.ROWS: RowCodec(), ChunkKind.MESSAGE: MessageCodec(), ChunkKind.COLUMNS: ColumnCodec(),
+    ChunkKind.ROWS: _ROWS, ChunkKind.MESSAGE: MessageCodec(), ChunkKind.COLUMNS: ColumnCodec(),
 }  # fmt: skip
 
 

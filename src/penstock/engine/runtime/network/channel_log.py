@@ -108,7 +108,7 @@ def chunks_for(
         return _columns_for(
             buffer, edge, None if before == parallelism else partitioner, subtask, key_groups=key_groups
         )
-    if edge.kind is not ChunkKind.ROWS:
+    if edge.kind is not ChunkKind.ROWS and not edge.mixes_rows:
         raise CheckpointError(
             "the checkpoint has records in flight as rows, where this program has columns: restore it with the program "
             "that took it, and take a savepoint, which has no records in flight"

@@ -27,6 +27,8 @@ class EdgeInfo(msgspec.Struct, frozen=True):
     """The key groups of the target: its state is where the records of a key go, whatever the sender's number."""
     kind: ChunkKind = ChunkKind.ROWS
     """The kind of the chunks on it."""
+    mixes_rows: bool = False
+    """Whether an edge of columns carries rows as well, where these can't be columns."""
     schema: bytes | None = None
     """The schema of its columns, in Arrow's IPC format: it travels here once, and not with each buffer."""
     key_fields: tuple[str, ...] = ()

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from penstock.common.functions.user_calls import RAISED
 from penstock.engine.runtime.chunks import ChunkKind, Rows, Values
 from penstock.engine.runtime.network.buffer import CheckpointBarrier, Element
-from penstock.engine.runtime.network.partitioners import Accumulator, Partitioner
+from penstock.engine.runtime.network.partitioners import Accumulator, Partitioner, channel_of_group
+from penstock.engine.runtime.network.partitioning_error import partitioning_error
 from penstock.engine.runtime.network.sender import BufferSender
 from penstock.engine.state.key_groups import KeyGroups, subtask_of
 
@@ -46,7 +46,7 @@ class RowGathering:
                 # The partitioner caches keys already: a second cache in KeyGroups would be waste.
                 partitioner.setup_groups(accumulators.__getitem__, KeyGroups(groups, cached_keys_max=0))
             else:
-                partitioner.setup_groups(_channel_of_group(self.channels, groups, parallelism), key_groups)
+                partitioner.setup_groups(channel_of_group(self.channels, groups, parallelism), key_groups)
 
     def add(self, chunk: Rows) -> None:
         """Add a chunk, and send the buffers that it fills."""
@@ -61,7 +61,7 @@ class RowGathering:
         except RAISED as error:
             if self._sender.operator is None:
                 raise
-            raise self._partitioning_error(error, chunk.values) from error
+            raise partitioning_error(self._sender.operator, self.partitioner, error, chunk.values) from error
         records_max = self._sender.records_max
         for accumulator in self._accumulators:
             if len(accumulator.values) >= records_max:
@@ -112,35 +112,6 @@ class RowGathering:
             accumulator.records += len(values)
         self._sender.send(accumulator)
 
-    def _partitioning_error(self, error: BaseException, values: Values) -> Exception:
-        operator = self._sender.operator
-        assert operator is not None
-        method = "key selector" if self.partitioner.keyed else "partitioner"
-        for value in values:
-            # For speed, the failed loop keeps no position. Selectors have no side effects, so call them again.
-            try:
-                self.partitioner.probe(value)
-            except RAISED as found:
-                # A list as a key fails in the loop as "unhashable"; the error of `probe` says which types can be keys.
-                _without_context(found, error)
-                return operator.user_error(found, method, value)
-        return operator.user_error(error, method)
-
-
-def _without_context(error: BaseException, first: BaseException) -> None:
-    """Remove `first` from the context of `error`, which was raised while handling it: users need the error once."""
-    while error.__context__ is not None:
-        if error.__context__ is first:
-            error.__context__ = None
-            return
-        error = error.__context__
-
-
-def _channel_of_group(
-    channels: list[Accumulator], max_parallelism: int, parallelism: int
-) -> Callable[[int], Accumulator]:
-    return lambda group: channels[subtask_of(group, max_parallelism, parallelism)]
-
 
 class _GroupAccumulators(dict[int, Accumulator]):
     """key group -> its accumulator, created with the first record of the group, and appended to `created`."""
@@ -160,6 +131,10 @@ class _GroupAccumulators(dict[int, Accumulator]):
 def _gathering(partitioner: Partitioner, sender: BufferSender, key_groups: KeyGroups) -> RowGathering | ColumnGathering:
     if sender.info.kind is not ChunkKind.COLUMNS:
         return RowGathering(partitioner, sender, key_groups)
+    if sender.info.mixes_rows:
+        from penstock.engine.runtime.columns.mixed_gathering import MixedGathering
+
+        return MixedGathering(partitioner, sender, key_groups)
     from penstock.engine.runtime.columns.gathering import ColumnGathering
 
     return ColumnGathering(partitioner, sender, key_groups)

@@ -363,6 +363,13 @@ class CustomPartitioner(Partitioner):
         return channel
 
 
+def channel_of_group(
+    channels: list[Accumulator], max_parallelism: int, parallelism: int
+) -> Callable[[int], Accumulator]:
+    """Return the function from a key group to the channel of its subtask."""
+    return lambda group: channels[subtask_of(group, max_parallelism, parallelism)]
+
+
 class _Routes(dict[Any, Any]):
     """A cache from key to bound append, emptied when it holds `keys_max` keys."""
 

@@ -116,6 +116,10 @@ class Operator:
     """The number under which its results leave the task: committables of a sink, or values for the driver."""
     is_sink = False
     """Whether values leave the job here: they are converted to their declared type before."""
+    is_before_edge = False
+    """Whether it stands for the edge behind it: it is in the chain of its input, and gets values as an edge does."""
+    takes_rows_as_well = False
+    """Whether an operator on columns also takes rows, where an edge has these."""
     is_keyed = False
     """Whether it has keyed state."""
     strategy: WatermarkStrategy | None = None

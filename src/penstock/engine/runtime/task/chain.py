@@ -135,11 +135,14 @@ class Outlet:
         """Wraps the receivers of edges and sinks: converts values to their declared type."""
 
     def to_input(
-        self, tag: OutputTag[Any] | None, input: Input, counters: OperatorCounters, is_sink: bool = False
+        self, tag: OutputTag[Any] | None, input: Input, counters: OperatorCounters, is_end: bool = False
     ) -> None:
-        """Send the main output, or side output `tag`, to `input` of an operator that counts with `counters`."""
+        """Send the main output, or side output `tag`, to `input` of an operator that counts with `counters`.
+
+        `is_end`: values leave the chain there.
+        """
         receive = _counted(input, counters)
-        self._branches(tag).add_input(self.boundary(tag, receive) if is_sink else receive)
+        self._branches(tag).add_input(self.boundary(tag, receive) if is_end else receive)
         if input not in self._inputs:
             # An input may read the main output and side outputs, but gets each watermark once.
             self._inputs.append(input)
@@ -225,9 +228,10 @@ class Chain:
                     depths[link.operator] = depth + 1
                     target = self.operators[link.operator]
                     input = target.inputs()[link.input_index]
+                    is_end = target.is_sink or target.is_before_edge
                     if (depth + 1) % DEPTH_MAX == 0:
                         input = self._deferred.setdefault((link.operator, link.input_index), DeferredInput(input))
-                    outlet.to_input(link.tag, input, self.counters[link.operator], target.is_sink)
+                    outlet.to_input(link.tag, input, self.counters[link.operator], is_end)
                 else:
                     assert link.edge is not None
                     outlet.to_edge(link.tag, edges[link.edge])

@@ -40,15 +40,19 @@ def window_operator(name: str, key_selector: Callable[[Any], Any], settings: Win
 def _operator_class(settings: WindowSettings) -> type[WindowingOperator]:
     if settings.evictor is not None:
         return EvictingWindowOperator
+    return SlicedWindowOperator if is_sliced(settings) else WindowOperator
+
+
+def is_sliced(settings: WindowSettings) -> bool:
+    """Return whether the fast operator can run these windows: aligned ones with their default trigger."""
     assigner = settings.assigner
-    if (
-        isinstance(assigner, AlignedWindows)
+    return (
+        settings.evictor is None
+        and isinstance(assigner, AlignedWindows)
         and type(assigner) in _ALIGNED
         and assigner.slide_ms <= assigner.size_ms
         and type(settings.trigger) is type(assigner.get_default_trigger(None))
-    ):
-        return SlicedWindowOperator
-    return WindowOperator
+    )
 
 
 def column_window_operator(

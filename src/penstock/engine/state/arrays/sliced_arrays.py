@@ -87,11 +87,8 @@ class SlicedArrays(Table):
             self._drop_empty(start)
 
     def _restore_piece(self, piece: Piece) -> None:
-        assert piece.keys.starts is not None
-        order = numpy.argsort(piece.keys.starts, kind="stable")
-        starts, firsts = numpy.unique(piece.keys.starts[order], return_index=True)
-        for start, rows in zip(starts.tolist(), numpy.split(order, firsts[1:]), strict=True):
-            self.arrays_at(start).restore_piece(piece.at(rows))
+        for start, of_start in piece.by_start():
+            self.arrays_at(start).restore_piece(of_start)
             self._drop_empty(start)
 
     def _drop_empty(self, start: int) -> None:

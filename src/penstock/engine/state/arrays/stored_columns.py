@@ -118,6 +118,14 @@ class Piece(NamedTuple):
         keys, columns = self.keys.at(index), self.values.columns
         return Piece(keys, ArrayValues(None if columns is None else tuple(one.at(index) for one in columns), len(keys)))
 
+    def by_start(self) -> Iterator[tuple[int, Piece]]:
+        """Yield the entries of each slice of time, by its start."""
+        assert self.keys.starts is not None
+        order = numpy.argsort(self.keys.starts, kind="stable")
+        starts, firsts = numpy.unique(self.keys.starts[order], return_index=True)
+        for start, rows in zip(starts.tolist(), numpy.split(order, firsts[1:]), strict=True):
+            yield start, self.at(rows)
+
 
 def piece_of(keys: Integers | list[Any], columns: tuple[StoredColumn, ...] | None, start: int | None = None) -> Piece:
     """Return entries of keys, all of the slice of time that starts at `start` (ms), if there are slices."""
