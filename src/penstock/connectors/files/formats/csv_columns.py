@@ -9,7 +9,7 @@ import pyarrow
 from penstock.common.columns.record_columns import RecordColumns
 from penstock.common.functions.user_calls import NOT_OF_A_VALUE, RAISED
 from penstock.connectors.files.formats.csv_parser import CsvParser, CsvSettings
-from penstock.connectors.files.formats.line_columns import ColumnsParser, LineColumns
+from penstock.connectors.files.formats.line_columns import ColumnsParser, LineColumns, UsualRecords
 from penstock.connectors.files.formats.line_format import LineFormat, LineParser
 from penstock.connectors.formats.byte_order_mark import UTF8_BOM
 from penstock.connectors.formats.plain_csv import PlainLines, with_nulls
@@ -55,13 +55,13 @@ class _CsvColumnsParser(ColumnsParser):
     def _reader(self, name: str) -> TextReader:
         return text_reader(self._settings.types.get(name, str), self.columns.only([name]))
 
-    def parse_usual(self, block: bytes, last: bool) -> tuple[pyarrow.RecordBatch, int] | None:
+    def parse_usual(self, block: bytes, last: bool) -> UsualRecords | None:
         plain = self._plain_length(block, last)
         texts = None if plain is None else self._lines.texts(block[:plain])
         unfinished = 0 if plain is None or texts is None else len(block) - plain
         texts = self._texts_of_rows(block) if texts is None else texts
         found = None if texts is None else self._batch(texts)
-        return None if found is None else (found, unfinished)
+        return None if found is None else UsualRecords(found, unfinished)
 
     def _texts_of_rows(self, block: bytes) -> dict[str, pyarrow.Array] | None:
         """Return the texts of the columns, split by the csv module; None if there is any error."""

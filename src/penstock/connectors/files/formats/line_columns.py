@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import pyarrow
 
@@ -21,6 +21,22 @@ _PIECE_BYTES = 32 * 1024
 """The size of the pieces of an unusual block, so that the parser of rows gets few of its lines."""
 _BLOCKS = 4
 """How many times larger blocks are than those of rows: a batch costs much by itself."""
+
+
+class OtherLine(NamedTuple):
+    """A line that only the parser of rows can tell: its place among the records, its first byte in the block."""
+
+    place: int
+    offset: int
+    line: bytes
+
+
+class UsualRecords(NamedTuple):
+    """The batch of a block, the length of an incomplete record at its end, and the lines that are not in the batch."""
+
+    batch: pyarrow.RecordBatch
+    unfinished: int
+    others: Sequence[OtherLine] = ()
 
 
 class LineColumns(LineFormat[Any]):
@@ -50,7 +66,7 @@ class LineColumns(LineFormat[Any]):
         assert isinstance(parser, ColumnsParser)
         if offset == 0 and self.charset == "utf-8" and block.startswith(UTF8_BOM):
             offset, block = len(UTF8_BOM), block[len(UTF8_BOM) :]
-        whole = parser.parse_usual(block, last)
+        whole = self._usual(parser, path, offset, block, last, skipped)
         if whole is not None:
             return whole
         # Most pieces of an unusual block are usual.
@@ -59,7 +75,7 @@ class LineColumns(LineFormat[Any]):
         while block:
             piece = block if size >= len(block) else block[: block.find(b"\n", size) + 1] or block
             is_last = last and len(piece) == len(block)
-            found = parser.parse_usual(piece, is_last)
+            found = self._usual(parser, path, offset, piece, is_last, skipped)
             if found is None:
                 records, unfinished = self._records._parse(
                     parser=parser.records, path=path, offset=offset, block=piece, last=is_last, skipped=skipped
@@ -75,6 +91,40 @@ class LineColumns(LineFormat[Any]):
             offset, block = offset + taken, block[taken:]
         return joined(parts) if parts else self._columns.batch_of([]), unfinished
 
+    def _usual(
+        self,
+        parser: ColumnsParser,
+        path: str,
+        offset: int,
+        block: bytes,
+        last: bool,
+        skipped: Callable[[int], None],
+    ) -> tuple[pyarrow.RecordBatch | SidedBatch, int] | None:
+        """Return the records of a block by its batch, and by rows only lines that cannot be read; None otherwise."""
+        found = parser.parse_usual(block, last)
+        if found is None or not found.others:
+            return None if found is None else (found.batch, found.unfinished)
+        counts: list[int] = []
+        positions: list[int] = []
+        sides: list[Any] = []
+        for number, other in enumerate(found.others):
+            records, _ = self._records._parse(
+                parser=parser.records,
+                path=path,
+                offset=offset + other.offset,
+                block=other.line,
+                last=True,
+                skipped=counts.append,
+            )
+            if not all(map(is_for_side_output, records)):
+                return None
+            # A line that is skipped has no place.
+            positions += [other.place - number + len(sides)] * len(records)
+            sides += records
+        for count in counts:
+            skipped(count)
+        return SidedBatch(found.batch, positions, sides) if sides else found.batch, found.unfinished
+
 
 class ColumnsParser(LineParser):
     """Parse blocks to batches. `records`: the parser of rows, which decides whenever a block is unusual."""
@@ -86,19 +136,19 @@ class ColumnsParser(LineParser):
         self._path = path
 
     @abstractmethod
-    def parse_usual(self, block: bytes, last: bool) -> tuple[pyarrow.RecordBatch, int] | None:
-        """Return the batch of a block, and the length of an incomplete record; None if only the parser of rows can."""
+    def parse_usual(self, block: bytes, last: bool) -> UsualRecords | None:
+        """Return the records of a block, maybe without some of its lines; None if only the parser of rows can."""
 
     def parse(self, block: bytes, last: bool) -> tuple[Any, int]:
         found = self.parse_usual(block, last)
-        if found is not None:
-            return found
+        if found is not None and not found.others:
+            return found.batch, found.unfinished
         records, unfinished = self.records.parse(block, last)
         return self.batch_of(records), unfinished
 
     def batch_of(self, records: list[Any]) -> pyarrow.RecordBatch | SidedBatch:
         """Return records as columns. Raise SourceError, which names the first one that does not fit."""
-        positions = [at for at, record in enumerate(records) if type(record) is tuple and _is_tagged(record)]
+        positions = [at for at, record in enumerate(records) if is_for_side_output(record)]
         if not positions:
             return converted(self._path, self.columns, records)
         sides = set(positions)
@@ -106,8 +156,9 @@ class ColumnsParser(LineParser):
         return SidedBatch(converted(self._path, self.columns, rows), positions, [records[at] for at in positions])
 
 
-def _is_tagged(record: tuple[Any, ...]) -> bool:
-    return len(record) == 2 and isinstance(record[1], UnreadableLine)
+def is_for_side_output(record: Any) -> bool:
+    """Return whether a record is a pair of an OutputTag and a line."""
+    return type(record) is tuple and len(record) == 2 and isinstance(record[1], UnreadableLine)
 
 
 def converted(path: str, columns: RecordColumns, records: list[Any]) -> pyarrow.RecordBatch:
