@@ -43,9 +43,7 @@ class _Field(NamedTuple):
     finish: Reader | None = None
 
 
-def decoder_of_type(
-    columns: RecordColumns, value_type: Any, *, times_as_texts: bool = True
-) -> ObjectDecoder | None:
+def decoder_of_type(columns: RecordColumns, value_type: Any, *, times_as_texts: bool = True) -> ObjectDecoder | None:
     """Return a decoder of what `json_decimals.decoder_of` decodes to a class; None if only objects have the values.
 
     `times_as_texts`: Arrow reads the times of a batch, at once, and refuses the batch for one that is unusual.

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import accumulate
 from typing import Any
 
 from penstock.common.columns.record_columns import RecordColumns
 from penstock.common.functions.user_calls import NOT_OF_A_VALUE, RAISED
-from penstock.connectors.files.formats.line_columns import ColumnsParser, LineColumns, OtherLine, UsualRecords
+from penstock.connectors.files.formats.line_columns import ColumnsParser, LineColumns, UsualRecords, other_lines
 from penstock.connectors.files.formats.line_format import LineFormat, LineParser
 from penstock.connectors.formats.json_columns import decoder_of_type
 
@@ -41,13 +40,6 @@ class _JsonColumnsParser(ColumnsParser):
                 raise
             except RAISED:
                 continue
-            return UsualRecords(batch, 0, _others(lines, failed) if failed else ())
+            return UsualRecords(batch, 0, other_lines(lines, failed) if failed else ())
         # The parser of rows finds the line.
         return None
-
-
-def _others(lines: list[bytes], failed: list[int]) -> list[OtherLine]:
-    """Return lines by their places among those that are not empty."""
-    starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
-    filled = [index for index, line in enumerate(lines) if line]
-    return [OtherLine(at, starts[filled[at]], lines[filled[at]]) for at in failed]

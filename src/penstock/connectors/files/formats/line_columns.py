@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import pyarrow
@@ -37,6 +38,13 @@ class UsualRecords(NamedTuple):
     batch: pyarrow.RecordBatch
     unfinished: int
     others: Sequence[OtherLine] = ()
+
+
+def other_lines(lines: list[bytes], places: Sequence[int], empty: tuple[bytes, ...] = (b"",)) -> list[OtherLine]:
+    """Return some lines of a block by their places among those that are not empty."""
+    starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
+    filled = [index for index, line in enumerate(lines) if line not in empty]
+    return [OtherLine(place, starts[filled[place]], lines[filled[place]]) for place in places]
 
 
 class LineColumns(LineFormat[Any]):
@@ -104,6 +112,9 @@ class LineColumns(LineFormat[Any]):
         found = parser.parse_usual(block, last)
         if found is None or not found.others:
             return None if found is None else (found.batch, found.unfinished)
+        if self._on_error == "fail":
+            # The parser of rows chooses the line that the error names.
+            return None
         counts: list[int] = []
         positions: list[int] = []
         sides: list[Any] = []
