@@ -116,17 +116,16 @@ class _CsvColumnsParser(ColumnsParser):
             is_read = numpy.ones(len(texts[self._names[0]]), bool)
             is_read[list(failed)] = False
             texts = {name: column.filter(pyarrow.array(is_read)) for name, column in texts.items()}
-            found, others = self._read(texts)
-            if others:
-                return None
-        columns = [found.get(name) for name in self.columns.names]
-        if None in columns:
+            found, _ = self._read(texts)
+        if len(found) < len(self._names):
             return None
+        columns = [found[name] for name in self.columns.names]
         return pyarrow.RecordBatch.from_arrays(columns, schema=self.columns.schema), sorted(failed)
 
     def _read(self, texts: dict[str, pyarrow.Array]) -> tuple[dict[str, pyarrow.Array], set[int]]:
         """Return the columns that can be read as a whole, and the positions of texts without a value in the others."""
-        found, failed = {}, set()
+        found: dict[str, pyarrow.Array] = {}
+        failed: set[int] = set()
         for name, read in (self._checks | self._readers).items():
             try:
                 found[name] = read(texts[name])
