@@ -6,7 +6,9 @@ import pyarrow
 from pyarrow import types as arrow
 
 from penstock.common.columns.families import is_bytes, is_list, is_text
+from penstock.common.columns.fitted import leaves
 from penstock.common.columns.layouts import has_other_layout
+from penstock.common.columns.to_values import may_be_beyond_python
 
 
 def have_types_of(given: pyarrow.Schema, wanted: pyarrow.Schema) -> bool:
@@ -41,7 +43,8 @@ def as_schema(batch: pyarrow.RecordBatch, schema: pyarrow.Schema) -> pyarrow.Rec
         found.validate(full=True)
     except pyarrow.ArrowException:
         return None
-    return found
+    # Records have neither days nor times beyond the years of Python: columns do not have other values.
+    return None if any(may_be_beyond_python(leaf) for column in columns for leaf in leaves(column)) else found
 
 
 def _widens(given: pyarrow.DataType, wanted: pyarrow.DataType) -> bool:

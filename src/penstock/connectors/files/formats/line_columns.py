@@ -13,8 +13,9 @@ from penstock.common.columns.named_failures import named_batch
 from penstock.common.columns.record_columns import RecordColumns
 from penstock.common.columns.sided_batch import SidedBatch, joined
 from penstock.common.errors import SourceError
+from penstock.common.functions.user_calls import NOT_OF_A_VALUE, RAISED
 from penstock.connectors.files.formats.format import UnreadableLine
-from penstock.connectors.files.formats.line_format import LineFormat, LineParser
+from penstock.connectors.files.formats.line_format import BadLineError, LineFormat, LineParser
 from penstock.connectors.files.split import FoundFile
 from penstock.connectors.formats.byte_order_mark import UTF8_BOM
 
@@ -88,7 +89,13 @@ class LineColumns(LineFormat[Any]):
                 records, unfinished = self._records._parse(
                     parser=parser.records, path=path, offset=offset, block=piece, last=is_last, skipped=skipped
                 )
-                found = parser.batch_of(records), unfinished
+                try:
+                    found = parser.batch_of(records), unfinished
+                except NOT_OF_A_VALUE:
+                    raise
+                except RAISED:
+                    self._refuse_misfit(parser, path, offset, piece)
+                    raise
             part, unfinished = found
             parts.append(part)
             if len(piece) == len(block):
@@ -98,6 +105,27 @@ class LineColumns(LineFormat[Any]):
             size = _PIECE_BYTES if taken else 2 * len(piece)
             offset, block = offset + taken, block[taken:]
         return joined(parts) if parts else self._columns.batch_of([]), unfinished
+
+    def _refuse_misfit(self, parser: ColumnsParser, path: str, offset: int, block: bytes) -> None:
+        """Raise SourceError, which names the line, for the first record of a block that does not fit the columns."""
+        start = end = 0
+        while end < len(block):
+            end = block.find(b"\n", end) + 1 or len(block)
+            try:
+                records, unfinished = parser.records.parse(block[start:end], end == len(block))
+            except BadLineError:
+                start = end
+                continue
+            if unfinished:
+                # The record has more lines.
+                continue
+            try:
+                named_batch(self._columns, records, lambda _, reason: ValueError(reason))
+            except ValueError as error:
+                raise SourceError(
+                    self._records._complaint(path, offset + start, block[start:end], str(error))
+                ) from error.__cause__
+            start = end
 
     def _usual(
         self,
@@ -158,20 +186,15 @@ class ColumnsParser(LineParser):
         return self.batch_of(records), unfinished
 
     def batch_of(self, records: list[Any]) -> pyarrow.RecordBatch | SidedBatch:
-        """Return records as columns. Raise SourceError, which names the first one that does not fit."""
+        """Return records as columns. Raise any error if one does not fit."""
         positions = [at for at, record in enumerate(records) if is_for_side_output(record)]
         if not positions:
-            return converted(self._path, self.columns, records)
+            return self.columns.batch_of(records)
         sides = set(positions)
         rows = [record for at, record in enumerate(records) if at not in sides]
-        return SidedBatch(converted(self._path, self.columns, rows), positions, [records[at] for at in positions])
+        return SidedBatch(self.columns.batch_of(rows), positions, [records[at] for at in positions])
 
 
 def is_for_side_output(record: Any) -> bool:
     """Return whether a record is a pair of an OutputTag and a line."""
     return type(record) is tuple and len(record) == 2 and isinstance(record[1], UnreadableLine)
-
-
-def converted(path: str, columns: RecordColumns, records: list[Any]) -> pyarrow.RecordBatch:
-    """Return the records of a file as columns. Raise SourceError, which names the first one that does not fit."""
-    return named_batch(columns, records, lambda _, reason: SourceError(f"{path}: {reason}"))
