@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -142,3 +143,31 @@ def test_the_value_is_in_the_error_though_arrow_leaves_it_out() -> None:
         columns.batch_of([{"n": 1 << 64, "t": moment}])
     with pytest.raises(TypeError, match=r"column 'n' \(int64\): 'x' is not a whole number"):
         columns.batch_of([{"n": "x", "t": moment}])
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_a_compressed_file_without_its_suffix_is_named(tmp_path: Path, name: str) -> None:
+    """The user would look for another charset, or for a bad line."""
+    path = tmp_path / "a"
+    path.write_bytes(gzip.compress(b"n,s\n1,a\n"))
+    records = CsvFormat(["n"], {"n": int}) if name == "csv" else LINES[name][0]
+    split, columns = FileSplit(str(path), 0, None, 0), RecordColumns(pyarrow.schema({"n": pyarrow.int64()}))
+    for read in (rows, batches):
+        with pytest.raises(SourceError, match=r"begins like compressed data: its name must end with \.gz"):
+            read(records, split, columns)
+
+
+def test_a_field_without_a_type_is_text(tmp_path: Path) -> None:
+    """'1' is not a whole number: a user of CSV would not know why."""
+    path = tmp_path / "a"
+    path.write_text("n\n1\n")
+    columns = RecordColumns(pyarrow.schema({"n": pyarrow.int64()}))
+    with pytest.raises(SourceError, match="'1' is not a whole number, but text: declare the field's type where"):
+        batches(CsvFormat(["n"]), FileSplit(str(path), 0, None, 0), columns)
+
+
+def test_what_is_not_a_frame_is_named_in_full() -> None:
+    """A path of a file would be refused as if only Spark had frames."""
+    frame: Any = "flights.csv"
+    with pytest.raises(TypeError, match=r"a DataFrame of Spark, pandas or Polars, or a table of Arrow, got 'flights"):
+        environment().from_data_frame(frame)
