@@ -75,7 +75,7 @@ class LineColumns(LineFormat[Any]):
         assert isinstance(parser, ColumnsParser)
         if offset == 0 and self.charset == "utf-8" and block.startswith(UTF8_BOM):
             offset, block = len(UTF8_BOM), block[len(UTF8_BOM) :]
-        whole = self._usual(parser, path, offset, block, last, skipped)
+        whole = self._usual(parser=parser, path=path, offset=offset, block=block, last=last, skipped=skipped)
         if whole is not None:
             return whole
         # Most pieces of an unusual block are usual.
@@ -84,7 +84,7 @@ class LineColumns(LineFormat[Any]):
         while block:
             piece = block if size >= len(block) else block[: block.find(b"\n", size) + 1] or block
             is_last = last and len(piece) == len(block)
-            found = self._usual(parser, path, offset, piece, is_last, skipped)
+            found = self._usual(parser=parser, path=path, offset=offset, block=piece, last=is_last, skipped=skipped)
             if found is None:
                 records, unfinished = self._records._parse(
                     parser=parser.records, path=path, offset=offset, block=piece, last=is_last, skipped=skipped
@@ -93,9 +93,9 @@ class LineColumns(LineFormat[Any]):
                     found = parser.batch_of(records), unfinished
                 except NOT_OF_A_VALUE:
                     raise
-                except RAISED:
+                except RAISED as error:
                     self._refuse_misfit(parser, path, offset, piece)
-                    raise
+                    raise SourceError(f"{path}: cannot convert lines to columns: {error}") from error
             part, unfinished = found
             parts.append(part)
             if len(piece) == len(block):
