@@ -90,6 +90,8 @@ CASES: list[tuple[str, pyarrow.DataType, list[Any]]] = [
     ("integer[]", pyarrow.string(), ["{1,2}", "{}"]),
     ("interval", pyarrow.string(), ["1 day", "02:00"]),
     ("bit(3)", pyarrow.string(), ["101"]),
+    ("money", pyarrow.string(), ["1.50", "$1,234.05", "-$0.01"]),
+    ("money", pyarrow.decimal128(14, 4), [Decimal("1.5000"), Decimal("-0.0150"), Decimal(0)]),
     ("numeric(14, 4)", pyarrow.decimal128(14, 4), DECIMALS),
     ("numeric", pyarrow.decimal128(38, 12), FINE_DECIMALS),
     ("numeric", pyarrow.decimal256(40, 12), FINE_DECIMALS),
@@ -194,6 +196,14 @@ def test_values_are_those_of_rows(
         error, found = assert_as_rows(tables, definition, batches, batch_size=32)
         assert not error and len(found) == 85
         assert "row by row" not in caplog.text
+
+
+def test_integers_in_money_are_accepted_or_refused_as_those_of_rows(tables: Tables) -> None:
+    """The job would write amounts on columns that the server refuses from rows."""
+    for values, is_accepted in (([7], False), ([100_000, None], True)):
+        batch = pyarrow.RecordBatch.from_pydict({"n": pyarrow.array(values, NUMBERS)})
+        error, found = assert_as_rows(tables, "n money", [batch])
+        assert (is_accepted and not error and len(found) == 2) or "is of type money but" in error
 
 
 def test_the_writer_takes_all_columns_but_some(tables: Tables) -> None:

@@ -150,6 +150,21 @@ def test_the_row_that_is_no_record_is_named(tables: Tables) -> None:
         read(on_columns(source_of(tables, times), at))
 
 
+def test_money_is_the_text_that_records_have(tables: Tables) -> None:
+    """Amounts would be numbers on columns only, or an error in words of Arrow."""
+    table = tables.create("id bigint, price money")
+    tables.execute(f"INSERT INTO {table} VALUES (1, 1234.5), (2, NULL), (3, -0.01)")
+    source = source_of(tables, table)
+    text, number = (RecordColumns(pyarrow.schema({"price": kind})) for kind in (pyarrow.string(), pyarrow.float64()))
+    run = SourceInTest(source)
+    expected = [record.price for record in run.values()]
+    run.close()
+    found, _ = read(on_columns(source, text))
+    assert [row["price"] for row in found] == expected == ["$1,234.50", None, "-$0.01"]
+    with pytest.raises(SourceError, match=rf"cannot read {table} as columns: the row .*1,234.50.*column 'price'"):
+        read(on_columns(source, number))
+
+
 def test_records_that_are_no_columns(tables: Tables) -> None:
     """Records of a class, or fields by position, would be taken for columns of the table."""
     table = filled(tables)

@@ -24,6 +24,7 @@ BatchFormatName = Literal["arrow", "pandas", "numpy", "polars"]
 
 def columns_of(record_type: Any) -> RecordColumns:
     """Return the columns of a type of records. Raises TypeError for a type without columns that compute."""
+    from penstock.common.columns.layouts import has_other_layout, usual_layout
     from penstock.common.columns.record_columns import RecordColumns
 
     if record_type is None:
@@ -32,6 +33,13 @@ def columns_of(record_type: Any) -> RecordColumns:
             "dataclass, a NamedTuple or a pyarrow.Schema"
         )
     columns = RecordColumns(record_type)
+    for at, field in enumerate(columns.schema):
+        if has_other_layout(field.type):
+            raise TypeError(
+                f"the column {field.name!r} has the type {field.type}, a layout that filters and most other functions "
+                f"of Arrow do not know: declare {usual_layout(field.type)} in the schema, as with schema.set({at}, "
+                f"pyarrow.field({field.name!r}, ...)). Sources convert the values"
+            )
     row_type = columns.row_type
     for name, kind in () if row_type is None else zip(columns.names, row_type.get_field_types(), strict=True):
         for part in _parts(kind):

@@ -420,6 +420,8 @@ class StreamExecutionEnvironment(DriverOnly):
                 raise ValueError(f"directory is for DataFrames of Spark, got {directory!r} for a frame in memory")
             return self.from_source(TableSource(table), watermarks, source_name)
         of_spark: Any = frame
+        if not hasattr(of_spark, "sparkSession"):
+            raise TypeError(f"expected a DataFrame of Spark, pandas or Polars, or a table of Arrow, got {frame!r:.200}")
         source_of = StreamingDataFrameSource if getattr(of_spark, "isStreaming", False) else DataFrameSource
         source = source_of(of_spark, directory or durable_directory(self._configuration), source_name)
         self._spark = self._spark or users_session_of(of_spark)

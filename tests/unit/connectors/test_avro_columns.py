@@ -284,5 +284,5 @@ def test_a_missing_field_is_named(tmp_path: Path) -> None:
     """The field would be null in all records."""
     (tmp_path / "a.avro").write_bytes(written({"f": "long"}, [{"f": 1}]))
     columns = RecordColumns(pyarrow.schema({"missing": pyarrow.int64()}))
-    with pytest.raises(SourceError, match=r"a\.avro: cannot convert .* to columns: .*missing"):
+    with pytest.raises(SourceError, match=r"a\.avro, record 1: cannot convert .* to columns: .*missing"):
         batches(AvroFormat(), FileSplit(str(tmp_path / "a.avro"), 0, None, 0), columns)

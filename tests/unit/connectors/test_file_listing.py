@@ -138,6 +138,14 @@ def test_watching_goes_on_when_the_directory_was_away(tmp_path):
     assert polled(run) == ["b"]
 
 
+def test_a_bounded_source_without_files_is_told(tmp_path, caplog):
+    """A job that reads a folder in which there is nothing would end as if it had read all."""
+    run = SourceRun(FileSource.for_record_stream_format(StreamFormat.text_line_format(), tmp_path).build(), 2)
+    with caplog.at_level(logging.WARNING):
+        run.start()
+    assert caplog.messages == [f"no file matches, so the source has no records: {tmp_path}"]
+
+
 def test_a_pattern_that_matches_nothing_yet_is_told(tmp_path, caplog):
     """A job with a misspelt pattern would run for ever, and say nothing."""
     run = SourceRun(watching(tmp_path / "*.txt"), 2)

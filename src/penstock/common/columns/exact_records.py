@@ -87,9 +87,10 @@ def check_times(values: Sequence[Any], kind: pyarrow.DataType) -> None:
     if check is None:
         return
     # The usual case, in a third of the time.
-    are_plain = arrow.is_timestamp(kind) and kind.tz is None and set(map(type, values)) <= _MOMENTS
-    if are_plain and all(value is None or value.tzinfo is None for value in values):
-        return
+    if arrow.is_timestamp(kind) and set(map(type, values)) <= _MOMENTS:
+        has_zone = kind.tz is not None
+        if all(value is None or (value.tzinfo is not None) is has_zone for value in values):
+            return
     for value in values:
         check(value)
 

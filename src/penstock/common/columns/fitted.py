@@ -41,7 +41,7 @@ def fitted(column: pyarrow.Array, field: pyarrow.Field) -> pyarrow.Array:
             cast = found.cast(wanted)
         except pyarrow.ArrowException as error:
             raise _misfit(field, column, str(error)) from error
-        for before, after in zip(_leaves(found), _leaves(cast), strict=True):
+        for before, after in zip(leaves(found), leaves(cast), strict=True):
             _check_unchanged(before, after, field, column)
         found = cast
     if not field.nullable and found.null_count:
@@ -80,7 +80,7 @@ def _all_may_become(given: list[pyarrow.DataType], wanted: list[pyarrow.DataType
     return len(given) == len(wanted) and all(map(_may_become, given, wanted))
 
 
-def _leaves(column: pyarrow.Array) -> Iterator[pyarrow.Array]:
+def leaves(column: pyarrow.Array) -> Iterator[pyarrow.Array]:
     """Yield the columns of plain values in a column."""
     kind = column.type
     if arrow.is_map(kind):
@@ -93,7 +93,7 @@ def _leaves(column: pyarrow.Array) -> Iterator[pyarrow.Array]:
         yield column
         return
     for part in parts:
-        yield from _leaves(part)
+        yield from leaves(part)
 
 
 def _check_unchanged(before: pyarrow.Array, after: pyarrow.Array, field: pyarrow.Field, column: pyarrow.Array) -> None:

@@ -128,7 +128,7 @@ class RecordColumns:
                 converted = values if convert is None else list(map(convert, values))
                 arrays.append(checked_array(converted, field.type, check))
             except Exception as error:
-                raise TypeError(f"column {field.name!r} ({field.type}): {error}") from error
+                raise TypeError(f"column {field.name!r} ({field.type}): {_of_value(values, error)}{error}") from error
             if not field.nullable and arrays[-1].null_count:
                 raise TypeError(f"column {field.name!r} ({field.type}): the schema does not allow None")
         return pyarrow.RecordBatch.from_arrays(arrays, schema=self.schema)
@@ -226,6 +226,12 @@ class ColumnBuffer:
             fitting = self._batch_bytes * batch.num_rows // max(1, batch.nbytes)
             self._batch_records = max(1, min(_BATCH_RECORDS_MAX, fitting))
             self._values = [[] for _ in self._columns.names]
+
+
+def _of_value(values: Sequence[Any], error: Exception) -> str:
+    """Return the value of an error that does not show it, if it is known: columns are converted as a whole first."""
+    shown = f"{values[0]!r:.80}" if len(values) == 1 else ""
+    return f"{shown} does not fit: " if shown and shown not in str(error) else ""
 
 
 def _not_a_record_type(record_type: Any) -> TypeError:

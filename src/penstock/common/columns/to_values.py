@@ -73,6 +73,22 @@ def are_usual_moments(column: pyarrow.Array) -> bool:
     return least is None or (_FIRST_DAY * per_day <= least and most < _DAY_BEYOND * per_day)
 
 
+def may_be_beyond_python(column: pyarrow.Array) -> bool:
+    """Return whether a column of plain values may have a day or a time before year 1 or after 9999, in any zone."""
+    kind = column.type
+    if arrow.is_dictionary(kind):
+        return may_be_beyond_python(column.dictionary)
+    if not (arrow.is_date(kind) or arrow.is_timestamp(kind)):
+        return False
+    per_day = 1 if arrow.is_date32(kind) else _PER_DAY.get("ms" if arrow.is_date64(kind) else kind.unit)
+    least, most = (scalar.value for scalar in compute.min_max(column).values())
+    if per_day is None or least is None:
+        # Nanoseconds are between the years 1677 and 2262.
+        return False
+    margin = 1 if arrow.is_timestamp(kind) and kind.tz is not None else 0
+    return bool(least < (_FIRST_DAY + margin) * per_day or most >= (_DAY_BEYOND - margin) * per_day)
+
+
 def _moments_per_day(kind: pyarrow.DataType) -> int:
     """Return the units per day of dates and of timestamps without a zone, up to microseconds; 0 for other types."""
     if kind == pyarrow.date32():

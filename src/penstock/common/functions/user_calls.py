@@ -8,7 +8,7 @@ loop StopIteration is an error like any other, and in a generator Python turns i
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from penstock.common.errors import PenstockError, UserFunctionError, class_names
@@ -84,6 +84,24 @@ def results_of(function: Callable[..., Any], count: int, *values: Iterable[Any])
     if len(results) != count:
         raise RuntimeError("the function raised StopIteration. Did a bare next() find nothing? next(iterator, default)")
     return checked_results(results)
+
+
+def results_and_failures(function: Callable[[Any], Any], values: Sequence[Any]) -> tuple[list[Any], list[int]]:
+    """Return the function's results, and the positions of the values for which it raises an error, in order."""
+    results: list[Any] = []
+    failed: list[int] = []
+    left = iter(values)
+    while True:
+        try:
+            # An error leaves the results before it in the list, and `left` behind its value; StopIteration does, too.
+            results.extend(map(function, left))
+        except NOT_OF_A_VALUE:
+            raise
+        except RAISED:
+            pass
+        if len(results) + len(failed) == len(values):
+            return results, failed
+        failed.append(len(results) + len(failed))
 
 
 def checked_results(results: list[Any]) -> list[Any]:

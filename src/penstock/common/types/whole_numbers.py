@@ -29,4 +29,5 @@ def whole_number(value: Any) -> int:
     try:
         return index(value)
     except TypeError:
-        raise ValueError(f"{value!r:.200} is not a whole number") from None
+        is_text = ", but text: declare the field's type where it is read" if isinstance(value, str) else ""
+        raise ValueError(f"{value!r:.200} is not a whole number{is_text}") from None

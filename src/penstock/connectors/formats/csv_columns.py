@@ -52,9 +52,9 @@ class CsvMessageDecoder:
         if self._lines.length(lines, last=True, newlines_in_values=False) == len(lines):
             texts = self._lines.texts(lines)
         # pyarrow omits empty lines.
-        if texts is None or any(len(column) != len(messages) for column in texts.values()):
+        if texts is None or any(len(column) != len(messages) for column in texts[0].values()):
             raise ValueError("a message is not a plain line of these fields")
-        found = {name: read(with_nulls(texts[name], self._nulls)) for name, read in self._readers.items()}
+        found = {name: read(with_nulls(texts[0][name], self._nulls)) for name, read in self._readers.items()}
         return pyarrow.RecordBatch.from_arrays(
             [found[name] for name in self._columns.names], schema=self._columns.schema
         )

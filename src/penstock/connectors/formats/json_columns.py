@@ -18,7 +18,7 @@ import pyarrow
 from pyarrow import types as arrow
 
 from penstock.common.columns.record_columns import RecordColumns
-from penstock.common.functions.user_calls import results_of
+from penstock.common.functions.user_calls import results_and_failures, results_of
 from penstock.common.typeinfo import LocalTimeTypeInfo, RowTypeInfo, TimestampTypeInfo, TypeInformation
 from penstock.common.values.decoding import json_decoder
 from penstock.connectors.formats.json_decimals import decoder_of
@@ -43,18 +43,20 @@ class _Field(NamedTuple):
     finish: Reader | None = None
 
 
-def decoder_of_type(columns: RecordColumns, value_type: Any) -> BatchDecoder | None:
-    """Return a decoder of what `json_decimals.decoder_of` decodes to a class; None if only objects have the values."""
+def decoder_of_type(columns: RecordColumns, value_type: Any, *, times_as_texts: bool = True) -> ObjectDecoder | None:
+    """Return a decoder of what `json_decimals.decoder_of` decodes to a class; None if only objects have the values.
+
+    `times_as_texts`: Arrow reads the times of a batch, at once, and refuses the batch for one that is unusual.
+    """
     found = _fields_of(value_type)
     if found is None or not found.keys() >= set(columns.names):
         return None
     fields = {name: _Field(hint, tuple(default)) for name, (hint, *default) in found.items()}
     for column in columns.schema:
         field = fields[column.name]
-        if _is_time(column, field.hint):
-            # Times remain texts, which Arrow reads at once.
+        if times_as_texts and _is_time(column, field.hint):
             fields[column.name] = field._replace(hint=_TEXTS[field.hint], read_texts=_moments_of(column.type))
-    return _ObjectDecoder(columns, fields, decoder_of).batch_of
+    return ObjectDecoder(columns, fields, decoder_of)
 
 
 def decoder_of_rows(columns: RecordColumns, row_type: RowTypeInfo, fail_on_missing: bool) -> BatchDecoder | None:
@@ -72,13 +74,13 @@ def decoder_of_rows(columns: RecordColumns, row_type: RowTypeInfo, fail_on_missi
             hint, finish, read_texts = str, None, _naive_moments
         fields[name] = _Field(hint | None, () if fail_on_missing else (None,), read_texts, finish)
     try:
-        return _ObjectDecoder(columns, fields, lambda kind: json_decoder(kind, float_hook=Decimal).decode).batch_of
+        return ObjectDecoder(columns, fields, lambda kind: json_decoder(kind, float_hook=Decimal).decode)
     except (TypeError, ValueError):
         # A name with a quotation mark: structs do not accept it.
         return None
 
 
-class _ObjectDecoder:
+class ObjectDecoder:
     """Decodes objects to a struct of all `fields`, and makes `columns` of some of them."""
 
     def __init__(
@@ -100,9 +102,19 @@ class _ObjectDecoder:
         self._others = [name for name in columns.names if name not in self._readers]
         self._columns_of_others = columns.only(self._others) if self._others else None
 
-    def batch_of(self, texts: Sequence[bytes]) -> pyarrow.RecordBatch:
+    def __call__(self, texts: Sequence[bytes]) -> pyarrow.RecordBatch:
         """Return the objects as columns. Raise any error if one is unusual."""
-        objects = results_of(self._decode, len(texts), texts)
+        return self._batch_of(results_of(self._decode, len(texts), texts))
+
+    def readable(self, texts: Sequence[bytes]) -> tuple[pyarrow.RecordBatch, list[int]]:
+        """Return the objects that can be decoded as columns, and the positions of the other texts.
+
+        Raise any error for an object that can be decoded, and is unusual otherwise.
+        """
+        objects, failed = results_and_failures(self._decode, texts)
+        return self._batch_of(objects), failed
+
+    def _batch_of(self, objects: list[Any]) -> pyarrow.RecordBatch:
         found = {
             name: read(pyarrow.array(map(self._getters[name], objects), "str", size=len(objects)))
             for name, read in self._readers.items()

@@ -54,11 +54,20 @@ class PlainLines:
             newlines_in_values=newlines_in_values,
         )
 
-    def texts(self, block: bytes) -> dict[str, pyarrow.Array] | None:
-        """Return the texts of the fields of plain records; None if a line has another number of fields."""
+    def texts(self, block: bytes) -> tuple[dict[str, pyarrow.Array], list[int]] | None:
+        """Return the texts of the fields of plain records, and the positions of records that have more or fewer fields.
+
+        None for any other error.
+        """
+        others: list[int] = []
+
+        def leave_out(row: csv.InvalidRow) -> str:
+            others.append(row.number - 1)
+            return "skip"
+
         dialect, text = self._dialect, pyarrow.string()
         if not block or block.isspace():
-            return {name: pyarrow.array([], text) for name in self._positions}
+            return {name: pyarrow.array([], text) for name in self._positions}, []
         quote = dialect.quote_char
         try:
             table = csv.read_csv(
@@ -73,6 +82,7 @@ class PlainLines:
                     quote_char=quote if quote is not None else False,
                     double_quote=quote is not None,
                     newlines_in_values=quote is not None and quote.encode() in block,
+                    invalid_row_handler=leave_out,
                 ),
                 csv.ConvertOptions(
                     # The bytes of the block were checked.
@@ -84,7 +94,7 @@ class PlainLines:
             )
         except pyarrow.ArrowException:
             return None
-        return {name: _whole(table.column(position)) for name, position in self._positions.items()}
+        return {name: _whole(table.column(position)) for name, position in self._positions.items()}, others
 
 
 def with_nulls(texts: pyarrow.Array, nulls: Iterable[str]) -> pyarrow.Array:

@@ -18,6 +18,7 @@ from pyarrow import types as arrow
 
 from penstock.common.columns.families import is_text
 from penstock.common.columns.record_columns import RecordColumns
+from penstock.common.columns.to_values import may_be_beyond_python
 from penstock.common.functions.user_calls import NOT_OF_A_VALUE, RAISED
 from penstock.common.types.basic_types import BasicTypeInfo
 from penstock.common.types.integers import BITS
@@ -126,7 +127,7 @@ def _usual_cast(kind: Any, wanted: pyarrow.DataType) -> tuple[_Form | None, _Cas
     if convert is converter(float) and (arrow.is_float64(wanted) or arrow.is_float32(wanted)):
         return _FLOATS, lambda texts: _float(texts, wanted)
     if arrow.is_date32(wanted) and convert is converter(date):
-        return _DATES, lambda texts: texts.cast(wanted)
+        return _DATES, _day
     if arrow.is_timestamp(wanted) and wanted.unit in _PER_DAY and convert is converter(datetime):
         form = _MOMENTS if wanted.tz is None else _INSTANTS
         return form, lambda texts: _moment(texts, wanted)
@@ -178,6 +179,13 @@ def _float(texts: pyarrow.Array, wanted: pyarrow.DataType) -> pyarrow.Array:
     found = texts.cast(pyarrow.float64()).cast(wanted)
     if compute.any(compute.is_inf(found)).as_py():
         raise pyarrow.ArrowInvalid("a float is infinite")
+    return found
+
+
+def _day(texts: pyarrow.Array) -> pyarrow.Array:
+    found = texts.cast(pyarrow.date32())
+    if may_be_beyond_python(found):
+        raise pyarrow.ArrowInvalid("there is no year 0")
     return found
 
 

@@ -11,6 +11,7 @@ import pyarrow
 from penstock.api.source import Boundedness, EnumeratorContext, ReaderContext, Source
 from penstock.common.columns.declared_types import declared_type
 from penstock.common.columns.fitted import fitted
+from penstock.common.columns.layouts import has_other_layout, in_usual_layout
 from penstock.common.columns.record_columns import RecordColumns
 from penstock.common.errors import SourceError
 from penstock.common.typeinfo import RowTypeInfo
@@ -38,6 +39,7 @@ class TableSource(Source[Row]):
         table = table_of(frame)
         if table is None:
             raise TypeError(f"expected a frame of pandas or Polars, or a table of Arrow, got {frame!r:.200}")
+        table = _in_usual_layout(table)
         names = table.column_names
         if doubled := sorted({name for name in names if names.count(name) > 1}):
             raise ValueError(f"the frame has several columns {', '.join(doubled)}: rename them")
@@ -110,6 +112,15 @@ class _TableReader(SplitReader[Any]):
 def _batch(table: pyarrow.Table, rows: range) -> pyarrow.RecordBatch:
     arrays = [column.slice(rows.start, len(rows)).combine_chunks() for column in table.columns]
     return pyarrow.RecordBatch.from_arrays(arrays, schema=table.schema)
+
+
+def _in_usual_layout(table: pyarrow.Table) -> pyarrow.Table:
+    """Return the table with columns that all of Arrow's functions know. Polars has views of texts."""
+    for at, field in enumerate(table.schema):
+        if has_other_layout(field.type):
+            column = in_usual_layout(table.column(at).combine_chunks())
+            table = table.set_column(at, field.with_type(column.type), column)
+    return table
 
 
 def _as_declared(table: pyarrow.Table, row_type: RowTypeInfo) -> pyarrow.Table:

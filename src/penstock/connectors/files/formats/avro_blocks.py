@@ -95,8 +95,10 @@ class AvroBlocks:
 
     def records(self, block: Any) -> list[Any]:
         """Return the records of a block."""
-        with self._named(block.offset, block.records_before):
-            values = list(block)
+        values: list[Any] = []
+        with self._named(block.offset, lambda: int(block.records_before) + len(values)):
+            # An error leaves the records before it in the list.
+            values.extend(block)
             if rest := block.bytes_.read():
                 raise ValueError(f"a block has {len(rest)} bytes after its records")
         return unshared(values) if self._reader_schema is not None and self._reader_schema.shares_defaults else values
@@ -133,12 +135,11 @@ class AvroBlocks:
             raise ValueError("the checksum of a block is wrong")
 
     @contextmanager
-    def _named(self, offset: int, records_before: int | None = None) -> Iterator[None]:
+    def _named(self, offset: int, records_before: Callable[[], int] | None = None) -> Iterator[None]:
         """Name the file, and the block that begins at this byte, in errors.
 
-        `records_before`: in the blocks before it, None: in all that were read.
+        `records_before`: returns the number of those before an error, None: in all blocks that were read.
         """
-        done = self._done if records_before is None else records_before
         try:
             yield
         except fastavro().read.SchemaResolutionError as error:
@@ -146,6 +147,7 @@ class AvroBlocks:
         except NOT_OF_A_VALUE:
             raise
         except OSError as error:
+            done = self._done if records_before is None else records_before()
             # An error of a disk or a store, or of bzip2.
             raise SourceError(
                 f"cannot read {self._path} after {done} records, in the block at byte {offset} "
@@ -153,6 +155,7 @@ class AvroBlocks:
             ) from error
         except RAISED as error:
             codec = self._blocks.codec
+            done = self._done if records_before is None else records_before()
             if _NOT_INSTALLED in str(error):
                 raise ConfigurationError(
                     f"{self._path} has the codec {codec}, whose package is not installed: pip install '{AVRO}' "

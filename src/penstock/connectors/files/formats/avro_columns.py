@@ -7,12 +7,12 @@ from typing import Any
 
 import pyarrow
 
+from penstock.common.columns.named_failures import named_batch
 from penstock.common.columns.record_columns import RecordColumns
 from penstock.common.errors import SourceError
 from penstock.connectors.base.split_reader import Chunk
 from penstock.connectors.files.formats.avro_blocks import AvroBlocks
 from penstock.connectors.files.formats.format import BatchFormat
-from penstock.connectors.files.formats.line_columns import converted
 from penstock.connectors.files.formats.streams import check_all_skipped, reading_raw
 from penstock.connectors.files.split import FileSplit, FoundFile
 from penstock.connectors.formats.avro_datums import DatumColumns
@@ -73,8 +73,12 @@ class AvroColumns(BatchFormat[Any]):
             for block in group:
                 batch = None if datums is None or len(group) == 1 else _decoded(datums, [block])
                 if batch is None:
-                    batch = converted(split.path, self._columns, records_of(block))
+                    batch = named_batch(self._columns, records_of(block), _named(split.path, block.records_before))
                 yield block.num_records, batch
+
+
+def _named(path: str, records_before: int) -> Callable[[int, str], Exception]:
+    return lambda at, reason: SourceError(f"{path}, record {records_before + at + 1:,}: {reason}")
 
 
 def _decoded(datums: DatumColumns, group: list[Any]) -> pyarrow.RecordBatch | None:

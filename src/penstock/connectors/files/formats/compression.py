@@ -14,6 +14,15 @@ import pyarrow
 # gzip and deflate: consecutive streams of zlib, with the header of gzip or zlib. Source: RFC 1950, RFC 1952.
 
 _INPUT_BYTES = 64 * 1024
+_FIRST_BYTES = {b"\x1f\x8b": ".gz", b"\x28\xb5\x2f\xfd": ".zst", b"BZh": ".bz2", b"\xfd7zXZ": ".xz"}
+
+
+def suffix_hint(start: bytes) -> str:
+    """Return what to say of a file that begins with these bytes and cannot be read as text."""
+    for first, suffix in _FIRST_BYTES.items():
+        if start.startswith(first):
+            return f". The file begins like compressed data: its name must end with {suffix}"
+    return ""
 
 
 class DeflateStreams:

@@ -17,6 +17,7 @@ from penstock.common.types import Row
 from penstock.common.types.record_fields import fields_of
 from penstock.common.types.type_variables import Record
 from penstock.common.values.written_texts import csv_form
+from penstock.connectors.files.formats.compression import suffix_hint
 from penstock.connectors.files.formats.csv_parser import CsvParser, csv_reason
 from penstock.connectors.files.formats.format import OnUnreadable
 from penstock.connectors.files.formats.line_format import LineFormat, LineParser
@@ -165,9 +166,10 @@ class _HeadLines:
         try:
             text = line.decode(self._charset)
         except UnicodeDecodeError as error:
+            hint = suffix_hint(line) if self._number == 1 else ""
             raise SourceError(
                 f"{self._path}, line {self._number} (byte {self.offset + error.start}): this is not {self._charset} "
-                f"text: {error.reason}. Set another charset: StreamFormat.csv_format(charset=...)"
+                f"text: {error.reason}{hint or '. Set another charset: StreamFormat.csv_format(charset=...)'}"
             ) from error
         self.offset += len(line)
         return text

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pyarrow
-
 from penstock.common.columns.record_columns import RecordColumns
 from penstock.common.functions.user_calls import NOT_OF_A_VALUE, RAISED
-from penstock.connectors.files.formats.line_columns import ColumnsParser, LineColumns
+from penstock.connectors.files.formats.line_columns import ColumnsParser, LineColumns, UsualRecords, other_lines
 from penstock.connectors.files.formats.line_format import LineFormat, LineParser
 from penstock.connectors.formats.json_columns import decoder_of_type
 
@@ -28,15 +26,20 @@ class JsonColumns(LineColumns):
 class _JsonColumnsParser(ColumnsParser):
     def __init__(self, path: str, records: LineParser, columns: RecordColumns, value_type: Any) -> None:
         super().__init__(path, records, columns)
-        self._decode = decoder_of_type(columns, value_type)
+        # The second one takes longer, and tells the line of a time that cannot be read.
+        decoders = [decoder_of_type(columns, value_type, times_as_texts=as_texts) for as_texts in (True, False)]
+        self._decoders = [decoder for decoder in decoders if decoder is not None]
 
-    def parse_usual(self, block: bytes, last: bool) -> tuple[pyarrow.RecordBatch, int] | None:
-        if self._decode is None:
-            return None
-        try:
-            return self._decode(list(filter(None, block.split(b"\n")))), 0
-        except NOT_OF_A_VALUE:
-            raise
-        except RAISED:
-            # The parser of rows finds the line.
-            return None
+    def parse_usual(self, block: bytes, last: bool) -> UsualRecords | None:
+        lines = block.split(b"\n")
+        filled = list(filter(None, lines))
+        for decoder in self._decoders:
+            try:
+                batch, failed = decoder.readable(filled)
+            except NOT_OF_A_VALUE:
+                raise
+            except RAISED:
+                continue
+            return UsualRecords(batch, 0, other_lines(lines, failed) if failed else ())
+        # The parser of rows finds the line.
+        return None

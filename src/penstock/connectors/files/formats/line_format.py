@@ -11,6 +11,7 @@ from typing import Any
 from penstock.common.errors import SourceError
 from penstock.common.types.type_variables import Record
 from penstock.connectors.base.split_reader import Chunk
+from penstock.connectors.files.formats.compression import suffix_hint
 from penstock.connectors.files.formats.format import (
     OnUnreadable,
     RecordFormat,
@@ -189,7 +190,8 @@ class LineFormat(RecordFormat[Record]):
         text = line.decode(self.charset, "backslashreplace").rstrip("\r\n")
         shown = text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + " …"
         number = line_number(path, offset, self._file_charset, self.ends_with_cr(path))
-        return f"{path}, line {number} (byte {offset}): {reason}\n  {shown}"
+        hint = suffix_hint(line) if offset == 0 else ""
+        return f"{path}, line {number} (byte {offset}): {reason}{hint}\n  {shown}"
 
 
 def text_lines(block: bytes, charset: str) -> list[str]:

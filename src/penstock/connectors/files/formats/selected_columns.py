@@ -124,7 +124,7 @@ class FileColumns:
                     raise
                 except RAISED as error:
                     where = f"{self.path}, row {first_row + index + 1}, column {name!r} ({column.type!s:.100})"
-                    raise SourceError(f"{where}: {_reason(error)}") from error
+                    raise SourceError(f"{where}: {_reason(error, column.slice(index, 1))}") from error
             raise
 
 
@@ -165,7 +165,7 @@ def _number_of_text(parse: Callable[[str], Any]) -> Callable[[str], Any]:
 _NUMBERS_OF_TEXTS = {BasicType.BIG_INT: _number_of_text(integer_of), BasicType.BIG_DEC: _number_of_text(decimal_of)}
 
 
-def _reason(error: BaseException) -> str:
+def _reason(error: BaseException, value: pyarrow.Array) -> str:
     if isinstance(error, _NotOfTypeError):
         return f"the value does not fit the declared type: {error}"
     if isinstance(error, UnicodeDecodeError):
@@ -176,5 +176,6 @@ def _reason(error: BaseException) -> str:
             f"the value has nanoseconds, which Python's times cannot represent: declare it as Types.INSTANT() in a "
             f"Types.ROW_NAMED(...): {error}"
         )
-    # Dates and times before the year 1 and after 9999.
-    return f"Python cannot represent the value: {error}"
+    # Dates and times before the year 1 and after 9999. Arrow's text of an array has the value.
+    shown = " ".join(str(value).split()).removeprefix("[ ").removesuffix(" ]")
+    return f"Python cannot represent the value {shown:.80}: {error}"

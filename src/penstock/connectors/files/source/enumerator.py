@@ -99,11 +99,13 @@ class FileEnumerator(SharedSplitEnumerator):
             )
             return
         if not files and not self._has_listed:
-            _log.warning(
-                "no file matches yet, the source checks again every %s ms: %s",
-                self._discovery_interval_ms,
-                without_secrets(", ".join(self._paths)),
-            )
+            paths = without_secrets(", ".join(self._paths))
+            if self._discovery_interval_ms is None:
+                _log.warning("no file matches, so the source has no records: %s", paths)
+            else:
+                _log.warning(
+                    "no file matches yet, the source checks again every %d ms: %s", self._discovery_interval_ms, paths
+                )
         self._has_listed = True
         for path in sorted(self._skipped - self._warned_of):
             _log.warning("skipped %s: its name is not UTF-8. Rename it to have it read", path)

@@ -112,12 +112,18 @@ class ColumnStatement:
 
 
 def insert_arrays(parts: InsertParts, schema: pyarrow.Schema, kinds: dict[str, str]) -> str:
-    """Return the statement, with a parameter for each column. `kinds`: of the table's columns, by name."""
+    """Return the statement, with a parameter for each column. `kinds`: of the table's columns, by name.
+
+    Raise PostgresError for a column that only rows can write.
+    """
     names, arrays, values = [], [], []
     for field in schema:
         array = array_type(field.type)
         assert array is not None
         name = quoted(field.name)
+        if kinds.get(field.name) == "money" and arrow.is_integer(field.type):
+            # The server assigns int8 to money, but not int2, as which psycopg sends small integers of rows.
+            raise PostgresError(f"the column {field.name!r} of money gets integers as rows have them")
         cast = array.cast
         if array is TEXT and kinds.get(field.name, "text") != "text":
             cast = kinds[field.name].replace("%", "%%")
