@@ -13,7 +13,7 @@ from tests.simulation.test_unaligned import circumstances as unaligned
 from tests.simulation.undisturbed import programs_that
 
 from penstock.engine.plan.job_graph import JobGraph
-from penstock.engine.runtime.columns import codec, narrow, stored_chunks
+from penstock.engine.runtime.columns import codec, stored_chunks, worth
 from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.runtime.columns.conversions import ToRowsOperator
 from penstock.engine.runtime.columns.interval_join import ColumnIntervalJoinOperator
@@ -39,9 +39,10 @@ WITHOUT_KEYS = ("chained", "unchained", "changes")
 
 
 @pytest.fixture(autouse=True)
-def small_chunks_are_narrowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Edges narrow the integers of large chunks only: those of the simulator would never be."""
-    monkeypatch.setattr(narrow, "ROWS_MIN", 1)
+def small_chunks_are_encoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It pays to encode the columns of large chunks only: those of the simulator would never be."""
+    monkeypatch.setattr(worth, "ROWS_MIN", 1)
+    monkeypatch.setattr(worth, "pays", lambda saved_bytes, rows, cost, byte_ns: rows > 0)
 
 
 def adds(program: Program) -> bool:

@@ -1,0 +1,38 @@
+"""The memory of Arrow's arrays as arrays of NumPy, and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+import pyarrow
+from pyarrow import types as arrow
+
+
+def integers_of(kind: pyarrow.DataType) -> str | None:
+    """Return NumPy's name of the integers that a column consists of, such as those of its times; None if of others."""
+    if arrow.is_integer(kind):
+        return str(numpy.dtype(kind.to_pandas_dtype()))
+    if arrow.is_date(kind) or arrow.is_time(kind) or arrow.is_timestamp(kind) or arrow.is_duration(kind):
+        return f"int{kind.bit_width}"
+    return None
+
+
+def values_in(column: pyarrow.Array, place: int, kind: Any, count: int) -> Any:
+    """Return `count` values of a column's buffer, from its first row on, as an array of NumPy."""
+    kind = numpy.dtype(kind)
+    return numpy.frombuffer(column.buffers()[place], kind, count, column.offset * kind.itemsize)
+
+
+def validity_of(column: pyarrow.Array) -> bytes | None:
+    """Return a bit for each row, set if it has a value, as Arrow has them; None without nulls."""
+    if not column.null_count:
+        return None
+    is_valid = column.is_valid().to_numpy(zero_copy_only=False)
+    return numpy.packbits(is_valid, bitorder="little").tobytes()
+
+
+def array_of(kind: pyarrow.DataType, rows: int, validity: bytes | None, *buffers: Any) -> pyarrow.Array:
+    """Return an array with these buffers, without a copy."""
+    first = None if validity is None else pyarrow.py_buffer(validity)
+    return pyarrow.Array.from_buffers(kind, rows, [first, *map(pyarrow.py_buffer, buffers)])
