@@ -133,7 +133,7 @@ def test_timestamps_that_are_a_column_are_not_sent_twice(field: str, times: list
     assert isinstance(stored, Columns) and stored.timestamps is not None and stored.timestamps.tolist() == times
 
 
-def sender_of(info: EdgeInfo, first: int, outbox: Outbox | None = None) -> BufferSender:
+def sender_of(info: EdgeInfo, first: int, outbox: Outbox | None = None, channels: int = 1) -> BufferSender:
     """Return the sender of an edge whose first buffer has `first` records."""
     budget = Budget(lambda: 0)
     return BufferSender(
@@ -144,12 +144,30 @@ def sender_of(info: EdgeInfo, first: int, outbox: Outbox | None = None) -> Buffe
         counters=TaskCounters(),
         attempt=0,
         sorts_rows=False,
-        channels=1,
+        channels=channels,
         size=BufferSize(records_first=first),
     )
 
 
-@pytest.mark.parametrize(("width", "least", "most"), [(1, 256, 256), (10_000, 8, 20)])
+@pytest.mark.parametrize(("channels", "most"), [(1, 1 << 18), (4, 1 << 18), (5, 1 << 17), (1_000, 1 << 17)])
+def test_buffers_are_large_when_many_columns_come_and_small_otherwise(channels: int, most: int) -> None:
+    """A MB would cost a fourth more; on many channels so much memory would be taken for each."""
+    batch = batch_of(x=numpy.random.default_rng(1).random(1_000))
+    outbox = Outbox(Budget(lambda: 0))
+    gathering = ColumnGathering(ForwardPartitioner(), sender_of(edge(batch, 1), 16, outbox, channels), KeyGroups(128))
+    for _ in range(200):
+        gathering.add(Columns(batch))
+    large = [len(buffer) for _, buffer in outbox.take()][2:]
+    assert max(large) <= most and sorted(large)[len(large) // 2] > 0.95 * most
+    gathering.flush()
+    outbox.take()
+    gathering.add(Columns(batch).part(0, 100))
+    gathering.flush()
+    ((_, buffer),) = outbox.take()
+    assert len(buffer) < 1_300
+
+
+@pytest.mark.parametrize(("width", "least", "most"), [(1, 256, 256), (10_000, 8, 26)])
 def test_a_slow_task_gets_columns_in_buffers_that_are_worth_a_call(width: int, least: int, most: int) -> None:
     """Each call of a model would get one row; but wide rows fill a buffer earlier."""
     batch = batch_of(k=["x" * width] * 20)
