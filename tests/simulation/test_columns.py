@@ -13,7 +13,7 @@ from tests.simulation.test_unaligned import circumstances as unaligned
 from tests.simulation.undisturbed import programs_that
 
 from penstock.engine.plan.job_graph import JobGraph
-from penstock.engine.runtime.columns import codec, stored_chunks, worth
+from penstock.engine.runtime.columns import codec, stored_chunks
 from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.runtime.columns.conversions import ToRowsOperator
 from penstock.engine.runtime.columns.interval_join import ColumnIntervalJoinOperator
@@ -22,6 +22,7 @@ from penstock.engine.runtime.columns.local_windows import LocalWindowAggregateOp
 from penstock.engine.runtime.columns.routing import KeyRoutes
 from penstock.engine.runtime.columns.running_aggregate import ColumnRunningAggregateOperator
 from penstock.engine.runtime.columns.windows import ColumnWindowOperator
+from penstock.engine.runtime.network import worth
 from penstock.engine.runtime.operators.operator import Operator
 from penstock.engine.state.arrays.array_table import ArrayTable
 from penstock.engine.state.arrays.frozen_rows import FrozenRows
@@ -252,7 +253,7 @@ def kinds_are_lost_in_flight(patch: pytest.MonkeyPatch) -> None:
 def kinds_are_lost_on_edges(patch: pytest.MonkeyPatch) -> None:
     """Changes that are sent become inserts."""
     encoded = codec.encoded
-    patch.setattr(codec, "encoded", lambda chunk: encoded(Columns(chunk.batch, chunk.timestamps)))
+    patch.setattr(codec, "encoded", lambda chunk, price: encoded(Columns(chunk.batch, chunk.timestamps)))
 
 
 def kinds_of_other_rows(patch: pytest.MonkeyPatch) -> None:

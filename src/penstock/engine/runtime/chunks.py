@@ -61,9 +61,9 @@ class Rows(msgspec.Struct, gc=False):
 class EncodedColumns(msgspec.Struct, gc=False):
     """Columns as they are on an edge, whose schema only the edge knows.
 
-    `forms`: for each column its form (engine/runtime/columns/sent_columns.py), or None if it is in `batch`, a message of
-    Arrow's IPC format; () if all are. `timestamps`: ms, as integers of this machine, unless `narrow_timestamps` has them
-    (engine/runtime/columns/narrow.py). `kinds`: a byte for each row.
+    `forms`: the form of each column (engine/runtime/columns/sent_columns.py), None if the column is in `batch`, a
+    message of Arrow's IPC format; () if all are. `timestamps`: ms, as integers of this machine, unless
+    `narrow_timestamps` has them (engine/runtime/columns/narrow.py). `kinds`: a byte for each row.
     """
 
     kind: ClassVar[ChunkKind] = ChunkKind.COLUMNS

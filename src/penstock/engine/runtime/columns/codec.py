@@ -11,8 +11,8 @@ from penstock.engine.runtime.columns.chunk import Columns, read_schema
 from penstock.engine.runtime.columns.milliseconds import milliseconds
 from penstock.engine.runtime.columns.narrow import narrow, widen
 from penstock.engine.runtime.columns.sent_columns import forms_of, received_batch, sent_batch
-from penstock.engine.runtime.columns.worth import ROW_BYTE_NS
 from penstock.engine.runtime.network.edge import EdgeInfo
+from penstock.engine.runtime.network.worth import ROW_BYTE_NS
 from penstock.engine.state.arrays.row_keys import Integers
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy
 
-from penstock.engine.runtime.columns import worth
-from penstock.engine.runtime.columns.worth import Cost
+from penstock.engine.runtime.network import worth
+from penstock.engine.runtime.network.worth import Cost
 
 COST = Cost(call_ns=9_000, row_ns=0.6)
 _WIDTHS = ((1, 0, ""), (1 << 8, 1, "u1"), (1 << 16, 2, "u2"), (1 << 32, 4, "u4"))
@@ -31,7 +31,7 @@ def narrow(values: Any, byte_ns: float) -> Narrowed | None:
 
 
 def narrow_between(values: Any, low: int, high: int, byte_ns: float) -> Narrowed | None:
-    """Do what `narrow` does, for values whose smallest and largest are known. Others among them may come back changed."""
+    """Do what `narrow` does, for values between two that are known. Values beyond them come back changed."""
     rows, width = len(values), values.itemsize
     for limit, narrower, kind in _WIDTHS:
         if high - low < limit:

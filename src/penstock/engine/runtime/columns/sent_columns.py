@@ -1,6 +1,6 @@
 """The forms in which columns are sent where that takes less time than their bytes, and the batch of all others.
 
-A form is a tuple of plain values, since a buffer names no class of ours: the name of its encoding, then what that needs.
+A form is a tuple of plain values, since a buffer names no class of ours: the name of the encoding, and its content.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from typing import Any
 import pyarrow
 from pyarrow import compute
 
-from penstock.engine.runtime.columns import worth
 from penstock.engine.runtime.columns.memory_of_arrays import array_of, integers_of, validity_of, values_in
 from penstock.engine.runtime.columns.narrow import narrow, narrow_between, widen
 from penstock.engine.runtime.columns.sent_texts import are_texts, distinct, of_distinct, of_texts, texts
-from penstock.engine.runtime.columns.worth import Cost
+from penstock.engine.runtime.network import worth
+from penstock.engine.runtime.network.worth import Cost
 
 Form = tuple[Any, ...]
 _NULLS, _INTEGERS, _TEXTS, _DISTINCT = "nulls", "integers", "texts", "distinct"

@@ -8,10 +8,10 @@ import numpy
 import pyarrow
 from pyarrow import types as arrow
 
-from penstock.engine.runtime.columns import worth
 from penstock.engine.runtime.columns.memory_of_arrays import array_of, validity_of, values_in
 from penstock.engine.runtime.columns.narrow import Narrowed, narrow, widen
-from penstock.engine.runtime.columns.worth import Cost
+from penstock.engine.runtime.network import worth
+from penstock.engine.runtime.network.worth import Cost
 
 _DISTINCT = Cost(call_ns=30_000, row_ns=17)
 _SAMPLE_MIN = 64

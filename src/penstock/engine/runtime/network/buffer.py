@@ -18,6 +18,7 @@ from penstock.common.functions.script_functions import dumps
 from penstock.common.stored import stored_as
 from penstock.engine.runtime.checkpoint_options import CheckpointOptions
 from penstock.engine.runtime.chunks import Chunk, ChunkKind, EncodedColumns, Rows
+from penstock.engine.runtime.network.worth import ROW_BYTE_NS
 
 
 class Element(msgspec.Struct, frozen=True, gc=False):
@@ -114,8 +115,11 @@ class Header(msgspec.Struct, frozen=True, gc=False):
 class Codec:
     """Encodes the items of a buffer whose chunks have one kind."""
 
-    def encode(self, items: Sequence[BufferItem]) -> bytes:
-        """Return the items as bytes. Raises the error of pickle if a value can't be pickled."""
+    def encode(self, items: Sequence[BufferItem], byte_ns: float) -> bytes:
+        """Return the items as bytes. Raises the error of pickle if a value can't be pickled.
+
+        `byte_ns`: the price of a byte on the exchange (network/worth.py).
+        """
         raise NotImplementedError
 
     def decode(self, content: memoryview) -> list[BufferItem]:
@@ -134,7 +138,7 @@ class Codec:
 class RowCodec(Codec):
     """A pickled list. A chunk is a pair of parallel lists in it, so that the pickle names no class of ours."""
 
-    def encode(self, items: Sequence[BufferItem]) -> bytes:
+    def encode(self, items: Sequence[BufferItem], byte_ns: float) -> bytes:
         return dumps([(item.values, item.timestamps) if type(item) is Rows else item for item in items])
 
     def decode(self, content: memoryview) -> list[BufferItem]:
@@ -150,8 +154,8 @@ class RowCodec(Codec):
 class ColumnCodec(Codec):
     """A pickled list, in which a chunk is the fields of EncodedColumns: only its receiver knows the schema."""
 
-    def encode(self, items: Sequence[Any]) -> bytes:
-        return dumps([item if type(item) in ELEMENTS else _fields(item) for item in items])
+    def encode(self, items: Sequence[Any], byte_ns: float) -> bytes:
+        return dumps([item if type(item) in ELEMENTS else _fields(item, byte_ns) for item in items])
 
     def decode(self, content: memoryview) -> list[BufferItem]:
         return [EncodedColumns(*item) if type(item) is tuple else item for item in pickle.loads(content)]
@@ -167,19 +171,19 @@ class ColumnCodec(Codec):
                     yield record.batch, record.batch.nbytes
 
 
-def _fields(chunk: Any) -> tuple[Any, ...]:
+def _fields(chunk: Any, byte_ns: float) -> tuple[Any, ...]:
     """Return the fields of EncodedColumns, of a chunk that is encoded already or not."""
     if type(chunk) is not EncodedColumns:
         from penstock.engine.runtime.columns.codec import encoded
 
-        chunk = encoded(chunk)
+        chunk = encoded(chunk, byte_ns)
     return msgspec.structs.astuple(chunk)
 
 
 class MessageCodec(Codec):
     """A pickled message between slots, or from a slot to the driver: the one item of its buffer, not a record."""
 
-    def encode(self, items: Sequence[Any]) -> bytes:
+    def encode(self, items: Sequence[Any], byte_ns: float) -> bytes:
         (message,) = items
         return dumps(message)
 
@@ -192,9 +196,12 @@ CODECS: dict[int, Codec] = {
 }  # fmt: skip
 
 
-def encode(header: Header, items: Sequence[BufferItem]) -> bytes:
-    """Encode a buffer. Raises the error of pickle if a value can't be pickled."""
-    content = CODECS[header.kind].encode(items)
+def encode(header: Header, items: Sequence[BufferItem], byte_ns: float = ROW_BYTE_NS) -> bytes:
+    """Encode a buffer. Raises the error of pickle if a value can't be pickled.
+
+    `byte_ns`: the price of a byte on the exchange (network/worth.py).
+    """
+    content = CODECS[header.kind].encode(items, byte_ns)
     weight = 0
     if len(items) != 1 or type(items[0]) in ELEMENTS:
         weight = _weight(items, len(content))
@@ -203,7 +210,7 @@ def encode(header: Header, items: Sequence[BufferItem]) -> bytes:
 
 def encode_message(header: Header, message: Any) -> bytes:
     """Encode a message. `header`: of the kind MESSAGE."""
-    return encode_header(header) + CODECS[header.kind].encode([message])
+    return encode_header(header) + CODECS[header.kind].encode([message], ROW_BYTE_NS)
 
 
 def encode_header(header: Header, weight: int = 0) -> bytes:

@@ -23,6 +23,7 @@ from penstock.engine.runtime.network.buffer import (
 )
 from penstock.engine.runtime.network.debloating import COLUMN_ROWS_MAX
 from penstock.engine.runtime.network.edge import EdgeInfo
+from penstock.engine.runtime.network.worth import ROW_BYTE_NS
 from penstock.engine.runtime.task.budget import COLUMN_RECORDS_MAX, Budget
 from penstock.engine.runtime.task.metrics import TaskCounters
 
@@ -54,8 +55,9 @@ def full_bytes(kind: ChunkKind, channels: int, size: int) -> int:
 
 
 class BufferSize(NamedTuple):
-    """The size of buffers, of columns up to twice as much. `records_first`: records of the first buffer, which shows how
-    large records are.
+    """The size of buffers; `full_bytes` says when it is doubled.
+
+    `records_first`: records of the first buffer, which shows how large records are.
     """
 
     bytes: int = 1 << 17
@@ -71,7 +73,7 @@ class Outbox:
     In the outbox for feedback: (index of the slot in the level of the edge's target, buffer).
     """
 
-    __slots__ = ("_budget", "allows", "rows", "sent")
+    __slots__ = ("_budget", "allows", "byte_ns", "rows", "sent")
 
     def __init__(self, budget: Budget) -> None:
         self.rows: list[tuple[int, bytes]] = []
@@ -79,6 +81,8 @@ class Outbox:
         """The content of all buffers so far, by slot (bytes)."""
         self.allows: Callable[[int, int], bool] = lambda slot, sent: True
         """Returns whether a slot may be sent more, after `sent` bytes."""
+        self.byte_ns = ROW_BYTE_NS
+        """The price of a byte of a row (network/worth.py). A host that shares memory with all receivers lowers it."""
         self._budget = budget
 
     def put(self, slot: int, buffer: bytes) -> None:
@@ -182,7 +186,7 @@ class BufferSender:
             kind=info.kind,
         )
         try:
-            buffer = encode(header, items)
+            buffer = encode(header, items, self._outbox.byte_ns)
         except RAISED as error:
             if self.operator is None:
                 raise

@@ -42,6 +42,7 @@ from penstock.engine.runtime.network.partitioners import (
 )
 from penstock.engine.runtime.network.sender import BufferSender, BufferSize, Outbox
 from penstock.engine.runtime.network.set_aside import BufferQueue
+from penstock.engine.runtime.network.worth import ROW_BYTE_NS, SHARED_BYTE_NS
 from penstock.engine.runtime.task.budget import Budget
 from penstock.engine.runtime.task.metrics import TaskCounters
 from penstock.engine.state.key_groups import KeyGroups, subtask_of
@@ -165,6 +166,20 @@ def test_buffers_are_large_when_many_columns_come_and_small_otherwise(channels: 
     gathering.flush()
     ((_, buffer),) = outbox.take()
     assert len(buffer) < 1_300
+
+
+def test_a_host_that_shares_memory_gets_columns_that_cost_less_time() -> None:
+    """Texts would become dictionaries to save bytes that are not copied."""
+    batch = batch_of(s=[f"a text of twenty {number % 20:03d}" for number in range(2_000)])
+    sizes = []
+    for price in (ROW_BYTE_NS, SHARED_BYTE_NS):
+        outbox = Outbox(Budget(lambda: 0))
+        outbox.byte_ns = price
+        gathering = ColumnGathering(ForwardPartitioner(), sender_of(edge(batch, 1), 2_000, outbox), KeyGroups(128))
+        gathering.add(Columns(batch))
+        ((_, buffer),) = outbox.take()
+        sizes.append(len(buffer))
+    assert sizes[0] < 3_000 and sizes[1] > 40_000
 
 
 @pytest.mark.parametrize(("width", "least", "most"), [(1, 256, 256), (10_000, 8, 26)])

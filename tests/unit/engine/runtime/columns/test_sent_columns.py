@@ -14,9 +14,9 @@ import pytest
 from penstock.engine.runtime.chunks import ChunkKind, EncodedColumns
 from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.runtime.columns.codec import decoder, encoded
-from penstock.engine.runtime.columns.worth import ROW_BYTE_NS, SHARED_BYTE_NS
 from penstock.engine.runtime.network.buffer import NO_KEY_GROUP, Header, decode_items, encode
 from penstock.engine.runtime.network.edge import EdgeInfo
+from penstock.engine.runtime.network.worth import ROW_BYTE_NS, SHARED_BYTE_NS
 
 ALWAYS = 1e9
 """A price of bytes at which every form pays that saves any."""
@@ -42,7 +42,7 @@ def texts(distinct: int, length: int) -> Callable[[random.Random], Any]:
 COLUMNS: dict[str, tuple[pyarrow.DataType, Callable[[random.Random], Any]]] = {
     **{
         f"{kind} of {bits} bits": (kind, integers(kind, bits))
-        for kind in map(pyarrow.type_for_alias, ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"))
+        for kind in (pyarrow.type_for_alias(f"{sign}int{width}") for sign in ("", "u") for width in (8, 16, 32, 64))
         for bits in WIDTHS
     },
     "dates": (pyarrow.date32(), lambda rng: datetime.date.fromordinal(700_000 + rng.randint(0, 300))),
