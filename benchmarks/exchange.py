@@ -43,7 +43,8 @@ class Payloads:
 
     def rows(self, numbers: range) -> list[Any]:
         """Return the same as dicts."""
-        return self(numbers).to_pylist()
+        rows: list[Any] = self(numbers).to_pylist()
+        return rows
 
 
 def exchanged(env: StreamExecutionEnvironment, record_bytes: int, rate: float) -> DataStream[Any]:

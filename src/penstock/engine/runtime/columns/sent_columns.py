@@ -57,26 +57,27 @@ def received_batch(
 
 
 def _form_of(column: pyarrow.Array, byte_ns: float) -> Form | None:
-    rows, form = len(column), None
+    rows = len(column)
     if column.null_count == rows:
         return (_NULLS,) if worth.pays(column.nbytes, rows, _NULLS_COST, byte_ns) else None
     if (kind := integers_of(column.type)) is not None:
         return _integers(column, kind, byte_ns)
     if are_texts(column.type):
-        if (form := distinct(column, byte_ns)) is not None:
-            return (_DISTINCT, form)
-        form = texts(column, byte_ns)
-    return None if form is None else (_TEXTS, form)
+        if (repeated := distinct(column, byte_ns)) is not None:
+            return (_DISTINCT, repeated)
+        if (lengths := texts(column, byte_ns)) is not None:
+            return (_TEXTS, lengths)
+    return None
 
 
 def _column_of(form: Form, kind: pyarrow.DataType, rows: int) -> pyarrow.Array:
-    name, *content = form
+    name = form[0]
     if name == _NULLS:
         return pyarrow.nulls(rows, kind)
     if name == _INTEGERS:
-        narrowed, validity = content
+        narrowed, validity = form[1:]
         return array_of(kind, rows, validity, widen(narrowed, integers_of(kind), rows))
-    return of_distinct(*content, kind) if name == _DISTINCT else of_texts(*content, kind, rows)
+    return of_distinct(form[1], kind) if name == _DISTINCT else of_texts(form[1], kind, rows)
 
 
 def _integers(column: pyarrow.Array, kind: str, byte_ns: float) -> Form | None:

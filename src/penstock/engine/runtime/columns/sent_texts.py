@@ -94,4 +94,4 @@ def _offset_kind(kind: pyarrow.DataType) -> str:
 
 def _values(column: pyarrow.Array, offsets: Any) -> bytes:
     first, last = int(offsets[0]), int(offsets[-1])
-    return column.buffers()[2][first:last].to_pybytes() if last > first else b""  # type: ignore[no-any-return]
+    return column.buffers()[2][first:last].to_pybytes() if last > first else b""
