@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy
@@ -32,7 +33,7 @@ def validity_of(column: pyarrow.Array) -> bytes | None:
     return numpy.packbits(is_valid, bitorder="little").tobytes()
 
 
-def array_of(kind: pyarrow.DataType, rows: int, validity: bytes | None, *buffers: Any) -> pyarrow.Array:
+def array_of(kind: pyarrow.DataType, rows: int, validity: bytes | None, content: Sequence[Any]) -> pyarrow.Array:
     """Return an array with these buffers, without a copy."""
     first = None if validity is None else pyarrow.py_buffer(validity)
-    return pyarrow.Array.from_buffers(kind, rows, [first, *map(pyarrow.py_buffer, buffers)])
+    return pyarrow.Array.from_buffers(kind, rows, [first, *map(pyarrow.py_buffer, content)])

@@ -76,7 +76,7 @@ def _column_of(form: Form, kind: pyarrow.DataType, rows: int) -> pyarrow.Array:
         return pyarrow.nulls(rows, kind)
     if name == _INTEGERS:
         narrowed, validity = form[1:]
-        return array_of(kind, rows, validity, widen(narrowed, integers_of(kind), rows))
+        return array_of(kind, rows, validity, [widen(narrowed, integers_of(kind), rows)])
     return of_distinct(form[1], kind) if name == _DISTINCT else of_texts(form[1], kind, rows)
 
 

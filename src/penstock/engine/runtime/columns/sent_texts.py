@@ -16,12 +16,12 @@ from penstock.engine.runtime.network.worth import Cost
 _DISTINCT = Cost(call_ns=30_000, row_ns=17)
 _SAMPLE_MIN = 64
 _SAMPLED = 32
-"""One row of so many is looked at first, to see whether values are repeated."""
+"""A sample has one of so many rows, and shows whether values are repeated."""
 _DISTINCT_MAX = 0.75
 """If more of the sample are distinct, a dictionary is too long."""
 _LENGTH_MAX = 256
-"""Of values, on average. The bytes of a buffer limit its rows, and rows are decoded to this many bytes each, whatever
-was sent."""
+"""The longest average of values for a dictionary (bytes): the bytes of a buffer limit its rows, so a buffer of longer
+values could become gigabytes when it is decoded."""
 
 Texts = tuple[Narrowed, bytes, "bytes | None"]
 """Lengths, all values one behind the other, and which rows have a value."""
@@ -49,7 +49,7 @@ def of_texts(sent: Texts, kind: pyarrow.DataType, rows: int) -> pyarrow.Array:
     lengths, values, validity = sent
     offsets = numpy.zeros(rows + 1, _offset_kind(kind))
     numpy.cumsum(widen(lengths, offsets.dtype, rows), out=offsets[1:])
-    return array_of(kind, rows, validity, offsets, values)
+    return array_of(kind, rows, validity, [offsets, values])
 
 
 def distinct(column: pyarrow.Array, byte_ns: float) -> Distinct | None:
@@ -74,7 +74,7 @@ def distinct(column: pyarrow.Array, byte_ns: float) -> Distinct | None:
 def of_distinct(sent: Distinct, kind: pyarrow.DataType) -> pyarrow.Array:
     """Return the column of `distinct`."""
     number, numbers, count, offsets, values, validity = sent
-    dictionary = array_of(kind, count, validity, offsets, values)
+    dictionary = array_of(kind, count, validity, [offsets, values])
     return dictionary.take(pyarrow.array(numpy.frombuffer(numbers, number)))
 
 
