@@ -7,16 +7,28 @@ from typing import Any
 
 import numpy
 import pyarrow
-from pyarrow import types as arrow
+
+_WIDTHS = (8, 16, 32, 64)
+_INTEGERS = {
+    **{pyarrow.type_for_alias(f"{sign}int{width}").id: f"{sign}int{width}" for sign in ("", "u") for width in _WIDTHS},
+    **{kind.id: "int32" for kind in (pyarrow.date32(), pyarrow.time32("s"))},
+    **{kind("ns").id: "int64" for kind in (pyarrow.time64, pyarrow.timestamp, pyarrow.duration)},
+    pyarrow.date64().id: "int64",
+}
+_OFFSETS = {
+    **{kind.id: "int32" for kind in (pyarrow.string(), pyarrow.binary())},
+    **{kind.id: "int64" for kind in (pyarrow.large_string(), pyarrow.large_binary())},
+}
 
 
 def integers_of(kind: pyarrow.DataType) -> str | None:
     """Return NumPy's name of the integers that a column consists of, such as those of its times; None if of others."""
-    if arrow.is_integer(kind):
-        return str(numpy.dtype(kind.to_pandas_dtype()))
-    if arrow.is_date(kind) or arrow.is_time(kind) or arrow.is_timestamp(kind) or arrow.is_duration(kind):
-        return f"int{kind.bit_width}"
-    return None
+    return _INTEGERS.get(kind.id)
+
+
+def offsets_of(kind: pyarrow.DataType) -> str | None:
+    """Return NumPy's name of the offsets of a column of texts or bytes; None if it has others."""
+    return _OFFSETS.get(kind.id)
 
 
 def values_in(column: pyarrow.Array, place: int, kind: Any, count: int) -> Any:

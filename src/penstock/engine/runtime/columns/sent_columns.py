@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow
 from pyarrow import compute
 
-from penstock.engine.runtime.columns.memory_of_arrays import array_of, integers_of, validity_of, values_in
-from penstock.engine.runtime.columns.narrow import narrow, narrow_between, widen
-from penstock.engine.runtime.columns.sent_texts import are_texts, distinct, of_distinct, of_texts, texts
+from penstock.engine.runtime.columns.memory_of_arrays import array_of, integers_of, offsets_of, validity_of, values_in
+from penstock.engine.runtime.columns.narrow import COST, narrow, narrow_between, widen
+from penstock.engine.runtime.columns.sent_texts import distinct, of_distinct, of_texts, texts
 from penstock.engine.runtime.network import worth
 from penstock.engine.runtime.network.worth import Cost
 
@@ -62,7 +62,7 @@ def _form_of(column: pyarrow.Array, byte_ns: float) -> Form | None:
         return (_NULLS,) if worth.pays(column.nbytes, rows, _NULLS_COST, byte_ns) else None
     if (kind := integers_of(column.type)) is not None:
         return _integers(column, kind, byte_ns)
-    if are_texts(column.type):
+    if offsets_of(column.type) is not None:
         if (repeated := distinct(column, byte_ns)) is not None:
             return (_DISTINCT, repeated)
         if (lengths := texts(column, byte_ns)) is not None:
@@ -82,11 +82,12 @@ def _column_of(form: Form, kind: pyarrow.DataType, rows: int) -> pyarrow.Array:
 
 def _integers(column: pyarrow.Array, kind: str, byte_ns: float) -> Form | None:
     rows = len(column)
+    bytes_now = rows * column.type.bit_width // 8
+    if not worth.pays(bytes_now, rows, _VALIDITY_COST if column.null_count else COST, byte_ns):
+        return None
     values = values_in(column, 1, kind, rows)
     if not column.null_count:
         narrowed = narrow(values, byte_ns)
-    elif not worth.pays(values.nbytes, rows, _VALIDITY_COST, byte_ns):
-        return None
     else:
         # What is behind a null may be any number.
         known = compute.min_max(column.view(pyarrow.from_numpy_dtype(values.dtype)))
