@@ -40,6 +40,8 @@ _CHANNELS_OF_LARGE_BUFFERS = 4
 """With so many channels or fewer, buffers of columns are twice as large: a MB of rows of 256 KiB takes a fifth less CPU
 time than one of rows of 128 KiB. Larger rows take more, and with more channels they would take memory in Spark's JVM,
 which holds two for each. docs/internals/decisions/0047-bytes-of-an-exchange.md"""
+_LARGE_BUFFER_RECORDS = 1 << 14
+"""With more records a buffer is not made larger: arrays of more rows took a tenth more time in a keyed count."""
 _OVERSIZE = 8
 """A buffer that is larger than intended by this factor is sent in parts: Spark keeps memory for the largest row."""
 
@@ -143,6 +145,7 @@ class BufferSender:
         self.sorts_rows = sorts_rows
         self._buffer_bytes = full_bytes(info.kind, channels, size.bytes)
         self._fill_bytes = content_of(self._buffer_bytes)
+        self._has_large_buffers = self._buffer_bytes > size.bytes
         self._most_records = BUFFER_RECORDS_MAX if info.kind is ChunkKind.ROWS else COLUMN_RECORDS_MAX
         self._least_records = 1 if info.kind is ChunkKind.ROWS else COLUMN_ROWS_MAX
         self._full_records = self._most_records
@@ -211,6 +214,8 @@ class BufferSender:
             # Estimated from this buffer: measuring each record would mean pickling it twice.
             content = content_of(len(buffer)) if self.sorts_rows else content_bytes(buffer)
             fit = self._fill_bytes * records // content
+            if self._has_large_buffers:
+                fit = min(fit, max(fit // 2, _LARGE_BUFFER_RECORDS))
             fit = max(fit, min(self._least_records, self._buffer_bytes * records // content), 1)
             self.records_max = min(fit, self._full_records)
             self.budget.chunk_records = min(fit, self._most_records)
