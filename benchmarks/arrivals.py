@@ -24,16 +24,26 @@ class ArrivalsSink(Sink[Any]):
     """Counts records. `stamp`: position of the stamp in a record, None to ignore ages.
 
     `weight`: position of the number of records that a record represents. `records_per_s`: limit for all subtasks
-    together.
+    together. `takes_batches`: get columns as columns; the age of a batch is that of its first record.
     """
 
     def __init__(
-        self, directory: str, stamp: int | None = None, weight: int | None = None, records_per_s: float = 0
+        self,
+        directory: str,
+        stamp: int | None = None,
+        weight: int | None = None,
+        records_per_s: float = 0,
+        *,
+        takes_batches: bool = False,
     ) -> None:
         self.directory = directory
+        self._takes_batches = takes_batches
         self.stamp = stamp
         self.weight = weight
         self.records_per_s = records_per_s
+
+    def takes_columns(self, columns: Any) -> bool:
+        return self._takes_batches
 
     def create_writer(self, context: SinkContext) -> SinkWriter[Any]:
         return _ArrivalsWriter(self, context)
@@ -55,14 +65,14 @@ class _ArrivalsWriter(SinkWriter[Any]):
     def write(self, value: Any, timestamp: int | None) -> None:
         self.write_chunk([value], None)
 
+    def write_columns(self, batch: Any, timestamps: Any = None) -> None:
+        now_ns = self._begin_second()
+        self._count += batch.num_rows
+        if self._stamp is not None and batch.num_rows:
+            self._ages[(now_ns - batch.column(self._stamp)[0].as_py()) // _AGE_STEP_NS] += batch.num_rows
+
     def write_chunk(self, values: list[Any], timestamps: list[int] | None) -> None:
-        now_ns = time.time_ns()
-        second = now_ns // _NS
-        if second != self._second:
-            if not self._second:
-                self._begun.write_text(str(now_ns), encoding="utf-8")
-            self._write_line()
-            self._second = second
+        now_ns = self._begin_second()
         weight, stamp = self._weight, self._stamp
         self._count += len(values) if weight is None else sum([value[weight] for value in values])
         if stamp is not None:
@@ -73,6 +83,17 @@ class _ArrivalsWriter(SinkWriter[Any]):
     def close(self) -> None:
         self._write_line()
         self._file.close()
+
+    def _begin_second(self) -> int:
+        """Return the time (ns), after the line of the last second, if a new one has begun."""
+        now_ns = time.time_ns()
+        second = now_ns // _NS
+        if second != self._second:
+            if not self._second:
+                self._begun.write_text(str(now_ns), encoding="utf-8")
+            self._write_line()
+            self._second = second
+        return now_ns
 
     def _write_line(self) -> None:
         if self._count:

@@ -13,7 +13,7 @@ from tests.simulation.test_unaligned import circumstances as unaligned
 from tests.simulation.undisturbed import programs_that
 
 from penstock.engine.plan.job_graph import JobGraph
-from penstock.engine.runtime.columns import codec, exact_conversion, mixed_windows, narrow, stored_chunks
+from penstock.engine.runtime.columns import codec, exact_conversion, mixed_windows, stored_chunks
 from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.runtime.columns.conversions import ToRowsOperator
 from penstock.engine.runtime.columns.interval_join import ColumnIntervalJoinOperator
@@ -22,6 +22,7 @@ from penstock.engine.runtime.columns.local_windows import LocalWindowAggregateOp
 from penstock.engine.runtime.columns.routing import KeyRoutes
 from penstock.engine.runtime.columns.running_aggregate import ColumnRunningAggregateOperator
 from penstock.engine.runtime.columns.windows import ColumnWindowOperator
+from penstock.engine.runtime.network import worth
 from penstock.engine.runtime.operators.operator import Operator
 from penstock.engine.state.arrays.array_table import ArrayTable
 from penstock.engine.state.arrays.frozen_rows import FrozenRows
@@ -39,9 +40,10 @@ WITHOUT_KEYS = ("chained", "unchained", "changes")
 
 
 @pytest.fixture(autouse=True)
-def small_chunks_are_narrowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Edges narrow the integers of large chunks only: those of the simulator would never be."""
-    monkeypatch.setattr(narrow, "ROWS_MIN", 1)
+def small_chunks_are_encoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It pays to encode the columns of large chunks only: those of the simulator would never be."""
+    monkeypatch.setattr(worth, "ROWS_MIN", 1)
+    monkeypatch.setattr(worth, "pays", lambda saved_bytes, rows, cost, byte_ns: rows > 0)
 
 
 def adds(program: Program) -> bool:
@@ -259,7 +261,7 @@ def kinds_are_lost_in_flight(patch: pytest.MonkeyPatch) -> None:
 def kinds_are_lost_on_edges(patch: pytest.MonkeyPatch) -> None:
     """Changes that are sent become inserts."""
     encoded = codec.encoded
-    patch.setattr(codec, "encoded", lambda chunk: encoded(Columns(chunk.batch, chunk.timestamps)))
+    patch.setattr(codec, "encoded", lambda chunk, price: encoded(Columns(chunk.batch, chunk.timestamps)))
 
 
 def kinds_of_other_rows(patch: pytest.MonkeyPatch) -> None:

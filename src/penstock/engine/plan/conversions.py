@@ -81,12 +81,16 @@ class _Conversions:
             elif not self._takes_columns(edge):
                 self._edges.append(self._to_rows(edge, given))
             else:
-                read = plan.nodes[edge.target].operator.columns_read(edge.input_index)
-                sent = None if plan.chains(edge) else given if read is None else given.only(read)
+                sent = None if plan.chains(edge) else self._sent(edge, given)
                 self._edges.append(edge if sent is None else dataclasses.replace(edge, columns=sent))
         if self._edges == list(plan.edges):
             return plan
         return dataclasses.replace(plan, nodes=self._nodes, edges=self._edges)
+
+    def _sent(self, edge: StreamEdge, given: RecordColumns) -> RecordColumns:
+        """Return the columns that an exchange carries: those that its reader reads, and those of the key."""
+        read = self._plan.nodes[edge.target].operator.columns_read(edge.input_index)
+        return given if read is None else given.only(list(dict.fromkeys([*read, *edge.partitioner.fields])))
 
     def _given(self, edge: StreamEdge) -> RecordColumns | None:
         return self._plan.nodes[edge.source].operator.given_columns(edge.tag)

@@ -61,16 +61,17 @@ class Rows(msgspec.Struct, gc=False):
 class EncodedColumns(msgspec.Struct, gc=False):
     """Columns as they are on an edge, whose schema only the edge knows.
 
-    `batch`: a message of Arrow's IPC format; `timestamps`: ms, as integers of this machine. Their forms, and those of
-    the batch's columns, say how integers are narrowed (engine/runtime/columns/narrow.py). `kinds`: a byte for each row.
+    `forms`: the form of each column (engine/runtime/columns/sent_columns.py), None if the column is in `batch`, a
+    message of Arrow's IPC format; () if all are. `timestamps`: ms, as integers of this machine, unless
+    `narrow_timestamps` has them (engine/runtime/columns/narrow.py). `kinds`: a byte for each row.
     """
 
     kind: ClassVar[ChunkKind] = ChunkKind.COLUMNS
     records: int
     batch: bytes
     timestamps: bytes | None = None
-    forms: tuple[tuple[int, str] | None, ...] = ()
-    timestamps_form: tuple[int, str] | None = None
+    forms: tuple[tuple[Any, ...] | None, ...] = ()
+    narrow_timestamps: tuple[int, str, bytes] | None = None
     kinds: bytes | None = None
 
     def __len__(self) -> int:

@@ -193,6 +193,11 @@ class SlotHost:
         while self._answers:
             yield self._answers.popleft()
 
+    def price(self, byte_ns: float) -> None:
+        """Set the price of a byte of the rows to send."""
+        if self.slot is not None:
+            self.slot.outbox.byte_ns = byte_ns
+
     def next_row(self) -> tuple[int, bytes]:
         """Return the next row to write; after the last one the slot can continue."""
         row = self.rows.popleft()

@@ -55,6 +55,10 @@ class WorkerPlaces:
         rows = self._routes[self.worker_of(slot)].to_workers([(target, row)])
         return [(SlotId(slot.level + 1, worker), packed) for worker, packed in rows]
 
+    def byte_ns(self, slot: SlotId) -> float:
+        """Return the price of a byte of a slot's rows."""
+        return self._routes[self.worker_of(slot)].byte_ns
+
     def received(self, worker: SlotId, row: bytes) -> tuple[SlotId, bytes] | None:
         """Return the target slot of a row, and the row as it was sent to it; None if it was only for the worker."""
         routes = self._routes[worker]

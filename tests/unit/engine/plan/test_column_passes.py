@@ -118,6 +118,21 @@ def test_edges_carry_columns_where_partitioners_can_divide_them(partition: Any, 
     assert (("To Rows", "To Columns") in names(plan)) is not columns
 
 
+@pytest.mark.parametrize(
+    ("partition", "columns"),
+    [
+        (lambda stream: stream.rebalance(), ["n"]),
+        (lambda stream: stream.key_by("key"), ["n", "key"]),
+        (lambda stream: stream.key_by("n"), ["n"]),
+    ],
+)
+def test_an_exchange_carries_only_the_columns_that_are_kept_behind_it(partition: Any, columns: list[str]) -> None:
+    """Columns would be sent to be dropped; without the key a record could not be sent at all."""
+    env = StreamExecutionEnvironment()
+    partition(readings(env).as_columns()).project("n").print()
+    assert list(carried(planned(env)).values()) == [columns]
+
+
 def test_dictionaries_are_sent_as_rows() -> None:
     """Their values are messages of their own in Arrow's format, and would be lost."""
     env = StreamExecutionEnvironment()

@@ -1,31 +1,32 @@
-"""Columns on an edge: batches of Arrow's IPC format without schema, with narrowed integers."""
+"""Columns on an edge: batches of Arrow's IPC format without schema, and columns in other forms where that pays."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 import numpy
-import pyarrow
 
 from penstock.engine.runtime.chunks import EncodedColumns
 from penstock.engine.runtime.columns.chunk import Columns, read_schema
 from penstock.engine.runtime.columns.milliseconds import milliseconds
-from penstock.engine.runtime.columns.narrow import narrow, narrow_batch, narrow_schema, widen, widen_batch
+from penstock.engine.runtime.columns.narrow import narrow, widen
+from penstock.engine.runtime.columns.sent_columns import forms_of, received_batch, sent_batch
 from penstock.engine.runtime.network.edge import EdgeInfo
+from penstock.engine.runtime.network.worth import ROW_BYTE_NS
 from penstock.engine.state.arrays.row_keys import Integers
 
 
-def encoded(columns: Columns) -> EncodedColumns:
-    """Return a chunk for an edge: of a slice only its own rows."""
-    batch, forms = narrow_batch(columns.batch)
-    times, times_form = (None, None) if columns.timestamps is None else narrow(columns.timestamps)
+def encoded(columns: Columns, byte_ns: float = ROW_BYTE_NS) -> EncodedColumns:
+    """Return a chunk for an edge: of a slice only its own rows. `byte_ns`: the price of a byte on the exchange."""
+    batch, times = columns.batch, columns.timestamps
+    forms = forms_of(batch, byte_ns)
+    narrowed = None if times is None else narrow(times, byte_ns)
     return EncodedColumns(
         len(columns),
-        # A buffer can be pickled only by a copy.
-        batch.serialize().to_pybytes(),
-        timestamps=None if times is None else times.tobytes(),
+        sent_batch(batch, forms),
+        timestamps=times.tobytes() if times is not None and narrowed is None else None,
         forms=forms,
-        timestamps_form=times_form,
+        narrow_timestamps=narrowed,
         kinds=None if columns.kinds is None else columns.kinds.tobytes(),
     )
 
@@ -33,14 +34,10 @@ def encoded(columns: Columns) -> EncodedColumns:
 def decoder(edge: EdgeInfo) -> Callable[[EncodedColumns], Columns]:
     """Return a function that decodes the columns of an edge."""
     assert edge.schema is not None
-    of_edge, event_time_field = read_schema(edge.schema), edge.event_time_field
+    schema, event_time_field = read_schema(edge.schema), edge.event_time_field
 
     def decode(columns: EncodedColumns) -> Columns:
-        forms = columns.forms
-        sent = of_edge if not forms else narrow_schema(of_edge, forms)
-        batch = pyarrow.ipc.read_record_batch(columns.batch, sent)
-        if forms:
-            batch = widen_batch(batch, forms, of_edge)
+        batch = received_batch(columns.batch, columns.forms, schema, len(columns))
         times = _timestamps(columns) if event_time_field is None else milliseconds(batch.column(event_time_field))
         return Columns(batch, times, None if columns.kinds is None else numpy.frombuffer(columns.kinds, numpy.uint8))
 
@@ -48,9 +45,7 @@ def decoder(edge: EdgeInfo) -> Callable[[EncodedColumns], Columns]:
 
 
 def _timestamps(columns: EncodedColumns) -> Integers | None:
-    times, form = columns.timestamps, columns.timestamps_form
-    if times is None:
-        return None
-    if form is None:
-        return numpy.frombuffer(times, numpy.int64)
-    return widen(numpy.frombuffer(times, form[1]), form)
+    if columns.narrow_timestamps is not None:
+        times: Integers = widen(columns.narrow_timestamps, numpy.int64, len(columns))
+        return times
+    return None if columns.timestamps is None else numpy.frombuffer(columns.timestamps, numpy.int64)

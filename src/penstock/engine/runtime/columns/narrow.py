@@ -1,7 +1,6 @@
-"""Integers of an edge in as few bytes as a chunk needs: differences from the smallest, which is sent as well.
+"""Integers in as few bytes as a chunk needs: differences from the smallest, which is sent as well.
 
-Spark's exchange costs 5 ns a byte, and to subtract and add 2 ns a value. Times, ids and counts of one chunk rarely
-differ by more than 16 bits.
+Times, ids and counts of one chunk rarely differ by more than 16 bits; some are all equal.
 """
 
 from __future__ import annotations
@@ -9,74 +8,45 @@ from __future__ import annotations
 from typing import Any
 
 import numpy
-import pyarrow
 
-from penstock.engine.state.arrays.row_keys import Integers
+from penstock.engine.runtime.network import worth
+from penstock.engine.runtime.network.worth import Cost
 
-ROWS_MIN = 64
-"""Fewer rows are sent as they are: the exchange costs more for a buffer than for their bytes."""
-_WIDTHS = ((1 << 8, "u1"), (1 << 16, "u2"), (1 << 32, "u4"))
-_ARROW = {"u1": pyarrow.uint8(), "u2": pyarrow.uint16(), "u4": pyarrow.uint32()}
+COST = Cost(call_ns=9_000, row_ns=0.6)
+_WIDTHS = ((1, 0, ""), (1 << 8, 1, "u1"), (1 << 16, 2, "u2"), (1 << 32, 4, "u4"))
 
-Form = tuple[int, str]
-"""How a column is sent: the smallest value, and NumPy's name for the type of the differences."""
+Narrowed = tuple[int, str, bytes]
+"""The smallest value, NumPy's name for the type of the differences ("" if there are none), and the differences."""
 
 
-def narrow(values: Integers) -> tuple[Any, Form | None]:
-    """Return the differences from the smallest value and their form; the values and None if that saves nothing."""
-    if len(values) < ROWS_MIN:
-        return values, None
-    low, high = int(values.min()), int(values.max())
-    for limit, kind in _WIDTHS:
+def narrow(values: Any, byte_ns: float) -> Narrowed | None:
+    """Return the narrowed form of an array of integers; None if to send them as they are takes less time.
+
+    `byte_ns`: the price of a byte on the exchange.
+    """
+    rows, width = len(values), values.itemsize
+    if not worth.pays(rows * width, rows, COST, byte_ns):
+        return None
+    return narrow_between(values, int(values.min()), int(values.max()), byte_ns)
+
+
+def narrow_between(values: Any, low: int, high: int, byte_ns: float) -> Narrowed | None:
+    """Do what `narrow` does, for values between two that are known. Values beyond them come back changed."""
+    rows, width = len(values), values.itemsize
+    for limit, narrower, kind in _WIDTHS:
         if high - low < limit:
-            return (values - low).astype(kind), (low, kind)
-    return values, None
+            if narrower >= width or not worth.pays(rows * (width - narrower), rows, COST, byte_ns):
+                return None
+            # Differences of a signed type may overflow, and are right modulo their width.
+            return low, kind, (values - values.dtype.type(low)).astype(kind).tobytes() if kind else b""
+    return None
 
 
-def widen(values: Any, form: Form) -> Integers:
-    """Return the values of `narrow`."""
-    low, _ = form
-    wide: Integers = values.astype(numpy.int64)
-    wide += low
+def widen(narrowed: Narrowed, kind: Any, rows: int) -> Any:
+    """Return the values of `narrow`, `rows` of NumPy's type `kind`."""
+    low, narrow_kind, differences = narrowed
+    if not narrow_kind:
+        return numpy.full(rows, low, kind)
+    wide = numpy.frombuffer(differences, narrow_kind).astype(kind)
+    wide += wide.dtype.type(low)
     return wide
-
-
-def narrow_batch(batch: pyarrow.RecordBatch) -> tuple[pyarrow.RecordBatch, tuple[Form | None, ...]]:
-    """Return a batch with its integers of 64 bits as differences, and the form of each column; () if none has one."""
-    if batch.num_rows < ROWS_MIN:
-        return batch, ()
-    columns, forms = [], []
-    for column in batch.columns:
-        form = None
-        if _is_narrowed(column.type) and not column.null_count:
-            values, form = narrow(column.view(pyarrow.int64()).to_numpy())
-            column = column if form is None else pyarrow.array(values)
-        columns.append(column)
-        forms.append(form)
-    if not any(forms):
-        return batch, ()
-    return pyarrow.RecordBatch.from_arrays(columns, names=batch.schema.names), tuple(forms)
-
-
-def widen_batch(batch: pyarrow.RecordBatch, forms: tuple[Form | None, ...], schema: pyarrow.Schema) -> Any:
-    """Return the batch of `narrow_batch`, of this schema."""
-    columns = [
-        column if form is None else pyarrow.array(widen(column.to_numpy(), form)).view(field.type)
-        for column, form, field in zip(batch.columns, forms, schema, strict=True)
-    ]
-    return pyarrow.RecordBatch.from_arrays(columns, schema=schema)
-
-
-def narrow_schema(schema: pyarrow.Schema, forms: tuple[Form | None, ...]) -> pyarrow.Schema:
-    """Return the schema of a batch with these forms."""
-    return pyarrow.schema(
-        [
-            field if form is None else pyarrow.field(field.name, _ARROW[form[1]])
-            for field, form in zip(schema, forms, strict=True)
-        ]
-    )
-
-
-def _is_narrowed(kind: pyarrow.DataType) -> bool:
-    is_time = pyarrow.types.is_timestamp(kind) or pyarrow.types.is_time64(kind) or pyarrow.types.is_duration(kind)
-    return bool(kind == pyarrow.int64()) or is_time

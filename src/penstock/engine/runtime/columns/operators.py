@@ -31,6 +31,9 @@ class ProjectOperator(Operator):
         self.columns_received = received
         self.columns = self.columns_given = kept
 
+    def columns_read(self, index: int = 0) -> tuple[str, ...]:
+        return tuple(self.columns.names)
+
     def event_time_field(self, received: str | None) -> str | None:
         return received if received in self.columns.names else None
 

@@ -39,7 +39,10 @@ def as_stored(chunks: Iterable[EncodedColumns], edge: EdgeInfo) -> bytes:
 
 
 def from_stored(content: bytes, schema: bytes | None) -> list[Columns]:
-    """Return the chunks, for an edge with this schema. Raises CheckpointError if they have other columns."""
+    """Return the chunks, for an edge with this schema: the edge may have carried more columns than are read now.
+
+    Raises CheckpointError if they lack a column, or have one of another type.
+    """
     return [chunk.with_batch(_with_schema(chunk.batch, schema)) for chunk in stored_chunks(content)]
 
 
@@ -66,13 +69,17 @@ def _without_last(batch: pyarrow.RecordBatch) -> tuple[pyarrow.RecordBatch, Any]
 
 def _with_schema(batch: pyarrow.RecordBatch, schema: bytes | None) -> pyarrow.RecordBatch:
     expected = None if schema is None else read_schema(schema)
-    if expected is None or not batch.schema.equals(expected):
+    if expected is None or not all(_has(batch.schema, field) for field in expected):
         now = "rows" if expected is None else f"the columns {_listed(expected)}"
         raise CheckpointError(
             f"the checkpoint has records in flight with the columns {_listed(batch.schema)}, where this program has "
             f"{now}: restore it with the program that took it, and take a savepoint, which has no records in flight"
         )
-    return pyarrow.RecordBatch.from_arrays(batch.columns, schema=expected)
+    return pyarrow.RecordBatch.from_arrays(batch.select(expected.names).columns, schema=expected)
+
+
+def _has(schema: pyarrow.Schema, field: pyarrow.Field) -> bool:
+    return schema.get_field_index(field.name) >= 0 and bool(schema.field(field.name).equals(field))
 
 
 def _listed(schema: pyarrow.Schema) -> str:

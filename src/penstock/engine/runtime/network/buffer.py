@@ -19,6 +19,7 @@ from penstock.common.functions.script_functions import dumps
 from penstock.common.stored import stored_as
 from penstock.engine.runtime.checkpoint_options import CheckpointOptions
 from penstock.engine.runtime.chunks import Chunk, ChunkKind, EncodedColumns, Rows
+from penstock.engine.runtime.network.worth import ROW_BYTE_NS
 
 
 class Element(msgspec.Struct, frozen=True, gc=False):
@@ -119,8 +120,11 @@ class Header(msgspec.Struct, frozen=True, gc=False):
 class Codec:
     """Encodes the items of a buffer whose chunks have one kind."""
 
-    def encode(self, items: Sequence[BufferItem]) -> bytes:
-        """Return the items as bytes. Raises the error of pickle if a value can't be pickled."""
+    def encode(self, items: Sequence[BufferItem], byte_ns: float) -> bytes:
+        """Return the items as bytes. Raises the error of pickle if a value can't be pickled.
+
+        `byte_ns`: the price of a byte on the exchange (network/worth.py).
+        """
         raise NotImplementedError
 
     def decode(self, content: memoryview) -> list[BufferItem]:
@@ -139,7 +143,7 @@ class Codec:
 class RowCodec(Codec):
     """A pickled list. A chunk is a pair of parallel lists in it, so that the pickle names no class of ours."""
 
-    def encode(self, items: Sequence[BufferItem]) -> bytes:
+    def encode(self, items: Sequence[BufferItem], byte_ns: float) -> bytes:
         return dumps([(item.values, item.timestamps) if type(item) is Rows else item for item in items])
 
     def decode(self, content: memoryview) -> list[BufferItem]:
@@ -158,8 +162,8 @@ class ColumnCodec(Codec):
     Where an edge carries rows as well, such a chunk is a list.
     """
 
-    def encode(self, items: Sequence[Any]) -> bytes:
-        return dumps([item if type(item) in ELEMENTS else _fields(item) for item in items])
+    def encode(self, items: Sequence[Any], byte_ns: float) -> bytes:
+        return dumps([item if type(item) in ELEMENTS else _fields(item, byte_ns) for item in items])
 
     def decode(self, content: memoryview) -> list[BufferItem]:
         return [_WITH_FIELDS.get(type(item), _same)(item) for item in pickle.loads(content)]
@@ -184,17 +188,17 @@ _WITH_FIELDS: dict[type, Any] = {tuple: lambda fields: EncodedColumns(*fields), 
 _ROWS = RowCodec()
 
 
-def _fields(chunk: Any) -> tuple[Any, ...] | list[Any]:
+def _fields(chunk: Any, byte_ns: float) -> tuple[Any, ...] | list[Any]:
     """Return the fields of EncodedColumns, of a chunk that is encoded already or not; those of Rows as a list."""
     if type(chunk) is Rows:
         return [chunk.values, chunk.timestamps]
     if type(chunk) is not EncodedColumns:
-        chunk = _column_encoder()(chunk)
+        chunk = _column_encoder()(chunk, byte_ns)
     return msgspec.structs.astuple(chunk)
 
 
 @functools.cache
-def _column_encoder() -> Callable[[Any], EncodedColumns]:
+def _column_encoder() -> Callable[[Any, float], EncodedColumns]:
     # When it is first needed: jobs on rows import no Arrow.
     from penstock.engine.runtime.columns.codec import encoded
 
@@ -204,7 +208,7 @@ def _column_encoder() -> Callable[[Any], EncodedColumns]:
 class MessageCodec(Codec):
     """A pickled message between slots, or from a slot to the driver: the one item of its buffer, not a record."""
 
-    def encode(self, items: Sequence[Any]) -> bytes:
+    def encode(self, items: Sequence[Any], byte_ns: float) -> bytes:
         (message,) = items
         return dumps(message)
 
@@ -217,9 +221,12 @@ CODECS: dict[int, Codec] = {
 }  # fmt: skip
 
 
-def encode(header: Header, items: Sequence[BufferItem]) -> bytes:
-    """Encode a buffer. Raises the error of pickle if a value can't be pickled."""
-    content = CODECS[header.kind].encode(items)
+def encode(header: Header, items: Sequence[BufferItem], byte_ns: float = ROW_BYTE_NS) -> bytes:
+    """Encode a buffer. Raises the error of pickle if a value can't be pickled.
+
+    `byte_ns`: the price of a byte on the exchange (network/worth.py).
+    """
+    content = CODECS[header.kind].encode(items, byte_ns)
     weight = 0
     if len(items) != 1 or type(items[0]) in ELEMENTS:
         weight = _weight(items, len(content))
@@ -228,7 +235,7 @@ def encode(header: Header, items: Sequence[BufferItem]) -> bytes:
 
 def encode_message(header: Header, message: Any) -> bytes:
     """Encode a message. `header`: of the kind MESSAGE."""
-    return encode_header(header) + CODECS[header.kind].encode([message])
+    return encode_header(header) + CODECS[header.kind].encode([message], ROW_BYTE_NS)
 
 
 def encode_header(header: Header, weight: int = 0) -> bytes:

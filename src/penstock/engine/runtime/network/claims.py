@@ -37,6 +37,7 @@ from penstock.engine.runtime.network.buffer import (
     decode_message,
     encode_message,
 )
+from penstock.engine.runtime.network.worth import ROW_BYTE_NS, SHARED_BYTE_NS
 
 Row = tuple[int, bytes]
 """(worker of the next level, row)"""
@@ -111,6 +112,8 @@ class ClaimSender:
         self._pool: Pool | None = None
         self._is_off = False
         self._offered: set[int] = set()
+        self._confirmed: set[int] = set()
+        self._receivers = receivers
         self._free = list(range(settings.blocks))
         """Used last is taken first: it is in the processor's caches."""
         self._claims: dict[int, deque[tuple[int, Sequence[int]]]] = {}
@@ -132,6 +135,11 @@ class ClaimSender:
                 ready.append((receiver, row))
         return ready
 
+    @property
+    def byte_ns(self) -> float:
+        """The price of a byte of its rows (network/worth.py)."""
+        return SHARED_BYTE_NS if len(self._confirmed) == self._receivers else ROW_BYTE_NS
+
     def _large(self, receiver: int, row: bytes) -> Iterator[Row]:
         pool = self._ensure_pool()
         if pool is None or self._offer is None:
@@ -142,6 +150,7 @@ class ClaimSender:
             yield receiver, self._message(OFFER_EDGE, receiver, [*self._offer])
         claim = None
         if pool.words[self._layout.confirmed(receiver)] == self._offer.nonce:
+            self._confirmed.add(receiver)
             claim = self._claim(pool, receiver, row)
         yield receiver, row if claim is None else claim
 

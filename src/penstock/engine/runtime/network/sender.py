@@ -23,6 +23,7 @@ from penstock.engine.runtime.network.buffer import (
 )
 from penstock.engine.runtime.network.debloating import COLUMN_ROWS_MAX
 from penstock.engine.runtime.network.edge import EdgeInfo
+from penstock.engine.runtime.network.worth import ROW_BYTE_NS
 from penstock.engine.runtime.task.budget import COLUMN_RECORDS_MAX, Budget
 from penstock.engine.runtime.task.metrics import TaskCounters
 
@@ -35,6 +36,12 @@ _GATHERED_RECORDS_MAX = 8192
 which doubles the cost of a record (8 channels of 4,096 records: 2.4 MB)."""
 _BUFFER_RECORDS_ENOUGH = 512
 """As many records are worth a row, even with many channels."""
+_CHANNELS_OF_LARGE_BUFFERS = 4
+"""With so many channels or fewer, buffers of columns are twice as large: a MB of rows of 256 KiB takes a fifth less CPU
+time than one of rows of 128 KiB. Larger rows take more, and with more channels they would take memory in Spark's JVM,
+which holds two for each. docs/internals/decisions/0047-bytes-of-an-exchange.md"""
+_LARGE_BUFFER_RECORDS = 1 << 14
+"""With more records a buffer is not made larger: arrays of more rows took a tenth more time in a keyed count."""
 _OVERSIZE = 8
 """A buffer that is larger than intended by this factor is sent in parts: Spark keeps memory for the largest row."""
 
@@ -44,8 +51,16 @@ def full_records(channels: int) -> int:
     return min(BUFFER_RECORDS_MAX, max(_BUFFER_RECORDS_ENOUGH, _GATHERED_RECORDS_MAX // channels))
 
 
+def full_bytes(kind: ChunkKind, channels: int, size: int) -> int:
+    """Return how many bytes fill a buffer of an edge with `channels` channels. `size`: as BufferSize has it."""
+    return 2 * size if kind is ChunkKind.COLUMNS and channels <= _CHANNELS_OF_LARGE_BUFFERS else size
+
+
 class BufferSize(NamedTuple):
-    """The size of buffers. `records_first`: records of the first buffer, which shows how large records are."""
+    """The size of buffers; `full_bytes` says when it is doubled.
+
+    `records_first`: records of the first buffer, which shows how large records are.
+    """
 
     bytes: int = 1 << 17
     records_first: int = 16
@@ -60,7 +75,7 @@ class Outbox:
     In the outbox for feedback: (index of the slot in the level of the edge's target, buffer).
     """
 
-    __slots__ = ("_budget", "allows", "rows", "sent")
+    __slots__ = ("_budget", "allows", "byte_ns", "rows", "sent")
 
     def __init__(self, budget: Budget) -> None:
         self.rows: list[tuple[int, bytes]] = []
@@ -68,6 +83,8 @@ class Outbox:
         """The content of all buffers so far, by slot (bytes)."""
         self.allows: Callable[[int, int], bool] = lambda slot, sent: True
         """Returns whether a slot may be sent more, after `sent` bytes."""
+        self.byte_ns = ROW_BYTE_NS
+        """The price of a byte of a row (network/worth.py). A host that shares memory with all receivers lowers it."""
         self._budget = budget
 
     def put(self, slot: int, buffer: bytes) -> None:
@@ -126,8 +143,9 @@ class BufferSender:
         self._counters = counters
         self._attempt = attempt
         self.sorts_rows = sorts_rows
-        self._buffer_bytes = size.bytes
-        self._fill_bytes = content_of(size.bytes)
+        self._buffer_bytes = full_bytes(info.kind, channels, size.bytes)
+        self._fill_bytes = content_of(self._buffer_bytes)
+        self._has_large_buffers = self._buffer_bytes > size.bytes
         self._most_records = BUFFER_RECORDS_MAX if info.kind is ChunkKind.ROWS else COLUMN_RECORDS_MAX
         self._least_records = 1 if info.kind is ChunkKind.ROWS else COLUMN_ROWS_MAX
         self._full_records = self._most_records
@@ -171,7 +189,7 @@ class BufferSender:
             kind=info.kind,
         )
         try:
-            buffer = encode(header, items)
+            buffer = encode(header, items, self._outbox.byte_ns)
         except RAISED as error:
             if self.operator is None:
                 raise
@@ -196,6 +214,8 @@ class BufferSender:
             # Estimated from this buffer: measuring each record would mean pickling it twice.
             content = content_of(len(buffer)) if self.sorts_rows else content_bytes(buffer)
             fit = self._fill_bytes * records // content
+            if self._has_large_buffers:
+                fit = min(fit, max(fit // 2, _LARGE_BUFFER_RECORDS))
             fit = max(fit, min(self._least_records, self._buffer_bytes * records // content), 1)
             self.records_max = min(fit, self._full_records)
             self.budget.chunk_records = min(fit, self._most_records)

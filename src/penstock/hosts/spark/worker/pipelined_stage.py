@@ -164,6 +164,11 @@ class SlotHost:
         rows = slot.outbox.take() if slot is not None else []
         return [] if self._life.discarding else rows
 
+    def price(self, byte_ns: float) -> None:
+        """Set the price of a byte of the rows to send."""
+        if self._life.slot is not None:
+            self._life.slot.outbox.byte_ns = byte_ns
+
     def receive(self, buffers: Iterable[bytes]) -> None:
         """Process buffers that have arrived for the slot."""
         self._life.receive(buffers)
@@ -530,6 +535,8 @@ class WorkerHost:
                 rows += host.take_rows()
             self._channel.flush()
             rows = self._routes.to_workers(rows)
+            for host in self._hosts:
+                host.price(self._routes.byte_ns)
             now_ns = time.monotonic_ns()
             rows.extend((target, PUSH) for target in self._pushes.due(rows, now_ns, busy))
             if rows and not all(host.is_discarding for host in self._hosts):
