@@ -18,6 +18,7 @@ from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.runtime.columns.conversions import ToRowsOperator
 from penstock.engine.runtime.columns.interval_join import ColumnIntervalJoinOperator
 from penstock.engine.runtime.columns.join_table import JoinTable
+from penstock.engine.runtime.columns.keyed_arrays import KeyedArrays
 from penstock.engine.runtime.columns.local_windows import LocalWindowAggregateOperator
 from penstock.engine.runtime.columns.routing import KeyRoutes
 from penstock.engine.runtime.columns.running_aggregate import ColumnRunningAggregateOperator
@@ -94,6 +95,25 @@ def with_columns(program: Program, seed: int) -> Program:
     return dataclasses.replace(program, nodes=tuple(nodes))
 
 
+def growing(program: Program) -> Program:
+    """Return the program with cumulative windows, in three steps, in place of those that can be on columns."""
+    nodes = (
+        dataclasses.replace(
+            node,
+            settings={
+                **node.settings,
+                "windows": "cumulative",
+                "slide_ms": (step := max(1, node.settings["size_ms"] // 3)),
+                "size_ms": 3 * step,
+            },
+        )
+        if can_be_columns(program, node)
+        else node
+        for node in program.nodes
+    )
+    return dataclasses.replace(program, nodes=tuple(nodes))
+
+
 def run(seed: int, program: Program) -> None:
     """Run a program with its additions on columns. More chunks, each cut at any row, take more steps."""
     circumstances = Circumstances.draw(Random(seed + 1))
@@ -110,6 +130,24 @@ def test_columns_give_the_results_of_rows(number: int) -> None:
 def test_windows_of_columns_give_the_results_of_rows(number: int) -> None:
     """A window would lose records, count some twice, or drop late ones that rows do not, at any fault."""
     run(*list(programs_that(sums_in_windows, number + 1))[-1])
+
+
+@pytest.mark.parametrize("number", seeds(12, in_soak=2_000))
+@pytest.mark.parametrize("on_columns", [False, True])
+def test_cumulative_windows(number: int, on_columns: bool) -> None:
+    """What a window carries into the next would be lost, or there twice, at any fault and at another parallelism."""
+    seed, program = list(programs_that(sums_in_windows, number + 1))[-1]
+    program = growing(program)
+    # The windows on columns are named before they grow: only tumbling ones are found.
+    columns = {node.id: "windows" for node in program.nodes if node.settings.get("windows") == "cumulative"}
+    nodes = (
+        dataclasses.replace(node, settings={**node.settings, "columns": columns[node.id]})
+        if on_columns and node.id in columns
+        else node
+        for node in program.nodes
+    )
+    circumstances = Circumstances.draw(Random(seed + 1))
+    run_program(dataclasses.replace(program, nodes=tuple(nodes)), circumstances, seed, step_limit=4 * STEPS_MAX)
 
 
 @pytest.mark.parametrize("number", seeds(12, in_soak=2_000))
@@ -170,6 +208,23 @@ JOINED = Program(
 """Pairs on columns, in two subtasks."""
 
 
+GROWING = Program(
+    (
+        Node(0, "source", (), 3, SOURCE),
+        Node(1, "key_by", (0,), 3),
+        Node(
+            2,
+            "window",
+            (1,),
+            2,
+            {"windows": "cumulative", "size_ms": 24, "slide_ms": 8, "how": "aggregate", "columns": "windows"},
+        ),
+        Node(3, "collect", (2,), 1),
+    )
+)
+"""Cumulative windows on columns, in two subtasks."""
+
+
 def run_in_flight(seed: int, program: Program) -> None:
     """Run a program whose barriers overtake columns, and whose workers are killed."""
     run_program(program, unaligned(seed), seed, named=False)
@@ -192,6 +247,13 @@ def test_running_aggregates_survive_every_kill(seed: int) -> None:
     """Few of the generated programs restore sums of which most was in arrays."""
     run_in_flight(seed, RUNNING)
     run_on_heap(seed, RUNNING)
+
+
+@pytest.mark.parametrize("seed", seeds(3, in_soak=2_000))
+def test_cumulative_windows_survive_every_kill(seed: int) -> None:
+    """Few of the generated programs restore what a window has carried into the next."""
+    run_in_flight(seed, GROWING)
+    run_on_heap(seed, GROWING)
 
 
 @pytest.mark.parametrize("seed", seeds(3, in_soak=2_000))
@@ -386,6 +448,37 @@ def test_a_fault_in_running_aggregates_is_found(
     fault(monkeypatch)
     run_it, first = IN_RUNNING[fault]
     until_found(monkeypatch, ((seed, RUNNING) for seed in range(first, 300)), run_it)
+
+
+def nothing_is_carried(patch: pytest.MonkeyPatch) -> None:
+    """A cumulative window has only what was added since the one before it fired."""
+    patch.setattr(ColumnWindowOperator, "carried_into", lambda self, window: None)
+
+
+def carried_keys_are_not_changed(patch: pytest.MonkeyPatch) -> None:
+    """An incremental snapshot leaves out what was carried into the next window."""
+    absorb = KeyedArrays.absorb
+
+    def forgetting(self: KeyedArrays, others: KeyedArrays) -> None:
+        absorb(self, others)
+        self.table.take_changes()
+
+    patch.setattr(KeyedArrays, "absorb", forgetting)
+
+
+IN_GROWING = {nothing_is_carried: (run_in_flight, 0), carried_keys_are_not_changed: (run_on_heap, 0)}
+"""How the programs are run that find the fault, and the seed that is known to. The search starts there."""
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("fault", IN_GROWING)
+def test_a_fault_in_cumulative_windows_is_found(
+    fault: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The simulator would pass windows that forget what they had before."""
+    fault(monkeypatch)
+    run_it, first = IN_GROWING[fault]
+    until_found(monkeypatch, ((seed, GROWING) for seed in range(first, 300)), run_it)
 
 
 @pytest.mark.thorough

@@ -7,7 +7,7 @@ not share either. All else is what the operator on rows does: firing, late recor
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy
@@ -84,7 +84,9 @@ class ColumnWindowOperator(SlicedWindowOperator):
         None if records have to arrive one by one: late ones are emitted, or fire their window again.
         """
         partial = partial_columns(self._columns, self._key_fields, self._aggregates)
-        if partial is None or self._overlap or not self.event_time:
+        if partial is None or not self.event_time:
+            return None
+        if self._overlap and not (self._may_carry and self.contents.carries):
             return None
         if self.late_tag is not None or self.allowed_lateness_ms:
             return None
@@ -156,9 +158,12 @@ class ColumnWindowOperator(SlicedWindowOperator):
         """Add a chunk with records of several slices, or late ones: those behind the horizon at last."""
         slicing = self._slicing
         horizon = slicing.horizon(self.timers.watermark)
+        first_waiting = horizon - self._size + self._slide
         numbers = slice_numbers(times, slicing)
-        if self._overlap:
-            yield from self._add_to_overlapping(numbers, horizon - self._size + self._slide, keys, chunk)
+        if self._carries:
+            yield from self._add_to_first(numbers, first_waiting, keys, chunk)
+        elif self._overlap:
+            yield from self._add_to_overlapping(numbers, first_waiting, keys, chunk)
         else:
             for number, some_keys, some_rows in by_slice(numbers, keys, chunk):
                 start = slicing.start_of(number)
@@ -168,6 +173,11 @@ class ColumnWindowOperator(SlicedWindowOperator):
                     if not self.context.budget.may_continue():
                         yield
         behind = times < horizon
+        if self._overlap and self._of_partials:
+            # They are not late while a window with the same start waits.
+            starts = [slicing.start_of(number) for number in distinct(numbers)]
+            ended = [slicing.number_of(start) for start in starts if slicing.windows_of(start)[0] < first_waiting]
+            behind = numpy.isin(numbers, ended)
         if behind.any():
             yield from self._add_late(keys.at(behind), chunk.filtered(behind))
 
@@ -186,19 +196,36 @@ class ColumnWindowOperator(SlicedWindowOperator):
         self, numbers: Integers, first_waiting: int, keys: RowKeys, chunk: Columns
     ) -> Iterator[None]:
         """Add records to their windows that wait. Not by slice: each window gets its records as they have come."""
-        slicing, slices = self._slicing, self._size // self._width
+        slicing = self._slicing
         starts = map(slicing.start_of, distinct(numbers))
         for window in sorted({window for start in starts for window in slicing.windows_of(start)}):
             if window >= first_waiting:
-                first = slicing.number_of(window)
-                inside = (numbers >= first) & (numbers < first + slices)
+                first = slicing.number_of(slicing.window_start(window))
+                inside = (numbers >= first) & (numbers < slicing.number_of(window + self._size))
                 self._add_chunk(window, keys.at(inside), chunk.filtered(inside))
                 if not self.context.budget.may_continue():
                     yield
 
+    def _add_to_first(self, numbers: Integers, first_waiting: int, keys: RowKeys, chunk: Columns) -> Iterator[None]:
+        """Add records to the first of their windows that waits, in the order in which they have come."""
+        slicing = self._slicing
+        found = distinct(numbers)
+        windows = [slicing.windows_of(slicing.start_of(number)) for number in found]
+        into = numpy.array([max(of_slice[-1], first_waiting) for of_slice in windows], numpy.int64)
+        waits = numpy.array([of_slice[0] >= first_waiting for of_slice in windows])
+        positions = numpy.searchsorted(found, numbers)
+        if not waits.all():
+            rows = waits[positions]
+            keys, chunk, positions = keys.at(rows), chunk.filtered(rows), positions[rows]
+        for window, some_keys, some_rows in by_slice(into[positions], keys, chunk) if len(chunk) else ():
+            self._add_chunk(window, some_keys, some_rows)
+            if not self.context.budget.may_continue():
+                yield
+
     def _add_to_windows(self, start: int, keys: RowKeys, chunk: Columns) -> None:
         """Add records of one slice to its windows, which all wait."""
-        for window in self._slicing.windows_of(start):
+        windows = self._slicing.windows_of(start)
+        for window in windows[-1:] if self._carries else windows:
             self._add_chunk(window, keys, chunk)
 
     def restore_waiting(self) -> None:
@@ -235,6 +262,10 @@ class ColumnWindowOperator(SlicedWindowOperator):
                 arrays.add(keys, fields)
         except MethodError as error:
             raise self.context.user_error(error, "aggregate", ShownBatch(chunk.batch)) from error
+        self._bound_caches()
+
+    def _bound_caches(self) -> None:
+        """Write back and forget the caches in front of a table if they have too many keys."""
         if self._on_heap is None and (sum(map(len, self._arrays.values())) > KEYS_MAX or self._memory.is_over):
             for written in list(self._arrays):
                 self._write_back(written)
@@ -313,7 +344,10 @@ class ColumnWindowOperator(SlicedWindowOperator):
             # A chunk has rows or columns, and they have an order.
             yield
         batch = self._results_of_arrays(window, arrays)
+        if self._carries:
+            self._carry_arrays(window, arrays)
         self._drop_cache(window)
+        self._bound_caches()
         times = numpy.full(batch.num_rows, self._last_ms(window), numpy.int64)
         results = Columns(batch, times)
         for start in range(0, len(results), COLUMN_RECORDS_MAX):
@@ -323,6 +357,28 @@ class ColumnWindowOperator(SlicedWindowOperator):
             if self._batch_rows >= COLUMN_RECORDS_MAX or not self.context.budget.may_continue():
                 yield
         yield from self._drop_slices(window, self._waiting.take(window))
+
+    def _carry_arrays(self, window: int, arrays: KeyedArrays) -> None:
+        """Merge the aggregates of a window into those of the next one."""
+        into = self.carried_into(window)
+        if into is None:
+            return
+        later = self._arrays.get(into)
+        if later is None:
+            later = self._arrays[into] = self._new_arrays(into)
+        self._waiting_for(into)
+        try:
+            later.absorb(arrays)
+        except MethodError as error:
+            raise self.context.user_error(error, "aggregate", timestamp=self._last_ms(window)) from error
+
+    def carry(self, window: int, keys: Mapping[Any, Any]) -> Iterator[None]:
+        into = self.carried_into(window)
+        if into in self._arrays:
+            # What is carried key by key goes to the table behind.
+            self._write_back(into)
+            self._drop_cache(into)
+        yield from super().carry(window, keys)
 
     def _results_of_arrays(self, window: int, arrays: KeyedArrays) -> pyarrow.RecordBatch:
         schema = self._result_columns.schema
@@ -336,7 +392,7 @@ class ColumnWindowOperator(SlicedWindowOperator):
             at = self._last_ms(window)
             raise self.context.user_error(sum_error, "aggregate", key=key, timestamp=at) from sum_error
         columns = arrays.key_columns([schema.field(index).type for index in range(len(self._key_fields))])
-        bounds = {WINDOW_START: window, WINDOW_END: window + self._size}
+        bounds = {WINDOW_START: self._slicing.window_start(window), WINDOW_END: window + self._size}
         for one in self._function.declared:
             columns.append(
                 pyarrow.array(numpy.full(len(arrays), bounds[one.kind], numpy.int64)) if one.of_window else next(found)
