@@ -119,8 +119,11 @@ class ColumnIntervalJoinOperator(IntervalJoinOperator):
 
     def use_tables(self) -> None:
         left, right = (
-            self.backend.arrays(name, lambda kept=kept: JoinTable(kept))  # type: ignore[misc]
-            for name, kept in zip((LEFT_TABLE, RIGHT_TABLE), self._kept, strict=True)
+            self.backend.arrays(
+                name,
+                lambda kept=kept, what=what: JoinTable(kept, self.context.memory_account(f"records of the {what}")),  # type: ignore[misc]
+            )
+            for name, kept, what in zip((LEFT_TABLE, RIGHT_TABLE), self._kept, ("left", "right"), strict=True)
         )
         self._timers_table: JoinTimers | None = None
         if left is None or right is None:
@@ -154,7 +157,7 @@ class ColumnIntervalJoinOperator(IntervalJoinOperator):
             return
         for side, table in zip((self.left, self.right), self._tables, strict=True):
             for number in [number for number in table.buckets if self.freed_at(number, side) <= until]:
-                del table.buckets[number]
+                table.drop(number)
                 if not self.context.budget.may_continue():
                     yield
 
@@ -190,9 +193,11 @@ class ColumnIntervalJoinOperator(IntervalJoinOperator):
             yield from self.join(keys.to_list(), chunk.timestamps.tolist(), records, side=side, other=other)
             return
         table = self._tables[side.index]
-        for number, of_bucket, rows in by_slice(chunk.timestamps // self.width_ms, keys, kept):
+        of_buckets = []
+        for number, some_keys, rows in by_slice(chunk.timestamps // self.width_ms, keys, kept):
             assert rows.timestamps is not None
-            table.bucket(number).append(of_bucket, rows.timestamps, rows.batch)
+            of_buckets.append((number, some_keys, rows.timestamps, rows.batch))
+        table.append(of_buckets)
         yield from self._join_columns(keys, kept, side, other)
 
     def _join_columns(self, keys: RowKeys, kept: Columns, side: JoinSide, other: JoinSide) -> Iterator[None]:

@@ -6,39 +6,67 @@ of the other. A bucket here needs no timers: it is freed as a whole.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, Generic, TypeVar
 
 import numpy
+import pyarrow
 
 from penstock.engine.runtime.columns.bucket_rows import BucketRows
 from penstock.engine.runtime.columns.frozen_buckets import FrozenBucket, FrozenKeys, frozen_table
 from penstock.engine.runtime.columns.kept_fields import KeptFields
 from penstock.engine.state.arrays.key_slots import KeySlots
-from penstock.engine.state.arrays.row_keys import BatchKeys, IntegerKeys, RowKeys
+from penstock.engine.state.arrays.row_keys import BatchKeys, IntegerKeys, Integers, RowKeys
 from penstock.engine.state.layers import LayeredTable
+from penstock.engine.state.memory_budget import MemoryAccount
 from penstock.engine.state.tables import FrozenTable, Table
 
 N = TypeVar("N")
+RowsOfBucket = tuple[int, RowKeys, Integers, pyarrow.RecordBatch]
+"""The number of a bucket, and keys, timestamps (ms) and what is kept of records that belong there."""
+_EMPTY_BYTES = 1 << 14
+_ROW_BYTES = 400
+"""The most that a record takes besides its fields: a new key that is not an integer, with its list."""
 _INTEGER_MIN, _INTEGER_MAX = -(1 << 63), (1 << 63) - 1
 
 
 class JoinTable(Table):
-    """Number of bucket -> its records. `fields`: what is kept of a record."""
+    """Number of bucket -> its records. `fields`: what is kept of a record. `memory`: of the records."""
 
-    def __init__(self, fields: KeptFields) -> None:
+    def __init__(self, fields: KeptFields, memory: MemoryAccount | None = None) -> None:
         self.fields = fields
+        self._memory = memory
+        self._bytes: dict[int, int] = {}
+        """The memory of each bucket."""
         self.buckets: dict[int, BucketRows] = {}
         self._stored: _StoredKeys[int] = _StoredKeys()
         self._restored = LayeredTable(namespaced=True)
 
-    def bucket(self, number: int) -> BucketRows:
-        """Return a bucket, created if it does not exist."""
-        found = self.buckets.get(number)
-        if found is None:
-            found = self.buckets[number] = BucketRows()
-        return found
+    def append(self, rows: Sequence[RowsOfBucket]) -> None:
+        """Append records. Raises MemoryBudgetError, with nothing appended, if the slot has no memory for them."""
+        if self._memory is not None:
+            # Arrays that are full double, and blocks of rows are copied into one.
+            held = sum(self._bytes.get(number, _EMPTY_BYTES) for number, *_ in rows)
+            needed = held + sum(len(times) * _ROW_BYTES + 2 * batch.nbytes for _, _, times, batch in rows)
+            self._memory.reserve(needed)
+        for number, keys, times, batch in rows:
+            bucket = self.buckets.get(number)
+            if bucket is None:
+                bucket = self.buckets[number] = BucketRows()
+            bucket.append(keys, times, batch)
+        if self._memory is not None:
+            before = sum(self._bytes.get(number, 0) for number, *_ in rows)
+            self._bytes.update((number, self.buckets[number].nbytes) for number, *_ in rows)
+            now = sum(self._bytes[number] for number, *_ in rows)
+            self._memory.take(now - before)
+            self._memory.release(needed)
+
+    def drop(self, number: int) -> None:
+        """Free a bucket."""
+        del self.buckets[number]
+        if self._memory is not None:
+            self._memory.release(self._bytes.pop(number))
 
     def use_restored(self) -> None:
         """Make columns of what was restored. They do not count as changed."""
@@ -50,9 +78,9 @@ class JoinTable(Table):
         self._restored = LayeredTable(namespaced=True)
         for number, (keys, lists) in by_bucket.items():
             times, records = zip(*chain.from_iterable(lists), strict=True)
-            bucket, counts = self.bucket(number), list(map(len, lists))
-            bucket.append(_of_rows(keys, counts), numpy.array(times, numpy.int64), self.fields.of_records(records))
-            bucket.note_stored()
+            of_rows = _of_rows(keys, list(map(len, lists)))
+            self.append([(number, of_rows, numpy.array(times, numpy.int64), self.fields.of_records(records))])
+            self.buckets[number].note_stored()
         self._stored.update(self._keys(), full=True)
 
     # Snapshots.
@@ -96,7 +124,8 @@ class JoinTable(Table):
                 yield (key, number), self.get((key, number))
 
     def clear(self) -> None:
-        self.buckets.clear()
+        for number in list(self.buckets):
+            self.drop(number)
 
     def __bool__(self) -> bool:
         return bool(self.buckets)
