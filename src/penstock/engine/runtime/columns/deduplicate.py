@@ -21,6 +21,7 @@ from penstock.engine.runtime.columns.replaced_rows import changelog
 from penstock.engine.runtime.columns.runs import Runs
 from penstock.engine.runtime.operators.deduplicate import KEPT_ROWS_TABLE, DeduplicateOperator, Kept
 from penstock.engine.state.arrays.array_table import KEYS_MAX, ArrayTable
+from penstock.engine.state.arrays.declared_keys import declared_keys
 from penstock.engine.state.arrays.expiring_table import array_table, expire_arrays
 from penstock.engine.state.arrays.row_keys import Integers, Mask
 from penstock.engine.state.arrays.state_array import StateArray
@@ -185,7 +186,10 @@ class ColumnDeduplicateOperator(DeduplicateOperator):
                 arrays = [NumberArray(pyarrow.int64())]
             arrays += [field_array(self._columns, name) for name in self.names]
         ttl_ms = None if self.ttl is None else self.ttl.get_ttl().to_milliseconds()
-        return array_table(arrays, ttl_ms, self.context.now_ms, memory=self._memory, is_cache=is_cache)
+        declared = declared_keys(self.name, self._columns.schema, self._key_fields)
+        return array_table(
+            arrays, ttl_ms, self.context.now_ms, memory=self._memory, is_cache=is_cache, declared=declared
+        )
 
     def _new_values(self) -> KeyedValues:
         if self._heap_table is not None:

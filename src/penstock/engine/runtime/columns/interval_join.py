@@ -31,6 +31,7 @@ from penstock.engine.runtime.operators.function import UserFunction
 from penstock.engine.runtime.operators.interval_join import LEFT_TABLE, RIGHT_TABLE, IntervalJoinOperator, JoinSide
 from penstock.engine.runtime.operators.keyed import EVENT_TIMERS_TABLE
 from penstock.engine.runtime.task.budget import COLUMN_RECORDS_MAX
+from penstock.engine.state.arrays.declared_keys import declared_keys
 from penstock.engine.state.arrays.key_index import MISSING
 from penstock.engine.state.arrays.row_keys import Integers, RowKeys
 
@@ -119,11 +120,8 @@ class ColumnIntervalJoinOperator(IntervalJoinOperator):
 
     def use_tables(self) -> None:
         left, right = (
-            self.backend.arrays(
-                name,
-                lambda kept=kept, what=what: JoinTable(kept, self.context.memory_account(f"records of the {what}")),  # type: ignore[misc]
-            )
-            for name, kept, what in zip((LEFT_TABLE, RIGHT_TABLE), self._kept, ("left", "right"), strict=True)
+            self.backend.arrays(name, lambda index=index: self._new_table(index))  # type: ignore[misc]
+            for index, name in enumerate((LEFT_TABLE, RIGHT_TABLE))
         )
         self._timers_table: JoinTimers | None = None
         if left is None or right is None:
@@ -133,6 +131,11 @@ class ColumnIntervalJoinOperator(IntervalJoinOperator):
         sides = self.left, self.right
         self._timers_table = JoinTimers(self._tables, lambda index, bucket: self.freed_at(bucket, sides[index]))
         self.backend.tables[EVENT_TIMERS_TABLE] = self._timers_table
+
+    def _new_table(self, index: int) -> JoinTable:
+        columns, key_fields = self._of_inputs[index]
+        memory = self.context.memory_account(f"records of the {('left', 'right')[index]}")
+        return JoinTable(self._kept[index], memory, declared_keys(self.name, columns.schema, key_fields))
 
     def open(self) -> None:
         if self._timers_table is not None:

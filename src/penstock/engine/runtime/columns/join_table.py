@@ -16,6 +16,7 @@ import pyarrow
 from penstock.engine.runtime.columns.bucket_rows import BucketRows
 from penstock.engine.runtime.columns.frozen_buckets import FrozenBucket, FrozenKeys, frozen_table
 from penstock.engine.runtime.columns.kept_fields import KeptFields
+from penstock.engine.state.arrays.declared_keys import DeclaredKeys
 from penstock.engine.state.arrays.key_slots import KeySlots
 from penstock.engine.state.arrays.row_keys import BatchKeys, IntegerKeys, Integers, RowKeys
 from penstock.engine.state.layers import LayeredTable
@@ -32,11 +33,17 @@ _INTEGER_MIN, _INTEGER_MAX = -(1 << 63), (1 << 63) - 1
 
 
 class JoinTable(Table):
-    """Number of bucket -> its records. `fields`: what is kept of a record. `memory`: of the records."""
+    """Number of bucket -> its records. `fields`: what is kept of a record. `memory`: of the records.
 
-    def __init__(self, fields: KeptFields, memory: MemoryAccount | None = None) -> None:
+    `declared`: the keys of the program, which restored ones have to fit.
+    """
+
+    def __init__(
+        self, fields: KeptFields, memory: MemoryAccount | None = None, declared: DeclaredKeys | None = None
+    ) -> None:
         self.fields = fields
         self._memory = memory
+        self._declared = declared
         self._bytes: dict[int, int] = {}
         """The memory of each bucket."""
         self.buckets: dict[int, BucketRows] = {}
@@ -78,6 +85,8 @@ class JoinTable(Table):
         self._restored = LayeredTable(namespaced=True)
         for number, (keys, lists) in by_bucket.items():
             times, records = zip(*chain.from_iterable(lists), strict=True)
+            if self._declared is not None:
+                self._declared.check(keys)
             of_rows = _of_rows(keys, list(map(len, lists)))
             self.append([(number, of_rows, numpy.array(times, numpy.int64), self.fields.of_records(records))])
             self.buckets[number].note_stored()

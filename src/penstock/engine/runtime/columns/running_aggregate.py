@@ -20,6 +20,7 @@ from penstock.engine.runtime.columns.keyed_input import keys_in
 from penstock.engine.runtime.columns.shown_rows import ShownBatch
 from penstock.engine.runtime.operators.running_aggregate import AGGREGATES_TABLE, RunningAggregateOperator
 from penstock.engine.state.arrays.array_table import KEYS_MAX, ArrayTable
+from penstock.engine.state.arrays.declared_keys import declared_keys
 from penstock.engine.state.arrays.expiring_table import array_table, expire_arrays
 
 if TYPE_CHECKING:
@@ -102,7 +103,11 @@ class ColumnRunningAggregateOperator(RunningAggregateOperator):
     def _new_table(self, is_cache: bool = False) -> ArrayTable:
         arrays = arrays_of(self.of_fields.aggregates, self._types)
         ttl_ms = None if self._ttl is None else self._ttl.get_ttl().to_milliseconds()
-        return array_table(arrays, ttl_ms, self.context.now_ms, memory=self._memory, is_cache=is_cache)
+        assert self.columns_received is not None
+        declared = declared_keys(self.name, self.columns_received.schema, self._key_fields)
+        return array_table(
+            arrays, ttl_ms, self.context.now_ms, memory=self._memory, is_cache=is_cache, declared=declared
+        )
 
     def use_ttl(self) -> None:
         if self._heap_table is None:

@@ -26,7 +26,7 @@ from penstock.engine.runtime.columns.conversions import set_kinds
 from penstock.engine.runtime.columns.keyed_arrays import KeyedArrays
 from penstock.engine.runtime.columns.keyed_input import event_times, keys_in, keys_stay
 from penstock.engine.runtime.columns.local_windows import LocalWindowAggregateOperator
-from penstock.engine.runtime.columns.partial_aggregates import partial_columns
+from penstock.engine.runtime.columns.partial_aggregates import partial_columns, partial_types
 from penstock.engine.runtime.columns.result_batches import emit_as_columns
 from penstock.engine.runtime.columns.shown_rows import ShownBatch
 from penstock.engine.runtime.columns.slice_numbers import by_slice, distinct, slice_numbers
@@ -34,6 +34,7 @@ from penstock.engine.runtime.task.budget import COLUMN_RECORDS_MAX
 from penstock.engine.runtime.windows.sliced_window_operator import SlicedWindowOperator
 from penstock.engine.runtime.windows.windowing import WindowSettings
 from penstock.engine.state.arrays.array_table import KEYS_MAX, ArrayTable
+from penstock.engine.state.arrays.declared_keys import declared_keys
 from penstock.engine.state.arrays.row_keys import Integers, RowKeys
 from penstock.engine.state.arrays.sliced_arrays import SlicedArrays
 
@@ -103,10 +104,11 @@ class ColumnWindowOperator(SlicedWindowOperator):
         return before, behind
 
     def setup(self, context: OperatorContext, output: Output) -> None:
+        schema = self._columns.schema
         self._types = (
-            [numpy.int64] * len(self._aggregates)
+            partial_types(self._aggregates, schema, len(self._key_fields))
             if self._of_partials
-            else value_types(self._aggregates, self._columns.schema)
+            else value_types(self._aggregates, schema)
         )
         self._memory = context.memory_account("windows", self._keys_held)
         self._arrays: dict[int, KeyedArrays] = {}
@@ -272,7 +274,8 @@ class ColumnWindowOperator(SlicedWindowOperator):
                 self._drop_cache(written)
 
     def _new_table(self, is_cache: bool = False) -> ArrayTable:
-        return ArrayTable(arrays_of(self._aggregates, self._types), self._memory, is_cache)
+        declared = declared_keys(self.name, self._columns.schema, self._key_fields)
+        return ArrayTable(arrays_of(self._aggregates, self._types), self._memory, is_cache, declared=declared)
 
     def _keys_held(self) -> int:
         """Return how many keys all windows have in arrays. State may be restored before `open`."""

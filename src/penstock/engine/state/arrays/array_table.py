@@ -8,6 +8,7 @@ from typing import Any
 import numpy
 
 from penstock.common.errors import CheckpointError
+from penstock.engine.state.arrays.declared_keys import DeclaredKeys
 from penstock.engine.state.arrays.frozen_arrays import FrozenArrays
 from penstock.engine.state.arrays.frozen_rows import FrozenRows
 from penstock.engine.state.arrays.key_slots import BYTES_OF_INTEGER, FIRST_ROOM, KeySlots, bytes_of_keys
@@ -34,6 +35,7 @@ class ArrayTable(Table):
     """The values of all keys, a tuple of one value for each of the `arrays`.
 
     Its memory is reserved in `memory` before there is more room; `is_cache`: it takes the memory in any case.
+    `declared`: the keys of the program, which restored ones have to fit.
 
     Operators ask for the slots of keys, tell which they are about to change, and change the arrays in place.
     """
@@ -41,12 +43,18 @@ class ArrayTable(Table):
     unit = ARRAYS_UNIT
 
     def __init__(
-        self, arrays: Sequence[StateArray], memory: MemoryAccount | None = None, is_cache: bool = False
+        self,
+        arrays: Sequence[StateArray],
+        memory: MemoryAccount | None = None,
+        is_cache: bool = False,
+        *,
+        declared: DeclaredKeys | None = None,
     ) -> None:
         self.arrays = self.values = arrays
         """`values`: those that operators change, without a time of last use."""
         self._memory = memory
         self._is_cache = is_cache
+        self._declared = declared
         self._reserved_bytes = 0
         self._room = FIRST_ROOM
         self._reserve(FIRST_ROOM, 0)
@@ -278,6 +286,8 @@ class ArrayTable(Table):
         self.reserve_widened()
 
     def _restored_slots(self, keys: Integers | list[Any]) -> Integers:
+        if self._declared is not None:
+            self._declared.check(keys)
         of_rows = BatchKeys(keys, numpy.arange(len(keys))) if isinstance(keys, list) else IntegerKeys(keys)
         slots = self.slots_of(of_rows)
         self.stored_slots = len(self.keys)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from penstock.engine.state.arrays.array_table import ArrayTable
+from penstock.engine.state.arrays.declared_keys import DeclaredKeys
 from penstock.engine.state.arrays.key_slots import FIRST_ROOM
 from penstock.engine.state.arrays.row_keys import Integers, Mask
 from penstock.engine.state.arrays.state_array import StateArray
@@ -71,9 +72,10 @@ class ExpiringArrayTable(ArrayTable):
         *,
         memory: MemoryAccount | None = None,
         is_cache: bool = False,
+        declared: DeclaredKeys | None = None,
     ) -> None:
         self._times = TimeArray()
-        super().__init__([self._times, *arrays], memory, is_cache)
+        super().__init__([self._times, *arrays], memory, is_cache, declared=declared)
         self.values = arrays
         self.ttl_ms = ttl_ms
         self._now_ms = now_ms
@@ -116,11 +118,12 @@ def array_table(
     *,
     memory: MemoryAccount | None = None,
     is_cache: bool = False,
+    declared: DeclaredKeys | None = None,
 ) -> ArrayTable:
     """Return a table, whose keys expire if there is a time to live."""
     if ttl_ms is None:
-        return ArrayTable(arrays, memory, is_cache)
-    return ExpiringArrayTable(arrays, ttl_ms, now_ms, memory=memory, is_cache=is_cache)
+        return ArrayTable(arrays, memory, is_cache, declared=declared)
+    return ExpiringArrayTable(arrays, ttl_ms, now_ms, memory=memory, is_cache=is_cache, declared=declared)
 
 
 def expire_arrays(backend: KeyedStateBackend, name: str, table: ArrayTable, now_ms: int) -> None:
