@@ -24,16 +24,26 @@ class ArrivalsSink(Sink[Any]):
     """Counts records. `stamp`: position of the stamp in a record, None to ignore ages.
 
     `weight`: position of the number of records that a record represents. `records_per_s`: limit for all subtasks
-    together.
+    together. `on_columns`: whether it takes batches, without stamps and weights.
     """
 
     def __init__(
-        self, directory: str, stamp: int | None = None, weight: int | None = None, records_per_s: float = 0
+        self,
+        directory: str,
+        stamp: int | None = None,
+        weight: int | None = None,
+        records_per_s: float = 0,
+        *,
+        on_columns: bool = False,
     ) -> None:
         self.directory = directory
         self.stamp = stamp
         self.weight = weight
         self.records_per_s = records_per_s
+        self.on_columns = on_columns
+
+    def takes_columns(self, columns: Any) -> bool:
+        return self.on_columns
 
     def create_writer(self, context: SinkContext) -> SinkWriter[Any]:
         return _ArrivalsWriter(self, context)
@@ -56,6 +66,20 @@ class _ArrivalsWriter(SinkWriter[Any]):
         self.write_chunk([value], None)
 
     def write_chunk(self, values: list[Any], timestamps: list[int] | None) -> None:
+        now_ns = self._begin_second()
+        weight, stamp = self._weight, self._stamp
+        self._count += len(values) if weight is None else sum([value[weight] for value in values])
+        if stamp is not None:
+            self._ages.update([(now_ns - value[stamp]) // _AGE_STEP_NS for value in values])
+        if self._ns_per_record:
+            time.sleep(len(values) * self._ns_per_record / _NS)
+
+    def write_columns(self, batch: Any, timestamps: Any = None) -> None:
+        self._begin_second()
+        self._count += batch.num_rows
+
+    def _begin_second(self) -> int:
+        """Write the line of the second before, if it is over. Return the time (ns)."""
         now_ns = time.time_ns()
         second = now_ns // _NS
         if second != self._second:
@@ -63,12 +87,7 @@ class _ArrivalsWriter(SinkWriter[Any]):
                 self._begun.write_text(str(now_ns), encoding="utf-8")
             self._write_line()
             self._second = second
-        weight, stamp = self._weight, self._stamp
-        self._count += len(values) if weight is None else sum([value[weight] for value in values])
-        if stamp is not None:
-            self._ages.update([(now_ns - value[stamp]) // _AGE_STEP_NS for value in values])
-        if self._ns_per_record:
-            time.sleep(len(values) * self._ns_per_record / _NS)
+        return now_ns
 
     def close(self) -> None:
         self._write_line()
