@@ -133,10 +133,10 @@ def test_records_that_wait_for_partners_are_refused() -> None:
     before = 0
     with pytest.raises(MemoryBudgetError, match=REFUSED.format(what="records of the left")):
         for first in range(1, 1 << 20, 500):
-            before = sum(map(len, left.buckets.values()))
+            before = sum(map(len, left.spans.values()))
             join.push(range(first, first + 500), numpy.arange(first, first + 500))
-    assert sum(map(len, left.buckets.values())) == before > 1000
-    held = sum(bucket.nbytes for bucket in left.buckets.values())
+    assert sum(map(len, left.spans.values())) == before > 1000
+    held = sum(bucket.nbytes for bucket in left.spans.values())
     assert memory.used_bytes == held <= 4 * MB
 
 
