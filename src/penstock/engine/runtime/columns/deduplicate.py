@@ -14,6 +14,7 @@ from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
 from penstock.engine.runtime.chunks import ChunkKind
 from penstock.engine.runtime.columns.aggregate_arrays import CountArray
 from penstock.engine.runtime.columns.chunk import Columns
+from penstock.engine.runtime.columns.declared_keys import declared_keys
 from penstock.engine.runtime.columns.field_arrays import FieldArray, NumberArray, field_array
 from penstock.engine.runtime.columns.keyed_input import check_inserts, keys_in
 from penstock.engine.runtime.columns.keyed_values import KeyedValues, Slots
@@ -21,7 +22,6 @@ from penstock.engine.runtime.columns.replaced_rows import changelog
 from penstock.engine.runtime.columns.runs import Runs
 from penstock.engine.runtime.operators.deduplicate import KEPT_ROWS_TABLE, DeduplicateOperator, Kept
 from penstock.engine.state.arrays.array_table import KEYS_MAX, ArrayTable
-from penstock.engine.state.arrays.declared_keys import declared_keys
 from penstock.engine.state.arrays.expiring_table import array_table, expire_arrays
 from penstock.engine.state.arrays.row_keys import Integers, Mask
 from penstock.engine.state.arrays.state_array import StateArray
@@ -188,7 +188,7 @@ class ColumnDeduplicateOperator(DeduplicateOperator):
         ttl_ms = None if self.ttl is None else self.ttl.get_ttl().to_milliseconds()
         declared = declared_keys(self.name, self._columns.schema, self._key_fields)
         return array_table(
-            arrays, ttl_ms, self.context.now_ms, memory=self._memory, is_cache=is_cache, declared=declared
+            arrays, ttl_ms, self.context.now_ms, memory=self._memory, is_cache=is_cache, check_keys=declared.check
         )
 
     def _new_values(self) -> KeyedValues:

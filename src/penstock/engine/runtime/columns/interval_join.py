@@ -23,6 +23,7 @@ from penstock.engine.runtime.chunks import ChunkKind, Rows
 from penstock.engine.runtime.columns.aggregated_fields import batch_of
 from penstock.engine.runtime.columns.bucket_rows import BucketRows, Found
 from penstock.engine.runtime.columns.chunk import Columns, joined
+from penstock.engine.runtime.columns.declared_keys import declared_keys
 from penstock.engine.runtime.columns.join_table import JoinTable, JoinTimers
 from penstock.engine.runtime.columns.kept_fields import KeptFields
 from penstock.engine.runtime.columns.keyed_input import keys_in
@@ -30,7 +31,6 @@ from penstock.engine.runtime.operators.function import UserFunction
 from penstock.engine.runtime.operators.interval_join import LEFT_TABLE, RIGHT_TABLE, IntervalJoinOperator, JoinSide
 from penstock.engine.runtime.operators.keyed import EVENT_TIMERS_TABLE
 from penstock.engine.runtime.task.budget import COLUMN_RECORDS_MAX
-from penstock.engine.state.arrays.declared_keys import declared_keys
 from penstock.engine.state.arrays.key_index import MISSING
 from penstock.engine.state.arrays.row_keys import Integers, RowKeys
 

@@ -17,10 +17,10 @@ from penstock.engine.runtime.columns.bucket_entries import BucketEntries
 from penstock.engine.runtime.columns.bucket_rows import BucketRows
 from penstock.engine.runtime.columns.bucket_spans import spans_of
 from penstock.engine.runtime.columns.chunk import Columns
+from penstock.engine.runtime.columns.declared_keys import DeclaredKeys
 from penstock.engine.runtime.columns.frozen_buckets import FrozenBucket, FrozenKeys, frozen_table
 from penstock.engine.runtime.columns.kept_fields import KeptFields
 from penstock.engine.runtime.columns.slice_numbers import by_slice
-from penstock.engine.state.arrays.declared_keys import DeclaredKeys
 from penstock.engine.state.arrays.row_keys import BatchKeys, IntegerKeys, Integers, RowKeys
 from penstock.engine.state.layers import LayeredTable
 from penstock.engine.state.memory_budget import MemoryAccount
@@ -29,7 +29,7 @@ from penstock.engine.state.tables import FrozenTable, Table
 N = TypeVar("N")
 _EMPTY_BYTES = 1 << 14
 _ROW_BYTES = 400
-"""The most that a record takes besides its fields: a new key that is not an integer, with its list."""
+"""The most that a record takes in addition to its fields: a new key that is not an integer, with its list."""
 _INTEGER_MIN, _INTEGER_MAX = -(1 << 63), (1 << 63) - 1
 
 

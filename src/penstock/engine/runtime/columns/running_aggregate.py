@@ -15,12 +15,12 @@ from penstock.engine.runtime.columns.aggregate_arrays import TooLargeError
 from penstock.engine.runtime.columns.aggregate_classes import arrays_of, value_types
 from penstock.engine.runtime.columns.aggregated_fields import batch_of, columns_of_fields, fields_of_aggregates
 from penstock.engine.runtime.columns.chunk import Columns
+from penstock.engine.runtime.columns.declared_keys import declared_keys
 from penstock.engine.runtime.columns.keyed_arrays import KeyedArrays
 from penstock.engine.runtime.columns.keyed_input import keys_in
 from penstock.engine.runtime.columns.shown_rows import ShownBatch
 from penstock.engine.runtime.operators.running_aggregate import AGGREGATES_TABLE, RunningAggregateOperator
 from penstock.engine.state.arrays.array_table import KEYS_MAX, ArrayTable
-from penstock.engine.state.arrays.declared_keys import declared_keys
 from penstock.engine.state.arrays.expiring_table import array_table, expire_arrays
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class ColumnRunningAggregateOperator(RunningAggregateOperator):
         assert self.columns_received is not None
         declared = declared_keys(self.name, self.columns_received.schema, self._key_fields)
         return array_table(
-            arrays, ttl_ms, self.context.now_ms, memory=self._memory, is_cache=is_cache, declared=declared
+            arrays, ttl_ms, self.context.now_ms, memory=self._memory, is_cache=is_cache, check_keys=declared.check
         )
 
     def use_ttl(self) -> None:

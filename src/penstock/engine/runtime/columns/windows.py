@@ -23,6 +23,7 @@ from penstock.engine.runtime.columns.aggregate_classes import arrays_of, value_t
 from penstock.engine.runtime.columns.aggregated_fields import batch_of, columns_of_fields, fields_of_aggregates
 from penstock.engine.runtime.columns.chunk import Columns, joined
 from penstock.engine.runtime.columns.conversions import set_kinds
+from penstock.engine.runtime.columns.declared_keys import declared_keys
 from penstock.engine.runtime.columns.keyed_arrays import KeyedArrays
 from penstock.engine.runtime.columns.keyed_input import event_times, keys_in, keys_stay
 from penstock.engine.runtime.columns.local_windows import LocalWindowAggregateOperator
@@ -34,7 +35,6 @@ from penstock.engine.runtime.task.budget import COLUMN_RECORDS_MAX
 from penstock.engine.runtime.windows.sliced_window_operator import SlicedWindowOperator
 from penstock.engine.runtime.windows.windowing import WindowSettings
 from penstock.engine.state.arrays.array_table import KEYS_MAX, ArrayTable
-from penstock.engine.state.arrays.declared_keys import declared_keys
 from penstock.engine.state.arrays.row_keys import Integers, RowKeys
 from penstock.engine.state.arrays.sliced_arrays import SlicedArrays
 
@@ -275,7 +275,7 @@ class ColumnWindowOperator(SlicedWindowOperator):
 
     def _new_table(self, is_cache: bool = False) -> ArrayTable:
         declared = declared_keys(self.name, self._columns.schema, self._key_fields)
-        return ArrayTable(arrays_of(self._aggregates, self._types), self._memory, is_cache, declared=declared)
+        return ArrayTable(arrays_of(self._aggregates, self._types), self._memory, is_cache, check_keys=declared.check)
 
     def _keys_held(self) -> int:
         """Return how many keys all windows have in arrays. State may be restored before `open`."""

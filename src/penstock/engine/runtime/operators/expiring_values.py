@@ -37,7 +37,7 @@ class ExpiringValues:
         self._backend.expire(self._name, self._state.visible_value, self._state.expiry)
 
     def get(self, key: Any) -> Any:
-        """Return the value of a key; None if it has none, or it has expired."""
+        """Return the value of a key; None without a value, or if that has expired."""
         if self._state is None:
             return self._table.get(key)
         self._backend.key = key

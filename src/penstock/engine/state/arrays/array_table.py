@@ -8,7 +8,6 @@ from typing import Any
 import numpy
 
 from penstock.common.errors import CheckpointError
-from penstock.engine.state.arrays.declared_keys import DeclaredKeys
 from penstock.engine.state.arrays.frozen_arrays import FrozenArrays
 from penstock.engine.state.arrays.frozen_rows import FrozenRows
 from penstock.engine.state.arrays.key_slots import BYTES_OF_INTEGER, FIRST_ROOM, KeySlots, bytes_of_keys
@@ -20,6 +19,8 @@ from penstock.engine.state.tables import FrozenTable, Table
 
 Read = Callable[[list[Any]], list[Any]]
 """Returns the values of keys that another table has, each a tuple, or None."""
+CheckKeys = Callable[[Integers | list[Any]], None]
+"""Raises CheckpointError for keys that a program cannot have."""
 KEYS_MAX = 1 << 17
 """The most keys in arrays where the table behind is larger than memory."""
 _ALIVE_SHARE = 2
@@ -35,7 +36,7 @@ class ArrayTable(Table):
     """The values of all keys, a tuple of one value for each of the `arrays`.
 
     Its memory is reserved in `memory` before there is more room; `is_cache`: it takes the memory in any case.
-    `declared`: the keys of the program, which restored ones have to fit.
+    `check_keys`: raises CheckpointError for restored keys that do not fit those of the program.
 
     Operators ask for the slots of keys, tell which they are about to change, and change the arrays in place.
     """
@@ -48,13 +49,13 @@ class ArrayTable(Table):
         memory: MemoryAccount | None = None,
         is_cache: bool = False,
         *,
-        declared: DeclaredKeys | None = None,
+        check_keys: CheckKeys | None = None,
     ) -> None:
         self.arrays = self.values = arrays
         """`values`: those that operators change, without a time of last use."""
         self._memory = memory
         self._is_cache = is_cache
-        self._declared = declared
+        self._check_keys = check_keys
         self._reserved_bytes = 0
         self._room = FIRST_ROOM
         self._reserve(FIRST_ROOM, 0)
@@ -286,8 +287,8 @@ class ArrayTable(Table):
         self.reserve_widened()
 
     def _restored_slots(self, keys: Integers | list[Any]) -> Integers:
-        if self._declared is not None:
-            self._declared.check(keys)
+        if self._check_keys is not None:
+            self._check_keys(keys)
         of_rows = BatchKeys(keys, numpy.arange(len(keys))) if isinstance(keys, list) else IntegerKeys(keys)
         slots = self.slots_of(of_rows)
         self.stored_slots = len(self.keys)

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from penstock.engine.state.arrays.array_table import ArrayTable
-from penstock.engine.state.arrays.declared_keys import DeclaredKeys
+from penstock.engine.state.arrays.array_table import ArrayTable, CheckKeys
 from penstock.engine.state.arrays.key_slots import FIRST_ROOM
 from penstock.engine.state.arrays.row_keys import Integers, Mask
 from penstock.engine.state.arrays.state_array import StateArray
@@ -72,10 +71,10 @@ class ExpiringArrayTable(ArrayTable):
         *,
         memory: MemoryAccount | None = None,
         is_cache: bool = False,
-        declared: DeclaredKeys | None = None,
+        check_keys: CheckKeys | None = None,
     ) -> None:
         self._times = TimeArray()
-        super().__init__([self._times, *arrays], memory, is_cache, declared=declared)
+        super().__init__([self._times, *arrays], memory, is_cache, check_keys=check_keys)
         self.values = arrays
         self.ttl_ms = ttl_ms
         self._now_ms = now_ms
@@ -118,12 +117,12 @@ def array_table(
     *,
     memory: MemoryAccount | None = None,
     is_cache: bool = False,
-    declared: DeclaredKeys | None = None,
+    check_keys: CheckKeys | None = None,
 ) -> ArrayTable:
     """Return a table, whose keys expire if there is a time to live."""
     if ttl_ms is None:
-        return ArrayTable(arrays, memory, is_cache, declared=declared)
-    return ExpiringArrayTable(arrays, ttl_ms, now_ms, memory=memory, is_cache=is_cache, declared=declared)
+        return ArrayTable(arrays, memory, is_cache, check_keys=check_keys)
+    return ExpiringArrayTable(arrays, ttl_ms, now_ms, memory=memory, is_cache=is_cache, check_keys=check_keys)
 
 
 def expire_arrays(backend: KeyedStateBackend, name: str, table: ArrayTable, now_ms: int) -> None:
