@@ -10,6 +10,7 @@ import numpy
 import pytest
 from hypothesis import given, settings
 from tests.unit.aggregates_of_fields import AGGREGATES, FLOATS, READING
+from tests.unit.engine.state.written_state import GROUPS, files_in_memory
 from tests.unit.windows.test_fast_equals_general import CHANGING, CONTENTS, records, run_steps
 from tests.unit.windows.test_restored_windows_of_columns import restore, snapshot
 from tests.unit.windows.whole_chunks import process
@@ -28,6 +29,8 @@ from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.runtime.columns.local_windows import LocalWindowAggregateOperator
 from penstock.engine.runtime.columns.windows import ColumnWindowOperator
 from penstock.engine.runtime.windows.sliced_window_operator import CARRIED_TABLE, OWN_TABLE, SlicedWindowOperator
+from penstock.engine.state.snapshot.files import write_keyed
+from penstock.state_processor.new_tables import finished
 from penstock.testing import OperatorHarness
 
 LATE = OutputTag("late", READING)
@@ -241,6 +244,25 @@ def test_restored(before: bool, after: bool, savepoint: bool, aggregates: Any) -
         whole.finish()
         assert earlier
         assert sorted(map(repr, second.outputs())) == sorted(map(repr, whole.outputs()[earlier:]))
+
+
+@pytest.mark.parametrize("on_columns", [False, True])
+def test_a_checkpoint_of_changes_has_what_was_carried(on_columns: bool) -> None:
+    """The next window would be without its keys after a restart, or fire one twice that has fired."""
+    with harness(on_columns, {"n_": "count"}) as first, harness(on_columns, {"n_": "count"}) as second:
+        storage, files = files_in_memory(), []
+        for number, watermark in enumerate((0, 9, 19)):
+            first.push(Row(key="abc"[number], n=1, f=0.5), 25)
+            first.push(Row(key="a", n=1, f=0.5), watermark + 1)
+            first.watermark(watermark)
+            first.operator.prepare_snapshot(number, False)
+            tables = {name: table.freeze(not number) for name, table in first.operator.keyed_tables().items()}
+            files.append(finished(write_keyed(storage, str(number), tables, GROUPS)))
+            for table in tables.values():
+                table.release()
+        restore((storage, files), second)
+        second.finish()
+        assert sorted(map(tuple, second.outputs())) == [("a", 4), ("b", 1), ("c", 1)]
 
 
 def test_an_allowed_lateness_cannot_be_added_to_carried_windows() -> None:
