@@ -1,22 +1,33 @@
 """The state of aggregates on columns, in one process: memory of a key, snapshots while it changes, sparse windows.
 
 python -m benchmarks.column_state [KEYS]
+python -m benchmarks.column_state --jobs: whole jobs, a running count and sum of 1,000 keys and of 1,000,000 by turns
 """
 
 from __future__ import annotations
 
+import argparse
 import gc
+import json
+import statistics
+import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy
 import pyarrow
 
+from benchmarks.chunk_source import ChunkSource
+from benchmarks.measurement import measure, options, tell
+from penstock.common import Types, WatermarkStrategy
 from penstock.common.functions.field_aggregates import COUNT, SUM, FieldAggregate
+from penstock.common.types import Row
+from penstock.datastream import StreamExecutionEnvironment
 from penstock.engine.runtime.columns.aggregate_classes import arrays_of
 from penstock.engine.runtime.columns.keyed_arrays import KeyedArrays
 from penstock.engine.state.arrays.array_table import ArrayTable
@@ -138,6 +149,63 @@ def memory(figure: str) -> float:
     return float(next(line.split()[1] for line in lines if line.startswith(figure))) * 1024
 
 
+KEYED = Types.ROW_NAMED(["key", "n"], [Types.LONG(), Types.LONG()])
+FEW, MANY = 1000, 1_000_000
+
+
+def keyed_batch(keys: int, numbers: range) -> Any:
+    """Return records with all keys in turn, in an order without cache locality."""
+    every = numpy.arange(numbers.start, numbers.stop, numbers.step)
+    return pyarrow.RecordBatch.from_pydict({"key": every * 2654435761 % keys, "n": every})
+
+
+def keyed_rows(keys: int, numbers: range) -> list[Row]:
+    """Return the same records as rows."""
+    return [Row(**record) for record in keyed_batch(keys, numbers).to_pylist()]
+
+
+def measured_job(arguments: argparse.Namespace) -> float:
+    """Return the records/s of a job, after every key has come."""
+    source = ChunkSource(partial(keyed_rows, arguments.keys), make_batch=partial(keyed_batch, arguments.keys))
+
+    def build(env: StreamExecutionEnvironment) -> Any:
+        records = env.from_source(source, WatermarkStrategy.no_watermarks(), "records", type_info=KEYED).as_columns()
+        return records.key_by("key").aggregate({"count": "count", "sum": ("n", "sum")})
+
+    warm_up = arguments.keys * 4
+    return measure(arguments, build, warm_up_records=warm_up, takes_batches=True).arrivals.records_per_s
+
+
+def compare_jobs(runs: int, others: Sequence[str]) -> None:
+    """Print the medians of both numbers of keys, by turns, each run in a process of its own."""
+    rates: dict[int, list[float]] = {FEW: [], MANY: []}
+    for _ in range(runs):
+        for keys, found in rates.items():
+            command = [sys.executable, "-m", "benchmarks.column_state", "--jobs", "--keys", str(keys), *others]
+            printed = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+            found.append(float(json.loads(printed.splitlines()[-1])["records_per_s"]))
+            print(f"{keys:,} keys: {found[-1] / 1e6:.2f} million records/s", flush=True)
+    few, many = (statistics.median(found) for found in rates.values())
+    print(json.dumps({"few_keys": few, "many_keys": many, "ratio": many / few}))
+
+
+def jobs() -> None:
+    """Measure jobs, by the options."""
+    parser = options(__doc__)
+    parser.add_argument("--jobs", action="store_true")
+    parser.add_argument("--keys", type=int, help="one job, with so many keys")
+    parser.add_argument("--runs", type=int, default=3)
+    arguments = parser.parse_args()
+    if arguments.keys is None:
+        others = ["--warm-up", str(arguments.warm_up), "--seconds", str(arguments.seconds)]
+        compare_jobs(arguments.runs, others)
+    else:
+        tell({"records_per_s": measured_job(arguments)})
+
+
 if __name__ == "__main__":
-    for number in [int(sys.argv[1])] if len(sys.argv) > 1 else [1_000_000, 25_000_000]:
-        main(number)
+    if "--jobs" in sys.argv:
+        jobs()
+    else:
+        for number in [int(sys.argv[1])] if len(sys.argv) > 1 else [1_000_000, 25_000_000]:
+            main(number)

@@ -96,6 +96,25 @@ def with_columns(program: Program, seed: int, windows: str = "windows") -> Progr
     return dataclasses.replace(program, nodes=tuple(nodes))
 
 
+def growing(program: Program) -> Program:
+    """Return the program with cumulative windows, in three steps, in place of those that can be on columns."""
+    nodes = (
+        dataclasses.replace(
+            node,
+            settings={
+                **node.settings,
+                "windows": "cumulative",
+                "slide_ms": (step := max(1, node.settings["size_ms"] // 3)),
+                "size_ms": 3 * step,
+            },
+        )
+        if can_be_columns(program, node)
+        else node
+        for node in program.nodes
+    )
+    return dataclasses.replace(program, nodes=tuple(nodes))
+
+
 def run(seed: int, program: Program, windows: str = "windows") -> None:
     """Run a program with its additions on columns. More chunks, each cut at any row, take more steps."""
     circumstances = Circumstances.draw(Random(seed + 1))
@@ -120,6 +139,24 @@ def test_windows_of_declared_rows_give_the_results_of_rows(number: int, monkeypa
     monkeypatch.setattr(exact_conversion, "COLUMNS_FROM", 1 + number % 3)
     monkeypatch.setattr(mixed_windows, "ARRAYS_FROM", 1 + number % 2)
     run(*list(programs_that(sums_in_windows, number + 1))[-1], "declared")
+
+
+@pytest.mark.parametrize("number", seeds(12, in_soak=2_000))
+@pytest.mark.parametrize("on_columns", [False, True])
+def test_cumulative_windows(number: int, on_columns: bool) -> None:
+    """What a window carries into the next would be lost, or there twice, at any fault and at another parallelism."""
+    seed, program = list(programs_that(sums_in_windows, number + 1))[-1]
+    program = growing(program)
+    # The windows on columns are named before they grow: only tumbling ones are found.
+    columns = {node.id: "windows" for node in program.nodes if node.settings.get("windows") == "cumulative"}
+    nodes = (
+        dataclasses.replace(node, settings={**node.settings, "columns": columns[node.id]})
+        if on_columns and node.id in columns
+        else node
+        for node in program.nodes
+    )
+    circumstances = Circumstances.draw(Random(seed + 1))
+    run_program(dataclasses.replace(program, nodes=tuple(nodes)), circumstances, seed, step_limit=4 * STEPS_MAX)
 
 
 @pytest.mark.parametrize("number", seeds(12, in_soak=2_000))
@@ -180,6 +217,23 @@ JOINED = Program(
 """Pairs on columns, in two subtasks."""
 
 
+GROWING = Program(
+    (
+        Node(0, "source", (), 3, SOURCE),
+        Node(1, "key_by", (0,), 3),
+        Node(
+            2,
+            "window",
+            (1,),
+            2,
+            {"windows": "cumulative", "size_ms": 24, "slide_ms": 8, "how": "aggregate", "columns": "windows"},
+        ),
+        Node(3, "collect", (2,), 1),
+    )
+)
+"""Cumulative windows on columns, in two subtasks."""
+
+
 def run_in_flight(seed: int, program: Program) -> None:
     """Run a program whose barriers overtake columns, and whose workers are killed."""
     run_program(program, unaligned(seed), seed, named=False)
@@ -202,6 +256,13 @@ def test_running_aggregates_survive_every_kill(seed: int) -> None:
     """Few of the generated programs restore sums of which most was in arrays."""
     run_in_flight(seed, RUNNING)
     run_on_heap(seed, RUNNING)
+
+
+@pytest.mark.parametrize("seed", seeds(3, in_soak=2_000))
+def test_cumulative_windows_survive_every_kill(seed: int) -> None:
+    """Few of the generated programs restore what a window has carried into the next."""
+    run_in_flight(seed, GROWING)
+    run_on_heap(seed, GROWING)
 
 
 @pytest.mark.parametrize("seed", seeds(3, in_soak=2_000))
@@ -396,6 +457,18 @@ def test_a_fault_in_running_aggregates_is_found(
     fault(monkeypatch)
     run_it, first = IN_RUNNING[fault]
     until_found(monkeypatch, ((seed, RUNNING) for seed in range(first, 300)), run_it)
+
+
+def nothing_is_carried(patch: pytest.MonkeyPatch) -> None:
+    """A cumulative window has only what was added since the one before it fired."""
+    patch.setattr(ColumnWindowOperator, "carried_into", lambda self, window: None)
+
+
+@pytest.mark.thorough
+def test_a_fault_in_cumulative_windows_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The simulator would pass windows that forget what they had before."""
+    nothing_is_carried(monkeypatch)
+    until_found(monkeypatch, ((seed, GROWING) for seed in range(300)), run_in_flight)
 
 
 @pytest.mark.thorough

@@ -14,6 +14,7 @@ from penstock.api.windows.assigners import (
     TumblingProcessingTimeWindows,
 )
 from penstock.api.windows.count_assigners import CountSlidingWindowAssigner, CountTumblingWindowAssigner
+from penstock.api.windows.cumulative_assigners import CumulativeEventTimeWindows, CumulativeProcessingTimeWindows
 from penstock.api.windows.delta_function import DeltaFunction
 from penstock.api.windows.evictor import Evictor, TimestampedValue
 from penstock.api.windows.evictors import CountEvictor, DeltaEvictor, TimeEvictor
@@ -52,6 +53,8 @@ __all__ = [
     "CountTumblingWindowAssigner",
     "CountWindow",
     "CountWindowSerializer",
+    "CumulativeEventTimeWindows",
+    "CumulativeProcessingTimeWindows",
     "DeltaEvictor",
     "DeltaFunction",
     "DeltaTrigger",

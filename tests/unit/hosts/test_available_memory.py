@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from tests.unit.hosts.memory_group import memory_group
 
 from penstock.hosts.spark.worker.available_memory import available_memory
 
@@ -85,7 +87,10 @@ def test_of_a_process_with_a_limit_of_its_own(tmp_path: Path) -> None:
 
 
 GROWS = """
-import resource, sys
+import os, resource, sys
+if len(sys.argv) > 2:
+    with open(sys.argv[2], "w") as group:
+        group.write(str(os.getpid()))
 import numpy, pyarrow
 from penstock.common import Time, Types
 from penstock.datastream.window import TumblingEventTimeWindows
@@ -118,16 +123,17 @@ def push(first):
 push(0)
 used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 limit = used + (512 << 20)
-resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+if len(sys.argv) < 3:
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 for first in range(1 << 15, 1 << 25, 1 << 15):
     push(first)
 print("had enough memory")
 """
 
 
-def grown(budget: str) -> subprocess.CompletedProcess[str]:
-    """Run windows whose state grows, in a process with half a GB for it."""
-    return subprocess.run([sys.executable, "-c", GROWS, budget], capture_output=True, text=True, check=False)
+def grown(budget: str, *group: str) -> subprocess.CompletedProcess[str]:
+    """Run windows whose state grows, in a process with half a GB for it, or in a cgroup with a limit."""
+    return subprocess.run([sys.executable, "-c", GROWS, budget, *group], capture_output=True, text=True, check=False)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of address space, and /proc, are those of Linux")
@@ -138,9 +144,23 @@ def test_a_process_that_would_run_out_of_memory_ends_with_the_name_of_the_operat
     assert "MemoryError" in unlimited.stderr, "it ends for another reason"
     assert "Totals" not in unlimited.stderr
     for budget, why in [("set", "the slot may use 64.0 MB"), ("available", "are available on its machine")]:
-        ended = grown(budget)
-        assert ended.returncode == 1, ended.stderr
-        (message,) = [line for line in ended.stderr.splitlines() if "MemoryBudgetError" in line]
-        assert "operator 'Totals' (uid totals), subtask 3 of 4: no memory for its windows, which holds" in message
-        assert why in message
-        assert "state.backend.type to rocksdb" in message
+        assert_names_the_operator(grown(budget), why)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="cgroups are those of Linux")
+def test_a_slot_in_a_cgroup_ends_with_the_name_of_the_operator() -> None:
+    """The kernel would kill the worker of a container, and nothing would tell which operator to change."""
+    with memory_group(640 << 20) as group:
+        killed = grown("none", str(group))
+        assert killed.returncode == -signal.SIGKILL, f"it ends for another reason: {killed.stderr}"
+        assert_names_the_operator(grown("set", str(group)), "the slot may use 64.0 MB")
+        assert_names_the_operator(grown("available", str(group)), "are available on its machine or in its container")
+
+
+def assert_names_the_operator(ended: subprocess.CompletedProcess[str], why: str) -> None:
+    """Check how a process ended that had no memory."""
+    assert ended.returncode == 1, ended.stderr
+    (message,) = [line for line in ended.stderr.splitlines() if "MemoryBudgetError" in line]
+    assert "operator 'Totals' (uid totals), subtask 3 of 4: no memory for its windows, which holds" in message
+    assert why in message
+    assert "state.backend.type to rocksdb" in message

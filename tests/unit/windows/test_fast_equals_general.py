@@ -186,12 +186,37 @@ def run_beside(
     patient: bool,
     origin: int,
 ) -> None:
+    """Run the same steps with sliding windows."""
+    run_steps(
+        drivers,
+        make,
+        record,
+        SlidingEventTimeWindows.of(*windows),
+        lateness=lateness,
+        steps=steps,
+        side=side,
+        patient=patient,
+        origin=origin,
+    )
+
+
+def run_steps(
+    drivers: Any,
+    make: Any,
+    record: Any,
+    assigner: Any,
+    *,
+    lateness: int,
+    steps: list[Any],
+    side: bool,
+    patient: bool,
+    origin: int,
+) -> None:
     """Run the same steps on all operators, each with records of its own, and compare."""
     jobs = []
     for drive in drivers:
         kept, evaluation = make()
         tag = OutputTag("late") if side else None
-        assigner: Any = SlidingEventTimeWindows.of(*windows)
         jobs.append(
             drive(assigner, kept, evaluation, lateness=lateness, late_tag=tag, patient=patient, chunk_records=3)
         )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from random import Random
 from typing import Any
 
 import numpy
@@ -110,6 +112,46 @@ def test_the_least_and_the_greatest_are_merged() -> None:
         pair.push(("a", 9, 5), ("c", None, 5))
         pair.local.watermark(9)
         assert list(map(tuple, harness.outputs())) == [("a", -5, 9), ("b", None, None), ("c", 7, 7)]
+
+
+@pytest.mark.parametrize("float_type", [Types.DOUBLE(), Types.FLOAT()])
+@pytest.mark.parametrize("seed", range(6))
+def test_the_least_and_the_greatest_float_are_those_of_rows(seed: int, float_type: Any) -> None:
+    """NaN would be the least, -0.0 would come and go with the order, or None would become a number."""
+    random = Random(seed)
+    reading = Types.ROW_NAMED(["key", "n", "f"], [Types.STRING(), Types.LONG(), float_type])
+    aggregates = {"least": ("f", "min"), "greatest": ("f", "max"), "total": ("n", "sum"), "some": ("f", "count")}
+
+    def program(stream: Any) -> Any:
+        return stream.key_by("key").window(WINDOWS).aggregate(aggregates)
+
+    with (
+        OperatorHarness(lambda stream: program(stream.as_columns(reading))) as harness,
+        OperatorHarness(program) as rows,
+    ):
+        pair = Pair(harness)
+        assert pair.columns is not None
+        # Sums that could exceed 64 bits leave record by record.
+        numbers = [1, 5, (1 << 61) + 1] if seed % 2 else [1, 5]
+        for _ in range(12):
+            some = [
+                Row(
+                    key=random.choice("abc"),
+                    n=random.choice(numbers) * random.choice([1, -1]),
+                    f=random.choice([None, 0.5, -0.5, 0.0, -0.0, math.nan, math.inf, -math.inf]),
+                )
+                for _ in range(5)
+            ]
+            times = [random.randrange(1, 40) for _ in some]
+            pair.local.process(Columns(pair.columns.batch_of(some), numpy.array(times)))
+            for record, at in zip(some, times, strict=True):
+                rows.push(record, at)
+            if random.random() < 0.3:
+                pair.local.prepare_snapshot(1, False)
+        pair.local.watermark(100)
+        rows.finish()
+        found, expected = (sorted(repr(tuple(row)) for row in one.outputs()) for one in (harness, rows))
+        assert found == expected and "nan" in "".join(found)
 
 
 def test_averages_and_the_first_value_are_not_aggregated_before() -> None:

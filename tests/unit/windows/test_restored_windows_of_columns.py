@@ -8,9 +8,11 @@ import pytest
 from tests.unit.aggregates_of_fields import READING
 from tests.unit.engine.state.written_state import ALL_GROUPS, GROUPS, files_in_memory
 
-from penstock.common import Time
+from penstock.common import Time, Types
+from penstock.common.errors import CheckpointError
 from penstock.common.types import Row
 from penstock.datastream.window import (
+    CumulativeEventTimeWindows,
     EventTimeSessionWindows,
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
@@ -114,3 +116,39 @@ def test_a_window_that_was_there_again_has_no_keys_of_before(again: str) -> None
         restore((storage, files), second)
         second.advance_ms(10)
         assert [tuple(row) for row in second.outputs()] == [(again, 1)]
+
+
+NUMBERED = Types.ROW_NAMED(["key", "n", "f"], [Types.LONG(), Types.LONG(), Types.DOUBLE()])
+PAIR = Types.ROW_NAMED(["key", "n", "f"], [Types.LONG(), Types.STRING(), Types.DOUBLE()])
+PROGRAMS: dict[str, Any] = {
+    "windows": lambda stream, *key: stream.key_by(*key).window(TUMBLING).aggregate({"c": "count"}),
+    "cumulative windows": lambda stream, *key: (
+        stream.key_by(*key).window(CumulativeEventTimeWindows.of(30, 10)).aggregate({"c": "count"})
+    ),
+    "running": lambda stream, *key: stream.key_by(*key).aggregate({"c": "count"}),
+}
+
+
+@pytest.mark.parametrize("savepoint", [False, True])
+@pytest.mark.parametrize("on_columns", [False, True])
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize(
+    ("before", "after", "keys", "words"),
+    [
+        (READING, NUMBERED, ("key",), r"keys of type str, such as 'a'; the program .* \(key: int64\)\. Give"),
+        (NUMBERED, READING, ("key",), r"keys of type int, such as 7; the program .* \(key: string\)\. Give"),
+        (NUMBERED, PAIR, ("key", "n"), r"keys of type int, such as 1; .* \(key: int64, n: string\)\. Give"),
+    ],
+)
+def test_keys_of_another_type_are_refused(
+    before: Any, after: Any, keys: tuple[str, ...], words: str, name: str, on_columns: bool, savepoint: bool
+) -> None:
+    """Keys would be integers in the state and texts in the records, so that a key has two results, or a raw error."""
+
+    def harness(kind: Any, converts: bool) -> OperatorHarness:
+        return OperatorHarness(lambda stream: PROGRAMS[name](stream.as_columns(kind) if converts else stream, *keys))
+
+    with harness(before, on_columns) as first, harness(after, True) as second:
+        first.push(Row(key="a" if before is READING else 7, n=1, f=0.5), 10)
+        with pytest.raises(CheckpointError, match=f"operator '.*': the state has {words}"):
+            restore(snapshot(first, savepoint), second)

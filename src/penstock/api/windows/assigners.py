@@ -31,18 +31,33 @@ T = TypeVar("T")
 class AlignedWindows(WindowAssigner[T, TimeWindow]):
     """Windows that start at the same times for all keys. `size_ms`, `slide_ms` and `offset_ms` are milliseconds."""
 
+    slide_name = "slide"
+    """The name of `slide_ms` in errors."""
+
     def __init__(self, size: TimeLength, slide: TimeLength, offset: TimeLength) -> None:
         self.size_ms, self.slide_ms, self.offset_ms = map(to_milliseconds, (size, slide, offset))
         name = type(self).__name__
         if self.size_ms <= 0 or self.slide_ms <= 0:
-            raise ValueError(f"{name}: size and slide must be positive, got {self.size_ms} and {self.slide_ms} ms")
-        if abs(self.offset_ms) >= self.slide_ms:
             raise ValueError(
-                f"{name}: the offset must be smaller than the slide ({self.slide_ms} ms; of tumbling windows: their "
-                f"size) in either direction, got {self.offset_ms} ms"
+                f"{name}: size and {self.slide_name} must be positive, got {self.size_ms} and {self.slide_ms} ms"
+            )
+        if abs(self.offset_ms) >= self.period_ms:
+            raise ValueError(
+                f"{name}: the offset must be smaller than the {self.period_name} ({self.period_ms} ms) in either "
+                f"direction, got {self.offset_ms} ms"
             )
         self._last_start: int | None = None
         self._windows: list[TimeWindow] = []
+
+    @property
+    def period_ms(self) -> int:
+        """The time between one start of windows and the next."""
+        return self.slide_ms
+
+    @property
+    def period_name(self) -> str:
+        """The name of the period in errors."""
+        return "size" if self.period_ms == self.size_ms else self.slide_name
 
     def windows_of(self, timestamp: int) -> list[TimeWindow]:
         """Return the windows that contain `timestamp` (ms), latest first. Several calls may return the same list."""
@@ -58,7 +73,7 @@ class AlignedWindows(WindowAssigner[T, TimeWindow]):
         return TimeWindowSerializer()
 
     def __repr__(self) -> str:
-        slide = "" if self.slide_ms == self.size_ms else f", slide {self.slide_ms} ms"
+        slide = "" if self.slide_ms == self.size_ms else f", {self.slide_name} {self.slide_ms} ms"
         offset = f", offset {self.offset_ms} ms" if self.offset_ms else ""
         return f"{type(self).__name__}({self.size_ms} ms{slide}{offset})"
 

@@ -24,6 +24,7 @@ USER = "user"
 """The kind of an aggregate that a user has written."""
 _OF_FIELDS = (COUNT, SUM, MIN, MAX, AVG, FIRST, LAST)
 _OF_WINDOWS = (WINDOW_START, WINDOW_END)
+_IN_ANY_ORDER = (COUNT, MIN, MAX)
 INTEGER, FLOAT = "integer", "float"
 """Families of types, whose members have the same accumulators."""
 
@@ -53,6 +54,13 @@ class FieldAggregate(NamedTuple):
         """Whether it is a bound of the window, which no record changes."""
         return self.kind in _OF_WINDOWS
 
+    @property
+    def in_any_order(self) -> bool:
+        """Whether it is the same in any order of the records: a sum of floats is not, bit by bit."""
+        if self.function is not None:
+            return self.function.in_any_order
+        return self.kind in _IN_ANY_ORDER or (self.kind in (SUM, AVG) and self.family == INTEGER)
+
 
 Accumulator = tuple[Any, ...]
 """For each aggregate of fields, in order: a count, a value, for an average (sum, count), for a USER's
@@ -74,6 +82,11 @@ class FieldAggregates:
             for index, one in enumerate(self.aggregates)
             if one.kind in (AVG, USER)
         ]
+
+    @property
+    def in_any_order(self) -> bool:
+        """Whether all aggregates are the same in any order of the records."""
+        return all(one.in_any_order for one in self.aggregates)
 
     def create_accumulator(self) -> Accumulator:
         """Return the accumulator of no records."""

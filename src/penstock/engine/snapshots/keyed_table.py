@@ -20,6 +20,7 @@ from penstock.engine.checkpoint.manifest import OperatorPart
 from penstock.engine.runtime.operators.interval_join import LEFT_TABLE, RIGHT_TABLE
 from penstock.engine.runtime.operators.keyed import EVENT_TIMERS_TABLE, PROCESSING_TIMERS_TABLE
 from penstock.engine.runtime.windows.sliced_window_operator import (
+    CARRIED_TABLE,
     ENDED_TABLE,
     OWN_TABLE,
     SHARED_TABLE,
@@ -40,7 +41,7 @@ from penstock.engine.state.tables import PIECE_ENTRIES, Entries, EntryKeys
 
 TIMERS = {EVENT_TIMERS_TABLE: "event time", PROCESSING_TIMERS_TABLE: "processing time"}
 _WINDOWED = {
-    *(SLICES_TABLE, SHARED_TABLE, OWN_TABLE, WAITING_TABLE, ENDED_TABLE),
+    *(SLICES_TABLE, SHARED_TABLE, OWN_TABLE, CARRIED_TABLE, WAITING_TABLE, ENDED_TABLE),
     *(CONTENTS_TABLE, EVICTED_TABLE, LEFT_TABLE, RIGHT_TABLE),
 }
 SPAN_BYTES = 32 << 20

@@ -15,7 +15,12 @@ from penstock.connectors.hybrid.source import HybridSource
 from penstock.datastream.async_data_stream import AsyncDataStream
 from penstock.datastream.functions import AsyncRetryStrategy
 from penstock.datastream.stream_execution_environment import StreamExecutionEnvironment
-from penstock.datastream.window import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
+from penstock.datastream.window import (
+    CumulativeEventTimeWindows,
+    EventTimeSessionWindows,
+    SlidingEventTimeWindows,
+    TumblingEventTimeWindows,
+)
 from penstock.engine.plan.job_graph import JobGraph
 from penstock.engine.plan.transformations import DeployedTransformation
 from penstock.hosts.simulator import functions
@@ -170,7 +175,9 @@ def _window(_: StreamExecutionEnvironment, node: Node, inputs: list[Any]) -> Any
     if settings.get("columns"):
         is_declared = settings["columns"] == "declared"
         flat = _declared(node, inputs[0]) if is_declared else _flat(node, inputs[0])
-        keyed = flat.key_by("key").window(TumblingEventTimeWindows.of(size))
+        growing = settings["windows"] == "cumulative"
+        assigner = CumulativeEventTimeWindows.of(size, slide) if growing else TumblingEventTimeWindows.of(size)
+        keyed = flat.key_by("key").window(assigner)
         windowed = keyed.allowed_lateness(settings.get("lateness_ms", 0))
         totals = windowed.aggregate({"n": "count", "total": ("number", "sum")}).set_parallelism(node.parallelism)
         return totals.map(functions.record_of_totals)
@@ -178,6 +185,8 @@ def _window(_: StreamExecutionEnvironment, node: Node, inputs: list[Any]) -> Any
         assigner = TumblingEventTimeWindows.of(size)
     elif settings["windows"] == "sliding":
         assigner = SlidingEventTimeWindows.of(size, slide)
+    elif settings["windows"] == "cumulative":
+        assigner = CumulativeEventTimeWindows.of(size, slide)
     else:
         assigner = EventTimeSessionWindows.with_gap(size)
     windowed = inputs[0].window(assigner).side_output_late_data(functions.LATE)

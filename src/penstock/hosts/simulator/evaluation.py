@@ -412,10 +412,8 @@ def _windows(node: Node, records: list[Timed], batched: bool) -> Iterable[Timed]
                 slide = size
             for record, time in of_key:
                 assert time is not None
-                start = time - time % slide
-                while start > time - size:
-                    contents[start, start + size].append(record[3])
-                    start -= slide
+                for window in _windows_of(time, size, slide, settings["windows"] == "cumulative"):
+                    contents[window].append(record[3])
         for (start, end), of_window in contents.items():
             numbers = [number for number in of_window if number % 3] if settings.get("evicts") else of_window
             if settings["how"] == "reduce":
@@ -423,8 +421,16 @@ def _windows(node: Node, records: list[Timed], batched: bool) -> Iterable[Timed]
                 yield ("", (), key, sum(numbers)), end - 1
                 continue
             name, path, _, number = functions.total("window", key, numbers)
-            window = (start, end) if settings["how"] == "process" else ()
-            yield (name, (*path, *window), key, number), end - 1
+            bounds = (start, end) if settings["how"] == "process" else ()
+            yield (name, (*path, *bounds), key, number), end - 1
+
+
+def _windows_of(time: int, size: int, slide: int, are_cumulative: bool) -> Iterable[tuple[int, int]]:
+    """Return start and end of the windows that contain a time."""
+    if are_cumulative:
+        start = time - time % size
+        return [(start, end) for end in range(start + slide, start + size + 1, slide) if end > time]
+    return [(start, start + size) for start in range(time - time % slide, time - size, -slide)]
 
 
 def _sessions_touch(node: Node, records: list[Timed]) -> bool:

@@ -22,6 +22,7 @@ from penstock.engine.state.arrays.array_table import ArrayTable
 from penstock.engine.state.arrays.sliced_arrays import SlicedArrays
 from penstock.engine.state.arrays.stored_columns import packed, unpacked
 from penstock.engine.state.handles import KeyedFile
+from penstock.engine.state.key_groups import KeyGroups
 from penstock.engine.state.layers import LayeredTable
 from penstock.engine.state.sliced import SlicedTable
 from penstock.engine.state.snapshot.files import restore_keyed, write_columns, write_keyed
@@ -332,3 +333,39 @@ def test_the_stored_form_stays() -> None:
     found = unpacked(piece)
     assert packed(found) == piece
     assert list(found.keys) == [(5, 10), ("a", 20)] and list(found.values) == [(3,), (0,)]
+
+
+class CountedGroups(KeyGroups):
+    """Notes which keys it is asked for."""
+
+    def __init__(self) -> None:
+        super().__init__(128)
+        self.asked: list[Any] = []
+
+    def __getitem__(self, key: Any) -> int:
+        self.asked.append(key)
+        return super().__getitem__(key)
+
+
+@pytest.mark.parametrize("full", [True, False])
+@pytest.mark.parametrize("changed_after", [0, 3, 1000])
+def test_the_key_group_of_a_row_is_found_once(changed_after: int, full: bool) -> None:
+    """A snapshot of many texts would take twice the time for their groups."""
+    table = new_table()
+    keys = [f"key {number}" for number in range(500)]
+    add(table, keys, [1] * 500)
+    frozen = table.freeze(full)
+    groups = CountedGroups()
+    assert frozen.prepare is not None and frozen.of_group is not None
+    prepared = frozen.prepare(groups)
+    for _ in prepared:
+        # Some rows are handed over before their groups are known, some later.
+        if not changed_after:
+            add(table, keys[:100], [2] * 100)
+    found: list[Any] = []
+    for group in range(128):
+        if group == changed_after:
+            add(table, keys[50:300], [3] * 250)
+        found += [key for some, _ in frozen.of_group(group) for key in some]
+    assert sorted(found) == sorted(keys) == sorted(groups.asked)
+    frozen.release()

@@ -75,6 +75,10 @@ class AggregateArray(StateArray):
         self.add(slots, column)
 
     @abstractmethod
+    def absorb(self, slots: Integers, column: StoredColumn) -> None:
+        """Add what `stored` returned of other arrays, each to another slot. For aggregates of records in any order."""
+
+    @abstractmethod
     def add_running(self, runs: Runs, column: pyarrow.Array | None) -> pyarrow.Array:
         """Add like `add`, row by row. Return the result of each row's key after the row.
 
@@ -109,6 +113,9 @@ class CountArray(AggregateArray):
 
     def merge(self, slots: Integers, column: pyarrow.Array) -> None:
         numpy.add.at(self._counts, slots, column.to_numpy(zero_copy_only=False))
+
+    def absorb(self, slots: Integers, column: StoredColumn) -> None:
+        self._counts[slots] += column.parts[0]
 
     def add_running(self, runs: Runs, column: pyarrow.Array | None) -> pyarrow.Array:
         valid = None
@@ -170,6 +177,11 @@ class ValueArray(AggregateArray):
         if len(slots):
             self._add(slots, column.to_numpy(zero_copy_only=False).astype(self._values.dtype, copy=False))
             self._exists[slots] = True
+
+    def absorb(self, slots: Integers, column: StoredColumn) -> None:
+        values, exists = column.parts
+        self._add(slots[exists], values[exists])
+        self._exists[slots[exists]] = True
 
     @abstractmethod
     def _add(self, slots: Integers, values: Any) -> None:

@@ -1,4 +1,4 @@
-"""The records of a span of time, as rows of Arrow: appended, found by key, and dropped as a whole."""
+"""The records of a span of buckets, as rows of Arrow: appended, found by key, and dropped as a whole."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy
 import pyarrow
 
+from penstock.engine.runtime.columns.bucket_entries import BucketEntries
 from penstock.engine.runtime.columns.row_blocks import RowBlocks
 from penstock.engine.runtime.columns.slot_lists import SlotLists
 from penstock.engine.state.arrays.key_slots import FIRST_ROOM, KeySlots, bytes_of_keys
@@ -27,19 +28,24 @@ class RowsAtOnce(NamedTuple):
     `first_row`: rows before it are in the last snapshot.
     """
 
-    keys: KeySlots
+    entries: BucketEntries
     key_count: int
     slots: Integers
+    buckets: Integers
     times: Integers
     first_row: int
     blocks: RowBlocks
 
 
 class BucketRows:
-    """The records of one bucket. `blocks`: what is kept of a record."""
+    """The records of the buckets from `first` to `stop`, of `bucket_ms` each. `blocks`: what is kept of a record."""
 
-    def __init__(self) -> None:
+    def __init__(self, first: int, stop: int, bucket_ms: int) -> None:
+        self.first = first
+        self.stop = stop
+        self._bucket_ms = bucket_ms
         self.keys = KeySlots()
+        self.entries = BucketEntries(self.keys, first, stop - first)
         self._lists = SlotLists()
         self._times = _Appended()
         self._slots = _Appended()
@@ -52,6 +58,7 @@ class BucketRows:
     def append(self, keys: RowKeys, times: Integers, rows: pyarrow.RecordBatch) -> None:
         """Append records."""
         slots = self.keys.slots_of(keys)
+        self.entries.add(slots, times // self._bucket_ms)
         self._lists.append(slots, len(self))
         self._slots.append(slots)
         self._times.append(times)
@@ -69,20 +76,27 @@ class BucketRows:
     def between(self, places: Integers, slots: Integers, first: Integers, last: Integers) -> Found:
         """Return the records with the keys of these slots that are in time: from `first` to `last` (ms).
 
-        In the order of `slots`, then of arrival. `places` are the positions that `Found` has for `slots`.
+        In the order of `slots`, which are those of `places` in ascending order, then of buckets, then of arrival.
+        `places` are the positions that `Found` has for `slots`.
         """
         listed = self._lists.of(slots)
         rows = listed.items
         times = self._times.array[rows]
         in_time = (times >= first[listed.places]) & (times <= last[listed.places])
-        return Found(places[listed.places[in_time]], rows[in_time], times[in_time])
+        found = Found(places[listed.places[in_time]], rows[in_time], times[in_time])
+        if self.entries.width == 1 or len(found.rows) < 2:
+            return found
+        order = numpy.lexsort((found.times // self._bucket_ms, found.places))
+        return Found(found.places[order], found.rows[order], found.times[order])
 
-    def rows_of(self, key: Any) -> Integers:
-        """Return the rows of one key."""
+    def rows_of(self, key: Any, bucket: int) -> Integers:
+        """Return the rows of one key in one bucket."""
         slot = self.keys.slot_of(key)
         if slot is None:
             return numpy.zeros(0, numpy.int64)
-        return self._lists.of(numpy.array([slot])).items
+        rows = self._lists.of(numpy.array([slot])).items
+        of_bucket: Integers = rows[self._times.array[rows] // self._bucket_ms == bucket]
+        return of_bucket
 
     def times_of(self, rows: Integers) -> Integers:
         """Return the timestamps of rows (ms)."""
@@ -95,9 +109,10 @@ class BucketRows:
         self.note_stored()
         slots, times = self._slots.array[:used], self._times.array[:used]
         return RowsAtOnce(
-            keys=self.keys,
+            entries=self.entries,
             key_count=len(self.keys),
             slots=slots,
+            buckets=times // self._bucket_ms,
             times=times,
             first_row=first_row,
             blocks=self.blocks.copy(),
@@ -112,6 +127,8 @@ class BucketRows:
         """About the size in memory, in bytes."""
         arrays = self._times.array.nbytes + self._slots.array.nbytes
         of_keys = bytes_of_keys(len(self.keys), self.keys.others_room)
+        if self.entries.width > 1:
+            of_keys += bytes_of_keys(len(self.entries), 0)
         return of_keys + self._lists.nbytes + arrays + self.blocks.nbytes
 
 

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy
 import pyarrow
 
+from penstock.api.state.ttl import StateTtlConfig
 from penstock.common.columns.record_columns import RecordColumns
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
 from penstock.engine.runtime.chunks import ChunkKind
 from penstock.engine.runtime.columns.aggregate_arrays import CountArray
 from penstock.engine.runtime.columns.chunk import Columns
+from penstock.engine.runtime.columns.declared_keys import declared_keys
 from penstock.engine.runtime.columns.field_arrays import FieldArray, NumberArray, field_array
 from penstock.engine.runtime.columns.keyed_input import check_inserts, keys_in
 from penstock.engine.runtime.columns.keyed_values import KeyedValues, Slots
@@ -20,6 +22,7 @@ from penstock.engine.runtime.columns.replaced_rows import changelog
 from penstock.engine.runtime.columns.runs import Runs
 from penstock.engine.runtime.operators.deduplicate import KEPT_ROWS_TABLE, DeduplicateOperator, Kept
 from penstock.engine.state.arrays.array_table import KEYS_MAX, ArrayTable
+from penstock.engine.state.arrays.expiring_table import array_table, expire_arrays
 from penstock.engine.state.arrays.row_keys import Integers, Mask
 from penstock.engine.state.arrays.state_array import StateArray
 
@@ -41,8 +44,9 @@ class ColumnDeduplicateOperator(DeduplicateOperator):
         *,
         key_fields: Sequence[str],
         columns: RecordColumns,
+        ttl: StateTtlConfig | None = None,
     ) -> None:
-        super().__init__(name, key_selector, kept, columns.names)
+        super().__init__(name, key_selector, kept, columns.names, ttl=ttl)
         self._key_fields = tuple(key_fields)
         self._columns = self.columns_received = self.columns_given = columns
 
@@ -50,12 +54,21 @@ class ColumnDeduplicateOperator(DeduplicateOperator):
         return None if self.kept.last or self.kept.by_event_time else received
 
     def on_rows(self) -> Operator:
-        return DeduplicateOperator(self.name, self.key_selector, self.kept, self.names)
+        return DeduplicateOperator(self.name, self.key_selector, self.kept, self.names, ttl=self.ttl)
 
     def use_table(self) -> None:
+        self._memory = self.context.memory_account("kept rows", self._keys_held)
+        self._values: KeyedValues | None = None
+        self._heap_table: ArrayTable | None = None
         self._heap_table = self.backend.arrays(KEPT_ROWS_TABLE, self._new_table)
         if self._heap_table is None:
             super().use_table()
+
+    def use_ttl(self) -> None:
+        if self._heap_table is None:
+            super().use_ttl()
+        else:
+            expire_arrays(self.backend, KEPT_ROWS_TABLE, self._heap_table, self.context.now_ms())
 
     def open(self) -> None:
         super().open()
@@ -66,13 +79,15 @@ class ColumnDeduplicateOperator(DeduplicateOperator):
         if self.kept.by_event_time and (times is None or int(times.min()) <= MIN_TIMESTAMP):
             raise self.untimed()
         check_inserts(self, chunk, "deduplication")
+        assert self._values is not None
         of_rows = self._values.slots_of(keys_in(self, chunk, self._key_fields))
         runs = Runs(of_rows.slots)
         changes = (
             self._first_rows(chunk, of_rows, runs) if self.kept.only_keys else self._replaced(chunk, of_rows, runs)
         )
-        if self._heap_table is None and len(self._values) > KEYS_MAX:
+        if self._heap_table is None and (len(self._values) > KEYS_MAX or self._memory.is_over):
             self._write_back()
+            self._table.release_memory()
             self._values = self._new_values()
         return not len(changes) or self.output.emit(changes)
 
@@ -86,7 +101,7 @@ class ColumnDeduplicateOperator(DeduplicateOperator):
         new = ~of_rows.have_values[firsts]
         slots = runs.slots[new]
         self._table.change(slots)
-        keys: Any = self._table.arrays[0]
+        keys: Any = self._table.values[0]
         keys.add(slots, None)
         return chunk.selected(numpy.sort(firsts[new]))
 
@@ -105,7 +120,7 @@ class ColumnDeduplicateOperator(DeduplicateOperator):
             runs,
             self._rows_at,
             update_before=self.kept.update_before,
-            skip_equal=not self.kept.by_event_time,
+            skip_equal=not self.kept.by_event_time and self.ttl is None,
         )
         self._put(chunk, runs)
         return changes
@@ -145,29 +160,42 @@ class ColumnDeduplicateOperator(DeduplicateOperator):
 
     @property
     def _table(self) -> ArrayTable:
+        assert self._values is not None
         return self._values.table
+
+    def _keys_held(self) -> int:
+        """Return how many keys are in arrays."""
+        return len(self._heap_table if self._heap_table is not None else self._values or ())
 
     @property
     def _times(self) -> NumberArray:
-        found: Any = self._table.arrays[0]
+        found: Any = self._table.values[0]
         return found  # type: ignore[no-any-return]
 
     @property
     def _fields(self) -> Sequence[FieldArray]:
-        found: Any = self._table.arrays[1 if self.kept.by_event_time else 0 :]
+        found: Any = self._table.values[1 if self.kept.by_event_time else 0 :]
         return found  # type: ignore[no-any-return]
 
-    def _new_table(self) -> ArrayTable:
+    def _new_table(self, is_cache: bool = False) -> ArrayTable:
+        arrays: list[StateArray] = []
         if self.kept.only_keys:
-            return ArrayTable([CountArray()])
-        arrays: list[StateArray] = [NumberArray(pyarrow.int64())] if self.kept.by_event_time else []
-        return ArrayTable([*arrays, *(field_array(self._columns, name) for name in self.names)])
+            arrays = [CountArray()]
+        else:
+            if self.kept.by_event_time:
+                arrays = [NumberArray(pyarrow.int64())]
+            arrays += [field_array(self._columns, name) for name in self.names]
+        ttl_ms = None if self.ttl is None else self.ttl.get_ttl().to_milliseconds()
+        declared = declared_keys(self.name, self._columns.schema, self._key_fields)
+        return array_table(
+            arrays, ttl_ms, self.context.now_ms, memory=self._memory, is_cache=is_cache, check_keys=declared.check
+        )
 
     def _new_values(self) -> KeyedValues:
         if self._heap_table is not None:
             return KeyedValues(self._heap_table)
-        return KeyedValues(self._new_table(), self.table.get_many if self.table else None)
+        return KeyedValues(self._new_table(is_cache=True), self.table.get_many if self.table else None)
 
     def _write_back(self) -> None:
         """Write what has changed in the arrays to the table behind them."""
-        self.table.current.update(self._table.take_changes())
+        self.rows.write(self._table.take_changes())

@@ -12,6 +12,7 @@ from typing import Any
 import numpy
 import pyarrow
 
+from penstock.engine.runtime.columns.bucket_entries import BucketEntries
 from penstock.engine.runtime.columns.bucket_rows import RowsAtOnce
 from penstock.engine.state.arrays.integer_groups import groups_of_integers
 from penstock.engine.state.arrays.key_slots import KeySlots
@@ -39,48 +40,57 @@ def _no_groups(keys: KeySlots, slots: Integers) -> Integers:
 
 
 class FrozenKeys:
-    """Entries of some keys of a bucket: those at the slots from `first` to `stop`, all with the same value."""
+    """Some entries of a span of buckets, all with the same value. `place_of`: of a key and its bucket in snapshots."""
 
-    def __init__(self, keys: KeySlots, first: int, stop: int, entry_of: Callable[[Any], Any], value: Any) -> None:
-        self._keys = keys
-        self._slots: Integers = numpy.arange(first, stop)
-        self._entry_of = entry_of
+    def __init__(
+        self, entries: BucketEntries, numbers: Integers, place_of: Callable[[Any, int], Any], value: Any
+    ) -> None:
+        self._entries = entries
+        self._numbers = numbers
+        self._place_of = place_of
         self._value = value
 
     def sort(self, groups_of: Groups) -> None:
         """Sort by key group."""
-        self._groups, self._slots = _sorted_by_group(groups_of(self._keys, self._slots), self._slots)
+        groups = groups_of(self._entries.keys, self._entries.slots_of(self._numbers))
+        self._groups, self._numbers = _sorted_by_group(groups, self._numbers)
 
     def of_group(self, group: int) -> Pieces:
         """Yield the entries of a key group, after `sort`."""
-        slots = self._slots[_span(self._groups, group)]
-        for start in range(0, len(slots), PIECE_ENTRIES):
-            keys = self._keys.keys(slots[start : start + PIECE_ENTRIES])
-            yield [self._entry_of(key) for key in keys], [self._value] * len(keys)
+        of_group = self._numbers[_span(self._groups, group)]
+        for start in range(0, len(of_group), PIECE_ENTRIES):
+            numbers = of_group[start : start + PIECE_ENTRIES]
+            keys = self._entries.keys.keys(self._entries.slots_of(numbers))
+            buckets = self._entries.buckets_of(numbers).tolist()
+            places = [self._place_of(key, bucket) for key, bucket in zip(keys, buckets, strict=True)]
+            yield places, [self._value] * len(keys)
 
 
 class FrozenBucket:
-    """The entries of a bucket that have changed since the last snapshot."""
+    """The entries of a span that have changed since the last snapshot. Buckets before `alive_from` are freed."""
 
-    def __init__(self, number: int, rows: RowsAtOnce, records: Callable[[pyarrow.RecordBatch], list[Any]]) -> None:
-        self._number = number
+    def __init__(self, rows: RowsAtOnce, alive_from: int, records: Callable[[pyarrow.RecordBatch], list[Any]]) -> None:
         self._rows = rows
+        self._alive_from = alive_from
         self._records = records
 
     def sort(self, groups_of: Groups) -> None:
-        """Sort by key group and key."""
-        keys, key_count, slots, _, first_row, _ = self._rows
-        groups, order = _sorted_by_group(groups_of(keys, numpy.arange(key_count)), numpy.arange(key_count))
+        """Sort by key group, key and bucket."""
+        rows = self._rows
+        groups, order = _sorted_by_group(
+            groups_of(rows.entries.keys, numpy.arange(rows.key_count)), numpy.arange(rows.key_count)
+        )
         ranks = numpy.empty_like(order)
-        ranks[order] = numpy.arange(key_count)
-        numbers = numpy.arange(len(slots))
-        if first_row:
+        ranks[order] = numpy.arange(rows.key_count)
+        self._codes = rows.entries.codes(rows.slots, rows.buckets)
+        numbers = numpy.arange(len(rows.slots))
+        if rows.first_row:
             # The value of an entry is all that its key has in the bucket.
-            changed = numpy.zeros(key_count, numpy.bool_)
-            changed[slots[first_row:]] = True
-            numbers = numpy.flatnonzero(changed[slots])
-        ranked = ranks[slots[numbers]]
-        order = numpy.argsort(ranked, kind="stable")
+            numbers = numpy.flatnonzero(numpy.isin(self._codes, self._codes[rows.first_row :]))
+        if rows.entries.first < self._alive_from:
+            numbers = numbers[rows.buckets[numbers] >= self._alive_from]
+        ranked = ranks[rows.slots[numbers]]
+        order = numpy.lexsort((rows.buckets[numbers], ranked))
         self._order = numbers[order]
         self._groups = groups[ranked[order]]
 
@@ -89,8 +99,7 @@ class FrozenBucket:
         order = self._order[_span(self._groups, group)]
         if not len(order):
             return
-        slots = self._rows.slots[order]
-        begins = numpy.flatnonzero(numpy.diff(slots, prepend=-1))
+        begins = numpy.flatnonzero(numpy.diff(self._codes[order], prepend=-1))
         ends = numpy.append(begins[1:], len(order))
         first = 0
         while first < len(begins):
@@ -99,13 +108,13 @@ class FrozenBucket:
             first = stop
 
     def _piece(self, order: Integers) -> tuple[list[Any], list[Any]]:
-        keys, _, slots, times, _, blocks = self._rows
-        pairs = list(zip(times[order].tolist(), self._records(blocks.take(order)), strict=True))
-        of_rows = slots[order]
-        begins = numpy.flatnonzero(numpy.diff(of_rows, prepend=-1))
+        rows = self._rows
+        pairs = list(zip(rows.times[order].tolist(), self._records(rows.blocks.take(order)), strict=True))
+        begins = numpy.flatnonzero(numpy.diff(self._codes[order], prepend=-1))
         bounds = [*begins.tolist(), len(order)]
-        entry_keys = [(key, self._number) for key in keys.keys(of_rows[begins])]
-        return entry_keys, [pairs[start:stop] for start, stop in pairwise(bounds)]
+        firsts = order[begins]
+        keys, buckets = rows.entries.keys.keys(rows.slots[firsts]), rows.buckets[firsts].tolist()
+        return list(zip(keys, buckets, strict=True)), [pairs[start:stop] for start, stop in pairwise(bounds)]
 
 
 def frozen_table(parts: Sequence[FrozenKeys | FrozenBucket], full: bool) -> FrozenTable:

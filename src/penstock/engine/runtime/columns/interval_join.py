@@ -23,10 +23,10 @@ from penstock.engine.runtime.chunks import ChunkKind, Rows
 from penstock.engine.runtime.columns.aggregated_fields import batch_of
 from penstock.engine.runtime.columns.bucket_rows import BucketRows, Found
 from penstock.engine.runtime.columns.chunk import Columns, joined
+from penstock.engine.runtime.columns.declared_keys import declared_keys
 from penstock.engine.runtime.columns.join_table import JoinTable, JoinTimers
 from penstock.engine.runtime.columns.kept_fields import KeptFields
 from penstock.engine.runtime.columns.keyed_input import keys_in
-from penstock.engine.runtime.columns.slice_numbers import by_slice
 from penstock.engine.runtime.operators.function import UserFunction
 from penstock.engine.runtime.operators.interval_join import LEFT_TABLE, RIGHT_TABLE, IntervalJoinOperator, JoinSide
 from penstock.engine.runtime.operators.keyed import EVENT_TIMERS_TABLE
@@ -119,8 +119,8 @@ class ColumnIntervalJoinOperator(IntervalJoinOperator):
 
     def use_tables(self) -> None:
         left, right = (
-            self.backend.arrays(name, lambda kept=kept: JoinTable(kept))  # type: ignore[misc]
-            for name, kept in zip((LEFT_TABLE, RIGHT_TABLE), self._kept, strict=True)
+            self.backend.arrays(name, lambda index=index: self._new_table(index))  # type: ignore[misc]
+            for index, name in enumerate((LEFT_TABLE, RIGHT_TABLE))
         )
         self._timers_table: JoinTimers | None = None
         if left is None or right is None:
@@ -130,6 +130,11 @@ class ColumnIntervalJoinOperator(IntervalJoinOperator):
         sides = self.left, self.right
         self._timers_table = JoinTimers(self._tables, lambda index, bucket: self.freed_at(bucket, sides[index]))
         self.backend.tables[EVENT_TIMERS_TABLE] = self._timers_table
+
+    def _new_table(self, index: int) -> JoinTable:
+        columns, key_fields = self._of_inputs[index]
+        memory = self.context.memory_account(f"records of the {('left', 'right')[index]}")
+        return JoinTable(self._kept[index], self.width_ms, memory, declared_keys(self.name, columns.schema, key_fields))
 
     def open(self) -> None:
         if self._timers_table is not None:
@@ -153,10 +158,15 @@ class ColumnIntervalJoinOperator(IntervalJoinOperator):
             yield from super().fire_until(domain, until)
             return
         for side, table in zip((self.left, self.right), self._tables, strict=True):
-            for number in [number for number in table.buckets if self.freed_at(number, side) <= until]:
-                del table.buckets[number]
+            for _ in table.free(self._alive_from(until, side)):
                 if not self.context.budget.may_continue():
                     yield
+
+    def _alive_from(self, until: int, side: JoinSide) -> int:
+        """Return the first bucket that is not freed at a time (ms)."""
+        if until >= MAX_TIMESTAMP:
+            return MAX_TIMESTAMP
+        return (until - side.retained_ms + 1) // self.width_ms
 
     def _process_columns(self, chunk: Columns, side: JoinSide, other: JoinSide) -> bool:
         times = chunk.timestamps
@@ -190,9 +200,7 @@ class ColumnIntervalJoinOperator(IntervalJoinOperator):
             yield from self.join(keys.to_list(), chunk.timestamps.tolist(), records, side=side, other=other)
             return
         table = self._tables[side.index]
-        for number, of_bucket, rows in by_slice(chunk.timestamps // self.width_ms, keys, kept):
-            assert rows.timestamps is not None
-            table.bucket(number).append(of_bucket, rows.timestamps, rows.batch)
+        table.append(keys, chunk.timestamps, kept.batch)
         yield from self._join_columns(keys, kept, side, other)
 
     def _join_columns(self, keys: RowKeys, kept: Columns, side: JoinSide, other: JoinSide) -> Iterator[None]:
@@ -215,16 +223,15 @@ class ColumnIntervalJoinOperator(IntervalJoinOperator):
                 yield from self._emit_pairs(kept, side, found)
 
     def _probes(self, keys: RowKeys, first: Integers, last: Integers, other: JoinSide) -> tuple[list[_Probe], Integers]:
-        """Return the buckets with keys of the chunk, and how many records there each record is compared with."""
-        buckets = self._tables[other.index].buckets
-        lowest, highest = int(first.min()), int(last.max())
+        """Return the spans with keys of the chunk, and how many records there each record is compared with."""
+        spans = self._tables[other.index].reached(int(first.min()), int(last.max()))
         probes, candidates = [], numpy.zeros(len(first), numpy.int64)
-        for number in sorted(number for number in buckets if lowest <= number <= highest):
-            places = numpy.flatnonzero((first <= number) & (number <= last))
-            slots = buckets[number].slots_of(keys.at(places))
+        for span in spans:
+            places = numpy.flatnonzero((first < span.stop) & (span.first <= last))
+            slots = span.slots_of(keys.at(places))
             known = slots != MISSING
             if known.any():
-                probe = _Probe(buckets[number], places[known], slots[known])
+                probe = _Probe(span, places[known], slots[known])
                 candidates[probe.places] += probe.bucket.counts(probe.slots)
                 probes.append(probe)
         return probes, candidates

@@ -17,7 +17,7 @@ from penstock.common.functions.field_aggregates import Accumulator
 from penstock.engine.runtime.columns.aggregate_arrays import AggregateArray, TooLargeError
 from penstock.engine.runtime.columns.runs import Runs
 from penstock.engine.state.arrays.array_table import ArrayTable, Read
-from penstock.engine.state.arrays.row_keys import Integers, RowKeys
+from penstock.engine.state.arrays.row_keys import BatchKeys, IntegerKeys, Integers, RowKeys
 
 
 class KeyedArrays:
@@ -50,6 +50,17 @@ class KeyedArrays:
         slots = self._checked_slots(keys, columns)
         for array, column in zip(self._arrays, columns, strict=True):
             array.merge(slots, column)
+
+    def absorb(self, others: KeyedArrays) -> None:
+        """Add the aggregates of other keys, whose records may be in any order with those that are here."""
+        slots = numpy.arange(len(others))
+        keys = others.table.keys_at(slots)
+        rows = BatchKeys(keys, slots) if isinstance(keys, list) else IntegerKeys(keys)
+        own = self._known_slots(rows)
+        self.table.change(own)
+        for array, other in zip(self._arrays, others.table.values, strict=True):
+            array.absorb(own, other.stored(slots))
+        self.table.reserve_widened()
 
     def __len__(self) -> int:
         return len(self.table)
@@ -96,15 +107,20 @@ class KeyedArrays:
 
     def _checked_slots(self, keys: RowKeys, columns: Sequence[pyarrow.Array | None]) -> Integers:
         """Return the slot of each row's key, which changes now. Raises TooLargeError if a sum has no room for more."""
-        known = len(self)
-        slots = self.table.slots_of(keys)
-        if len(self) > known and self._read is not None:
-            self.table.load_from(self._read, numpy.arange(known, len(self)))
+        slots = self._known_slots(keys)
         # A list, because each makes room for its own sums.
         have_widened = [array.check(slots, column) for array, column in zip(self._arrays, columns, strict=True)]
         if True in have_widened:
             self.table.reserve_widened()
         self.table.change(slots)
+        return slots
+
+    def _known_slots(self, keys: RowKeys) -> Integers:
+        """Return the slot of each row's key, with what a table behind has of it."""
+        known = len(self)
+        slots = self.table.slots_of(keys)
+        if len(self) > known and self._read is not None:
+            self.table.load_from(self._read, numpy.arange(known, len(self)))
         return slots
 
 

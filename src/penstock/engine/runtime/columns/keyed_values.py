@@ -36,4 +36,4 @@ class KeyedValues:
             loaded = self.table.load_from(self._read, numpy.arange(known, len(self.table)))
             new = ~have_values
             have_values[new] = loaded[slots[new] - known]
-        return Slots(slots, have_values)
+        return Slots(slots, have_values & self.table.have_values(slots))

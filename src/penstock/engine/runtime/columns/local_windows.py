@@ -19,7 +19,7 @@ from penstock.engine.runtime.columns.aggregated_fields import batch_of, columns_
 from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.runtime.columns.keyed_arrays import KeyedArrays
 from penstock.engine.runtime.columns.keyed_input import event_times, keys_in
-from penstock.engine.runtime.columns.partial_aggregates import partials_of_rows
+from penstock.engine.runtime.columns.partial_aggregates import partial_types, partials_of_rows
 from penstock.engine.runtime.columns.shown_rows import ShownBatch
 from penstock.engine.runtime.columns.slice_numbers import by_slice, slice_numbers
 from penstock.engine.runtime.operators.operator import Operator
@@ -71,7 +71,7 @@ class LocalWindowAggregateOperator(Operator):
         self._slices: dict[int, KeyedArrays] = {}
         self._memory = context.memory_account("aggregates before the exchange", self._keys_held)
         self._watermark = MIN_TIMESTAMP
-        self._types = [None if one.kind == COUNT else numpy.int64 for one in self._aggregates]
+        self._types = partial_types(self._aggregates, self._partial.schema, len(self._key_fields))
 
     def process(self, chunk: Columns) -> bool:
         times = event_times(self, chunk)

@@ -7,6 +7,7 @@ the last of the slice. Source: Flink SQL, "Performance Tuning", Local-Global Agg
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy
 import pyarrow
@@ -15,8 +16,6 @@ from penstock.common.columns.record_columns import RecordColumns
 from penstock.common.functions.field_aggregates import COUNT, MAX, MIN, SUM, FieldAggregate
 from penstock.engine.runtime.columns.aggregate_arrays import array_type
 from penstock.engine.runtime.columns.user_arrays import UserArray
-
-_MERGED = (COUNT, SUM, MIN, MAX)
 
 
 def partial_columns(
@@ -39,8 +38,24 @@ def partial_columns(
 def _partial_type(one: FieldAggregate, schema: pyarrow.Schema) -> pyarrow.DataType | None:
     if one.function is not None:
         return UserArray(one.function).as_column(0).type if one.function.in_any_order else None
-    is_exact = one.kind == COUNT or array_type(schema.field(one.field).type) is numpy.int64
-    return pyarrow.int64() if one.kind in _MERGED and is_exact else None
+    if one.kind == COUNT:
+        return pyarrow.int64()
+    is_float = array_type(schema.field(one.field).type) is numpy.float64
+    if one.kind in (MIN, MAX):
+        return pyarrow.float64() if is_float else pyarrow.int64()
+    return pyarrow.int64() if one.kind == SUM and not is_float else None
+
+
+def partial_types(aggregates: Sequence[FieldAggregate], partial: pyarrow.Schema, key_fields: int) -> list[Any]:
+    """Return NumPy's type of the values of each aggregate, from the columns of partials behind those of the key.
+
+    None for counts of records and for users' aggregates.
+    """
+    kinds = (partial.field(key_fields + index).type for index in range(len(aggregates)))
+    return [
+        None if one.field is None else numpy.float64 if pyarrow.types.is_floating(kind) else numpy.int64
+        for one, kind in zip(aggregates, kinds, strict=True)
+    ]
 
 
 def partials_of_rows(

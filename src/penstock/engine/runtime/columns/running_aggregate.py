@@ -15,13 +15,13 @@ from penstock.engine.runtime.columns.aggregate_arrays import TooLargeError
 from penstock.engine.runtime.columns.aggregate_classes import arrays_of, value_types
 from penstock.engine.runtime.columns.aggregated_fields import batch_of, columns_of_fields, fields_of_aggregates
 from penstock.engine.runtime.columns.chunk import Columns
+from penstock.engine.runtime.columns.declared_keys import declared_keys
 from penstock.engine.runtime.columns.keyed_arrays import KeyedArrays
 from penstock.engine.runtime.columns.keyed_input import keys_in
 from penstock.engine.runtime.columns.shown_rows import ShownBatch
 from penstock.engine.runtime.operators.running_aggregate import AGGREGATES_TABLE, RunningAggregateOperator
 from penstock.engine.state.arrays.array_table import KEYS_MAX, ArrayTable
-from penstock.engine.state.arrays.expiring_table import ArrayExpiry, ExpiringArrayTable
-from penstock.engine.state.backends.ttl_states import TtlValueState
+from penstock.engine.state.arrays.expiring_table import array_table, expire_arrays
 
 if TYPE_CHECKING:
     from penstock.engine.runtime.operators.operator import Operator
@@ -102,17 +102,18 @@ class ColumnRunningAggregateOperator(RunningAggregateOperator):
 
     def _new_table(self, is_cache: bool = False) -> ArrayTable:
         arrays = arrays_of(self.of_fields.aggregates, self._types)
-        if self._ttl is None:
-            return ArrayTable(arrays, self._memory, is_cache)
-        ttl_ms, now_ms = self._ttl.get_ttl().to_milliseconds(), self.context.now_ms
-        return ExpiringArrayTable(arrays, ttl_ms, now_ms, memory=self._memory, is_cache=is_cache)
+        ttl_ms = None if self._ttl is None else self._ttl.get_ttl().to_milliseconds()
+        assert self.columns_received is not None
+        declared = declared_keys(self.name, self.columns_received.schema, self._key_fields)
+        return array_table(
+            arrays, ttl_ms, self.context.now_ms, memory=self._memory, is_cache=is_cache, check_keys=declared.check
+        )
 
-    def use_ttl(self) -> TtlValueState | None:
-        if not isinstance(self._heap_table, ExpiringArrayTable):
-            return None if self._ttl is None else super().use_ttl()
-        table, now_ms = self._heap_table, self.context.now_ms()
-        self.backend.expire(AGGREGATES_TABLE, table.visible_value, ArrayExpiry(table, table.ttl_ms, now_ms))
-        return None
+    def use_ttl(self) -> None:
+        if self._heap_table is None:
+            super().use_ttl()
+        else:
+            expire_arrays(self.backend, AGGREGATES_TABLE, self._heap_table, self.context.now_ms())
 
     def _new_arrays(self) -> KeyedArrays:
         if self._heap_table is not None:
@@ -122,9 +123,4 @@ class ColumnRunningAggregateOperator(RunningAggregateOperator):
     def _write_back(self) -> None:
         """Write what has changed in the arrays to the table behind them."""
         assert self._arrays is not None
-        changes = self._arrays.take_changes()
-        self.table.current.update(changes)
-        expiry = None if self._expiring is None else self._expiring.expiry
-        if expiry is not None:
-            for key, (used_ms, _) in changes.items():
-                expiry.touch(key, used_ms + expiry.ttl_ms)
+        self.accumulators.write(self._arrays.take_changes())

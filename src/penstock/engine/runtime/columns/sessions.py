@@ -15,7 +15,7 @@ import pyarrow
 
 from penstock.api.windows.session_assigners import EventTimeSessionWindows
 from penstock.api.windows.window import TimeWindow
-from penstock.common.functions.field_aggregates import AVG, COUNT, FLOAT, MAX, MIN, SUM, FieldAggregate, FieldAggregates
+from penstock.common.functions.field_aggregates import FieldAggregate, FieldAggregates
 from penstock.common.functions.user_calls import MethodError
 from penstock.engine.runtime.chunks import ChunkKind, Rows
 from penstock.engine.runtime.columns.aggregate_classes import arrays_of, value_types
@@ -38,17 +38,6 @@ if TYPE_CHECKING:
 
 _EXACT_MAX = 1 << 62
 """Times up to here do not overflow when the end of a session is computed of them."""
-_IN_ANY_ORDER = (COUNT, MIN, MAX)
-
-
-def is_in_any_order(aggregates: Sequence[FieldAggregate]) -> bool:
-    """Return whether aggregates are the same in any order of the records: sums of floats are not, bit by bit."""
-    return all(
-        one.kind in _IN_ANY_ORDER
-        or (one.kind in (SUM, AVG) and one.family != FLOAT)
-        or (one.function is not None and one.function.in_any_order)
-        for one in aggregates
-    )
 
 
 class ColumnSessionWindowOperator(WindowOperator):

@@ -23,7 +23,7 @@ from penstock.engine.runtime.columns.aggregate_arrays import (
 from penstock.engine.runtime.columns.runs import Runs
 from penstock.engine.runtime.columns.wide_sums import WideSums
 from penstock.engine.state.arrays.row_keys import Integers, Mask
-from penstock.engine.state.arrays.stored_columns import AVERAGE, WIDE, WIDE_AVERAGE, StoredColumn
+from penstock.engine.state.arrays.stored_columns import AVERAGE, VALUE, WIDE, WIDE_AVERAGE, StoredColumn
 
 _EXACT_MAX = 1 << 62
 """Sums whose parts may add up to more become wide."""
@@ -83,6 +83,16 @@ class SumArray(ValueArray):
         # inf - inf is NaN, as in Python, which does not warn.
         with numpy.errstate(invalid="ignore", over="ignore"):
             numpy.add.at(self._values, slots, values)
+
+    def absorb(self, slots: Integers, column: StoredColumn) -> None:
+        if column.form == WIDE:
+            high, low, exists = column.parts
+            self._widened().add_wide(slots, high, low)
+            self._exists[slots[exists]] = True
+            return
+        values, exists = column.parts
+        self.check(slots, pyarrow.array(values))
+        super().absorb(slots, column)
 
     def add_running(self, runs: Runs, column: pyarrow.Array | None) -> pyarrow.Array:
         return _column_of(*self._running(runs, column))
@@ -187,6 +197,11 @@ class AverageArray(SumArray):
     def add(self, slots: Integers, column: pyarrow.Array | None) -> None:
         super().add(slots, column)
         self._counts.add(slots, column)
+
+    def absorb(self, slots: Integers, column: StoredColumn) -> None:
+        *sums, counts = column.parts
+        super().absorb(slots, StoredColumn(WIDE if column.form == WIDE_AVERAGE else VALUE, tuple(sums)))
+        self._counts.absorb(slots, StoredColumn(column.form, (counts,)))
 
     def clear(self, slots: Integers) -> None:
         super().clear(slots)

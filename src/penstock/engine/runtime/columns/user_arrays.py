@@ -50,9 +50,14 @@ class UserArray(AggregateArray):
 
     def merge(self, slots: Integers, column: pyarrow.Array) -> None:
         others = [each.to_numpy(zero_copy_only=False) for each in column.flatten()]
-        if column.null_count:
-            valid = column.is_valid().to_numpy(zero_copy_only=False)
-            slots, others = slots[valid], [each[valid] for each in others]
+        self._merge(slots, others, column.is_valid().to_numpy(zero_copy_only=False))
+
+    def absorb(self, slots: Integers, column: StoredColumn) -> None:
+        *others, exists = column.parts
+        self._merge(slots, others, exists)
+
+    def _merge(self, slots: Integers, others: list[Array], exists: Mask) -> None:
+        slots, others = slots[exists], [each[exists] for each in others]
         if not len(slots):
             return
         distinct, positions = self._positions_of(slots)

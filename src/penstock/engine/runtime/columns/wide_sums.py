@@ -37,6 +37,12 @@ class WideSums:
         self.high[slots] += low >> LOW_BITS
         self.low[slots] = low & _LOW
 
+    def add_wide(self, slots: Integers, high: Integers, low: Integers) -> None:
+        """Add sums in two parts, each to the sum of another slot."""
+        together = self.low[slots] + low
+        self.high[slots] += high + (together >> LOW_BITS)
+        self.low[slots] = together & _LOW
+
     def add_running(self, runs: Runs, values: Integers) -> WideSums:
         """Add values, which are in the order of runs. Return the sums after each, in that order."""
         low = runs.sums(values & _LOW) + runs.of_runs(self.low[runs.slots])

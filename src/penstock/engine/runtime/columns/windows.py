@@ -7,7 +7,7 @@ not share either. All else is what the operator on rows does: firing, late recor
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import numpy
@@ -23,10 +23,11 @@ from penstock.engine.runtime.columns.aggregate_classes import arrays_of, value_t
 from penstock.engine.runtime.columns.aggregated_fields import columns_of_fields, fields_of_aggregates
 from penstock.engine.runtime.columns.chunk import Columns, joined
 from penstock.engine.runtime.columns.conversions import set_kinds
+from penstock.engine.runtime.columns.declared_keys import declared_keys
 from penstock.engine.runtime.columns.keyed_arrays import KeyedArrays
 from penstock.engine.runtime.columns.keyed_input import event_times, keys_in, keys_stay
 from penstock.engine.runtime.columns.local_windows import LocalWindowAggregateOperator
-from penstock.engine.runtime.columns.partial_aggregates import partial_columns
+from penstock.engine.runtime.columns.partial_aggregates import partial_columns, partial_types
 from penstock.engine.runtime.columns.result_batches import emit_as_columns
 from penstock.engine.runtime.columns.shown_rows import ShownBatch
 from penstock.engine.runtime.columns.slice_numbers import by_slice, distinct, slice_numbers
@@ -85,7 +86,9 @@ class ColumnWindowOperator(SlicedWindowOperator):
         None if records have to arrive one by one: late ones are emitted, or fire their window again.
         """
         partial = partial_columns(self._columns, self._key_fields, self._aggregates)
-        if partial is None or self._overlap or not self.event_time:
+        if partial is None or not self.event_time:
+            return None
+        if self._overlap and not (self._may_carry and self.contents.carries):
             return None
         if self.late_tag is not None or self.allowed_lateness_ms:
             return None
@@ -102,10 +105,11 @@ class ColumnWindowOperator(SlicedWindowOperator):
         return before, behind
 
     def setup(self, context: OperatorContext, output: Output) -> None:
+        schema = self._columns.schema
         self._types = (
-            [numpy.int64] * len(self._aggregates)
+            partial_types(self._aggregates, schema, len(self._key_fields))
             if self._of_partials
-            else value_types(self._aggregates, self._columns.schema)
+            else value_types(self._aggregates, schema)
         )
         self._memory = context.memory_account("windows", self._keys_held)
         self._arrays: dict[int, KeyedArrays] = {}
@@ -157,9 +161,12 @@ class ColumnWindowOperator(SlicedWindowOperator):
         """Add a chunk with records of several slices, or late ones: those behind the horizon at last."""
         slicing = self._slicing
         horizon = slicing.horizon(self.timers.watermark)
+        first_waiting = horizon - self._size + self._slide
         numbers = slice_numbers(times, slicing)
-        if self._overlap:
-            yield from self._add_to_overlapping(numbers, horizon - self._size + self._slide, keys, chunk)
+        if self._carries:
+            yield from self._add_to_first(numbers, first_waiting, keys, chunk)
+        elif self._overlap:
+            yield from self._add_to_overlapping(numbers, first_waiting, keys, chunk)
         else:
             for number, some_keys, some_rows in by_slice(numbers, keys, chunk):
                 start = slicing.start_of(number)
@@ -169,6 +176,11 @@ class ColumnWindowOperator(SlicedWindowOperator):
                     if not self.context.budget.may_continue():
                         yield
         behind = times < horizon
+        if self._overlap and self._of_partials:
+            # They are not late while a window with the same start waits.
+            starts = [slicing.start_of(number) for number in distinct(numbers)]
+            ended = [slicing.number_of(start) for start in starts if slicing.windows_of(start)[0] < first_waiting]
+            behind = numpy.isin(numbers, ended)
         if behind.any():
             yield from self._add_late(keys.at(behind), chunk.filtered(behind))
 
@@ -233,26 +245,43 @@ class ColumnWindowOperator(SlicedWindowOperator):
             self._raise_too_large(error, key, at)
         self._note_ended(window, dict.fromkeys(keys.to_list(), True))
         key_columns = [late.batch.column(field) for field in self._key_fields]
-        batch = self._results.of_columns(key_columns, found, window, window + self._size)
+        batch = self._results.of_columns(key_columns, found, self._slicing.window_start(window), window + self._size)
         return Columns(batch, numpy.full(len(late), at, numpy.int64))
 
     def _add_to_overlapping(
         self, numbers: Integers, first_waiting: int, keys: RowKeys, chunk: Columns
     ) -> Iterator[None]:
         """Add records to their windows that wait. Not by slice: each window gets its records as they have come."""
-        slicing, slices = self._slicing, self._size // self._width
+        slicing = self._slicing
         starts = map(slicing.start_of, distinct(numbers))
         for window in sorted({window for start in starts for window in slicing.windows_of(start)}):
             if window >= first_waiting:
-                first = slicing.number_of(window)
-                inside = (numbers >= first) & (numbers < first + slices)
+                first = slicing.number_of(slicing.window_start(window))
+                inside = (numbers >= first) & (numbers < slicing.number_of(window + self._size))
                 self._add_chunk(window, keys.at(inside), chunk.filtered(inside))
                 if not self.context.budget.may_continue():
                     yield
 
+    def _add_to_first(self, numbers: Integers, first_waiting: int, keys: RowKeys, chunk: Columns) -> Iterator[None]:
+        """Add records to the first of their windows that waits, in the order in which they have come."""
+        slicing = self._slicing
+        found = distinct(numbers)
+        windows = [slicing.windows_of(slicing.start_of(number)) for number in found]
+        into = numpy.array([max(of_slice[-1], first_waiting) for of_slice in windows], numpy.int64)
+        waits = numpy.array([of_slice[0] >= first_waiting for of_slice in windows])
+        positions = numpy.searchsorted(found, numbers)
+        if not waits.all():
+            rows = waits[positions]
+            keys, chunk, positions = keys.at(rows), chunk.filtered(rows), positions[rows]
+        for window, some_keys, some_rows in by_slice(into[positions], keys, chunk) if len(chunk) else ():
+            self._add_chunk(window, some_keys, some_rows)
+            if not self.context.budget.may_continue():
+                yield
+
     def _add_to_windows(self, start: int, keys: RowKeys, chunk: Columns) -> None:
         """Add records of one slice to its windows, which all wait."""
-        for window in self._slicing.windows_of(start):
+        windows = self._slicing.windows_of(start)
+        for window in windows[-1:] if self._carries else windows:
             self._add_chunk(window, keys, chunk)
 
     def restore_waiting(self) -> None:
@@ -289,13 +318,18 @@ class ColumnWindowOperator(SlicedWindowOperator):
                 arrays.add(keys, fields)
         except MethodError as error:
             raise self.context.user_error(error, "aggregate", ShownBatch(chunk.batch)) from error
+        self._bound_caches()
+
+    def _bound_caches(self) -> None:
+        """Write back and forget the caches in front of a table if they have too many keys."""
         if self._on_heap is None and (sum(map(len, self._arrays.values())) > KEYS_MAX or self._memory.is_over):
             for written in list(self._arrays):
                 self._write_back(written)
                 self._drop_cache(written)
 
     def _new_table(self, is_cache: bool = False) -> ArrayTable:
-        return ArrayTable(arrays_of(self._aggregates, self._types), self._memory, is_cache)
+        declared = declared_keys(self.name, self._columns.schema, self._key_fields)
+        return ArrayTable(arrays_of(self._aggregates, self._types), self._memory, is_cache, check_keys=declared.check)
 
     def _keys_held(self) -> int:
         """Return how many keys all windows have in arrays. State may be restored before `open`."""
@@ -377,7 +411,10 @@ class ColumnWindowOperator(SlicedWindowOperator):
             # A chunk has rows or columns, and they have an order.
             yield
         batch = self._results_of_arrays(window, arrays)
+        if self._carries:
+            self._carry_arrays(window, arrays)
         self._drop_cache(window)
+        self._bound_caches()
         times = numpy.full(batch.num_rows, self._last_ms(window), numpy.int64)
         results = Columns(batch, times)
         for start in range(0, len(results), COLUMN_RECORDS_MAX):
@@ -392,9 +429,31 @@ class ColumnWindowOperator(SlicedWindowOperator):
         else:
             yield from self._drop_slices(window, keys)
 
+    def _carry_arrays(self, window: int, arrays: KeyedArrays) -> None:
+        """Merge the aggregates of a window into those of the next one."""
+        into = self.carried_into(window)
+        if into is None:
+            return
+        later = self._arrays.get(into)
+        if later is None:
+            later = self._arrays[into] = self._new_arrays(into)
+        self._waiting_for(into)
+        try:
+            later.absorb(arrays)
+        except MethodError as error:
+            raise self.context.user_error(error, "aggregate", timestamp=self._last_ms(window)) from error
+
+    def carry(self, window: int, keys: Mapping[Any, Any]) -> Iterator[None]:
+        into = self.carried_into(window)
+        if into in self._arrays:
+            # What is carried key by key goes to the table behind.
+            self._write_back(into)
+            self._drop_cache(into)
+        yield from super().carry(window, keys)
+
     def _results_of_arrays(self, window: int, arrays: KeyedArrays) -> pyarrow.RecordBatch:
         try:
-            return self._results.of_arrays(arrays, window, window + self._size)
+            return self._results.of_arrays(arrays, self._slicing.window_start(window), window + self._size)
         except MethodError as error:
             raise self.context.user_error(error, "aggregate", timestamp=self._last_ms(window)) from error
         except TooLargeError as error:

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from penstock.api.state.ttl import StateTtlConfig
 from penstock.common.constants import MIN_TIMESTAMP
 from penstock.common.errors import ProgramError
 from penstock.common.functions.user_calls import RAISED
 from penstock.common.types import Row, RowKind, row_factory
 from penstock.common.types.record_fields import fields_of
 from penstock.engine.runtime.chunks import Rows, Values
+from penstock.engine.runtime.operators.expiring_values import ExpiringValues
 from penstock.engine.runtime.operators.keyed import KeyedOperator
 
 if TYPE_CHECKING:
@@ -45,12 +47,25 @@ class Kept(NamedTuple):
 
 
 class DeduplicateOperator(KeyedOperator):
-    """Emits Rows with the fields `names`, those of the records."""
+    """Emits Rows with the fields `names`, those of the records.
 
-    def __init__(self, name: str, key_selector: Callable[[Any], Any], kept: Kept, names: Sequence[str]) -> None:
+    `ttl`: how long a row is kept after it was stored, by the clock; then the next row of its key is the first one. With
+    it, a last row that equals the one before is emitted as well: operators behind may forget rows, too.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        key_selector: Callable[[Any], Any],
+        kept: Kept,
+        names: Sequence[str],
+        *,
+        ttl: StateTtlConfig | None = None,
+    ) -> None:
         super().__init__(name, key_selector)
         self.kept = kept
         self.names = tuple(names)
+        self.ttl = ttl
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
@@ -63,6 +78,12 @@ class DeduplicateOperator(KeyedOperator):
     def open(self) -> None:
         super().open()
         self._row = row_factory(self.names)
+        self.use_ttl()
+
+    def use_ttl(self) -> None:
+        """Let rows expire, if they do."""
+        self.rows = ExpiringValues(self.backend, KEPT_ROWS_TABLE, self.table, self.ttl)
+        self.rows.use()
 
     def process(self, chunk: Rows) -> bool:
         values, timestamps = chunk.values, chunk.timestamps
@@ -93,21 +114,21 @@ class DeduplicateOperator(KeyedOperator):
 
     def _changes(self, key: Any, fields: tuple[Any, ...], timestamp: int | None) -> Iterator[Change]:
         """Yield what a row changes, and store it."""
-        kept, before = self.kept, self.table.get(key)
+        kept, before = self.kept, self.rows.get(key)
         if kept.only_keys:
             if before is None:
-                self.table.put(key, (1,))
+                self.rows.put(key, (1,))
                 yield RowKind.INSERT, fields
             return
         if kept.by_event_time:
             if before is not None and (timestamp < before[0] if kept.last else timestamp >= before[0]):
                 return
-            self.table.put(key, (timestamp, *fields))
+            self.rows.put(key, (timestamp, *fields))
             old = None if before is None else before[1:]
         else:
-            self.table.put(key, fields)
+            self.rows.put(key, fields)
             old = before
-            if old is not None and are_equal(old, fields):
+            if old is not None and self.ttl is None and are_equal(old, fields):
                 return
         if old is None:
             yield RowKind.INSERT, fields

@@ -8,17 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from penstock.api.state.descriptors import ValueStateDescriptor
 from penstock.api.state.ttl import StateTtlConfig
 from penstock.common.functions.aggregate_results import ResultRows
 from penstock.common.functions.field_aggregates import Accumulator, FieldAggregates
 from penstock.common.functions.user_calls import RAISED
-from penstock.common.typeinfo import Types
 from penstock.engine.runtime.chunks import Rows, Values
+from penstock.engine.runtime.operators.expiring_values import ExpiringValues
 from penstock.engine.runtime.operators.keyed import KeyedOperator
 from penstock.engine.runtime.operators.operator import last_position
 from penstock.engine.state.aggregates_schema import aggregates_schema
-from penstock.engine.state.backends.ttl_states import TtlValueState
 
 if TYPE_CHECKING:
     from penstock.engine.runtime.operators.operator import Output
@@ -61,17 +59,13 @@ class RunningAggregateOperator(KeyedOperator):
     def open(self) -> None:
         super().open()
         self._result_rows.open()
-        self._expiring = self.use_ttl()
+        self.use_ttl()
 
-    def use_ttl(self) -> TtlValueState | None:
-        """Let keys expire, if they do. Return the state that reads and writes their accumulators."""
-        if self._ttl is None or self.context.mode.ends_keys:
-            return None
-        descriptor = ValueStateDescriptor("aggregates", Types.PICKLED_BYTE_ARRAY())
-        descriptor.enable_time_to_live(self._ttl)
-        state = TtlValueState(self.backend, self.table, descriptor, namespaced=False)
-        self.backend.expire(AGGREGATES_TABLE, state.visible_value, state.expiry)
-        return state
+    def use_ttl(self) -> None:
+        """Let keys expire, if they do."""
+        ttl = None if self.context.mode.ends_keys else self._ttl
+        self.accumulators = ExpiringValues(self.backend, AGGREGATES_TABLE, self.table, ttl)
+        self.accumulators.use()
 
     def process(self, chunk: Rows) -> bool:
         values = chunk.values
@@ -86,7 +80,7 @@ class RunningAggregateOperator(KeyedOperator):
             for key, value in zip(keys, rest):  # noqa: B905
                 accumulator = self.of_fields.add(value, self.accumulator_of(key))
                 results.append(self.result_of(key, accumulator))
-                self._put(key, accumulator)
+                self.accumulators.put(key, accumulator)
         except RAISED as error:
             position = last_position(values, rest)
             raise self.context.user_error(error, "aggregate", values[position], keys[position]) from error
@@ -94,18 +88,8 @@ class RunningAggregateOperator(KeyedOperator):
 
     def accumulator_of(self, key: Any) -> Accumulator:
         """Return the accumulator of a key."""
-        if self._expiring is None:
-            before = self.table.get(key)
-        else:
-            self.backend.key = key
-            before = self._expiring.value()
+        before = self.accumulators.get(key)
         return self.of_fields.create_accumulator() if before is None else before
-
-    def _put(self, key: Any, accumulator: Accumulator) -> None:
-        if self._expiring is None:
-            self.table.put(key, accumulator)
-        else:
-            self._expiring.update(accumulator)
 
     def result_of(self, key: Any, accumulator: Accumulator) -> Any:
         """Return the record to emit for a key."""

@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from penstock.api.state.ttl import StateTtlConfig
 from penstock.common.functions.user_calls import RAISED
 from penstock.common.types import RowKind, row_factory
 from penstock.common.types.record_fields import fields_of
 from penstock.engine.runtime.chunks import Rows, Values
 from penstock.engine.runtime.operators.deduplicate import Change, check_insert
+from penstock.engine.runtime.operators.expiring_values import ExpiringValues
 from penstock.engine.runtime.operators.keyed import KeyedOperator
 
 if TYPE_CHECKING:
@@ -64,10 +66,20 @@ class Ranking(NamedTuple):
 class TopNOperator(KeyedOperator):
     """Emits Rows with the fields `names`, those of the records, and their number.
 
-    Raises ValueError for a limit below 1, and for a field to order by that is not one of `names`.
+    `ttl`: how long the top rows of a key are kept after they have last changed, by the clock. Then its next row is the
+    first one; expired rows are not deleted from the results. (Flink's rows expire each alone, unless its cache has
+    them.) Raises ValueError for a limit below 1, and for a field to order by that is not one of `names`.
     """
 
-    def __init__(self, name: str, key_selector: Callable[[Any], Any], ranking: Ranking, names: Sequence[str]) -> None:
+    def __init__(
+        self,
+        name: str,
+        key_selector: Callable[[Any], Any],
+        ranking: Ranking,
+        names: Sequence[str],
+        *,
+        ttl: StateTtlConfig | None = None,
+    ) -> None:
         super().__init__(name, key_selector)
         if ranking.limit < 1:
             raise ValueError(f"expected a limit of at least 1 for the top rows, got {ranking.limit}")
@@ -75,6 +87,7 @@ class TopNOperator(KeyedOperator):
             raise ValueError(f"the rows have no field {ranking.field!r} to order by: they have {', '.join(names)}")
         self.ranking = ranking
         self.names = tuple(names)
+        self.ttl = ttl
         self._place = self.names.index(ranking.field)
 
     def setup(self, context: OperatorContext, output: Output) -> None:
@@ -85,6 +98,8 @@ class TopNOperator(KeyedOperator):
         super().open()
         number = self.ranking.row_number
         self._row = row_factory(self.names if number is None else (*self.names, number))
+        self.tops = ExpiringValues(self.backend, TOP_ROWS_TABLE, self.table, self.ttl)
+        self.tops.use()
 
     def process(self, chunk: Rows) -> bool:
         values, timestamps = chunk.values, chunk.timestamps
@@ -106,14 +121,14 @@ class TopNOperator(KeyedOperator):
     def changes(self, key: Any, fields: Fields) -> Iterator[Change]:
         """Yield what a row changes, and store the top rows of its key."""
         ranking, at = self.ranking, self._place
-        before: list[Fields] = self.table.get(key) or []
+        before: list[Fields] = self.tops.get(key) or []
         is_full = len(before) >= ranking.limit
         if is_full and not ranking.comes_before(fields[at], before[-1][at]):
             return
         place = ranking.place_of(fields[at], [row[at] for row in before])
         # A new list: a snapshot may be reading the other one.
         after = [*before[:place], fields, *before[place:]]
-        self.table.put(key, after[: ranking.limit])
+        self.tops.put(key, after[: ranking.limit])
         if ranking.row_number is not None:
             yield from self._moved(before, after, place)
             return

@@ -12,6 +12,7 @@ from penstock.api.windows.assigners import (
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
 )
+from penstock.api.windows.cumulative_assigners import CumulativeEventTimeWindows, CumulativeProcessingTimeWindows
 from penstock.api.windows.session_assigners import EventTimeSessionWindows
 from penstock.api.windows.triggers import EventTimeTrigger
 from penstock.common.functions.field_aggregates import FieldAggregates
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 # Exactly these classes: a subclass may assign windows differently.
 _ALIGNED = {
+    CumulativeEventTimeWindows,
+    CumulativeProcessingTimeWindows,
     SlidingEventTimeWindows,
     SlidingProcessingTimeWindows,
     TumblingEventTimeWindows,
@@ -95,13 +98,7 @@ def column_window_operator(
 
 def _has_columns(settings: WindowSettings, function: FieldAggregates) -> bool:
     """Return whether there is an operator on columns for such windows."""
-    from penstock.engine.runtime.columns.sessions import is_in_any_order
-
     if _operator_class(settings) is SlicedWindowOperator:
         return True
     has_default_trigger = type(settings.trigger) is EventTimeTrigger and settings.evictor is None
-    return (
-        type(settings.assigner) is EventTimeSessionWindows
-        and has_default_trigger
-        and is_in_any_order(function.aggregates)
-    )
+    return type(settings.assigner) is EventTimeSessionWindows and has_default_trigger and function.in_any_order

@@ -100,6 +100,11 @@ class Contents(ABC):
         """Whether overlapping windows share the contents of slices, and merge them when they fire."""
         return False
 
+    @property
+    def carries(self) -> bool:
+        """Whether cumulative windows carry contents from one to the next: then merging gives the same in any order."""
+        return self.shares
+
     def can_merge(self) -> bool:
         """Return whether contents can be merged. Called after `open`, if windows share restored contents."""
         return True
@@ -294,6 +299,11 @@ class Aggregated(Contents):
     @property
     def shares(self) -> bool:
         return bool(getattr(self.instance, "shares_slices", False))
+
+    @property
+    def carries(self) -> bool:
+        function = self.instance
+        return function.in_any_order if isinstance(function, FieldAggregates) else self.shares
 
     def can_merge(self) -> bool:
         # Many programs do not implement `merge`: try it on two empty accumulators.

@@ -1,4 +1,4 @@
-"""The fast window operator: aligned windows (tumbling, sliding) with their default trigger.
+"""The fast window operator: aligned windows (tumbling, sliding, cumulative) with their default trigger.
 
 It divides time into *slices*, of the greatest common divisor of size and slide. A record is added to the contents of
 its key in one slice; a window that fires merges its slices. Where contents are not shared (see `Contents.shares`), a
@@ -9,6 +9,14 @@ slice is a whole window, and a record is added to each of its windows. A tumblin
     windows of a record at 5           [──────────────)              a+b+c
                                             [──────────────)         b+c+d
                                                  [──────────────)    c+d+e
+
+Cumulative windows have the same start, so their contents can be carried from one to the next: a record is added to the
+first of its windows that waits, and what a window has when it fires is merged into the next one (`Contents.carries`).
+
+    size 6, step 2             0    2    4    6
+                               [────)                   a               fires with a
+                               [─────────)              b               fires with a+b
+                               [──────────────)         c               fires with a+b+c
 
 There are no timers per key and window. Windows that wait for their end, or for the end of the allowed lateness, are in
 tables of window -> keys, with a heap of their starts. A record of a known key costs only `Contents.add_records`.
@@ -52,13 +60,16 @@ SHARED_TABLE = "(windows) shared slices"
 """start of slice -> {key: contents}, for all windows that contain the slice"""
 OWN_TABLE = "(windows) own slices"
 """start of window -> {key: contents}, for one window, if overlapping windows do not share contents"""
+CARRIED_TABLE = "(windows) carried"
+"""window -> {key: contents}, of cumulative windows: what was added since the window before it ended, if that has"""
 WAITING_TABLE = "(windows) waiting"
-"""start of window -> {key: True}: keys that wait for the end of the window"""
+"""window -> {key: True}: keys that wait for the end of the window, which is named by its end less the size"""
 ENDED_TABLE = "(windows) ended"
-"""start of window -> {key: True}: keys that have fired and wait for the end of the allowed lateness"""
+"""window -> {key: True}: keys that have fired and wait for the end of the allowed lateness"""
 
 _SLICES_PER_SLIDE_MAX = 4
 _FIRST_RESULTS = 16
+_KEYS_PER_CLOCK_READING = 256
 _MANY_SLICES = 32
 """Blocks pay off for windows with at least this many slices."""
 
@@ -66,7 +77,7 @@ _MANY_SLICES = 32
 class SlicedWindowOperator(WindowingOperator):
     """Runs aligned windows whose slide is not larger than their size, with their default trigger."""
 
-    contents_tables = (SLICES_TABLE, SHARED_TABLE, OWN_TABLE)
+    contents_tables = (SLICES_TABLE, SHARED_TABLE, OWN_TABLE, CARRIED_TABLE)
 
     def __init__(self, name: str, key_selector: Callable[[Any], Any], settings: WindowSettings) -> None:
         super().__init__(name, key_selector, settings)
@@ -74,11 +85,13 @@ class SlicedWindowOperator(WindowingOperator):
         assert isinstance(assigner, AlignedWindows) and assigner.slide_ms <= assigner.size_ms
         self.event_time = assigner.is_event_time()
         self._size, self._slide, self._offset = assigner.size_ms, assigner.slide_ms, assigner.offset_ms
-        self._slicing = Slicing(self._size, self._slide, self._offset)
+        self._slicing = Slicing(self._size, self._slide, self._offset, assigner.period_ms)
         self._width = self._slicing.width
         self._overlap = self._slide < self._size
+        is_cumulative = self._slide < assigner.period_ms
+        self._may_carry = is_cumulative and self.contents.may_be_shared
         # Slices much shorter than the slide cost more when windows fire than they save before.
-        self._has_slices = self._overlap and self._slide <= self._width * _SLICES_PER_SLIDE_MAX
+        self._has_slices = self._overlap and not is_cumulative and self._slide <= self._width * _SLICES_PER_SLIDE_MAX
         self._for_window: Callable[[Values], Values] = uncopied
         """Copies the records of a chunk for a window, if a function could change them."""
         self._lateness_ms = self.allowed_lateness_ms if self.event_time else 0
@@ -91,12 +104,16 @@ class SlicedWindowOperator(WindowingOperator):
         if self._may_share:
             self._former = self._slices
             self._shared, self._own = self.backend.slices(SHARED_TABLE), self.make_slices(OWN_TABLE)
+        if self._may_carry:
+            self._carried, self._own = self.make_slices(CARRIED_TABLE), self.make_slices(OWN_TABLE)
         self._waiting = self.backend.table(WAITING_TABLE, SlicedTable)
         self._ended = self.backend.table(ENDED_TABLE, SlicedTable)
         self._firing = Pacing(_FIRST_RESULTS)
         self._waiting_heap: list[int] = []
         self._ended_heap: list[int] = []
         self._shares = False
+        self._carries = False
+        """Whether what a window has when it fires is merged into the next one."""
         self._waits_for_next = False
         """Whether a key waits only for the next of its windows. With few windows it is cheaper to register for all."""
         self._blocks: Blocks | None = None
@@ -110,6 +127,9 @@ class SlicedWindowOperator(WindowingOperator):
         super().open()
         if self._may_share:
             self._slices, self._shares = self._choose_slices()
+        if self._may_carry:
+            self._carries = self._choose_to_carry()
+            self._slices = self._carried if self._carries else self._own
         self._waits_for_next = self._shares and self._size // self._width >= _MANY_SLICES
         if self._waits_for_next and (slices := self._slices.listed()) is not None:
             start_of = self._slicing.start_of
@@ -153,6 +173,23 @@ class SlicedWindowOperator(WindowingOperator):
             return self._former, contents.were_shared()
         return (self._shared, True) if contents.shares else (self._own, False)
 
+    def _choose_to_carry(self) -> bool:
+        """Return whether contents are carried. Restored contents decide: those of one kind look like the other's."""
+        tables, contents = self.backend.tables, self.contents
+        if not tables[CARRIED_TABLE]:
+            # A window that may fire again for late records keeps what it has.
+            return contents.carries and not self._lateness_ms and not tables[OWN_TABLE]
+        why = None if contents.can_merge() else f"`merge` of {contents.method} can no longer merge them"
+        if self._lateness_ms:
+            why = "with an allowed lateness each window has its own contents"
+        if why is not None:
+            raise CheckpointError(
+                f"operator '{self.name}': its cumulative windows carried their contents from one to the next when the "
+                f"snapshot was taken, and {why}. Undo this change until those windows have ended, or give the operator "
+                "another uid, which starts without their contents"
+            )
+        return True
+
     def functions_replaced(self) -> None:
         super().functions_replaced()
         if self._blocks is not None:
@@ -195,7 +232,9 @@ class SlicedWindowOperator(WindowingOperator):
                 self._add_records(start, some_keys, some_values)
         else:
             # Not by slice: each window gets its records in the order of their arrival.
-            windows = slicing.by_window(keys, values, timestamps, horizon=horizon, behind=behind)
+            windows = slicing.by_window(
+                keys, values, timestamps, horizon=horizon, behind=behind, only_first=self._carries
+            )
             for window, (some_keys, some_values) in windows.items():
                 self._add_to_slice(window, [window], some_keys, self._for_window(some_values))
         # These may come last: no ended window contains a slice at or after the horizon.
@@ -210,7 +249,7 @@ class SlicedWindowOperator(WindowingOperator):
         elif self._shares:
             self._add_to_slice(start, windows, keys, values)
         else:
-            for window in windows:
+            for window in windows[-1:] if self._carries else windows:
                 self._add_to_slice(window, [window], keys, self._for_window(values))
 
     def _add_to_shared(self, start: int, windows: Sequence[int], keys: list[Any], values: Values) -> None:
@@ -272,9 +311,12 @@ class SlicedWindowOperator(WindowingOperator):
                 self._add(window, key, window_value, timestamp)
             _keys_at(window, self._ended, self._ended_heap)[key] = True
             contents = self._assemble(self._slices_in(window), key)
-            yield from self.evaluate(key, TimeWindow(window, window + self._size), contents)
+            yield from self.evaluate(key, self._time_window(window), contents)
             if not self.context.budget.may_continue():
                 yield
+
+    def _time_window(self, window: int) -> TimeWindow:
+        return TimeWindow(self._slicing.window_start(window), window + self._size)
 
     def _has_expired(self, window: int) -> bool:
         return self._last_ms(window, self._lateness_ms) <= self.timers.watermark
@@ -322,6 +364,8 @@ class SlicedWindowOperator(WindowingOperator):
                     yield
         if self._waits_for_next and self._succession.continues_after(window):
             yield from self._wait_for_next(window, keys)
+        if self._carries:
+            yield from self.carry(window, keys)
         if self.evaluation.emits_contents:
             yield from self._emit_contents(window, list(keys))
         else:
@@ -345,6 +389,26 @@ class SlicedWindowOperator(WindowingOperator):
         if found:
             self._waiting_for(window + self._slide).update(found)
 
+    def carried_into(self, window: int) -> int | None:
+        """Return the window into which contents of a window are carried; None: it is the last with its start."""
+        return None if window == self._slicing.window_start(window) else window + self._slide
+
+    def carry(self, window: int, keys: Mapping[Any, Any]) -> Iterator[None]:
+        """Merge the contents of these keys into the next window."""
+        into = self.carried_into(window)
+        if into is None:
+            return
+        (read,) = self._slices_in(window)
+        for number, key in enumerate(keys):
+            contents = read(key)
+            if contents is not None:
+                later = self._slices.at(into)
+                others = later.get(key)
+                later.put(key, contents if others is None else self._merged([contents, others], key))
+            if number % _KEYS_PER_CLOCK_READING == 0 and not self.context.budget.may_continue():
+                yield
+        self._waiting_for(into).update(keys)
+
     def _emit_contents(self, window: int, keys: list[Any]) -> Iterator[None]:
         """Fire a window without a window function, a chunk of results at a time."""
         rest = iter(keys)
@@ -353,7 +417,7 @@ class SlicedWindowOperator(WindowingOperator):
             contents: Iterator[Any] = (self._assemble(slices, key) for key in rest)
         else:
             contents = map(slices[0], rest)
-            if self._lateness_ms and self.contents.result_is_computed:
+            if (self._lateness_ms or self._carries) and self.contents.result_is_computed:
                 contents = map(independent_copy, contents)
         result = self.contents.result_function
         timestamp = self._last_ms(window)
@@ -382,7 +446,7 @@ class SlicedWindowOperator(WindowingOperator):
     def _evaluate_keys(self, window: int, keys: Mapping[Any, Any]) -> Iterator[None]:
         """Fire a window with a window function, key by key."""
         slices = self._slices_in(window)
-        time_window = TimeWindow(window, window + self._size)
+        time_window = self._time_window(window)
         is_removed = not self._lateness_ms
         # Contents merged from shared slices are new objects, so only this firing uses them.
         is_shared = not self._shares and (self._overlap or not is_removed)
@@ -398,7 +462,7 @@ class SlicedWindowOperator(WindowingOperator):
         """Remove a window whose allowed lateness has ended."""
         keys = self._ended.take(window)
         if not self.evaluation.emits_contents:
-            time_window = TimeWindow(window, window + self._size)
+            time_window = self._time_window(window)
             for key in keys:
                 self.clear_evaluation(key, time_window)
                 if not self.context.budget.may_continue():

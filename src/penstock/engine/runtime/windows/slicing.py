@@ -41,10 +41,15 @@ RecordsByStart = dict[int, tuple[list[Any], list[Any]]]
 
 
 class Slicing:
-    """Divides time into slices for windows of `size`, which start each `slide`, shifted by `offset` (ms)."""
+    """Divides time into slices for windows of `size`, which start each `slide`, shifted by `offset` (ms).
 
-    def __init__(self, size: int, slide: int, offset: int) -> None:
+    A window is named by its end less `size`, which is its start, except for cumulative windows: these start each
+    `period`, of which `size` is one, and end each `slide`.
+    """
+
+    def __init__(self, size: int, slide: int, offset: int, period: int | None = None) -> None:
         self._size, self._slide, self._offset = size, slide, offset
+        self._period = slide if period is None else period
         self.width = math.gcd(size, slide)
 
     def slice_of(self, timestamp: int) -> int:
@@ -60,9 +65,16 @@ class Slicing:
         return number * self.width + self._offset
 
     def windows_of(self, timestamp: int) -> range:
-        """Return the starts of the windows that contain a timestamp, the latest first."""
-        latest = timestamp - (timestamp - self._offset) % self._slide
+        """Return the windows that contain a timestamp, the latest first."""
+        latest = timestamp - (timestamp - self._offset) % self._period
         return range(latest, timestamp - self._size, -self._slide)
+
+    def window_start(self, window: int) -> int:
+        """Return the start of a window."""
+        if self._period == self._slide:
+            return window
+        last = window + self._size - 1
+        return last - (last - self._offset) % self._period
 
     def horizon(self, watermark: int) -> int:
         """Return the end of the last window that has ended. All windows of later records are still waiting."""
@@ -93,9 +105,19 @@ class Slicing:
         return found
 
     def by_window(
-        self, keys: list[Any], values: Values, timestamps: list[int], *, horizon: int, behind: list[Any]
+        self,
+        keys: list[Any],
+        values: Values,
+        timestamps: list[int],
+        *,
+        horizon: int,
+        behind: list[Any],
+        only_first: bool = False,
     ) -> RecordsByStart:
-        """Return keys and values by waiting window. Records before the horizon are also added to `behind`."""
+        """Return keys and values by waiting window, or `only_first`: only for the first such window of each record.
+
+        Records before the horizon are also added to `behind`.
+        """
         width, offset = self.width, self._offset
         first_waiting = horizon - self._size + self._slide
         found: RecordsByStart = {}
@@ -106,7 +128,8 @@ class Slicing:
                 start = timestamp - (timestamp - offset) % width
                 end = start + width
                 windows = self.windows_of(timestamp)
-                waiting = [found.setdefault(window, ([], [])) for window in windows if window >= first_waiting]
+                into = [window for window in windows if window >= first_waiting]
+                waiting = [found.setdefault(window, ([], [])) for window in (into[-1:] if only_first else into)]
             if timestamp < horizon:
                 behind.append((key, value, timestamp))
             for some_keys, some_values in waiting:

@@ -19,12 +19,15 @@ from penstock.engine.state.tables import FrozenTable, Table
 
 Read = Callable[[list[Any]], list[Any]]
 """Returns the values of keys that another table has, each a tuple, or None."""
+CheckKeys = Callable[[Integers | list[Any]], None]
+"""Raises CheckpointError for keys that a program cannot have."""
 KEYS_MAX = 1 << 17
 """The most keys in arrays where the table behind is larger than memory."""
 _ALIVE_SHARE = 2
 """Slots are given to others if so many times fewer have a value."""
 ARRAYS_UNIT = "array"
 """The unit of an entry in snapshots (`TableInFile.unit`)."""
+_KEY_BYTES = 8
 _MARK_BYTES = 6
 """Bytes of marks per slot: whether it has changed or is removed, and what a snapshot notes while it is written."""
 
@@ -33,6 +36,7 @@ class ArrayTable(Table):
     """The values of all keys, a tuple of one value for each of the `arrays`.
 
     Its memory is reserved in `memory` before there is more room; `is_cache`: it takes the memory in any case.
+    `check_keys`: raises CheckpointError for restored keys that do not fit those of the program.
 
     Operators ask for the slots of keys, tell which they are about to change, and change the arrays in place.
     """
@@ -40,12 +44,18 @@ class ArrayTable(Table):
     unit = ARRAYS_UNIT
 
     def __init__(
-        self, arrays: Sequence[StateArray], memory: MemoryAccount | None = None, is_cache: bool = False
+        self,
+        arrays: Sequence[StateArray],
+        memory: MemoryAccount | None = None,
+        is_cache: bool = False,
+        *,
+        check_keys: CheckKeys | None = None,
     ) -> None:
         self.arrays = self.values = arrays
         """`values`: those that operators change, without a time of last use."""
         self._memory = memory
         self._is_cache = is_cache
+        self._check_keys = check_keys
         self._reserved_bytes = 0
         self._room = FIRST_ROOM
         self._reserve(FIRST_ROOM, 0)
@@ -94,6 +104,10 @@ class ArrayTable(Table):
         exist: Mask = ~self._removed[slots]
         return exist
 
+    def have_values(self, slots: Integers) -> Mask:
+        """Return which of these slots have a value that has not expired."""
+        return self.exist(slots)
+
     def drop_removed(self) -> None:
         """Give the slots of removed keys to others, if there are many and no snapshot is reading."""
         if self._removed is None or self._frozen or self.alive * _ALIVE_SHARE > len(self):
@@ -136,15 +150,20 @@ class ArrayTable(Table):
         """Return the keys of slots: as an array if all are integers."""
         return self.keys.keys(slots) if self.keys.has_others else self.keys.integers[slots]
 
-    def pieces_at(self, slots: Integers, start: int | None = None) -> list[Piece]:
-        """Return copies of the entries at these slots; `start`: of the slice of time that they belong to."""
+    def pieces_at(self, slots: Integers) -> list[Piece]:
+        """Return copies of the entries at these slots."""
+        return [piece for _, piece in self.rows_at(slots, None)]
+
+    def rows_at(self, slots: Integers, start: int | None) -> list[tuple[Integers, Piece]]:
+        """Return copies of the entries at these slots, with the slots of each piece.
+
+        `start`: of the slice of time that they belong to.
+        """
         if self._removed is None:
-            return [self._piece_at(slots, start)]
+            return [(slots, self._piece_at(slots, start))]
         removed = self._removed[slots]
-        return [
-            self._piece_at(slots[~removed], start),
-            piece_of(self.keys_at(slots[removed]), None, start),
-        ]
+        present, gone = slots[~removed], slots[removed]
+        return [(present, self._piece_at(present, start)), (gone, piece_of(self.keys_at(gone), None, start))]
 
     def _piece_at(self, slots: Integers, start: int | None) -> Piece:
         return piece_of(self.keys_at(slots), tuple(array.stored(slots) for array in self.arrays), start)
@@ -185,6 +204,11 @@ class ArrayTable(Table):
         self._reserved_bytes = 0
         self._memory = None
 
+    @property
+    def row_bytes(self) -> int:
+        """About the size of a copied entry, in bytes."""
+        return sum(array.bytes_per_key for array in self.arrays) + _KEY_BYTES
+
     def _bytes_of(self, room: int, others_room: int) -> int:
         per_key = sum(array.bytes_per_key for array in self.arrays) + _MARK_BYTES
         return room * per_key + bytes_of_keys(room, others_room)
@@ -207,7 +231,7 @@ class ArrayTable(Table):
     def freeze_rows(self, full: bool, start: int | None = None) -> FrozenRows:
         """Freeze all rows, or those that have changed since the last call, until `FrozenRows.release`."""
         changed, self._changed = self._changed, numpy.zeros(self._room, numpy.bool_)
-        rows = FrozenRows(self, len(self.keys), None if full else changed, start)
+        rows = FrozenRows(self, len(self.keys), None if full else changed, start, memory=self._memory)
         self._frozen.append(rows)
         self.stored_slots = len(self.keys)
         return rows
@@ -263,6 +287,8 @@ class ArrayTable(Table):
         self.reserve_widened()
 
     def _restored_slots(self, keys: Integers | list[Any]) -> Integers:
+        if self._check_keys is not None:
+            self._check_keys(keys)
         of_rows = BatchKeys(keys, numpy.arange(len(keys))) if isinstance(keys, list) else IntegerKeys(keys)
         slots = self.slots_of(of_rows)
         self.stored_slots = len(self.keys)

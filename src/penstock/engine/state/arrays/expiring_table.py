@@ -7,17 +7,20 @@ looks at the times of all keys, a million in a few milliseconds. Source: Flink d
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from penstock.engine.state.arrays.array_table import ArrayTable
+from penstock.engine.state.arrays.array_table import ArrayTable, CheckKeys
 from penstock.engine.state.arrays.key_slots import FIRST_ROOM
-from penstock.engine.state.arrays.row_keys import Integers
+from penstock.engine.state.arrays.row_keys import Integers, Mask
 from penstock.engine.state.arrays.state_array import StateArray
 from penstock.engine.state.arrays.stored_columns import TIME, StoredColumn
 from penstock.engine.state.expiry import Expiry
 from penstock.engine.state.memory_budget import MemoryAccount
+
+if TYPE_CHECKING:
+    from penstock.engine.state.backends.backend import KeyedStateBackend
 
 _STEPS = 8
 """A key is removed at most 1/_STEPS of its time to live after it has expired."""
@@ -68,9 +71,10 @@ class ExpiringArrayTable(ArrayTable):
         *,
         memory: MemoryAccount | None = None,
         is_cache: bool = False,
+        check_keys: CheckKeys | None = None,
     ) -> None:
         self._times = TimeArray()
-        super().__init__([self._times, *arrays], memory, is_cache)
+        super().__init__([self._times, *arrays], memory, is_cache, check_keys=check_keys)
         self.values = arrays
         self.ttl_ms = ttl_ms
         self._now_ms = now_ms
@@ -93,6 +97,10 @@ class ExpiringArrayTable(ArrayTable):
         used_ms, value = stored
         return None if used_ms <= self._now_ms() - self.ttl_ms else value
 
+    def have_values(self, slots: Integers) -> Mask:
+        have: Mask = super().have_values(slots) & (self._times.times[slots] > self._now_ms() - self.ttl_ms)
+        return have
+
     def remove_expired(self, first: int, stop: int) -> None:
         """Remove keys in these slots that have expired."""
         now_ms, slots = self._now_ms(), numpy.arange(first, min(stop, len(self)))
@@ -100,6 +108,27 @@ class ExpiringArrayTable(ArrayTable):
         expired = alive[self._times.times[alive] <= now_ms - self.ttl_ms]
         if len(expired):
             self.remove(expired)
+
+
+def array_table(
+    arrays: Sequence[StateArray],
+    ttl_ms: int | None,
+    now_ms: Callable[[], int],
+    *,
+    memory: MemoryAccount | None = None,
+    is_cache: bool = False,
+    check_keys: CheckKeys | None = None,
+) -> ArrayTable:
+    """Return a table, whose keys expire if there is a time to live."""
+    if ttl_ms is None:
+        return ArrayTable(arrays, memory, is_cache, check_keys=check_keys)
+    return ExpiringArrayTable(arrays, ttl_ms, now_ms, memory=memory, is_cache=is_cache, check_keys=check_keys)
+
+
+def expire_arrays(backend: KeyedStateBackend, name: str, table: ArrayTable, now_ms: int) -> None:
+    """Let the backend remove the keys of one of its tables that have expired, if they expire."""
+    if isinstance(table, ExpiringArrayTable):
+        backend.expire(name, table.visible_value, ArrayExpiry(table, table.ttl_ms, now_ms))
 
 
 class ArrayExpiry(Expiry):

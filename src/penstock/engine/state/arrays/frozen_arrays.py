@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy
 
-from penstock.engine.state.arrays.frozen_rows import FrozenRows
+from penstock.engine.state.arrays.frozen_rows import Copied, FrozenRows
 from penstock.engine.state.arrays.integer_groups import groups_of_integers
 from penstock.engine.state.arrays.row_keys import Integers
 from penstock.engine.state.arrays.stored_columns import Piece, joined_pieces, packed
@@ -80,8 +80,8 @@ class FrozenArrays:
         yield from self._removed
         for rows in self._frozen:
             for block in rows.steps():
-                yield from rows.take_block(block)
-                yield from rows.take_handed_over()
+                yield from (piece for _, piece in rows.take_block(block))
+                yield from (piece for _, piece in rows.take_handed_over())
 
     def _prepare(self, key_groups: KeyGroups) -> Iterator[None]:
         """Find the key groups of all rows, and how many groups are in memory at the same time."""
@@ -94,7 +94,7 @@ class FrozenArrays:
         total = sum(map(len, self._frozen))
         spans = min(-(-total // SPAN_ROWS_MIN), _SPANS_MAX, count) or 1
         self._spans = [range(count * number // spans, count * (number + 1) // spans) for number in range(spans)]
-        self._late = list(map(self._with_groups, self._removed))
+        self._late = [(self._groups_of(piece.keys.keys), piece) for piece in self._removed]
 
     def _groups_of(self, keys: Integers | list[Any]) -> Any:
         assert self._key_groups is not None
@@ -124,8 +124,9 @@ class FrozenArrays:
             for start in range(bounds[place], bounds[place + 1], PIECE_ROWS):
                 yield piece.at(order[start : min(start + PIECE_ROWS, bounds[place + 1])])
 
-    def _with_groups(self, piece: Piece) -> _WithGroups:
-        return self._groups_of(piece.keys.keys), piece
+    def _with_groups(self, copied: Copied) -> _WithGroups:
+        groups, piece = copied
+        return self._groups_of(piece.keys.keys) if groups is None else groups, piece
 
     def _late_of_span(self) -> Iterator[_WithGroups]:
         """Yield what was handed over of this span, and keep what belongs to later ones."""

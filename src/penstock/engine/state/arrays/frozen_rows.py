@@ -19,17 +19,24 @@ import numpy
 
 from penstock.engine.state.arrays.row_keys import Integers, Mask
 from penstock.engine.state.arrays.stored_columns import Piece
+from penstock.engine.state.memory_budget import MemoryAccount
 
 BLOCK_ROWS = 1 << 15
 """Rows that are looked at in one step, which takes less than a millisecond."""
 _NO_GROUP = numpy.iinfo(numpy.uint16).max
+Copied = tuple[Any, Piece]
+"""The key groups of entries, and these; None in place of groups that are not known."""
 
 
 class Rows(Protocol):
     """The table whose rows are frozen."""
 
-    def pieces_at(self, slots: Integers, start: int | None) -> list[Piece]:
-        """Return copies of the entries at these slots: those that exist, and those that are removed."""
+    @property
+    def row_bytes(self) -> int:
+        """About the size of a copied entry, in bytes."""
+
+    def rows_at(self, slots: Integers, start: int | None) -> list[tuple[Integers, Piece]]:
+        """Return copies of the entries at these slots: those that exist, and those that are removed, with the slots."""
 
     def keys_at(self, slots: Integers) -> Integers | list[Any]:
         """Return the keys of these slots."""
@@ -41,16 +48,26 @@ class Rows(Protocol):
 class FrozenRows:
     """The first `used` rows of a table, or those of them that are `wanted`: then rows that are removed are among them.
 
-    `start`: of its slice of time (ms), if it is one.
+    `start`: of its slice of time (ms), if it is one. `memory`: of the rows that the task copies.
     """
 
-    def __init__(self, table: Rows, used: int, wanted: Mask | None, start: int | None = None) -> None:
+    def __init__(
+        self,
+        table: Rows,
+        used: int,
+        wanted: Mask | None,
+        start: int | None = None,
+        *,
+        memory: MemoryAccount | None = None,
+    ) -> None:
         self._table = table
         self._wanted = wanted
         self._start = start
         self._full = wanted is None
         self._done: Mask = numpy.zeros(used, numpy.bool_)
-        self._handed_over: deque[Piece] = deque()
+        self._handed_over: deque[tuple[Integers, Piece]] = deque()
+        self._memory = memory
+        self._copied_bytes = 0
         self._groups: Any = None
         self.keeps = False
         """Whether rows may be taken several times. Then each is copied before it is changed, taken or not."""
@@ -59,13 +76,17 @@ class FrozenRows:
         return len(self._done)
 
     def hand_over(self, slots: Integers) -> None:
-        """Copy rows that have not left yet. Called by the task before it changes them."""
+        """Copy rows that have not left yet. Called by the task before it changes them.
+
+        Raises MemoryBudgetError, with nothing copied, if the slot has no memory for them.
+        """
         inside = slots[slots < len(self._done)]
         if self._wanted is not None:
             inside = inside[self._wanted[inside]]
         waiting = inside[~self._done[inside]]
         if len(waiting):
             rows = numpy.unique(waiting)
+            self._reserve(len(rows) * self._table.row_bytes)
             self._handed_over.extend(self._pieces_at(rows))
             self._done[rows] = True
 
@@ -73,6 +94,15 @@ class FrozenRows:
         """End the snapshot. Called in the task's thread."""
         self._table.release_rows(self)
         self._handed_over.clear()
+        if self._memory is not None:
+            # Not before: the thread that writes must not change accounts.
+            self._memory.release(self._copied_bytes)
+            self._copied_bytes = 0
+
+    def _reserve(self, copied_bytes: int) -> None:
+        if self._memory is not None:
+            self._memory.reserve(copied_bytes)
+            self._copied_bytes += copied_bytes
 
     def steps(self) -> range:
         """Return the beginnings of the blocks of rows."""
@@ -86,7 +116,7 @@ class FrozenRows:
         if len(slots):
             self._groups[slots] = groups_of(self._table.keys_at(slots))
 
-    def take_block(self, block: int, groups: range | None = None) -> Iterator[Piece]:
+    def take_block(self, block: int, groups: range | None = None) -> Iterator[Copied]:
         """Yield the rows of a block that have not left yet; `groups`: only those of these key groups."""
         slots = self._waiting_in(block)
         if groups is not None:
@@ -105,16 +135,22 @@ class FrozenRows:
                 return
         if not self.keeps:
             self._done[slots] = True
-        yield from found
+        yield from map(self._with_groups, found)
 
-    def take_handed_over(self) -> list[Piece]:
+    def take_handed_over(self) -> list[Copied]:
         """Return what the task has handed over since the last call."""
         found = []
         while self._handed_over:
-            found.append(self._handed_over.popleft())
+            found.append(self._with_groups(self._handed_over.popleft()))
         return found
 
-    def _one_by_one(self, slots: Integers) -> Iterator[Piece]:
+    def _with_groups(self, copied: tuple[Integers, Piece]) -> Copied:
+        slots, piece = copied
+        groups = None if self._groups is None else self._groups[slots]
+        # Of rows that were handed over before, the groups are not known.
+        return None if groups is None or (groups == _NO_GROUP).any() else groups, piece
+
+    def _one_by_one(self, slots: Integers) -> Iterator[Copied]:
         """Yield rows that change all the time: each is copied, and kept if it was not changed until then."""
         for slot in slots.tolist():
             one = numpy.array([slot])
@@ -122,7 +158,7 @@ class FrozenRows:
             if not self._done[slot]:
                 if not self.keeps:
                     self._done[slot] = True
-                yield from found
+                yield from map(self._with_groups, found)
 
     def _waiting_in(self, block: int) -> Integers:
         stop = min(block + BLOCK_ROWS, len(self._done))
@@ -132,6 +168,6 @@ class FrozenRows:
         slots: Integers = numpy.flatnonzero(waiting) + block
         return slots
 
-    def _pieces_at(self, slots: Integers) -> list[Piece]:
-        found = self._table.pieces_at(slots, self._start)
-        return [piece for piece in found if piece.values.columns is not None] if self._full else found
+    def _pieces_at(self, slots: Integers) -> list[tuple[Integers, Piece]]:
+        found = self._table.rows_at(slots, self._start)
+        return [one for one in found if one[1].values.columns is not None] if self._full else found

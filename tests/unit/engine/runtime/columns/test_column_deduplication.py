@@ -12,7 +12,8 @@ import pytest
 from tests.unit.engine.runtime.columns.shown_changes import shown_changes
 from tests.unit.engine.state.written_state import ALL_GROUPS, GROUPS, files_in_memory
 
-from penstock.common import Types
+from penstock.api.state.ttl import StateTtlConfig
+from penstock.common import Time, Types
 from penstock.common.columns.record_columns import RecordColumns
 from penstock.common.errors import CheckpointError, ProgramError, UserFunctionError
 from penstock.common.functions.field_key import FieldKey
@@ -49,17 +50,19 @@ DAY = datetime.date(2024, 2, 29)
 class Driven:
     """An operator, on columns or on rows, and what it emits as texts: kind, values and timestamp."""
 
-    def __init__(self, rig: Any, kept: Kept, *keys: str, columns: bool = True, **settings: Any) -> None:
+    def __init__(
+        self, rig: Any, kept: Kept, *keys: str, columns: bool = True, ttl: StateTtlConfig | None = None, **settings: Any
+    ) -> None:
         select = FieldKey(keys or ("key",))
         operator: Any = (
-            ColumnDeduplicateOperator("d", select, kept, key_fields=select.fields, columns=COLUMNS)
+            ColumnDeduplicateOperator("d", select, kept, key_fields=select.fields, columns=COLUMNS, ttl=ttl)
             if columns
-            else DeduplicateOperator("d", select, kept, NAMES)
+            else DeduplicateOperator("d", select, kept, NAMES, ttl=ttl)
         )
         self.found: list[str] = []
         self.operator = operator
-        self._rig = rig(operator, **settings)
-        self._rig.emit = self._emit
+        self.rig = rig(operator, **settings)
+        self.rig.emit = self._emit
         self._read = COLUMNS.reader()
 
     def _emit(self, chunk: Any) -> bool:
@@ -108,6 +111,76 @@ def test_rows_are_the_oracle(rig: Any, kept: Kept, seed: int) -> None:
         for one in (columns, rows):
             one.push(some, times if kept.by_event_time or seed % 2 else None)
     assert columns.found == rows.found and len(rows.found) > 2
+
+
+TTL = StateTtlConfig.new_builder(Time.milliseconds(100)).build()
+
+
+@NAMED
+@pytest.mark.parametrize("stored", [False, True])
+@pytest.mark.parametrize("seed", range(4))
+def test_rows_are_the_oracle_of_rows_that_expire(rig: Any, kept: Kept, seed: int, stored: bool) -> None:
+    """A row would replace one that has expired, or be dropped for it, at another time than on rows."""
+    random = Random(seed)
+    stores = {"stores": Stores(MemoryStore, cached_entries=10)} if stored else {}
+    columns, rows = (Driven(rig, kept, columns=columns, ttl=TTL, **stores) for columns in (True, False))
+    now_ms = 1000
+    for _ in range(30):
+        now_ms += random.choice([0, 1, 40, 99, 100, 130])
+        some, times = random_rows(random, [2, 40][seed % 2], random.choice([1, 3, 20]))
+        for one in (columns, rows):
+            one.rig.clock(now_ms)
+            one.push(some, times if kept.by_event_time else None)
+            one.rig.operator.prepare_snapshot(1, False)
+        assert columns.found == rows.found
+    assert sum("INSERT" in change for change in rows.found) > 10
+
+
+@pytest.mark.parametrize("columns", [True, False])
+def test_how_long_rows_are_kept(rig: Any, columns: bool) -> None:
+    """Both operators would share an error. With a time to live, equal rows are emitted: those behind may forget."""
+    first = Driven(rig, Kept(last=False), columns=columns, ttl=TTL)
+    for now_ms, n in ((1000, 1), (1099, 2), (1100, 3), (1150, 4)):
+        first.rig.clock(now_ms)
+        first.push([row(n)], None)
+    assert [eval(change, {"datetime": datetime})[1][2] for change in first.found] == [1, 3]
+    last = Driven(rig, Kept(last=True), columns=columns, ttl=TTL)
+    for now_ms in (1000, 1099, 1198, 1298):
+        last.rig.clock(now_ms)
+        last.push([row(1)], None)
+    kinds = [eval(change, {"datetime": datetime})[0] for change in last.found]
+    assert kinds == ["INSERT", *["UPDATE_BEFORE", "UPDATE_AFTER"] * 2, "INSERT"]
+
+
+@pytest.mark.parametrize("columns", [True, False])
+def test_rows_that_have_expired_leave_the_state(rig: Any, columns: bool) -> None:
+    """State would grow with all keys that ever were."""
+    one = Driven(rig, Kept(last=True), columns=columns, ttl=TTL)
+    one.rig.clock(1000)
+    one.push([row(1, key) for key in "abc"], None)
+    table = one.operator.keyed_tables()[KEPT_ROWS_TABLE]
+    assert table
+    for now_ms in range(1100, 1500, 5):
+        one.rig.clock(now_ms)
+    assert not table
+
+
+@pytest.mark.parametrize("before", [True, False])
+@pytest.mark.parametrize("after", [True, False])
+def test_rows_that_expire_are_restored_with_their_times(rig: Any, before: bool, after: bool) -> None:
+    """A restart would let rows live again, or drop all."""
+    first, second = (Driven(rig, Kept(last=False), columns=columns, ttl=TTL) for columns in (before, after))
+    for now_ms, key in ((1000, "a"), (1060, "b")):
+        first.rig.clock(now_ms)
+        first.push([row(1, key)], None)
+    storage, tables = files_in_memory(), first.checkpoint()
+    written = [finished(write_keyed(storage, "file", tables, GROUPS))]
+    tables[KEPT_ROWS_TABLE].release()
+    second.rig.clock(1110)
+    restore_keyed(storage, written, ALL_GROUPS, {KEPT_ROWS_TABLE: second.operator.restored_table(KEPT_ROWS_TABLE, "")})
+    second.operator.open()
+    second.push([row(2, key) for key in "ab"], None)
+    assert len(second.found) == 1 and "'a'" in second.found[0]
 
 
 def row(n: int, key: str = "a") -> Row:

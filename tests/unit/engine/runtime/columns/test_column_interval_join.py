@@ -62,6 +62,10 @@ def push_chunk(harness: TwoInputHarness, index: int, rows: list[Row], times: lis
         operator.resume()
 
 
+BOUNDS = [(-20, 30), (-1, 1), (0, 0)]
+"""Those of large buckets, and of small ones, of which several are in one span."""
+
+
 class Records:
     """Chunks of random records of both inputs, whose times advance."""
 
@@ -191,10 +195,14 @@ def test_a_snapshot_of_one_is_restored_by_the_other(before_is_columns: bool, aft
         assert not any(second.operator.keyed_tables().values())
 
 
-def test_the_snapshot_is_that_of_rows() -> None:
+@pytest.mark.parametrize("bounds", BOUNDS)
+def test_the_snapshot_is_that_of_rows(bounds: tuple[int, int]) -> None:
     """Queries and the state processor would read other records, or none."""
     records = Records(5)
-    with joined("key", columns=True, fields=ALL) as columns, joined("key", columns=False, fields=ALL) as rows:
+    with (
+        joined("key", columns=True, fields=ALL, bounds=bounds) as columns,
+        joined("key", columns=False, fields=ALL, bounds=bounds) as rows,
+    ):
         for _ in range(30):
             chunk = records.chunk()
             for harness in (columns, rows):
@@ -204,15 +212,18 @@ def test_the_snapshot_is_that_of_rows() -> None:
         for name in TABLES[:2]:
             table: Any = columns.operator.keyed_tables()[name].readable()
             assert {key: repr(value) for key, value in table.first_items()} == content(rows)[name]
-            assert all(table.get(place) for place in table.places_of(["k1"], 1_000) if repr(place))
+            places = table.places_of(["k1"], 1_000)
+            found = {place: repr(value) for place in places if (value := table.get(place)) is not None}
+            assert found == {place: value for place, value in content(rows)[name].items() if place[0] == "k1"}
             assert table.get(("nobody", 0)) is None
 
 
 class Checkpoints:
     """The chain of files of an operator's checkpoints: a full one, then its changes."""
 
-    def __init__(self, harness: TwoInputHarness) -> None:
+    def __init__(self, harness: TwoInputHarness, bounds: tuple[int, int]) -> None:
         self._harness = harness
+        self._bounds = bounds
         self._storage = files_in_memory()
         self.chain: list[Any] = []
 
@@ -229,7 +240,7 @@ class Checkpoints:
 
     def restored(self, columns: bool, groups: range) -> TwoInputHarness:
         """Return a harness with the last checkpoint's entries of some key groups."""
-        harness = joined("key", columns=columns, fields=ALL)
+        harness = joined("key", columns=columns, fields=ALL, bounds=self._bounds)
         tables = {name: harness.operator.restored_table(name, "") for name in TABLES}
         restore_keyed(self._storage, self.chain, groups, tables)
         harness.operator.open()
@@ -238,11 +249,17 @@ class Checkpoints:
 
 @pytest.mark.parametrize("columns_after", [True, False])
 @pytest.mark.parametrize("seed", range(6))
-def test_checkpoints_of_changes_are_restored_at_another_parallelism(seed: int, columns_after: bool) -> None:
+@pytest.mark.parametrize("bounds", BOUNDS)
+def test_checkpoints_of_changes_are_restored_at_another_parallelism(
+    seed: int, columns_after: bool, bounds: tuple[int, int]
+) -> None:
     """What was freed or added since a checkpoint would be there again, or be missing, after a failure."""
     records = Records(seed, keys=30)
-    with joined("key", columns=True, fields=ALL) as columns, joined("key", columns=False, fields=ALL) as rows:
-        checkpoints = Checkpoints(columns)
+    with (
+        joined("key", columns=True, fields=ALL, bounds=bounds) as columns,
+        joined("key", columns=False, fields=ALL, bounds=bounds) as rows,
+    ):
+        checkpoints = Checkpoints(columns, bounds)
 
         def push() -> None:
             chunk = records.chunk()
@@ -411,3 +428,40 @@ def test_keys_of_two_forms_run_on_rows() -> None:
 
     with TwoInputHarness(program) as harness:
         assert type(harness.operator) is IntervalJoinOperator
+
+
+def spans(table: Any) -> list[tuple[int, int]]:
+    """Return the beginnings and ends of the spans of a side."""
+    return sorted((span.first, span.stop) for span in table.spans.values())
+
+
+def test_buckets_of_few_records_are_together() -> None:
+    """A chunk would pay 0.1 ms for each two records, ten times what rows take."""
+    with joined("key", columns=True, bounds=(0, 0)) as harness:
+        table = harness.operator.keyed_tables()[LEFT_TABLE]
+
+        def push(*times: int) -> None:
+            push_chunk(harness, 0, [Row(id=1, key="a", item="") for _ in times], list(times))
+
+        push(*range(0, 1000, 2))
+        assert spans(table) == [(0, 128), (128, 256), (256, 384), (384, 500)]
+        push(*range(0, 1000))
+        assert len(spans(table)) == 4, "they have room for later chunks"
+        push(*range(2000, 2010), *[10_000] * 300, 10_002, 1 << 60)
+        assert spans(table)[4:] == [(1000, 1005), (5000, 5001), (5001, 5002), (1 << 59, (1 << 59) + 1)]
+        harness.watermark(1_003)
+        assert spans(table)[:1] == [(1000, 1005)], "freed with their last bucket"
+        push_chunk(harness, 1, [Row(id=1, key="a", amount=0.5)] * 2, [2_004, 10_000])
+        assert [at for _, at in harness.outputs_with_timestamps()] == [2_004] + [10_000] * 300
+
+
+def test_pairs_of_small_buckets_are_in_the_order_of_buckets() -> None:
+    """Pairs would come in the order of arrival, which rows have within a bucket only."""
+    found = []
+    for columns in (True, False):
+        with joined("key", columns=columns, bounds=(-1, 1)) as harness:
+            times = [5, 6, 7, 4, 6, 5, 7, 8]
+            push_chunk(harness, 0, [Row(id=n, key="a", item="") for n, _ in enumerate(times)], times)
+            push_chunk(harness, 1, [Row(id=1, key="a", amount=0.5)] * 3, [6, 5, 7])
+            found.append(shown(harness))
+    assert found[0] == found[1] and len(found[0]) == 16

@@ -12,7 +12,8 @@ import pytest
 from tests.unit.engine.runtime.columns.shown_changes import shown_changes
 from tests.unit.engine.state.written_state import ALL_GROUPS, GROUPS, files_in_memory
 
-from penstock.common import Types
+from penstock.api.state.ttl import StateTtlConfig
+from penstock.common import Time, Types
 from penstock.common.columns.record_columns import RecordColumns
 from penstock.common.errors import UserFunctionError
 from penstock.common.functions.field_key import FieldKey
@@ -43,17 +44,19 @@ VALUES: dict[str, list[Any]] = {
 class Driven:
     """An operator, on columns or on rows, and what it emits as texts: kind, values and timestamp."""
 
-    def __init__(self, rig: Any, ranking: Ranking, columns: bool = True, **settings: Any) -> None:
+    def __init__(
+        self, rig: Any, ranking: Ranking, columns: bool = True, ttl: StateTtlConfig | None = None, **settings: Any
+    ) -> None:
         select = FieldKey(("key",))
         operator: Any = (
-            ColumnTopNOperator("top", select, ranking, key_fields=["key"], columns=COLUMNS)
+            ColumnTopNOperator("top", select, ranking, key_fields=["key"], columns=COLUMNS, ttl=ttl)
             if columns
-            else TopNOperator("top", select, ranking, COLUMNS.names)
+            else TopNOperator("top", select, ranking, COLUMNS.names, ttl=ttl)
         )
         self.found: list[str] = []
         self.operator = operator
-        one = rig(operator, **settings)
-        one.emit = self._emit
+        self.rig = rig(operator, **settings)
+        self.rig.emit = self._emit
 
     def _emit(self, chunk: Any) -> bool:
         self.found += shown_changes(chunk, lambda batch: self.operator.columns_given.reader()(batch))
@@ -110,6 +113,40 @@ def test_rows_are_the_oracle(rig: Any, ranking: Ranking, seed: int) -> None:
         for one in (columns, rows):
             one.push(some, times)
     assert columns.found == rows.found and rows.found
+
+
+TTL = StateTtlConfig.new_builder(Time.milliseconds(100)).build()
+
+
+@pytest.mark.parametrize("ranking", RANKINGS, ids=lambda one: "-".join(map(str, one)))
+@pytest.mark.parametrize("stored", [False, True])
+def test_rows_are_the_oracle_of_rows_that_expire(rig: Any, ranking: Ranking, stored: bool) -> None:
+    """A row would be compared with one that has expired, and be missing in the results."""
+    random, records = Random(3), Records(3, keys=5)
+    stores = {"stores": Stores(MemoryStore, cached_entries=10)} if stored else {}
+    columns, rows = (Driven(rig, ranking, columns=columns, ttl=TTL, **stores) for columns in (True, False))
+    now_ms = 1000
+    for _ in range(40):
+        now_ms += random.choice([0, 1, 40, 99, 100, 130])
+        some = records.rows(random.choice([1, 3, 20]))
+        for one in (columns, rows):
+            one.rig.clock(now_ms)
+            one.push(some)
+        assert columns.found == rows.found
+    if ranking.row_number is None:
+        kinds = ["DELETE" in change for change in rows.found]
+        assert len(kinds) - 2 * sum(kinds) > 6 * ranking.limit, "rows have expired"
+
+
+@pytest.mark.parametrize("columns", [True, False])
+def test_how_long_rows_are_kept(rig: Any, columns: bool) -> None:
+    """Both operators would share an error: a top N lives since it has last changed, not since its last row came."""
+    one = Driven(rig, Ranking("id", 1, ascending=False), columns=columns, ttl=TTL)
+    rows = Records(1, keys=0).rows(4)
+    for now_ms, number in ((1000, 2), (1050, 1), (1099, 0), (1100, 1)):
+        one.rig.clock(now_ms)
+        one.push([rows[number]])
+    assert [change.split("'")[1] for change in one.found] == ["INSERT", "INSERT"]
 
 
 @pytest.mark.parametrize("ranking", RANKINGS, ids=lambda one: "-".join(map(str, one)))

@@ -54,7 +54,6 @@ class Rig:
         task = TaskContext(info, lambda: 0, Budget(lambda: 0), KeyGroups(128), stores, memory=memory)
         operator.setup(OperatorContext(task, "Sums", uid="sums", counters=OperatorCounters("Sums")), self)
         operator.open()
-        self.batch_of = operator.columns_received.batch_of
 
     def push(self, keys: Any, times: Any) -> None:
         """Process a chunk: the number of each record is its key and 1."""
@@ -220,7 +219,7 @@ def test_restored_state_counts(of_text: bool) -> None:
         second.restore(*piece)
     assert memories[1].used_bytes == memories[0].used_bytes == first.bytes_used > 3000 * 60
     by_start = SlicedArrays(lambda: new_table(memories[2]))
-    for piece in first.pieces_at(numpy.arange(3000), 10):
+    for _, piece in first.rows_at(numpy.arange(3000), 10):
         by_start.restore(*piece)
     assert memories[2].used_bytes == first.bytes_used
     by_start.clear()
