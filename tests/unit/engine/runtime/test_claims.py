@@ -95,7 +95,7 @@ def test_without_memory_to_share_nothing_is_offered_and_it_is_asked_for_once() -
     memory = Memory(has_room=False)
     sending = sender(memory)
     for _ in range(3):
-        assert sending.outgoing([(0, row(200))]) == [(0, row(200))]
+        assert sending.outgoing([(0, row(200))] * 2) == [(0, row(200))] * 2
     assert memory.created == 1
 
 

@@ -176,7 +176,7 @@ class ClaimSender:
                 del self._claims[receiver]
 
     def _ensure_pool(self) -> Pool | None:
-        if self._pool is None:
+        if self._pool is None and not self._is_off:
             created = self._memory.create(self._layout.words, self._layout.data_bytes)
             self._is_off = created is None
             if created is not None:
