@@ -568,7 +568,7 @@ class WorkerHost:
         self._interrupt.soon()
 
     def _remove_memory(self) -> None:
-        """Remove the files of shared memory. Nobody needs their names: what was not opened yet holds no claims."""
+        """Remove the files of shared memory. Receivers of claims have mapped them before, and keep the memory."""
         if self._memory is not None:
             with contextlib.suppress(OSError):
                 self._memory.close()

@@ -2,7 +2,7 @@
 
 A file is a page with its header, the words of the pool and the data of the pool. Its name is its nonce. Its owner
 removes it at its end. What a killed owner left is removed by the next worker that creates one, never what a running one
-may need: to remove the file of another machine, on a directory of the network, would end workers there by a signal.
+may need: to remove the file of another machine, on a directory of the network, could end its workers by a signal.
 """
 
 from __future__ import annotations
@@ -47,16 +47,16 @@ class Header(NamedTuple):
 
     nonce: int
     boot: bytes
-    """What this boot of this machine has alone."""
+    """The boot of its machine."""
     namespace: int
-    """That of process ids: each container has one."""
+    """The namespace of its process id: each container has one."""
     pid: int
     mark: int
     """When the process has started; 0: unknown."""
 
     @classmethod
     def read(cls, file: int) -> Header | None:
-        """Return the header of an open file; None if it has none."""
+        """Return the header of an open file; None if the file is shorter."""
         found = os.pread(file, _FIELDS.size, 0)
         return cls(*_FIELDS.unpack(found)) if len(found) == _FIELDS.size else None
 
@@ -151,7 +151,8 @@ def _places(settings: ClaimSettings) -> list[Path]:
 
 def _header(nonce: int, boot: bytes) -> Header:
     pid = os.getpid()
-    return Header(nonce, boot, _NAMESPACE.stat().st_ino, pid, int(start_mark_of(pid) or 0))
+    mark = int(start_mark_of(pid) or 0)
+    return Header(nonce=nonce, boot=boot, namespace=_NAMESPACE.stat().st_ino, pid=pid, mark=mark)
 
 
 def _sizes(words: int, data_bytes: int) -> tuple[int, int, int]:
