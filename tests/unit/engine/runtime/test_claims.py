@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from array import array
 from collections.abc import Iterable
 from random import Random
@@ -94,7 +95,7 @@ def test_without_memory_to_share_nothing_is_offered_and_it_is_asked_for_once() -
     memory = Memory(has_room=False)
     sending = sender(memory)
     for _ in range(3):
-        assert sending.outgoing([(0, row(200))]) == [(0, row(200))]
+        assert sending.outgoing([(0, row(200))] * 2) == [(0, row(200))] * 2
     assert memory.created == 1
 
 
@@ -123,6 +124,32 @@ def test_a_slow_receiver_leaves_half_of_the_blocks_to_the_others() -> None:
         rows = sending.outgoing([(1, row(390))])
         assert kinds(rows) == ["claim"]
         assert list(workers[1].incoming(each for _, each in rows)) == [row(390)]
+
+
+def test_a_pool_of_one_block_serves_several_receivers() -> None:
+    """Memory would be reserved that no row could ever go to."""
+    memory = Memory()
+    settings = ClaimSettings(blocks=1, block_bytes=100, row_bytes_min=50)
+    sending = sender(memory, receivers=2, settings=settings)
+    workers = [receiver(memory, worker, 2, settings) for worker in range(2)]
+    for target, each in sending.outgoing([(0, row(60)), (1, row(60))]):
+        list(workers[target].incoming([each]))
+    for target in (0, 1, 0):
+        rows = sending.outgoing([(target, row(90))])
+        assert kinds(rows) == ["claim"]
+        assert list(workers[target].incoming(each for _, each in rows)) == [row(90)]
+
+
+def test_a_pool_that_no_machine_has_costs_nothing_until_it_is_wanted() -> None:
+    """A wrong size would fill the memory of each worker with the numbers of its blocks."""
+    memory = Memory(has_room=False)
+    tracemalloc.start()
+    try:
+        sending = sender(memory, settings=ClaimSettings(blocks=1 << 24, block_bytes=100, row_bytes_min=50))
+        assert sending.outgoing([(0, row(200))]) == [(0, row(200))]
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
 
 
 def test_payloads_of_any_size_come_as_they_were_sent() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import logging
 import os
 import signal
@@ -9,13 +10,16 @@ import stat
 import subprocess
 import sys
 import textwrap
+import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from penstock.engine.runtime.network.claims import ClaimReceiver, ClaimSender, ClaimSettings, Offer
 from penstock.hosts.spark.worker import shared_memory
-from penstock.hosts.spark.worker.shared_memory import FileMemory
+from penstock.hosts.spark.worker.shared_memory import FileMemory, Header
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has what shared memory needs")
 WORDS, DATA = 100, 10_000
@@ -113,6 +117,107 @@ def test_files_of_killed_workers_are_removed_and_those_of_running_ones_kept(tmp_
     assert own in files(tmp_path) and unfinished not in files(tmp_path)
 
 
+def left_by(folder: Path, *, age_s: float, **fields: Any) -> Path:
+    """The file of an owner that has ended, with other fields in its header; the folder has no other file."""
+    program = textwrap.dedent(
+        f"""
+        from penstock.engine.runtime.network.claims import ClaimSettings
+        from penstock.hosts.spark.worker.shared_memory import FileMemory
+        assert FileMemory(ClaimSettings(directory={str(folder)!r})).create({WORDS}, {DATA}) is not None
+        """
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+    (path,) = files(folder)
+    with path.open("r+b") as file:
+        header = Header.read(file.fileno())
+        assert header is not None
+        file.seek(0)
+        file.write(header._replace(**fields).packed())
+    os.utime(path, (time.time() - age_s,) * 2)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("fields", "age_s", "is_kept"),
+    [
+        pytest.param({"boot": b"x" * 16}, 0, True, id="another machine runs, on a directory of the network"),
+        pytest.param({"boot": b"x" * 16}, 1e9, False, id="before this machine has started"),
+        pytest.param({"namespace": 7}, 60, True, id="a container runs, whose processes can't be seen"),
+        pytest.param({"namespace": 7}, 7_200, False, id="a container that nobody removes"),
+        pytest.param({}, 0, False, id="killed"),
+    ],
+)
+def test_only_what_nobody_can_use_is_removed(
+    tmp_path: Path, fields: dict[str, Any], age_s: float, is_kept: bool
+) -> None:
+    """Workers in two containers would remove each other's files before anyone has opened them.
+
+    On a directory of the network, the worker of another machine would end by a signal: its memory is gone.
+    """
+    path = left_by(tmp_path, age_s=age_s, **fields)
+    assert memory(tmp_path).create(WORDS, DATA) is not None
+    assert path.exists() == is_kept
+
+
+def test_files_of_others_in_the_folder_stay(tmp_path: Path) -> None:
+    """A user's own files in a directory of this name would be lost, or fail the job."""
+    assert memory(tmp_path).create(WORDS, DATA) is not None
+    (own,) = files(tmp_path)
+    others = [own.with_name("results.csv"), own.with_name("f" * 16), own.with_name("empty"), own.with_name("nested")]
+    others[0].write_bytes(b"my results " * 100)
+    others[1].write_bytes(b"\x01" * 100)
+    others[2].touch()
+    others[3].mkdir()
+    for path in others:
+        os.utime(path, (0, 0))
+    assert memory(tmp_path).create(WORDS, DATA) is not None
+    assert all(path.exists() for path in others)
+
+
+def test_a_cut_file_is_not_opened(tmp_path: Path) -> None:
+    """A worker would fail by a file that someone has truncated."""
+    owner = memory(tmp_path)
+    created = owner.create(WORDS, DATA)
+    assert created is not None
+    os.truncate(files(tmp_path)[0], 7)
+    assert memory(tmp_path).open(created[0], WORDS, DATA) is None
+
+
+def test_python_functions_stay_as_other_libraries_have_declared_them(tmp_path: Path) -> None:
+    """A library that calls the same function of the interpreter would fail: its argument types were replaced."""
+    shared = ctypes.pythonapi.PyMemoryView_FromMemory
+    before = shared.argtypes, shared.restype
+    assert memory(tmp_path).create(WORDS, DATA) is not None
+    assert (shared.argtypes, shared.restype) == before
+
+
+def test_a_file_whose_memory_cant_be_mapped_is_removed(tmp_path: Path) -> None:
+    """Each worker with too little address space would keep the space of a file that nobody uses."""
+    program = textwrap.dedent(
+        f"""
+        import resource
+        from penstock.engine.runtime.network.claims import ClaimSettings
+        from penstock.hosts.spark.worker.shared_memory import FileMemory
+        memory = FileMemory(ClaimSettings(directory={str(tmp_path)!r}))
+        resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
+        assert memory.create({WORDS}, 1 << 30) is None
+        """
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+    assert files(tmp_path) == []
+
+
+def test_a_machine_without_a_temporary_directory_runs_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Jobs would fail for want of a directory that they do not need."""
+
+    def none() -> str:
+        raise FileNotFoundError("No usable temporary directory found")
+
+    monkeypatch.setattr("tempfile.gettempdir", none)
+    monkeypatch.setattr(shared_memory, "MEMORY", tmp_path)
+    assert FileMemory(ClaimSettings()).create(WORDS, DATA) is not None
+
+
 def test_without_room_there_is_a_warning_and_no_memory(tmp_path: Path) -> None:
     """A write to memory without space behind it would end the worker by a signal."""
     program = textwrap.dedent(
@@ -141,11 +246,23 @@ def test_where_memory_is_too_small_the_disk_is_used(tmp_path: Path, monkeypatch:
     monkeypatch.setattr("tempfile.tempdir", str(disk))
     created = FileMemory(ClaimSettings()).create(WORDS, DATA)
     assert created is not None and created[0].place == 0 and len(files(small)) == 1
-    room = os.statvfs(tmp_path)
-    needed = room.f_bavail * room.f_frsize // 2 + (64 << 20)
-    monkeypatch.setattr("os.posix_fallocate", lambda file, start, size: None)
-    created = FileMemory(ClaimSettings()).create(WORDS, needed)
+    room = os.statvfs
+    full = SimpleNamespace(f_bavail=5, f_frsize=4096)
+    monkeypatch.setattr("os.statvfs", lambda path: full if small in path.parents else room(path))
+    created = FileMemory(ClaimSettings()).create(WORDS, DATA)
     assert created is not None and created[0].place == 1 and len(files(disk)) == 1
+
+
+@pytest.mark.parametrize("size", [1 << 50, 1 << 63])
+def test_a_directory_on_disk_is_not_filled(
+    tmp_path: Path, size: int, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark would fail: it has its local files on the same disk."""
+    asked: list[int] = []
+    monkeypatch.setattr("os.posix_fallocate", lambda file, start, size: asked.append(size))
+    with caplog.at_level(logging.WARNING):
+        assert memory(tmp_path).create(WORDS, size) is None
+    assert "bytes are free" in caplog.text and not asked
 
 
 def test_two_processes_pass_payloads_on(tmp_path: Path) -> None:

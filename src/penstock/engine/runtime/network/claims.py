@@ -107,14 +107,14 @@ class ClaimSender:
         self._memory = memory
         self._layout = _Layout(settings, receivers)
         # A slow receiver must leave blocks to the others.
-        self._held_max = settings.blocks if receivers == 1 else settings.blocks // 2
+        self._held_max = settings.blocks if receivers == 1 else -(-settings.blocks // 2)
         self._offer: Offer | None = None
         self._pool: Pool | None = None
         self._is_off = False
         self._offered: set[int] = set()
         self._confirmed: set[int] = set()
         self._receivers = receivers
-        self._free = list(range(settings.blocks))
+        self._free: list[int] = []
         """Used last is taken first: it is in the processor's caches."""
         self._claims: dict[int, deque[tuple[int, Sequence[int]]]] = {}
         """The numbers and blocks of claims that may not be taken yet, by receiver."""
@@ -174,21 +174,23 @@ class ClaimSender:
         return self._message(CLAIM_EDGE, receiver, [self._number, len(row), blocks])
 
     def _release(self, pool: Pool) -> None:
-        for receiver, claims in self._claims.items():
-            if not claims:
-                continue
+        for receiver, claims in list(self._claims.items()):
             taken = pool.words[self._layout.taken(receiver)]
             while claims and claims[0][0] <= taken:
                 _, blocks = claims.popleft()
                 self._free += blocks
                 self._held[receiver] -= len(blocks)
+            if not claims:
+                # There may be a thousand receivers, but no more claims than blocks.
+                del self._claims[receiver]
 
     def _ensure_pool(self) -> Pool | None:
-        if self._pool is None:
+        if self._pool is None and not self._is_off:
             created = self._memory.create(self._layout.words, self._layout.data_bytes)
             self._is_off = created is None
             if created is not None:
                 self._offer, self._pool = created
+                self._free = list(range(self._settings.blocks))
         return self._pool
 
     def _message(self, edge: int, receiver: int, message: list[Any]) -> bytes:

@@ -552,14 +552,12 @@ class WorkerHost:
 
     def _exit(self) -> None:
         """End this process. The query has ended: PySpark would print a traceback when it writes to the closed pipe."""
+        self._remove_memory()
         for host in self._hosts:
             host.abandon()
         self._channel.close()
         for host in self._hosts:
             host.close()
-        if self._memory is not None:
-            with contextlib.suppress(OSError):
-                self._memory.close()
         with contextlib.suppress(*RAISED):
             end_children()
         self._log.close()
@@ -570,9 +568,17 @@ class WorkerHost:
 
     def _stop_soon(self) -> None:
         """Stop all slots, and interrupt users' functions. Called by another thread."""
+        # Now: a worker that does not stop in time is killed.
+        self._remove_memory()
         for host in self._hosts:
             host.is_stopping = True
         self._interrupt.soon()
+
+    def _remove_memory(self) -> None:
+        """Remove the files of shared memory. Receivers of claims have mapped them before, and keep the memory."""
+        if self._memory is not None:
+            with contextlib.suppress(OSError):
+                self._memory.close()
 
     def _fail(self, error: BaseException) -> None:
         """Fail all slots, because the calling thread has failed."""

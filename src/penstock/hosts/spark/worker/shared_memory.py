@@ -1,7 +1,8 @@
 """Memory that the workers of one machine share: files in memory or on local disk, mapped by their owner and receivers.
 
 A file is a page with its header, the words of the pool and the data of the pool. Its name is its nonce. Its owner
-removes it at its end. What a killed owner left is removed by the next worker that creates one.
+removes it at its end. What a killed owner left is removed by the next worker that creates one, never what a running one
+may need: to remove the file of another machine, on a directory of the network, could end its workers by a signal.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import ctypes
 import logging
 import mmap
 import os
+import re
 import secrets
 import stat
 import struct
@@ -18,6 +20,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from penstock.engine.runtime.network.claims import ClaimSettings, Offer, Pool
 from penstock.hosts.live_process import is_alive, start_mark_of
@@ -26,15 +29,49 @@ _log = logging.getLogger(__name__)
 
 MEMORY = Path("/dev/shm")
 """Where Linux keeps files in memory."""
-_HEADER = struct.Struct("<Q16sQQ")
-"""The nonce, the boot of the machine, the process id of the owner and its start mark."""
 _PAGE = mmap.PAGESIZE
 _WORD = 8
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
+_NAMESPACE = Path("/proc/self/ns/pid")
 _UNFINISHED_S = 60.0
 """A file without a header is older than this if its owner was killed."""
+_UNSEEN_S = 3600.0
+"""Files of other containers are kept for this time. All receivers of a job that runs have opened them by then."""
 _READABLE, _WRITABLE = 0x100, 0x200
 """Flags of PyMemoryView_FromMemory."""
+_FIELDS = struct.Struct("<Q16sQQQ")
+
+
+class Header(NamedTuple):
+    """The beginning of a file: its nonce, and the process that owns it."""
+
+    nonce: int
+    boot: bytes
+    """The boot of its machine."""
+    namespace: int
+    """The namespace of its process id: each container has one."""
+    pid: int
+    mark: int
+    """When the process has started; 0: unknown."""
+
+    @classmethod
+    def read(cls, file: int) -> Header | None:
+        """Return the header of an open file; None if the file is shorter."""
+        found = os.pread(file, _FIELDS.size, 0)
+        return cls(*_FIELDS.unpack(found)) if len(found) == _FIELDS.size else None
+
+    def packed(self) -> bytes:
+        """Return the bytes to write."""
+        return _FIELDS.pack(*self)
+
+    def is_left(self, here: Header, age_s: float) -> bool:
+        """Return whether the owner is gone, as far as a process with the header `here` can see."""
+        if self.boot != here.boot:
+            # Of the time before this machine has started; or of another machine, which runs.
+            return age_s > time.clock_gettime(time.CLOCK_BOOTTIME)
+        if self.namespace != here.namespace:
+            return age_s > _UNSEEN_S
+        return not is_alive(self.pid, str(self.mark or ""))
 
 
 class FileMemory:
@@ -44,8 +81,7 @@ class FileMemory:
     """
 
     def __init__(self, settings: ClaimSettings) -> None:
-        places = [MEMORY, Path(tempfile.gettempdir())] if settings.directory is None else [Path(settings.directory)]
-        self._folders = [place / f"penstock-{os.geteuid()}" for place in places]
+        self._folders = [place / f"penstock-{os.geteuid()}" for place in _places(settings)]
         self._boot = _boot()
         self._created: list[Path] = []
 
@@ -56,7 +92,8 @@ class FileMemory:
         reasons = []
         for place, folder in enumerate(self._folders):
             try:
-                return self._create(place, folder, words, data_bytes)
+                nonce = secrets.randbits(63) + 1
+                return Offer(place, nonce), self._create(folder, _header(nonce, self._boot), words, data_bytes)
             except OSError as error:
                 reasons.append(f"{folder.parent}: {error.strerror or error}")
         _log.warning("large rows travel through Spark, since no memory can be shared (%s)", "; ".join(reasons))
@@ -70,9 +107,10 @@ class FileMemory:
         with contextlib.suppress(OSError):
             _check_folder(path.parent)
             with _opened(path, os.O_RDWR | os.O_NOFOLLOW) as file:
-                nonce, boot, _, _ = _HEADER.unpack(os.pread(file, _HEADER.size, 0))
+                header = Header.read(file)
                 expected = _sizes(words, data_bytes)
-                if (nonce, boot) == (offer.nonce, self._boot) and os.fstat(file).st_size == sum(expected):
+                is_offered = header is not None and (header.nonce, header.boot) == (offer.nonce, self._boot)
+                if is_offered and os.fstat(file).st_size == sum(expected):
                     return _mapped(file, expected, words, writes=False)
         return None
 
@@ -81,27 +119,40 @@ class FileMemory:
         for path in self._created:
             path.unlink(missing_ok=True)
 
-    def _create(self, place: int, folder: Path, words: int, data_bytes: int) -> tuple[Offer, Pool]:
+    def _create(self, folder: Path, header: Header, words: int, data_bytes: int) -> Pool:
         folder.mkdir(mode=0o700, exist_ok=True)
         _check_folder(folder)
-        _remove_left(folder, self._boot)
+        _remove_left(folder, header)
         sizes = _sizes(words, data_bytes)
-        if folder.parent == MEMORY:
-            _check_room(folder, 2 * sum(sizes))
-        nonce = secrets.randbits(63) + 1
-        path = folder / _name(nonce)
+        _check_room(folder, 2 * sum(sizes))
+        path = folder / _name(header.nonce)
         with _opened(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW) as file:
             self._created.append(path)
-            pid = os.getpid()
-            os.pwrite(file, _HEADER.pack(nonce, self._boot, pid, int(start_mark_of(pid) or 0)), 0)
             try:
+                os.pwrite(file, header.packed(), 0)
                 # Without reserved space a write to the mapped file could end the process: SIGBUS.
                 os.posix_fallocate(file, 0, sum(sizes))
+                return _mapped(file, sizes, words, writes=True)
             except OSError:
                 self.close()
                 self._created.clear()
                 raise
-            return Offer(place, nonce), _mapped(file, sizes, words, writes=True)
+
+
+def _places(settings: ClaimSettings) -> list[Path]:
+    if settings.directory is not None:
+        return [Path(settings.directory)]
+    try:
+        return [MEMORY, Path(tempfile.gettempdir())]
+    except OSError:
+        # There is no temporary directory to which this user may write.
+        return [MEMORY]
+
+
+def _header(nonce: int, boot: bytes) -> Header:
+    pid = os.getpid()
+    mark = int(start_mark_of(pid) or 0)
+    return Header(nonce=nonce, boot=boot, namespace=_NAMESPACE.stat().st_ino, pid=pid, mark=mark)
 
 
 def _sizes(words: int, data_bytes: int) -> tuple[int, int, int]:
@@ -110,6 +161,9 @@ def _sizes(words: int, data_bytes: int) -> tuple[int, int, int]:
 
 def _name(nonce: int) -> str:
     return f"{nonce:016x}"
+
+
+_IS_OURS = re.compile(r"[0-9a-f]{16}")
 
 
 def _boot() -> bytes | None:
@@ -143,18 +197,20 @@ def _check_room(folder: Path, needed: int) -> None:
         raise OSError(f"less than {needed:,} bytes are free")
 
 
-def _remove_left(folder: Path, boot: bytes | None) -> None:
+def _remove_left(folder: Path, here: Header) -> None:
     """Remove files whose owners were killed. Files that are still mapped keep their memory until the end of all."""
     for path in folder.iterdir():
+        if not _IS_OURS.fullmatch(path.name):
+            continue
         with contextlib.suppress(OSError):
-            with _opened(path, os.O_RDONLY | os.O_NOFOLLOW) as file:
-                header = os.pread(file, _HEADER.size, 0)
-                age_s = time.time() - os.fstat(file).st_mtime
-            if len(header) < _HEADER.size:
-                is_left = age_s > _UNFINISHED_S
+            with _opened(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK) as file:
+                header = Header.read(file)
+                found = os.fstat(file)
+            age_s = time.time() - found.st_mtime
+            if header is None:
+                is_left = not found.st_size and age_s > _UNFINISHED_S
             else:
-                _, owner_boot, pid, mark = _HEADER.unpack(header)
-                is_left = owner_boot != boot or not is_alive(pid, str(mark or ""))
+                is_left = _name(header.nonce) == path.name and header.is_left(here, age_s)
             if is_left:
                 path.unlink(missing_ok=True)
 
@@ -179,8 +235,8 @@ def _map(file: int, offset: int, size: int, *, writable: bool) -> memoryview:
     if address in (None, ctypes.c_void_p(-1).value):
         error = ctypes.get_errno()
         raise OSError(error, os.strerror(error))
-    view = ctypes.pythonapi.PyMemoryView_FromMemory
-    view.restype = ctypes.py_object
-    view.argtypes = (ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int)
+    # A prototype: `ctypes.pythonapi` has one function for all libraries, which declare its arguments in different ways.
+    prototype = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int)
+    view = prototype(("PyMemoryView_FromMemory", ctypes.pythonapi))
     mapped: memoryview = view(address, size, _WRITABLE if writable else _READABLE)
     return mapped
