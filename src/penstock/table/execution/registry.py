@@ -22,6 +22,7 @@ Raises UnsupportedPlanError for what the node asks for and is not supported; the
 _FILES = (
     "calc",
     "distribution",
+    "group_aggregate",
     "scan",
     "sink",
     "values",

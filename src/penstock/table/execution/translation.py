@@ -130,6 +130,11 @@ class Translation:
         )
         return PartitionTransformation(self.program.next_id(), stream, partitioner)
 
+    def check_no_ttl(self, node: ExecNode) -> None:
+        """Raise UnsupportedPlanError if the state of a node has a time to live."""
+        if any(not state.ttl.startswith("0 ") for state in node.state or ()):
+            raise self.unsupported("state with a time to live is not supported: set table.exec.state.ttl to 0")
+
     def unsupported(self, what: str) -> UnsupportedPlanError:
         """Return the error of something that the current node asks for."""
         return UnsupportedPlanError(what)
