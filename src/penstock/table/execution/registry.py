@@ -27,6 +27,7 @@ _FILES = (
     "sink",
     "values",
     "watermark_assigner",
+    "window_aggregate",
 )
 """The modules of `nodes/`."""
 _translators: dict[type[ExecNode], Translator] = {}

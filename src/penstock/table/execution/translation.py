@@ -17,6 +17,7 @@ from penstock.engine.plan.transformations import (
 from penstock.engine.runtime.network.partitioners import GlobalPartitioner, HashPartitioner, Partitioner
 from penstock.engine.runtime.operators.operator import Operator
 from penstock.table.execution.registry import translators
+from penstock.table.logical_types import LogicalType
 from penstock.table.operators.row_expressions import RowExpressions
 from penstock.table.operators.table_columns import TableColumns, table_columns
 from penstock.table.planner.compiled_plan import CompiledPlan
@@ -134,6 +135,15 @@ class Translation:
         """Raise UnsupportedPlanError if the state of a node has a time to live."""
         if any(not state.ttl.startswith("0 ") for state in node.state or ()):
             raise self.unsupported("state with a time to live is not supported: set table.exec.state.ttl to 0")
+
+    def check_zone(self, time: LogicalType) -> None:
+        """Raise UnsupportedPlanError for windows of TIMESTAMP_LTZ in a session that is not in UTC."""
+        zone = self.options.get(ZONE, "UTC")
+        if time.root == "TIMESTAMP_LTZ" and zone not in ("UTC", "Z", "Etc/UTC", "GMT"):
+            raise self.unsupported(
+                f"windows of TIMESTAMP_LTZ in the time zone {zone} can't be executed yet: set {ZONE} to UTC, or cast "
+                "the time to TIMESTAMP(3)"
+            )
 
     def unsupported(self, what: str) -> UnsupportedPlanError:
         """Return the error of something that the current node asks for."""

@@ -17,6 +17,8 @@ from penstock.table.planner.nodes.row_nodes import DropUpdateBefore, Exchange, U
 def exchange(translation: Translation, node: Exchange, inputs: Sequence[Transformation]) -> Transformation:
     """Translate an Exchange."""
     (stream,) = inputs
+    # Behind a local aggregate the columns are its own.
+    translation.gives(node, translation.input(node))
     distribution = node.input_properties[0].required_distribution
     if distribution.type == "HASH":
         return translation.hashed(stream, translation.columns(node), distribution.keys)

@@ -30,8 +30,9 @@ def aggregate_of(call: AggregateCall, inputs: Sequence[LogicalType], needs_retra
     """Return the aggregate of a call. Raises UnsupportedPlanError, which names the function."""
     if call.approximate:
         raise UnsupportedPlanError(f"an approximate {call.function} is not supported: write it without APPROX")
-    found = _plain(call, [inputs[place] for place in call.arg_list], needs_retraction)
-    return Distinct(found) if call.distinct else found
+    types = [inputs[place] for place in call.arg_list]
+    found = _plain(call, types, needs_retraction)
+    return Distinct(found, [arrow_type(one) for one in types]) if call.distinct else found
 
 
 def _plain(call: AggregateCall, types: Sequence[LogicalType], needs_retraction: bool) -> Aggregate:

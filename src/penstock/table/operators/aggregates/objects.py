@@ -12,6 +12,7 @@ import numpy
 import pyarrow
 
 from penstock.common.columns.to_values import python_values
+from penstock.engine.runtime.columns.runs import Runs
 from penstock.engine.state.arrays.row_keys import Integers
 from penstock.table.operators.aggregates.base import Aggregate, RunRows
 from penstock.table.operators.plain_objects import PlainObjects
@@ -228,8 +229,9 @@ class Collect(ObjectAggregate):
 class Distinct(Aggregate):
     """An aggregate of distinct values: a row counts if its values come first, or go last."""
 
-    def __init__(self, inner: Aggregate) -> None:
+    def __init__(self, inner: Aggregate, arguments: Sequence[pyarrow.DataType]) -> None:
         self._inner = inner
+        self._arguments = tuple(arguments)
         self._seen = PlainObjects(dict)
         super().__init__(inner.result_type, [self._seen, *inner.arrays])
 
@@ -258,4 +260,21 @@ class Distinct(Aggregate):
         return self._inner.results(slots)
 
     def merge(self, slots: Integers, other: Aggregate, other_slots: Integers) -> None:
-        raise NotImplementedError("distinct values are merged by their counts: see merge_distinct")
+        assert isinstance(other, Distinct)
+        seen = self._seen.values
+        rows: list[tuple[int, tuple[Any, ...], int]] = []
+        for slot, more in zip(slots.tolist(), other._seen.values[other_slots].tolist(), strict=True):
+            counts = seen[slot] if seen[slot] is not None else {}
+            seen[slot] = counts
+            for values, number in (more or {}).items():
+                before = counts.get(values, 0)
+                counts[values] = before + number
+                rows.append((slot, values, int(before + number > 0) - int(before > 0)))
+        if rows:
+            runs = Runs(numpy.array([slot for slot, _, _ in rows], numpy.int64))
+            of_rows = [rows[place] for place in runs.order.tolist()]
+            arguments = [
+                pyarrow.array([values[place] for _, values, _ in of_rows], kind)
+                for place, kind in enumerate(self._arguments)
+            ]
+            self._inner.run(RunRows(runs, arguments, numpy.array([sign for _, _, sign in of_rows], numpy.int64)))
