@@ -23,6 +23,7 @@ _FILES = (
     "calc",
     "distribution",
     "group_aggregate",
+    "join",
     "rank",
     "scan",
     "sink",

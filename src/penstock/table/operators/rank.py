@@ -74,6 +74,8 @@ class RankOperator(KeyedTableOperator):
             RETRACT: self._any_change,
             UPDATE: self._updated,
         }[ranking.strategy]
+        if ranking.first == ranking.last == 1 and ranking.strategy != RETRACT:
+            self._changes_of = self._top_one
         kind = None
         if ranking.strategy == APPEND and ranking.order_by:
             kind = score_type(self.received.schema.field(ranking.order_by[0].place).type)
@@ -120,6 +122,18 @@ class RankOperator(KeyedTableOperator):
         after = _inserted(before, key, row)
         yield from self._inserted_at(before, after, bisect_right(before, key, key=_first))
         self._rows.values[slot] = after[:last]
+
+    def _top_one(self, slot: int, kind: RowKind, row: Fields) -> Iterator[Change]:
+        """Yield what a row changes of the first row alone. Source: Flink's FastTop1Function."""
+        before: Ranked = self._rows.values[slot] or []
+        key = self._key_of(row)
+        if not before:
+            yield from self._numbered(RowKind.INSERT, row, 0)
+        elif key < before[0][0]:
+            yield from self._moved(before[0][1], row, 0)
+        else:
+            return
+        self._rows.values[slot] = [(key, row)]
 
     def _any_change(self, slot: int, kind: RowKind, row: Fields) -> Iterator[Change]:
         before: Ranked = self._rows.values[slot] or []
