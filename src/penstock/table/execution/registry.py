@@ -30,6 +30,7 @@ _FILES = (
     "values",
     "watermark_assigner",
     "window_aggregate",
+    "window_rows",
 )
 """The modules of `nodes/`."""
 _translators: dict[type[ExecNode], Translator] = {}

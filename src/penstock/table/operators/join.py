@@ -260,11 +260,11 @@ class JoinOperator(KeyedOperator):
 
     def _columns_of(self, chunk: Columns, index: int, own: Integers, other: Integers, kinds: Any) -> Columns:
         """Return changes as columns."""
-        mine = _taken(chunk.batch, own)
+        mine = taken(chunk.batch, own)
         is_there = other != _NONE
         partners = self._sides[1 - index].rows(other[is_there])
         positions = numpy.cumsum(is_there) - 1
-        theirs = _taken(partners, numpy.where(is_there, positions, _NONE))
+        theirs = taken(partners, numpy.where(is_there, positions, _NONE))
         if self._is_half:
             columns = mine if index == 0 else theirs
         else:
@@ -273,8 +273,8 @@ class JoinOperator(KeyedOperator):
         return Columns(batch, None, kinds if kinds.any() else None)
 
 
-def _taken(batch: pyarrow.RecordBatch, places: Integers) -> list[Any]:
-    """Return the columns of rows, NULL where there is none."""
+def taken(batch: pyarrow.RecordBatch, places: Integers) -> list[Any]:
+    """Return the columns of rows by their positions, NULL where that is -1."""
     absent = places == _NONE
     if absent.all():
         return [pyarrow.nulls(len(places), kind) for kind in batch.schema.types]

@@ -25,8 +25,8 @@ def join(translation: Translation, node: Join, inputs: Sequence[Transformation])
         "Join",
         spec.join_type,
         (
-            _input(columns[0], spec, spec.left_keys, node.left_upsert_keys),
-            _input(columns[1], spec, spec.right_keys, node.right_upsert_keys),
+            join_input(columns[0], spec, spec.left_keys, node.left_upsert_keys),
+            join_input(columns[1], spec, spec.right_keys, node.right_upsert_keys),
         ),
         condition,
         given=translation.columns(node),
@@ -34,9 +34,10 @@ def join(translation: Translation, node: Join, inputs: Sequence[Transformation])
     return translation.operator(node, operator, inputs)
 
 
-def _input(
+def join_input(
     columns: TableColumns, spec: JoinSpec, keys: Sequence[int], upsert_keys: Sequence[Sequence[int]]
 ) -> JoinInput:
+    """Return an input of a join, with its smallest unique key."""
     unique = min(upsert_keys, key=len) if upsert_keys else None
     return JoinInput(
         columns,
