@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from tests.table.halves_source import HalvesSource
 from tests.table.in_process import InProcess
 from tests.table.row_texts import parse_row
 
@@ -18,7 +19,6 @@ from penstock.common.types import Row
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.engine.jobmaster.results.result_sinks import ResultSink
 from penstock.table import StreamTableEnvironment
-from penstock.table.connectors.batch_source import BatchSource
 from penstock.table.connectors.table_connector import (
     ScanRequest,
     SinkRequest,
@@ -51,7 +51,8 @@ class Values(TableConnector):
     """The connector `values` of Flink's tests: sources have rows, sinks remember what they get."""
 
     def __init__(self) -> None:
-        self.sources: dict[str, list[str]] = {}
+        self.sources: dict[str, tuple[list[str], list[str]]] = {}
+        """The rows of both halves of each table."""
         self.sinks: dict[str, Received] = {}
 
     def scan(self, request: ScanRequest) -> TableScan:
@@ -63,16 +64,16 @@ class Values(TableConnector):
             for column in resolved.schema.columns
             if column.kind == "PHYSICAL" and column.data_type is not None
         }
-        rows = self.sources[_name(request.table.identifier)]
+        before, after = self.sources[_name(request.table.identifier)]
         physical = list(columns.values())
         metadata = list(_metadata(request.options.get("readable-metadata", "")))
-        kinds, values = _parsed(rows, [*physical, *(kind for _, kind in metadata)])
+        kinds, values = _parsed([*before, *after], [*physical, *(kind for _, kind in metadata)])
         names = [*columns, *(f"$metadata_{name}" for name, _ in metadata)]
         wanted = list(request.whole) + [pa.field(f"$metadata_{key}", kind) for key, kind in request.metadata.items()]
         arrays = [pa.array([row[names.index(one.name)] for row in values], one.type) for one in wanted]
         schema = pa.schema([*wanted, pa.field(KIND, pa.uint8())])
         table = pa.Table.from_arrays([*arrays, pa.array(kinds, pa.uint8())], schema=schema)
-        return TableScan(BatchSource(table), TableColumns(schema), parallelism=1)
+        return TableScan(HalvesSource(table, len(before), is_paced=len(self.sources) > 1), TableColumns(schema), parallelism=1)
 
     def sink(self, request: SinkRequest) -> TableSink:
         """Remember the rows."""
@@ -158,7 +159,7 @@ def _execute(program: dict[str, Any], outcome: Outcome, parallelism: int) -> Val
             tables.execute_sql(one["sql"])
         elif "schema" in one:
             tables.execute_sql(_create_table(one))
-            values.sources[one["name"]] = [*one.get("before", []), *one.get("after", [])]
+            values.sources[one["name"]] = (one.get("before", []), one.get("after", []))
     for one in program["run"]:
         if one["kind"] == "STATEMENT_SET":
             statements = tables.create_statement_set()

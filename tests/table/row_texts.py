@@ -14,10 +14,19 @@ KINDS = {"+I": 0, "-U": 1, "+U": 2, "-D": 3}
 def parse_row(text: str, types: list[LogicalType]) -> tuple[int, list[Any]]:
     """Return kind and values of a row."""
     kind, fields = text[:2], _parts(text[3:-1])
-    if len(fields) < len(types) or (len(fields) > len(types) and not any(fields[len(types) :])):
-        fields += ["null"] * (len(types) - len(fields))
-    assert len(fields) == len(types), f"{len(fields)} values for {len(types)} columns: {text}"
-    return KINDS[kind], [parse_value(one, kind) for one, kind in zip(fields, types, strict=True)]
+    fields += ["null"] * (len(types) - len(fields))
+    more = len(fields) - len(types)
+    # A text may have commas: it is the first one with which the other values fit their types.
+    for place in range(len(types)) if more else [0]:
+        whole = [*fields[:place], ", ".join(fields[place : place + more + 1]), *fields[place + more + 1 :]]
+        if more and types[place].root not in ("CHAR", "VARCHAR"):
+            continue
+        try:
+            return KINDS[kind], [parse_value(one, logical) for one, logical in zip(whole, types, strict=True)]
+        except ValueError:
+            if not more:
+                raise
+    raise ValueError(f"{len(fields)} values for {len(types)} columns: {text}")
 
 
 def parse_value(text: str, one: LogicalType) -> Any:

@@ -21,6 +21,7 @@ Raises UnsupportedPlanError for what the node asks for and is not supported; the
 
 _FILES = (
     "calc",
+    "changelog",
     "distribution",
     "group_aggregate",
     "join",

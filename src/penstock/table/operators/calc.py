@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import pyarrow
 
+from penstock.common.constants import MIN_TIMESTAMP
 from penstock.common.functions.user_calls import RAISED
 from penstock.engine.runtime.chunks import ChunkKind
 from penstock.engine.runtime.columns.chunk import Columns
@@ -53,7 +54,8 @@ class CalcOperator(Operator):
     def process(self, chunk: Columns) -> bool:
         batch, kinds = chunk.batch, chunk.kinds
         rows = batch.num_rows
-        now_ms, watermark_ms = self.context.now_ms(), self.context.counters.watermark
+        now_ms, watermark = self.context.now_ms(), self.context.counters.watermark
+        watermark_ms = None if watermark == MIN_TIMESTAMP else watermark
         by_name = dict(zip(batch.schema.names, batch.columns, strict=True))
         columns = [by_name.get(name) for name in self._names]
         try:

@@ -16,9 +16,7 @@ import numpy
 import pyarrow
 
 from penstock.common.functions.user_calls import RAISED
-from penstock.common.types import RowKind
 from penstock.engine.runtime.columns.chunk import Columns, joined
-from penstock.engine.runtime.columns.replaced_rows import equal_rows
 from penstock.engine.runtime.columns.runs import Runs
 from penstock.engine.runtime.columns.shown_rows import ShownBatch
 from penstock.engine.state.arrays.row_keys import Integers, Mask
@@ -26,12 +24,8 @@ from penstock.engine.state.arrays.state_array import StateArray
 from penstock.table.operators.aggregate_calls import Calls, signs_of
 from penstock.table.operators.aggregates.numbers import Count
 from penstock.table.operators.keyed_table import KeyedTableOperator
+from penstock.table.operators.run_changes import run_changes
 from penstock.table.operators.table_columns import TableColumns, batch_of_columns
-
-_INSERT, _BEFORE, _AFTER, _DELETE = (
-    kind.value for kind in (RowKind.INSERT, RowKind.UPDATE_BEFORE, RowKind.UPDATE_AFTER, RowKind.DELETE)
-)
-
 
 class GroupAggregateOperator(KeyedTableOperator):
     """`update_before`: whether -U is emitted. `retracts`: whether rows are retracted, so that keys can end."""
@@ -180,34 +174,17 @@ class GroupAggregateOperator(KeyedTableOperator):
         before: pyarrow.RecordBatch,
     ) -> tuple[Columns | None, Integers]:
         """Return the changes, and the row of the chunk that each belongs to."""
-        count = len(chunk)
-        previous = numpy.arange(-1, count - 1)
-        previous[runs.starts] = count + numpy.arange(len(runs.slots))
-        has_previous = numpy.ones(count, numpy.bool_)
-        has_previous[runs.starts] = exist
-        remains = counts > 0
-        both = pyarrow.concat_batches([results, before]) if before.num_columns else results
-        changed = numpy.ones(count, numpy.bool_)
-        compared = has_previous & remains
-        if compared.any():
-            rows = numpy.flatnonzero(compared)
-            changed[rows] = ~equal_rows(
-                both.take(pyarrow.array(rows)), both.take(pyarrow.array(previous[rows]))
-            )
-        first = has_previous & (~remains | (changed & self._update_before))
-        second = remains & (~has_previous | changed)
-        wanted = numpy.stack([first, second], axis=1)[runs.places()]
-        kinds = numpy.stack(
-            [numpy.where(remains, _BEFORE, _DELETE), numpy.where(has_previous, _AFTER, _INSERT)], axis=1
-        ).astype(numpy.uint8)[runs.places()][wanted]
-        if not len(kinds):
-            return None, numpy.zeros(0, numpy.int64)
-        places = numpy.stack([previous, numpy.arange(count)], axis=1)[runs.places()][wanted]
-        of_rows = numpy.repeat(numpy.arange(count), 2).reshape(count, 2)[wanted]
-        taken = both.take(pyarrow.array(places)).columns if both.num_columns else []
-        keys = [chunk.batch.column(name).take(pyarrow.array(of_rows)) for name in self.key_names]
-        batch = batch_of_columns([*keys, *taken], self.given.schema, len(kinds))
-        return Columns(batch, None, kinds if kinds.any() else None), of_rows
+        had_value = numpy.ones(len(chunk), numpy.bool_)
+        had_value[runs.starts] = exist
+        changes = run_changes(
+            runs, results, before, had_value=had_value, has_value=counts > 0, update_before=self._update_before
+        )
+        if not len(changes):
+            return None, changes.rows
+        rows = pyarrow.array(changes.rows)
+        keys = [chunk.batch.column(name).take(rows) for name in self.key_names]
+        batch = batch_of_columns([*keys, *changes.values.columns], self.given.schema, len(changes))
+        return Columns(batch, None, changes.kinds if changes.kinds.any() else None), changes.rows
 
 
 def _batch(columns: Sequence[pyarrow.Array], schema: pyarrow.Schema, rows: int) -> pyarrow.RecordBatch:

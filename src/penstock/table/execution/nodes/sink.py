@@ -22,6 +22,7 @@ from penstock.table.operators.scan import KindColumnOperator
 from penstock.table.operators.table_columns import TableColumns, table_columns
 from penstock.table.planner.nodes.tables import ResolvedTable, Sink, Sink1, TargetColumnWriting
 
+_NESTED = "table.exec.sink.nested-constraint-enforcer"
 _NOT_NULL, _LENGTH = "table.exec.sink.not-null-enforcer", "table.exec.sink.type-length-enforcer"
 
 
@@ -74,6 +75,8 @@ def _constrained(
 ) -> Transformation:
     if setting(node, _LENGTH, "IGNORE") != "IGNORE":
         raise translation.unsupported(f"{_LENGTH} is not supported: set it to IGNORE")
+    if setting(node, _NESTED, "IGNORE") != "IGNORE":
+        raise translation.unsupported(f"{_NESTED} is not supported: set it to IGNORE")
     required = [
         name for name, one in zip(received.names, row_type.children, strict=False) if not one.nullable
     ]
