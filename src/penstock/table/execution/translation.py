@@ -117,6 +117,9 @@ class Translation:
         if inputs and all(map(_is_single, inputs)):
             made.parallelism = 1
             made.parallelism_fixed = "its rows go to one subtask"
+        elif len(inputs) == 1 and isinstance(inputs[0], DeployedTransformation):
+            # As in Flink, up to the next exchange: another parallelism would change the order of rows.
+            made.parallelism = inputs[0].parallelism
         return made
 
     def name(self, made: DeployedTransformation, node: ExecNode, role: str = "") -> None:

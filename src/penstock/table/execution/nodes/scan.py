@@ -53,7 +53,6 @@ def scan(translation: Translation, node: TableSourceScan, inputs: Sequence[Trans
     rows: Transformation = translation.operator(
         node, ScanOperator("Scan", paths, received=found.columns, given=given), [source], role="scan"
     )
-    rows.parallelism = source.parallelism
     if watermark is not None:
         rowtime = watermark.rowtime_expr or watermark.watermark_expr
         idle_ms = watermark.idle_timeout_millis
@@ -65,7 +64,6 @@ def scan(translation: Translation, node: TableSourceScan, inputs: Sequence[Trans
             idle_ms=idle_ms if idle_ms > 0 else None,
         )
         rows = translation.operator(node, operator, [rows], role="watermarks")
-        rows.parallelism = source.parallelism
     return rows
 
 

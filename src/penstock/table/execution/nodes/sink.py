@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pyarrow
 
 from penstock.engine.jobmaster.results.result_sinks import CommittedResults
-from penstock.engine.plan.transformations import OperatorTransformation, Transformation
+from penstock.engine.plan.transformations import DeployedTransformation, OperatorTransformation, Transformation
 from penstock.engine.runtime.columns.sink import ColumnSinkOperator
 from penstock.engine.runtime.operators.operator import Operator
 from penstock.engine.runtime.operators.sink import CollectOperator, SinkOperator
@@ -107,8 +107,9 @@ def _ended(
         operator = SinkOperator(name, found.sink, id)
     end = OperatorTransformation(id=id, name=name, inputs=[stream], operator=operator, is_sink=True)
     translation.name(end, node)
-    if found.parallelism is not None:
-        end.parallelism = found.parallelism
+    end.parallelism = found.parallelism
+    if found.parallelism is None and isinstance(stream, DeployedTransformation):
+        end.parallelism = stream.parallelism
     results = found.results
     if found.sink is not None and (committer := found.sink.create_committer()) is not None:
         results = CommittedResults(committer)
