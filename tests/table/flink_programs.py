@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 from tests.table.halves_source import HalvesSource
 from tests.table.in_process import InProcess
-from tests.table.row_texts import parse_row
+from tests.table.row_texts import parse_row, trimmed
 
 from penstock.common.types import Row
 from penstock.datastream import StreamExecutionEnvironment
@@ -206,7 +206,7 @@ def _create_table(one: dict[str, Any]) -> str:
 
 
 def _parsed(rows: list[str], types: list[LogicalType]) -> tuple[list[int], list[list[Any]]]:
-    parsed = [parse_row(row, types) for row in rows]
+    parsed = [parse_row(row, types) for row in trimmed(rows, len(types))]
     return [kind for kind, _ in parsed], [values for _, values in parsed]
 
 

@@ -29,6 +29,13 @@ def parse_row(text: str, types: list[LogicalType]) -> tuple[int, list[Any]]:
     raise ValueError(f"{len(fields)} values for {len(types)} columns: {text}")
 
 
+def trimmed(rows: list[str], count: int) -> list[str]:
+    """Return rows without values that no column has, if all rows have such."""
+    if not rows or min(len(_parts(row[3:-1])) for row in rows) <= count:
+        return rows
+    return [f"{row[:3]}{', '.join(_parts(row[3:-1])[:count])}]" for row in rows]
+
+
 def parse_value(text: str, one: LogicalType) -> Any:
     """Return the value of a text, as pyarrow takes it."""
     if text == "null":

@@ -24,6 +24,7 @@ _FILES = (
     "changelog",
     "distribution",
     "group_aggregate",
+    "interval_join",
     "join",
     "rank",
     "scan",

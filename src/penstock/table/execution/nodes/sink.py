@@ -75,7 +75,7 @@ def _constrained(
 ) -> Transformation:
     if setting(node, _LENGTH, "IGNORE") != "IGNORE":
         raise translation.unsupported(f"{_LENGTH} is not supported: set it to IGNORE")
-    if setting(node, _NESTED, "IGNORE") != "IGNORE":
+    if translation.options.get(_NESTED, "IGNORE").upper() != "IGNORE":
         raise translation.unsupported(f"{_NESTED} is not supported: set it to IGNORE")
     required = [
         name for name, one in zip(received.names, row_type.children, strict=False) if not one.nullable
