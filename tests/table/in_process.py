@@ -20,12 +20,15 @@ class InProcess(PipelineExecutor):
         self.circumstances = circumstances or Circumstances()
         self.error: BaseException | None = None
         """The error of the last job."""
+        self.restarts = 0
+        """How often it was restored, or began again, after a failure."""
 
     def execute(self, submission: Submission) -> JobClient:
         """Run a job."""
         simulation = Simulation(submission.graph, Random(self.seed), self.circumstances, Trace(None))
         simulation.run()
         self.error = simulation.error
+        self.restarts = simulation.went_back
         for (id, subtask), values in simulation.outside.results.items():
             submission.result_sinks[id].accept(subtask, values)
         for sink in submission.result_sinks.values():

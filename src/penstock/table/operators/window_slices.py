@@ -49,7 +49,9 @@ class WindowSlices(NamedTuple):
     def windows_of(self, end: int) -> range:
         """Return the windows to which a slice belongs, in order."""
         if self.kind == HOP:
-            first = -((self.offset - end) // self.step) * self.step + self.offset
+            # Windows begin, and so end, at multiples of the slide.
+            phase = self.offset + self.size
+            first = phase - (phase - end) // self.step * self.step
             return range(first, end - self.width + self.size + 1, self.step)
         if self.kind == CUMULATE:
             last = self.start_of(end) + self.size
