@@ -73,7 +73,9 @@ class Values(TableConnector):
         arrays = [pa.array([row[names.index(one.name)] for row in values], one.type) for one in wanted]
         schema = pa.schema([*wanted, pa.field(KIND, pa.uint8())])
         table = pa.Table.from_arrays([*arrays, pa.array(kinds, pa.uint8())], schema=schema)
-        return TableScan(HalvesSource(table, len(before), is_paced=len(self.sources) > 1), TableColumns(schema), parallelism=1)
+        return TableScan(
+            HalvesSource(table, len(before), is_paced=len(self.sources) > 1), TableColumns(schema), parallelism=1
+        )
 
     def sink(self, request: SinkRequest) -> TableSink:
         """Remember the rows."""

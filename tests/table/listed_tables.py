@@ -106,7 +106,7 @@ def inserts(rows: Sequence[tuple[Any, ...]]) -> list[Change]:
 
 
 def table_of(changes: Sequence[Change]) -> Counter[tuple[Any, ...]]:
-    """Return the rows of the table that a complete changelog makes. Raises AssertionError if a row goes that is not there."""
+    """Return the rows of the table that a complete changelog makes. A row that goes must be there."""
     found: Counter[tuple[Any, ...]] = Counter()
     for kind, row in changes:
         found[row] += 1 if kind in ("+I", "+U") else -1

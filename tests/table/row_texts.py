@@ -68,9 +68,7 @@ def parse_value(text: str, one: LogicalType) -> Any:
         return [(parse_value(key, one.children[0]), parse_value(value, one.children[1])) for key, _, value in pairs]
     if root in ROWS:
         fields = _parts(text[3:-1] if text.startswith("+I[") else text[1:-1])
-        return {
-            name: parse_value(part, kind) for name, part, kind in zip(one.names, fields, one.children, strict=True)
-        }
+        return {name: parse_value(part, kind) for name, part, kind in zip(one.names, fields, one.children, strict=True)}
     raise NotImplementedError(f"a value of {one} from {text!r}")
 
 

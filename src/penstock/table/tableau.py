@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from penstock.common.types import Row
 from penstock.table.logical_types import LogicalType
@@ -82,5 +81,3 @@ def _width(one: LogicalType) -> int:
     if one.root in ("TIMESTAMP", "TIMESTAMP_LTZ"):
         return 19 if not one.precision else one.precision + 20
     return _WIDTH_MAX
-
-

@@ -12,7 +12,7 @@ from penstock.common.config_values import DurationType, FloatType, IntegerType, 
 from penstock.connectors.base.data_generator import DataGeneratorSource
 from penstock.connectors.base.generated_fields import FieldGenerator, FieldGenerators, GeneratedFields, Numbers
 from penstock.connectors.base.rate_limiter import RateLimiterStrategy
-from penstock.connectors.base.split_mix import STEP, mixed
+from penstock.connectors.base.split_mix import STEP, Words, mixed
 from penstock.table.connectors.table_connector import ScanRequest, TableConnector, TableScan
 from penstock.table.connectors.table_options import TableOptions
 from penstock.table.operators.table_columns import TableColumns
@@ -35,7 +35,12 @@ class DatagenConnector(TableConnector):
 
     def scan(self, request: ScanRequest) -> TableScan:
         per_field = {field.name: _field_options(field) for field in _all_fields(request)}
-        known = [_RATE, _ROWS, _PARALLELISM, *(one for of in per_field.values() for one in of.values())]
+        known: list[ConfigOption[Any]] = [
+            _RATE,
+            _ROWS,
+            _PARALLELISM,
+            *(one for of in per_field.values() for one in of.values()),
+        ]
         options = TableOptions(request.table.identifier, request.options, known)
         columns = TableColumns(request.whole)
         generators: dict[str, Any] = {}
@@ -54,7 +59,9 @@ class DatagenConnector(TableConnector):
                 raise options.error(f"fields.{field.name}.kind must be random or sequence, got {settings['kind']!r}")
         rows = min([*ends, *([] if options.get(_ROWS) is None else [options.get(_ROWS)])], default=None)
         fields = GeneratedFields(request.whole, generators)
-        source = DataGeneratorSource(fields, rows, RateLimiterStrategy.per_second(options.get(_RATE)))
+        source: DataGeneratorSource[Any] = DataGeneratorSource(
+            fields, rows, RateLimiterStrategy.per_second(options.get(_RATE))
+        )
         of_columns = source.on_columns(columns)
         assert of_columns is not None
         return TableScan(of_columns, columns, options.get(_PARALLELISM))
@@ -116,7 +123,8 @@ class RandomTexts(FieldGenerator):
     def values(self, numbers: Numbers, name: str) -> Any:
         words = -(-self._length // 16)
         places = numbers.view(numpy.uint64)[:, None] * numpy.uint64(words) + numpy.arange(words, dtype=numpy.uint64)
-        mixed_words = mixed(places * STEP + numpy.uint64(len(name)))
+        positions: Words = places * STEP + numpy.uint64(len(name))
+        mixed_words = mixed(positions)
         octets = mixed_words.view(numpy.uint8).reshape(len(numbers), 8 * words)
         nibbles = numpy.stack([octets >> 4, octets & 15], axis=2).reshape(len(numbers), 16 * words)
         digits = numpy.ascontiguousarray(_DIGITS[nibbles[:, : self._length]])

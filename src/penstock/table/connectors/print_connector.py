@@ -23,6 +23,8 @@ class PrintConnector(TableConnector):
             raise options.error("standard-error is not supported: rows are printed to the standard output")
         parallelism = options.get(_PARALLELISM)
         results = PrintResults(
-            options.get(_IDENTIFIER) or None, parallel=parallelism is not None and parallelism > 1, text_of=RowText(request.row_type)
+            options.get(_IDENTIFIER) or None,
+            parallel=parallelism is not None and parallelism > 1,
+            text_of=RowText(request.row_type),
         )
         return TableSink(results=results, parallelism=parallelism)

@@ -1,9 +1,9 @@
 """What a connector of tables implements: one class, registered by the name that `'connector' = '...'` has.
 
-    class Lines(TableConnector):
-        def sink(self, request): ...
+class Lines(TableConnector):
+    def sink(self, request): ...
 
-    register_connector("lines", Lines())
+register_connector("lines", Lines())
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class TableScan:
 
 @dataclass(frozen=True)
 class SinkRequest:
-    """A table to write. `columns`: its columns, of the types of `row_type`; `kinds`: the kinds of rows that may come."""
+    """A table to write. `columns`: its columns, whose types are `row_type`; `kinds`: those of the rows that may come."""
 
     table: ContextResolvedTable
     columns: TableColumns

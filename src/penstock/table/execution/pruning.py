@@ -1,4 +1,4 @@
-"""Which fields of rows a plan reads of a table: the planner asks for whole rows where expressions read fields of them."""
+"""Which fields of rows a plan reads of a table. The planner asks for whole rows where expressions read a few fields."""
 
 from __future__ import annotations
 

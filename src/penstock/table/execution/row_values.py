@@ -35,7 +35,9 @@ def converter(logical: LogicalType) -> Convert | None:
         return None
     parts = [converter(one) for one in logical.children]
     if logical.root in ROWS:
-        return lambda value: Row(**{name: _each(part, value[name]) for name, part in zip(logical.names, parts, strict=True)})
+        return lambda value: Row(
+            **{name: _each(part, value[name]) for name, part in zip(logical.names, parts, strict=True)}
+        )
     if logical.root == "ARRAY":
         return lambda value: [_each(parts[0], one) for one in value]
     second = parts[1] if logical.root == "MAP" else None

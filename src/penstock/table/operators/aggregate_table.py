@@ -33,8 +33,7 @@ class AggregateTable(ArrayTable):
         order = pyarrow.array(runs.order)
         read = self._calls.columns_read
         ordered: list[Any] = [
-            column.take(order) if place in read and column is not None else None
-            for place, column in enumerate(columns)
+            column.take(order) if place in read and column is not None else None for place, column in enumerate(columns)
         ]
         in_order = signs[runs.order]
         self.rows.run_counts(runs, in_order)

@@ -1,5 +1,6 @@
-"""ChangelogNormalize: a complete changelog of upserts, by the last row of each key. Source: Flink's
-ProcTimeDeduplicateKeepLastRowFunction over a changelog.
+"""ChangelogNormalize: a complete changelog of upserts, by the last row of each key.
+
+Source: Flink's ProcTimeDeduplicateKeepLastRowFunction over a changelog.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class ChangelogNormalizeOperator(KeyedTableOperator):
         if self._condition is not None:
             self._condition.open()
 
-    def process(self, chunk: Columns) -> bool:  # type: ignore[override]
+    def process(self, chunk: Columns) -> bool:
         runs = Runs(self.slots_of(chunk).slots)
         try:
             stays = self._stays(chunk)[runs.order]

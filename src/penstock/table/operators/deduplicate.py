@@ -28,7 +28,7 @@ class DeduplicateOperator(ColumnDeduplicateOperator):
     def on_rows(self) -> Operator | None:  # type: ignore[override]
         return None
 
-    def process(self, chunk: Columns) -> bool:
+    def process(self, chunk: Columns) -> bool:  # type: ignore[override]
         if self._rowtime is None:
             return super().process(chunk)
         times, valid = milliseconds_of(chunk.batch.column(self._rowtime))

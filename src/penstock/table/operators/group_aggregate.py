@@ -27,6 +27,7 @@ from penstock.table.operators.keyed_table import KeyedTableOperator
 from penstock.table.operators.run_changes import run_changes
 from penstock.table.operators.table_columns import TableColumns, batch_of_columns
 
+
 class GroupAggregateOperator(KeyedTableOperator):
     """`update_before`: whether -U is emitted. `retracts`: whether rows are retracted, so that keys can end."""
 
@@ -58,7 +59,7 @@ class GroupAggregateOperator(KeyedTableOperator):
         self._aggregates = self._calls.aggregates()
         return [array for one in (self._rows, *self._aggregates) for array in one.arrays]
 
-    def process(self, chunk: Columns) -> bool:  # type: ignore[override]
+    def process(self, chunk: Columns) -> bool:
         try:
             changes = self._changes(chunk)
         except RAISED as error:
@@ -188,5 +189,7 @@ class GroupAggregateOperator(KeyedTableOperator):
 
 
 def _batch(columns: Sequence[pyarrow.Array], schema: pyarrow.Schema, rows: int) -> pyarrow.RecordBatch:
-    fitted = [one if one.type == field.type else one.cast(field.type) for one, field in zip(columns, schema, strict=True)]
+    fitted = [
+        one if one.type == field.type else one.cast(field.type) for one, field in zip(columns, schema, strict=True)
+    ]
     return pyarrow.RecordBatch.from_arrays(fitted, schema=schema)

@@ -65,4 +65,6 @@ class IntervalJoinOperator(ColumnIntervalJoinOperator):
                 f"operator '{self.name}': the time {name!r} of a row is NULL: drop such rows by a condition"
             )
         timed: Any = Columns(chunk.batch, times, None)
-        return self.do(self._pairs(keys_in(self, timed, self._of_inputs[side.index].key_fields), timed, side, other), None)
+        return self.do(
+            self._pairs(keys_in(self, timed, self._of_inputs[side.index].key_fields), timed, side, other), None
+        )

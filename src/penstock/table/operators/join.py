@@ -173,7 +173,15 @@ class JoinOperator(KeyedOperator):
         return self._outer[index] or (self._is_half and index == 0)
 
     def _pair_changes(
-        self, found: _Changes, index: int, rows: Integers, numbers: Integers, counts: Integers, *, kinds: Any, added: Mask
+        self,
+        found: _Changes,
+        index: int,
+        rows: Integers,
+        numbers: Integers,
+        counts: Integers,
+        *,
+        kinds: Any,
+        added: Mask,
     ) -> None:
         is_outer, other_is_outer = self._outer[index], self._outer[1 - index]
         pair_kinds = kinds[rows]
@@ -193,7 +201,15 @@ class JoinOperator(KeyedOperator):
             found.add(alone, 1, alone, numpy.full(len(alone), _NONE), padded)
 
     def _half_changes(
-        self, found: _Changes, index: int, rows: Integers, numbers: Integers, counts: Integers, *, kinds: Any, added: Mask
+        self,
+        found: _Changes,
+        index: int,
+        rows: Integers,
+        numbers: Integers,
+        counts: Integers,
+        *,
+        kinds: Any,
+        added: Mask,
     ) -> None:
         if index == 0:
             chosen = numpy.flatnonzero((counts > 0) == (self._type == SEMI))
@@ -207,9 +223,7 @@ class JoinOperator(KeyedOperator):
         found.add(rows[starts], 1, nobody[starts], numbers[starts], kinds[rows[starts]] if is_semi else _DELETE)
         found.add(rows[ends], 1, nobody[ends], numbers[ends], kinds[rows[ends]] if is_semi else _INSERT)
 
-    def _matches_around(
-        self, index: int, rows: Integers, numbers: Integers, added: Mask
-    ) -> tuple[Integers, Integers]:
+    def _matches_around(self, index: int, rows: Integers, numbers: Integers, added: Mask) -> tuple[Integers, Integers]:
         """Return how many matches the row of each pair has before and after the pair."""
         signs = numpy.where(added[rows], 1, -1)
         if not len(rows):

@@ -120,6 +120,9 @@ class JoinSide:
 
     def _identity_keys(self, batch: pyarrow.RecordBatch) -> RowKeys:
         names = self._columns.names if self._unique is None else self._unique
+        if not names:
+            # The input has one row at most.
+            return IntegerKeys(numpy.zeros(batch.num_rows, numpy.int64))
         return row_keys([batch.column(name) for name in names])
 
     def _grow(self, used: int) -> None:

@@ -83,7 +83,7 @@ class RankOperator(KeyedTableOperator):
         """The score of the last row of a full partition, by slot. Derived from the state."""
         self._has_worst = numpy.zeros(64, numpy.bool_)
 
-    def process(self, chunk: Columns) -> bool:  # type: ignore[override]
+    def process(self, chunk: Columns) -> bool:
         slots = self.slots_of(chunk).slots
         if self._worst is not None:
             enters = self._may_enter(chunk, slots)

@@ -22,6 +22,4 @@ class RenameOperator(Operator):
         self._given = self.columns_given = given
 
     def process(self, chunk: Columns) -> bool:
-        return self.output.emit(
-            chunk.with_batch(batch_of_columns(chunk.batch.columns, self._given.schema, len(chunk)))
-        )
+        return self.output.emit(chunk.with_batch(batch_of_columns(chunk.batch.columns, self._given.schema, len(chunk))))

@@ -45,9 +45,9 @@ class TableColumns(RecordColumns):
 
 def table_columns(row: LogicalType) -> TableColumns:
     """Return the columns of a row's fields."""
-    fields = [
-        pyarrow.field(name, arrow_type(one)) for name, one in zip(row.names, row.children, strict=True)
-    ] or [pyarrow.field(NO_COLUMNS, pyarrow.bool_())]
+    fields = [pyarrow.field(name, arrow_type(one)) for name, one in zip(row.names, row.children, strict=True)] or [
+        pyarrow.field(NO_COLUMNS, pyarrow.bool_())
+    ]
     return TableColumns(pyarrow.schema(fields))
 
 

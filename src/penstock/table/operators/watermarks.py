@@ -3,8 +3,8 @@
 A watermark is emitted behind a row if it is more than the interval above the last one, otherwise when the interval has
 passed in processing time. Source: Flink's WatermarkAssignerOperator.
 
-A chunk is cut only where a row comes after a watermark that makes it late: without late rows, when a watermark overtakes
-rows cannot be seen in results.
+A chunk is cut only where a row comes after a watermark that makes it late: without late rows, results do not show
+where in a chunk a watermark was.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ class WindowAggregateOperator(WindowedOperator):
         self._ends = list(found)
         heapify(self._ends)
 
-    def process(self, chunk: Columns) -> bool:  # type: ignore[override]
+    def process(self, chunk: Columns) -> bool:
         return self.do(self._add(chunk), None)
 
     def _add(self, chunk: Columns) -> Iterator[None]:

@@ -15,7 +15,7 @@ from penstock.table.operators.window_aggregate import WindowTimes
 
 
 class WindowFunctionOperator(Operator):
-    """Adds window_start, window_end and window_time, the last three columns of `given`. A row without a time is dropped."""
+    """Adds window_start, window_end and window_time, the last columns of `given`. A row without a time is dropped."""
 
     takes: ClassVar[ChunkKind] = ChunkKind.COLUMNS
     gives: ClassVar[ChunkKind] = ChunkKind.COLUMNS

@@ -77,7 +77,7 @@ class WindowJoinOperator(WindowedOperator):
         for rows in self._rows:
             rows.open()
 
-    def process(self, chunk: Columns) -> bool:  # type: ignore[override]
+    def process(self, chunk: Columns) -> bool:
         return self._add(chunk, 0)
 
     def process_second(self, chunk: Columns) -> bool:
@@ -99,7 +99,9 @@ class WindowJoinOperator(WindowedOperator):
             rows.drop(progress)
 
     def fire_window(self, end: int) -> Iterator[Columns]:
-        left, right = (_batch(rows.take(end), one.columns) for rows, one in zip(self._rows, self._of_inputs, strict=True))
+        left, right = (
+            _batch(rows.take(end), one.columns) for rows, one in zip(self._rows, self._of_inputs, strict=True)
+        )
         of_left, of_right = self._pairs(left, right)
         if self._type in (SEMI, ANTI):
             has_match = numpy.bincount(of_left, minlength=left.num_rows) > 0

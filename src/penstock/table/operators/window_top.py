@@ -68,7 +68,7 @@ class WindowTopOperator(WindowedOperator):
         super().open()
         self._rows.open()
 
-    def process(self, chunk: Columns) -> bool:  # type: ignore[override]
+    def process(self, chunk: Columns) -> bool:
         ends, _ = milliseconds_of(chunk.batch.column(self._end))
         keys: RowKeys = (
             keys_in(self, chunk, self._key_names)

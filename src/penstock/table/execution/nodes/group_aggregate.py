@@ -13,9 +13,7 @@ from penstock.table.planner.nodes.aggregate_nodes import GroupAggregate
 
 
 @translates(GroupAggregate)
-def group_aggregate(
-    translation: Translation, node: GroupAggregate, inputs: Sequence[Transformation]
-) -> Transformation:
+def group_aggregate(translation: Translation, node: GroupAggregate, inputs: Sequence[Transformation]) -> Transformation:
     """Translate a GroupAggregate."""
     translation.check_no_ttl(node)
     received = translation.input(node)

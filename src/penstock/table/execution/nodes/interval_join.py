@@ -41,9 +41,7 @@ def interval_join(translation: Translation, node: IntervalJoin, inputs: Sequence
     pairs = translation.operator(node, operator, inputs)
     if spec.non_equi_condition is None:
         return pairs
-    everything = [
-        RexInputRef(index=place, type=DataType(one)) for place, one in enumerate(node.output_type.fields)
-    ]
+    everything = [RexInputRef(index=place, type=DataType(one)) for place, one in enumerate(node.output_type.fields)]
     condition = CalcOperator(
         "Condition",
         translation.expressions(*everything),

@@ -9,7 +9,7 @@ from penstock.engine.runtime.operators.deduplicate import Kept
 from penstock.table.execution.registry import translates
 from penstock.table.execution.translation import Translation
 from penstock.table.operators.deduplicate import DeduplicateOperator
-from penstock.table.operators.rank import APPEND, RETRACT, UPDATE, RankOperator, Ranking
+from penstock.table.operators.rank import APPEND, RETRACT, UPDATE, Ranking, RankOperator
 from penstock.table.operators.sorting import SortColumn
 from penstock.table.planner.data_types import ROWTIME
 from penstock.table.planner.nodes.rank_nodes import (

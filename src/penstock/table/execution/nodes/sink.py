@@ -51,9 +51,7 @@ def sink(translation: Translation, node: Sink, inputs: Sequence[Transformation])
         stream = _constrained(translation, node, stream, received, row_type)
         if received.schema != columns.schema:
             stream = translation.operator(node, RenameOperator(received, columns), [stream], role="columns")
-        request = SinkRequest(
-            table, columns, row_type, node.input_changelog_mode, translation.options.get(ZONE, "UTC")
-        )
+        request = SinkRequest(table, columns, row_type, node.input_changelog_mode, translation.options.get(ZONE, "UTC"))
         found = connector_of(table).sink(request)
     return _ended(translation, node, stream, found, columns)
 
@@ -77,9 +75,7 @@ def _constrained(
         raise translation.unsupported(f"{_LENGTH} is not supported: set it to IGNORE")
     if translation.options.get(_NESTED, "IGNORE").upper() != "IGNORE":
         raise translation.unsupported(f"{_NESTED} is not supported: set it to IGNORE")
-    required = [
-        name for name, one in zip(received.names, row_type.children, strict=False) if not one.nullable
-    ]
+    required = [name for name, one in zip(received.names, row_type.children, strict=False) if not one.nullable]
     if not required:
         return stream
     table = node.dynamic_table_sink.table.identifier

@@ -28,9 +28,7 @@ def window_table_function(
     """Translate a WindowTableFunction."""
     received = translation.input(node)
     times = window_times(node.windowing, received, translation)
-    operator = WindowFunctionOperator(
-        "WindowTableFunction", times, received=received, given=translation.columns(node)
-    )
+    operator = WindowFunctionOperator("WindowTableFunction", times, received=received, given=translation.columns(node))
     return translation.operator(node, operator, inputs)
 
 
@@ -60,9 +58,7 @@ def window_rank(translation: Translation, node: WindowRank, inputs: Sequence[Tra
     """Translate a WindowRank."""
     if node.rank_type != "ROW_NUMBER" or not isinstance(node.rank_range, ConstantRankRange):
         raise translation.unsupported("only ROW_NUMBER() up to a number is supported")
-    top = WindowTop(
-        sort_columns(node.order_by), node.rank_range.start, node.rank_range.end, node.output_row_number
-    )
+    top = WindowTop(sort_columns(node.order_by), node.rank_range.start, node.rank_range.end, node.output_row_number)
     return _top(translation, node, inputs, node.partition.fields, top)
 
 
@@ -101,4 +97,4 @@ def _end(translation: Translation, windowing: AnyWindowing, columns: TableColumn
     end = getattr(windowing, "window_end", -1)
     if end < 0:
         raise translation.unsupported("rows without a column window_end are not supported: select it")
-    return columns.names[end]
+    return str(columns.names[end])

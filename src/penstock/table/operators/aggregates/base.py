@@ -55,7 +55,8 @@ def numbers_of(column: pyarrow.Array, kind: type) -> numpy.ndarray:
     """Return a column of numbers as an array, with 0 for NULL."""
     if column.null_count:
         column = column.fill_null(0)
-    return column.to_numpy(zero_copy_only=False).astype(kind, copy=False)
+    numbers: numpy.ndarray = column.to_numpy(zero_copy_only=False).astype(kind, copy=False)
+    return numbers
 
 
 def with_nulls(values: numpy.ndarray, exist: numpy.ndarray, kind: pyarrow.DataType) -> pyarrow.Array:
