@@ -42,6 +42,7 @@ def __getattr__(name: str) -> Any:
     if name in _MODULES:
         found = getattr(import_module(f"penstock.table.{_MODULES[name]}"), name)
         globals()[name] = found
+        publish(__name__, [name])
         return found
     if name.startswith("_"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

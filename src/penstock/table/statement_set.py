@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from penstock.table.planner.planner import ExplainDetail
-    from penstock.table.table_environment import TableEnvironment
     from penstock.table.table_result import TableResult
 
 
 class StatementSet:
     """Collects insertions, and executes them together: tables that several of them read are read once."""
 
-    def __init__(self, environment: TableEnvironment) -> None:
-        self._environment = environment
+    def __init__(
+        self,
+        explain: Callable[[Sequence[str], Sequence[ExplainDetail]], str],
+        execute: Callable[[Sequence[str]], TableResult],
+    ) -> None:
+        self._explain = explain
+        self._execute = execute
         self._statements: list[str] = []
 
     def add_insert_sql(self, stmt: str) -> StatementSet:
@@ -26,13 +31,11 @@ class StatementSet:
 
     def explain(self, *extra_details: ExplainDetail) -> str:
         """Return Flink's text about the plan of all insertions. Raises SqlError."""
-        return self._environment._synchronized().explain(self._statements, extra_details)
+        return self._explain(self._statements, extra_details)
 
     def execute(self) -> TableResult:
         """Start the job of all insertions, and forget them. Raises what `TableEnvironment.execute_sql` raises."""
         if not self._statements:
             raise ValueError("the statement set is empty: call add_insert_sql first")
-        planner = self._environment._synchronized()
-        plan = planner.compile_plan(self._statements)
-        self._statements = []
-        return self._environment._run(planner, plan, None)
+        statements, self._statements = self._statements, []
+        return self._execute(statements)

@@ -84,7 +84,7 @@ class TableEnvironment(DriverOnly):
         """Return a set of insertions that run as one job."""
         from penstock.table.statement_set import StatementSet
 
-        return StatementSet(self)
+        return StatementSet(self._explained, self._executed)
 
     def list_tables(self) -> list[str]:
         """Return the names of tables and views of the current database, in order."""
@@ -134,6 +134,14 @@ class TableEnvironment(DriverOnly):
 
     # Internal to the package.
 
+    def _explained(self, statements: Sequence[str], details: Sequence[ExplainDetail]) -> str:
+        return self._synchronized().explain(statements, details)
+
+    def _executed(self, statements: Sequence[str]) -> TableResult:
+        """Start the job of several insertions."""
+        planner = self._synchronized()
+        return self._run(planner, planner.compile_plan(statements), None)
+
     def _names(self, statement: str) -> list[str]:
         return [str(row[0]) for row in self._synchronized().execute(statement).rows]
 
@@ -167,7 +175,14 @@ class TableEnvironment(DriverOnly):
     def _run(self, planner: Planner, plan: Any, result_table: str | None) -> TableResult:
         from penstock.table.execution.jobs import start
 
-        return start(self._environment, planner, plan, result_table, self._config, self._settings)
+        return start(
+            self._environment,
+            planner,
+            plan=plan,
+            result_table=result_table,
+            config=self._config,
+            settings=self._settings,
+        )
 
 
 class StreamTableEnvironment(TableEnvironment):
@@ -199,6 +214,3 @@ def _quoted(name: str) -> str:
 
 def _escaped(text: str) -> str:
     return text.replace("'", "''")
-
-
-__all__: Sequence[str] = ["StreamTableEnvironment", "TableEnvironment"]

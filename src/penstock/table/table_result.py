@@ -9,7 +9,6 @@ from typing import Any
 
 from penstock.common.job_client import JobClient
 from penstock.common.types import Row
-from penstock.datastream.collected import CloseableIterator
 from penstock.table.logical_types import LogicalType
 from penstock.table.tableau import Tableau
 
@@ -110,6 +109,3 @@ class _Closeable(Iterator[Row]):
 
     def close(self) -> None:
         """Do nothing: no job runs."""
-
-
-__all__ = ["CloseableIterator", "ResultKind", "TableResult"]

@@ -123,7 +123,7 @@ class RandomTexts(FieldGenerator):
     def values(self, numbers: Numbers, name: str) -> Any:
         words = -(-self._length // 16)
         places = numbers.view(numpy.uint64)[:, None] * numpy.uint64(words) + numpy.arange(words, dtype=numpy.uint64)
-        positions: Words = places * STEP + numpy.uint64(len(name))
+        positions: Words = (places * STEP + numpy.uint64(len(name))).astype(numpy.uint64)
         mixed_words = mixed(positions)
         octets = mixed_words.view(numpy.uint8).reshape(len(numbers), 8 * words)
         nibbles = numpy.stack([octets >> 4, octets & 15], axis=2).reshape(len(numbers), 16 * words)

@@ -1,4 +1,4 @@
-"""What a connector of tables implements: one class, registered by the name that `'connector' = '...'` has.
+"""Define the interface of table connectors: one class each, registered by the name in `'connector' = '...'`.
 
 class Lines(TableConnector):
     def sink(self, request): ...
@@ -64,7 +64,7 @@ class TableScan:
 
 @dataclass(frozen=True)
 class SinkRequest:
-    """A table to write. `columns`: its columns, whose types are `row_type`; `kinds`: those of the rows that may come."""
+    """A table to write. `columns`: its columns, whose types are `row_type`; `kinds`: those of rows that may come."""
 
     table: ContextResolvedTable
     columns: TableColumns

@@ -86,7 +86,7 @@ class _Affected(list[Row]):
         pass
 
     def close(self) -> None:
-        """Do nothing: the job goes on."""
+        """Do nothing: the job continues."""
 
 
 def _is_of_job(key: str) -> bool:

@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from penstock.engine.plan.transformations import Transformation
 from penstock.table.planner.nodes.base import ExecNode
 
-if TYPE_CHECKING:
-    from penstock.engine.plan.transformations import Transformation
-    from penstock.table.execution.translation import Translation
-
-Translator = Callable[["Translation", Any, Sequence["Transformation"]], "Transformation"]
-"""Takes the translation, the node and its inputs, and returns the stream of its rows.
+Translator = Callable[[Any, Any, Sequence[Transformation]], Transformation]
+"""Takes the Translation, the node and its inputs, and returns the stream of its rows.
 
 Raises UnsupportedPlanError for what the node asks for and is not supported; the message gets the node's name and SQL.
 """

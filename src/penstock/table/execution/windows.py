@@ -39,7 +39,7 @@ def milliseconds(duration: str | None) -> int:
 
 
 def slices_of(window: AnyWindow, translation: Translation) -> WindowSlices:
-    """Return the slices of a window. Raises UnsupportedPlanError for sessions, which have none."""
+    """Return the slices of a window. Raises UnsupportedPlanError for sessions: their slices depend on the rows."""
     if isinstance(window, TumblingWindow):
         size = milliseconds(window.size)
         return WindowSlices(TUMBLE, size, size, milliseconds(window.offset))

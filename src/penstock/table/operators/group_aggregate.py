@@ -113,7 +113,7 @@ class GroupAggregateOperator(KeyedTableOperator):
 
     def _added_with_end(self, chunk: Columns, signs: Integers) -> tuple[Columns | None, Integers]:
         runs, keys, counts, results, before = self._added(chunk, signs)
-        emitted, rows = self._emitted_rows(chunk, runs, keys, counts, results, before)
+        emitted, rows = self._emitted_rows(chunk, runs, exist=keys, counts=counts, results=results, before=before)
         gone = runs.slots[counts[runs.ends] == 0]
         for one in (self._rows, *self._aggregates):
             one.clear(gone)
@@ -163,7 +163,7 @@ class GroupAggregateOperator(KeyedTableOperator):
         results: pyarrow.RecordBatch,
         before: pyarrow.RecordBatch,
     ) -> Columns | None:
-        return self._emitted_rows(chunk, runs, exist, counts, results, before)[0]
+        return self._emitted_rows(chunk, runs, exist=exist, counts=counts, results=results, before=before)[0]
 
     def _emitted_rows(
         self,

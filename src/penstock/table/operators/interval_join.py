@@ -42,10 +42,10 @@ class IntervalJoinOperator(ColumnIntervalJoinOperator):
         super().__init__(
             name,
             (FieldKey(inputs[0].key_fields), FieldKey(inputs[1].key_fields)),
-            lower,
-            upper,
-            JoinedFields(tuple(fields)),
-            (None, None),
+            lower=lower,
+            upper=upper,
+            fields=JoinedFields(tuple(fields)),
+            late_tags=(None, None),
             inputs=inputs,
             given=given,
         )

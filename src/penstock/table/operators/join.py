@@ -156,9 +156,9 @@ class JoinOperator(KeyedOperator):
         counts = numpy.bincount(rows, minlength=len(chunk))
         found = _Changes()
         if self._is_half:
-            self._half_changes(found, index, rows, numbers, counts, kinds=kinds, added=added)
+            self._half_changes(found, index, rows=rows, numbers=numbers, counts=counts, kinds=kinds, added=added)
         else:
-            self._pair_changes(found, index, rows, numbers, counts, kinds=kinds, added=added)
+            self._pair_changes(found, index, rows=rows, numbers=numbers, counts=counts, kinds=kinds, added=added)
         if self._counts_matches(1 - index) and len(rows):
             other.add_matches(numbers, numpy.where(added[rows], 1, -1))
         if can_match.all():
@@ -188,17 +188,17 @@ class JoinOperator(KeyedOperator):
         if is_outer or other_is_outer:
             is_added = added[rows]
             pair_kinds = numpy.where(is_added, _INSERT, _DELETE if is_outer else pair_kinds).astype(numpy.uint8)
-        found.add(rows, 1, rows, numbers, pair_kinds)
+        found.add(rows, 1, own=rows, other=numbers, kinds=pair_kinds)
         if other_is_outer and len(rows):
             before, after = self._matches_around(1 - index, rows, numbers, added)
             starts = numpy.flatnonzero(added[rows] & (before == 0))
-            found.add(rows[starts], 0, numpy.full(len(starts), _NONE), numbers[starts], _DELETE)
+            found.add(rows[starts], 0, own=numpy.full(len(starts), _NONE), other=numbers[starts], kinds=_DELETE)
             ends = numpy.flatnonzero(~added[rows] & (after == 0))
-            found.add(rows[ends], 2, numpy.full(len(ends), _NONE), numbers[ends], _INSERT)
+            found.add(rows[ends], 2, own=numpy.full(len(ends), _NONE), other=numbers[ends], kinds=_INSERT)
         if is_outer:
             alone = numpy.flatnonzero(counts == 0)
             padded = numpy.where(added[alone], _INSERT, _DELETE)
-            found.add(alone, 1, alone, numpy.full(len(alone), _NONE), padded)
+            found.add(alone, 1, own=alone, other=numpy.full(len(alone), _NONE), kinds=padded)
 
     def _half_changes(
         self,
@@ -213,15 +213,21 @@ class JoinOperator(KeyedOperator):
     ) -> None:
         if index == 0:
             chosen = numpy.flatnonzero((counts > 0) == (self._type == SEMI))
-            found.add(chosen, 1, chosen, numpy.full(len(chosen), _NONE), kinds[chosen])
+            found.add(chosen, 1, own=chosen, other=numpy.full(len(chosen), _NONE), kinds=kinds[chosen])
             return
         before, after = self._matches_around(0, rows, numbers, added)
         starts = numpy.flatnonzero(added[rows] & (before == 0))
         ends = numpy.flatnonzero(~added[rows] & (after == 0))
         is_semi = self._type == SEMI
         nobody = numpy.full(len(rows), _NONE)
-        found.add(rows[starts], 1, nobody[starts], numbers[starts], kinds[rows[starts]] if is_semi else _DELETE)
-        found.add(rows[ends], 1, nobody[ends], numbers[ends], kinds[rows[ends]] if is_semi else _INSERT)
+        found.add(
+            rows[starts],
+            1,
+            own=nobody[starts],
+            other=numbers[starts],
+            kinds=kinds[rows[starts]] if is_semi else _DELETE,
+        )
+        found.add(rows[ends], 1, own=nobody[ends], other=numbers[ends], kinds=kinds[rows[ends]] if is_semi else _INSERT)
 
     def _matches_around(self, index: int, rows: Integers, numbers: Integers, added: Mask) -> tuple[Integers, Integers]:
         """Return how many matches the row of each pair has before and after the pair."""

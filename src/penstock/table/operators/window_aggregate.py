@@ -109,7 +109,7 @@ class WindowAggregateOperator(WindowedOperator):
             if self.is_fired(spec.last_window_of(end)):
                 self.context.counters.late_records_dropped += len(ends) if places is None else len(places)
                 continue
-            self._add_to_slice(end, places, keys, columns, signs, chunk)
+            self._add_to_slice(end, places, keys=keys, columns=columns, signs=signs, chunk=chunk)
             if not self.context.budget.may_continue():
                 yield
 

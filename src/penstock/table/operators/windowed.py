@@ -38,7 +38,7 @@ class WindowedOperator(GatheringOperator):
 
     @abstractmethod
     def fire_window(self, end: int) -> Iterator[Columns]:
-        """Yield the results of a window, which `next_end` returns no more."""
+        """Yield the results of a window, which `next_end` returned last, and will not return again."""
 
     @abstractmethod
     def drop_ended(self, progress: int) -> None:

@@ -36,11 +36,11 @@ def rank(translation: Translation, node: Rank, inputs: Sequence[Transformation])
     ranking = Ranking(
         sort_columns(node.order_by),
         node.rank_range.start,
-        node.rank_range.end,
-        kind,
-        node.output_row_number,
-        node.generate_update_before,
-        strategy.primary_keys if isinstance(strategy, UpdateFast) else (),
+        last=node.rank_range.end,
+        strategy=kind,
+        with_number=node.output_row_number,
+        update_before=node.generate_update_before,
+        unique_key=strategy.primary_keys if isinstance(strategy, UpdateFast) else (),
     )
     keys = [received.names[place] for place in node.partition.fields]
     operator = RankOperator(node.name, keys, ranking, received=received, given=translation.columns(node))

@@ -40,7 +40,11 @@ def scan(translation: Translation, node: TableSourceScan, inputs: Sequence[Trans
     used = fields_read(translation.plan, node)
     schema, whole = _schemas(table, paths, used)
     request = ScanRequest(
-        table, schema, whole, {key: kind for key, (_, kind) in metadata.items()}, translation.options.get(ZONE, "UTC")
+        table,
+        schema,
+        whole=whole,
+        metadata={key: kind for key, (_, kind) in metadata.items()},
+        zone=translation.options.get(ZONE, "UTC"),
     )
     found = connector_of(table).scan(request)
     name = table.identifier.replace("`", "")

@@ -48,12 +48,18 @@ def sink(translation: Translation, node: Sink, inputs: Sequence[Transformation])
         assert table.resolved_table is not None
         row_type = persisted_row(table.resolved_table)
         columns = table_columns(row_type)
-        stream = _constrained(translation, node, stream, received, row_type)
+        stream = _constrained(translation, node, stream=stream, received=received, row_type=row_type)
         if received.schema != columns.schema:
             stream = translation.operator(node, RenameOperator(received, columns), [stream], role="columns")
-        request = SinkRequest(table, columns, row_type, node.input_changelog_mode, translation.options.get(ZONE, "UTC"))
+        request = SinkRequest(
+            table,
+            columns,
+            row_type=row_type,
+            kinds=node.input_changelog_mode,
+            zone=translation.options.get(ZONE, "UTC"),
+        )
         found = connector_of(table).sink(request)
-    return _ended(translation, node, stream, found, columns)
+    return _ended(translation, node, stream=stream, found=found, columns=columns)
 
 
 def persisted_row(table: ResolvedTable) -> LogicalType:

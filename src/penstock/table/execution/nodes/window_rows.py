@@ -44,9 +44,9 @@ def window_join(translation: Translation, node: WindowJoin, inputs: Sequence[Tra
     operator = WindowJoinOperator(
         "WindowJoin",
         spec.join_type,
-        (join_input(columns[0], spec, spec.left_keys, ()), join_input(columns[1], spec, spec.right_keys, ())),
-        (ends[0], ends[1]),
-        None if spec.non_equi_condition is None else translation.expressions(spec.non_equi_condition),
+        inputs=(join_input(columns[0], spec, spec.left_keys, ()), join_input(columns[1], spec, spec.right_keys, ())),
+        ends=(ends[0], ends[1]),
+        condition=None if spec.non_equi_condition is None else translation.expressions(spec.non_equi_condition),
         is_event_time=node.left_windowing.is_rowtime,
         given=translation.columns(node),
     )
@@ -59,7 +59,7 @@ def window_rank(translation: Translation, node: WindowRank, inputs: Sequence[Tra
     if node.rank_type != "ROW_NUMBER" or not isinstance(node.rank_range, ConstantRankRange):
         raise translation.unsupported("only ROW_NUMBER() up to a number is supported")
     top = WindowTop(sort_columns(node.order_by), node.rank_range.start, node.rank_range.end, node.output_row_number)
-    return _top(translation, node, inputs, node.partition.fields, top)
+    return _top(translation, node, inputs=inputs, keys=node.partition.fields, top=top)
 
 
 @translates(WindowDeduplicate)
@@ -69,7 +69,7 @@ def window_deduplicate(
     """Translate a WindowDeduplicate."""
     order = SortColumn(node.order_key, not node.keep_last_row, nulls_last=node.keep_last_row)
     top = WindowTop((order,), 1, 1, with_number=False, latest_first=node.keep_last_row)
-    return _top(translation, node, inputs, node.partition_keys, top)
+    return _top(translation, node, inputs=inputs, keys=node.partition_keys, top=top)
 
 
 def _top(
