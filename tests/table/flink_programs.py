@@ -45,6 +45,8 @@ class Outcome:
     """Whether the tables that they make are the same."""
     difference: str = ""
     nodes: set[str] = field(default_factory=set)
+    has_several_inputs: bool = False
+    """Whether a node has several inputs, whose rows have no common order."""
 
 
 class Values(TableConnector):
@@ -180,6 +182,7 @@ def _note_nodes(tables: StreamTableEnvironment, sql: str, outcome: Outcome) -> N
     planner = tables._synchronized()
     plan = planner.compile_plan([sql])
     outcome.nodes |= {node.name for node in plan.nodes.values()}
+    outcome.has_several_inputs |= any(len(inputs) > 1 for inputs in plan.inputs.values())
 
 
 def _compare(program: dict[str, Any], values: Values, outcome: Outcome) -> None:

@@ -136,9 +136,7 @@ def test_hot_auctions_of_sliding_windows(events: tuple[Rows, Rows, Rows]) -> Non
         last = window(bid["dateTime"], 2)
         for slide in range(5):
             of_windows[last - timedelta(seconds=2 * slide)][bid["auction"]] += 1
-    expected = [
-        (auction, n) for of in of_windows.values() for auction, n in of.items() if n == max(of.values())
-    ]
+    expected = [(auction, n) for of in of_windows.values() for auction, n in of.items() if n == max(of.values())]
     assert expected
     assert Counter(found) == Counter(inserts(expected))
 
