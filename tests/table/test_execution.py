@@ -287,14 +287,15 @@ def test_the_first_or_the_last_row_by_event_time(order: str) -> None:
 
 
 def crashing() -> Iterator[Circumstances]:
-    """Yield circumstances with checkpoints, and workers that are killed behind them."""
-    for steps in ((60, 120, 180), (90, 200, 310)):
+    """Yield circumstances with checkpoints, and workers that are killed behind them; with state on the heap and not."""
+    for steps, entries in (((60, 120, 180), None), ((90, 200, 310), None), ((90, 200, 310), 3)):
         yield Circumstances(
             chunk_records=3,
             buffer_records=3,
             channel_rows=2,
             checkpoint_at_steps=steps,
             crash_at_steps=(steps[0] + 70, steps[1] + 70),
+            cached_entries=entries,
         )
 
 
