@@ -271,7 +271,12 @@ class JoinOperator(KeyedOperator):
 
     def _holds(self, chunk: Columns, index: int, rows: Integers, numbers: Integers) -> Mask:
         assert self._condition is not None
-        own = chunk.batch.take(pyarrow.array(rows)).columns
+        taken_rows, read = pyarrow.array(rows), self._condition.inputs
+        first = 0 if index == 0 else len(self._of_inputs[0].columns.names)
+        own = [
+            column.take(taken_rows) if first + place in read else None
+            for place, column in enumerate(chunk.batch.columns)
+        ]
         partners = self._sides[1 - index].rows(numbers).columns
         columns = [*own, *partners] if index == 0 else [*partners, *own]
         mask = self._condition.mask(columns, len(rows), now_ms=self.context.now_ms(), watermark_ms=None)

@@ -41,6 +41,8 @@ class JoinSide:
         self._lists = SlotLists()
         self._blocks = RowBlocks()
         self._used = 0
+        self._gone = 0
+        """How many of the rows are retracted."""
         self._slots: Integers = numpy.zeros(_FIRST_ROOM, numpy.int64)
         self._alive: Mask = numpy.zeros(_FIRST_ROOM, numpy.bool_)
         self.matches: Integers = numpy.zeros(_FIRST_ROOM, numpy.int64)
@@ -57,8 +59,10 @@ class JoinSide:
             return Listed(known, known)
         listed = self._lists.of(slots[known])
         places, items = known[listed.places], listed.items
+        if not self._gone:
+            return Listed(places, items)
         alive = self._alive[items]
-        return Listed(places, items) if alive.all() else Listed(places[alive], items[alive])
+        return Listed(places[alive], items[alive])
 
     def rows(self, numbers: Integers) -> pyarrow.RecordBatch:
         """Return rows by their numbers."""
@@ -101,6 +105,7 @@ class JoinSide:
             if alive and (self._unique is not None or not is_added):
                 gone = alive.pop(0)
                 self._alive[gone] = False
+                self._gone += 1
                 self._changed.add(int(self._slots[gone]))
             if is_added:
                 alive.append(number)
@@ -135,11 +140,9 @@ class JoinSide:
 
     def _compact(self) -> None:
         """Forget retracted rows if they are most."""
-        if self._used < 2 * _FIRST_ROOM:
+        if self._used < 2 * _FIRST_ROOM or 2 * self._gone < self._used:
             return
         alive = numpy.flatnonzero(self._alive[: self._used])
-        if 2 * len(alive) > self._used:
-            return
         batch, slots, matches = self.rows(alive), self._slots[alive], self.matches[alive]
         former, changed = self._keys, self._changed
         gone = former.keys(numpy.fromiter(changed, numpy.int64, len(changed)))
@@ -194,7 +197,7 @@ class JoinSide:
         self._changed = set()
 
     def __len__(self) -> int:
-        return int(numpy.count_nonzero(self._alive[: self._used]))
+        return self._used - self._gone
 
 
 def _keys(keys: list[Any]) -> RowKeys:
