@@ -1,0 +1,154 @@
+"""Define the interface of table connectors: one class each, registered by the name in `'connector' = '...'`.
+
+class Lines(TableConnector):
+    def sink(self, request): ...
+
+register_connector("lines", Lines())
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import pyarrow
+
+from penstock.api.sink import Sink
+from penstock.api.source import Source
+from penstock.common.columns.record_columns import RecordColumns
+from penstock.engine.jobmaster.results.result_sinks import ResultSink
+from penstock.table.connectors.table_options import CONNECTOR
+from penstock.table.logical_types import LogicalType
+from penstock.table.operators.table_columns import TableColumns
+from penstock.table.planner.errors import SqlError
+from penstock.table.planner.nodes.tables import ContextResolvedTable
+
+INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE = "INSERT", "UPDATE_BEFORE", "UPDATE_AFTER", "DELETE"
+"""Kinds of rows, as plans name them."""
+
+
+@dataclass(frozen=True)
+class ScanRequest:
+    """A table to read.
+
+    `schema`: the physical columns that are read, of rows only the fields that are. `whole`: the same columns with all
+    of their fields. A connector may give either. `metadata`: columns of metadata, by the connector's keys.
+    """
+
+    table: ContextResolvedTable
+    schema: pyarrow.Schema
+    whole: pyarrow.Schema
+    metadata: Mapping[str, pyarrow.DataType]
+    zone: str = "UTC"
+
+    @property
+    def options(self) -> Mapping[str, str]:
+        """The options of the table."""
+        assert self.table.resolved_table is not None
+        return self.table.resolved_table.options
+
+
+@dataclass(frozen=True)
+class TableScan:
+    """How a table is read. `source` gives batches of `columns`: those of the request, its metadata, perhaps KIND.
+
+    `parallelism`: None: that of the program.
+    """
+
+    source: Source[Any]
+    columns: RecordColumns
+    parallelism: int | None = None
+
+
+@dataclass(frozen=True)
+class SinkRequest:
+    """A table to write. `columns`: its columns, whose types are `row_type`; `kinds`: those of rows that may come."""
+
+    table: ContextResolvedTable
+    columns: TableColumns
+    row_type: LogicalType
+    kinds: tuple[str, ...]
+    zone: str = "UTC"
+
+    @property
+    def options(self) -> Mapping[str, str]:
+        """The options of the table."""
+        assert self.table.resolved_table is not None
+        return self.table.resolved_table.options
+
+    def check_inserts(self) -> None:
+        """Raise SqlError if rows are updated or deleted, which the connector can't write."""
+        if set(self.kinds) != {INSERT}:
+            raise SqlError(
+                f"the table {self.table.identifier} takes insertions only, and the query gives "
+                f"{', '.join(kind for kind in self.kinds if kind != INSERT)}. Use a connector that takes changes, "
+                "such as upsert-kafka with a primary key, or a query that only inserts"
+            )
+
+
+@dataclass(frozen=True)
+class TableSink:
+    """How a table is written: by a Sink in tasks, or by a receiver of Rows in the program's process.
+
+    `takes_kinds`: whether the sink's columns have KIND at the end. `parallelism`: None: that of its input.
+    """
+
+    sink: Sink[Any] | None = None
+    results: ResultSink | None = None
+    takes_kinds: bool = False
+    parallelism: int | None = None
+
+
+class TableConnector:
+    """Base of connectors. Raises SqlError for options that are wrong, and for what it can't do."""
+
+    def scan(self, request: ScanRequest) -> TableScan:
+        """Return how to read a table."""
+        raise self.cannot(request.table, "read")
+
+    def sink(self, request: SinkRequest) -> TableSink:
+        """Return how to write into a table."""
+        raise self.cannot(request.table, "written")
+
+    def cannot(self, table: ContextResolvedTable, what: str) -> SqlError:
+        """Return the error of a table that can't be read, or written."""
+        assert table.resolved_table is not None
+        name = table.resolved_table.options.get(CONNECTOR)
+        return SqlError(f"the table {table.identifier} can't be {what}: the connector {name!r} can't")
+
+
+_BUILT_IN = {
+    "blackhole": "blackhole:BlackholeConnector",
+    "datagen": "datagen:DatagenConnector",
+    "filesystem": "filesystem:FilesystemConnector",
+    "nexmark": "nexmark_connector:NexmarkConnector",
+    "print": "print_connector:PrintConnector",
+}
+"""Connector -> module of this package and class."""
+_registered: dict[str, TableConnector] = {}
+
+
+def register_connector(name: str, connector: TableConnector) -> None:
+    """Make a connector known by name, in this process. It takes the place of another one of that name."""
+    if not isinstance(connector, TableConnector):
+        raise TypeError(f"expected a TableConnector for {name!r}, got {connector!r}")
+    _registered[name] = connector
+
+
+def connector_of(table: ContextResolvedTable) -> TableConnector:
+    """Return the connector of a table. Raises SqlError if there is none of that name."""
+    resolved = table.resolved_table
+    name = None if resolved is None else resolved.options.get(CONNECTOR)
+    if name is None:
+        raise SqlError(f"the table {table.identifier} has no option 'connector'")
+    if name not in _registered:
+        if name not in _BUILT_IN:
+            known = ", ".join(sorted({*_BUILT_IN, *_registered}))
+            raise SqlError(
+                f"the table {table.identifier} has the connector {name!r}, which does not exist. Connectors: {known}"
+            )
+        module, _, attribute = _BUILT_IN[name].partition(":")
+        _registered[name] = getattr(import_module(f"penstock.table.connectors.{module}"), attribute)()
+    return _registered[name]

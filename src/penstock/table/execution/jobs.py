@@ -1,0 +1,107 @@
+"""Starts the job of a plan."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.common.configuration.choices import RuntimeExecutionMode
+from penstock.common.types import Row
+from penstock.datastream.collected import CloseableIterator
+from penstock.engine.jobmaster.results.result_sinks import CollectedResults
+from penstock.table.environment_settings import EnvironmentSettings
+from penstock.table.execution.row_values import row_reader
+from penstock.table.execution.translation import Translation
+from penstock.table.logical_types import BIGINT
+from penstock.table.planner.compiled_plan import CompiledPlan
+from penstock.table.planner.errors import SqlError
+from penstock.table.planner.planner import Planner
+from penstock.table.table_config import TableConfig
+from penstock.table.table_result import ResultKind, TableResult
+
+if TYPE_CHECKING:
+    from penstock.datastream.stream_execution_environment import StreamExecutionEnvironment
+
+_AFFECTED_UNKNOWN = -1
+"""The number of rows that a streaming insertion says it has affected, as in Flink."""
+_DML_SYNC = "table.dml-sync"
+
+
+def start(
+    environment: StreamExecutionEnvironment,
+    planner: Planner,
+    plan: CompiledPlan,
+    result_table: str | None,
+    config: TableConfig,
+    settings: EnvironmentSettings,
+) -> TableResult:
+    """Start a job. `result_table`: of a query, the identifier of the sink whose rows the program reads.
+
+    Raises UnsupportedPlanError before anything runs, and what `StreamExecutionEnvironment.execute` raises.
+    """
+    options = config.to_dict()
+    _check_mode(settings, options)
+    environment.set_runtime_mode(RuntimeExecutionMode.STREAMING)
+    job_options = {key: value for key, value in options.items() if _is_of_job(key)}
+    if job_options:
+        environment.configure(job_options)
+    results = CollectedResults()
+    collectors = {} if result_table is None else {result_table: results}
+    Translation(
+        plan,
+        environment,
+        options=options,
+        secrets=planner.secrets,
+        collectors=collectors,
+        watermark_interval_ms=environment.get_config().get_auto_watermark_interval(),
+    ).run()
+    client = environment.execute_async(options.get("pipeline.name") or _name(plan))
+    if result_table is None:
+        names = [sink.dynamic_table_sink.table.identifier.replace("`", "") for sink in plan.sinks]
+        affected = [Row(*[_AFFECTED_UNKNOWN for _ in names])]
+        result = TableResult(
+            ResultKind.SUCCESS_WITH_CONTENT, names, [BIGINT] * len(names), lambda: _Affected(affected), client=client
+        )
+        if options.get(_DML_SYNC, "false").lower() == "true":
+            result.wait()
+        return result
+    row_type = plan.sinks[0].output_type.logical
+    rows = CloseableIterator[Row](results, client, row_reader(row_type))
+    return TableResult(
+        ResultKind.SUCCESS_WITH_CONTENT,
+        row_type.names,
+        row_type.children,
+        lambda: rows,
+        client=client,
+        is_changelog=True,
+    )
+
+
+class _Affected(list[Row]):
+    """The single row of an insertion's result."""
+
+    def __enter__(self) -> _Affected:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def close(self) -> None:
+        """Do nothing: the job continues."""
+
+
+def _is_of_job(key: str) -> bool:
+    return not key.startswith(("table.", "sql-client.", "python.", "execution.runtime-mode"))
+
+
+def _check_mode(settings: EnvironmentSettings, options: dict[str, str]) -> None:
+    is_batch = options.get("execution.runtime-mode", "").upper() == "BATCH"
+    if is_batch or not settings.is_streaming_mode():
+        raise SqlError(
+            "queries in BATCH mode are not supported: use EnvironmentSettings.in_streaming_mode(), in which bounded "
+            "tables are read to their end as well"
+        )
+
+
+def _name(plan: CompiledPlan) -> str:
+    names = [sink.dynamic_table_sink.table.identifier.replace("`", "") for sink in plan.sinks]
+    return f"insert-into_{','.join(names)}"

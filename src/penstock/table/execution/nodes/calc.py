@@ -1,0 +1,24 @@
+"""Calc."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from penstock.engine.plan.transformations import Transformation
+from penstock.table.execution.registry import translates
+from penstock.table.execution.translation import Translation
+from penstock.table.operators.calc import CalcOperator
+from penstock.table.planner.nodes.row_nodes import Calc
+
+
+@translates(Calc)
+def calc(translation: Translation, node: Calc, inputs: Sequence[Transformation]) -> Transformation:
+    """Translate a Calc."""
+    operator = CalcOperator(
+        "Calc",
+        translation.expressions(*node.projection),
+        None if node.condition is None else translation.expressions(node.condition),
+        received=translation.input(node),
+        given=translation.columns(node),
+    )
+    return translation.operator(node, operator, inputs)

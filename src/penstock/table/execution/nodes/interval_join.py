@@ -1,0 +1,52 @@
+"""IntervalJoin: inner joins by event time. What else is to hold is a condition behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from penstock.engine.plan.transformations import Transformation
+from penstock.engine.runtime.columns.interval_join import JoinInput
+from penstock.table.execution.registry import translates
+from penstock.table.execution.translation import Translation
+from penstock.table.operators.calc import CalcOperator
+from penstock.table.operators.interval_join import IntervalJoinOperator
+from penstock.table.operators.join import INNER
+from penstock.table.planner.data_types import DataType
+from penstock.table.planner.nodes.join_nodes import IntervalJoin
+from penstock.table.planner.rex_nodes import RexInputRef
+
+
+@translates(IntervalJoin)
+def interval_join(translation: Translation, node: IntervalJoin, inputs: Sequence[Transformation]) -> Transformation:
+    """Translate an IntervalJoin."""
+    spec, window = node.interval_join_spec.join_spec, node.interval_join_spec.window_bounds
+    if spec.join_type != INNER or not window.is_event_time or not all(spec.filter_nulls) or not spec.left_keys:
+        raise translation.unsupported("interval joins are supported as inner joins by event time and equal keys only")
+    if window.left_lower_bound > window.left_upper_bound:
+        raise translation.unsupported("there is no time between the bounds of the interval")
+    columns = [translation.input(node, index) for index in range(2)]
+    given = translation.columns(node)
+    keys = (spec.left_keys, spec.right_keys)
+    sides = [
+        JoinInput(one, tuple(one.names[key] for key in of_side)) for one, of_side in zip(columns, keys, strict=True)
+    ]
+    operator = IntervalJoinOperator(
+        "IntervalJoin",
+        (sides[0], sides[1]),
+        (columns[0].names[window.left_time_index], columns[1].names[window.right_time_index]),
+        lower=-window.left_upper_bound,
+        upper=-window.left_lower_bound,
+        given=given,
+    )
+    pairs = translation.operator(node, operator, inputs)
+    if spec.non_equi_condition is None:
+        return pairs
+    everything = [RexInputRef(index=place, type=DataType(one)) for place, one in enumerate(node.output_type.fields)]
+    condition = CalcOperator(
+        "Condition",
+        translation.expressions(*everything),
+        translation.expressions(spec.non_equi_condition),
+        received=given,
+        given=given,
+    )
+    return translation.operator(node, condition, [pairs], role="condition")

@@ -1,0 +1,100 @@
+"""Nodes on rows of windows: WindowTableFunction, WindowJoin, WindowRank, WindowDeduplicate."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from penstock.engine.plan.transformations import Transformation
+from penstock.table.execution.nodes.join import join_input
+from penstock.table.execution.nodes.rank import sort_columns
+from penstock.table.execution.registry import translates
+from penstock.table.execution.translation import Translation
+from penstock.table.execution.windows import window_times
+from penstock.table.operators.sorting import SortColumn
+from penstock.table.operators.table_columns import TableColumns
+from penstock.table.operators.window_function import WindowFunctionOperator
+from penstock.table.operators.window_join import WindowJoinOperator
+from penstock.table.operators.window_top import WindowTop, WindowTopOperator
+from penstock.table.planner.nodes.aggregate_nodes import WindowTableFunction
+from penstock.table.planner.nodes.join_nodes import WindowJoin
+from penstock.table.planner.nodes.rank_nodes import WindowDeduplicate, WindowRank
+from penstock.table.planner.nodes.specs import AnyWindowing, ConstantRankRange
+
+
+@translates(WindowTableFunction)
+def window_table_function(
+    translation: Translation, node: WindowTableFunction, inputs: Sequence[Transformation]
+) -> Transformation:
+    """Translate a WindowTableFunction."""
+    received = translation.input(node)
+    times = window_times(node.windowing, received, translation)
+    operator = WindowFunctionOperator("WindowTableFunction", times, received=received, given=translation.columns(node))
+    return translation.operator(node, operator, inputs)
+
+
+@translates(WindowJoin)
+def window_join(translation: Translation, node: WindowJoin, inputs: Sequence[Transformation]) -> Transformation:
+    """Translate a WindowJoin."""
+    spec = node.join_spec
+    columns = [translation.input(node, index) for index in range(2)]
+    ends = [
+        _end(translation, windowing, of)
+        for windowing, of in zip((node.left_windowing, node.right_windowing), columns, strict=True)
+    ]
+    operator = WindowJoinOperator(
+        "WindowJoin",
+        spec.join_type,
+        inputs=(join_input(columns[0], spec, spec.left_keys, ()), join_input(columns[1], spec, spec.right_keys, ())),
+        ends=(ends[0], ends[1]),
+        condition=None if spec.non_equi_condition is None else translation.expressions(spec.non_equi_condition),
+        is_event_time=node.left_windowing.is_rowtime,
+        given=translation.columns(node),
+    )
+    return translation.operator(node, operator, inputs)
+
+
+@translates(WindowRank)
+def window_rank(translation: Translation, node: WindowRank, inputs: Sequence[Transformation]) -> Transformation:
+    """Translate a WindowRank."""
+    if node.rank_type != "ROW_NUMBER" or not isinstance(node.rank_range, ConstantRankRange):
+        raise translation.unsupported("only ROW_NUMBER() up to a number is supported")
+    top = WindowTop(sort_columns(node.order_by), node.rank_range.start, node.rank_range.end, node.output_row_number)
+    return _top(translation, node, inputs=inputs, keys=node.partition.fields, top=top)
+
+
+@translates(WindowDeduplicate)
+def window_deduplicate(
+    translation: Translation, node: WindowDeduplicate, inputs: Sequence[Transformation]
+) -> Transformation:
+    """Translate a WindowDeduplicate."""
+    order = SortColumn(node.order_key, not node.keep_last_row, nulls_last=node.keep_last_row)
+    top = WindowTop((order,), 1, 1, with_number=False, latest_first=node.keep_last_row)
+    return _top(translation, node, inputs=inputs, keys=node.partition_keys, top=top)
+
+
+def _top(
+    translation: Translation,
+    node: WindowRank | WindowDeduplicate,
+    inputs: Sequence[Transformation],
+    keys: Sequence[int],
+    top: WindowTop,
+) -> Transformation:
+    received = translation.input(node)
+    operator = WindowTopOperator(
+        node.name,
+        [received.names[key] for key in keys],
+        top,
+        end=_end(translation, node.windowing, received),
+        is_event_time=node.windowing.is_rowtime,
+        received=received,
+        given=translation.columns(node),
+    )
+    return translation.operator(node, operator, inputs)
+
+
+def _end(translation: Translation, windowing: AnyWindowing, columns: TableColumns) -> str:
+    """Return the column with the end of the window."""
+    end = getattr(windowing, "window_end", -1)
+    if end < 0:
+        raise translation.unsupported("rows without a column window_end are not supported: select it")
+    return str(columns.names[end])

@@ -1,0 +1,185 @@
+"""Builds the transformations of a plan, node by node from its sinks on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from penstock.common.functions.field_key import FieldKey
+from penstock.common.job_client import JobClient
+from penstock.engine.jobmaster.results.result_sinks import ResultSink
+from penstock.engine.plan.transformations import (
+    DeployedTransformation,
+    OperatorTransformation,
+    PartitionTransformation,
+    Transformation,
+)
+from penstock.engine.runtime.network.partitioners import GlobalPartitioner, HashPartitioner, Partitioner
+from penstock.engine.runtime.operators.operator import Operator
+from penstock.table.execution.registry import translators
+from penstock.table.logical_types import LogicalType
+from penstock.table.operators.row_expressions import RowExpressions
+from penstock.table.operators.table_columns import TableColumns, table_columns
+from penstock.table.planner.compiled_plan import CompiledPlan
+from penstock.table.planner.errors import UnsupportedPlanError
+from penstock.table.planner.expressions import UserFunction
+from penstock.table.planner.nodes.base import ExecNode
+from penstock.table.planner.rex_nodes import AnyRexNode
+from penstock.table.planner.secret_options import SecretOptions
+
+ZONE = "table.local-time-zone"
+_WATERMARK_INTERVAL_MS = 200
+
+
+class Program(Protocol):
+    """The program to which the transformations belong: a StreamExecutionEnvironment."""
+
+    def next_id(self) -> int:
+        """Return the id of a new transformation."""
+
+    def get_parallelism(self) -> int:
+        """Return the default number of subtasks of operators."""
+
+    def add_end(self, transformation: Transformation, results: ResultSink | None = None) -> None:
+        """Add the end of a stream. `results` receives the values that it sends to the program's process."""
+
+    def execute_async(self, job_name: str | None = None) -> JobClient:
+        """Start the job."""
+
+
+class Translation:
+    """The transformations of one plan.
+
+    `options`: those of the table environment. `functions`: the user's functions by the names that plans have.
+    `collectors`: what receives the rows of sinks that the program reads itself, by the identifier of their table.
+    """
+
+    def __init__(
+        self,
+        plan: CompiledPlan,
+        program: Program,
+        *,
+        options: Mapping[str, str],
+        secrets: SecretOptions,
+        functions: Mapping[str, UserFunction] | None = None,
+        collectors: Mapping[str, ResultSink] | None = None,
+        watermark_interval_ms: int = _WATERMARK_INTERVAL_MS,
+    ) -> None:
+        self.plan = plan
+        self.program = program
+        self.options = options
+        self.secrets = secrets
+        self.collectors = collectors or {}
+        self.watermark_interval_ms = watermark_interval_ms
+        self._functions = functions or {}
+        self._done: dict[int, Transformation] = {}
+        self._columns: dict[int, TableColumns] = {}
+
+    def run(self) -> None:
+        """Add all sinks of the plan to the program.
+
+        Raises UnsupportedPlanError, which names the node and shows its part of the query, before anything is added.
+        """
+        self._check()
+        for sink in self.plan.sinks:
+            self._translated(sink)
+
+    def columns(self, node: ExecNode) -> TableColumns:
+        """Return the columns of a node's rows."""
+        return self._columns.get(node.id) or table_columns(node.output_type.logical)
+
+    def gives(self, node: ExecNode, columns: TableColumns) -> None:
+        """Note that a node gives other columns than the plan says: rows without fields that nothing reads."""
+        self._columns[node.id] = columns
+
+    def input(self, node: ExecNode, index: int = 0) -> TableColumns:
+        """Return the columns of the rows that a node receives."""
+        return self.columns(self.plan.inputs_of(node)[index])
+
+    def expressions(self, *expressions: AnyRexNode) -> RowExpressions:
+        """Return expressions of a node as operators have them. Raises UnsupportedPlanError for unknown functions."""
+        return RowExpressions(expressions, zone=self.options.get(ZONE, "UTC"), functions=self._functions)
+
+    def operator(
+        self,
+        node: ExecNode,
+        operator: Operator,
+        inputs: Sequence[Transformation],
+        *,
+        role: str = "",
+        is_sink: bool = False,
+    ) -> OperatorTransformation:
+        """Add an operator of a node. `role`: what it does there, if the node has several operators."""
+        made = OperatorTransformation(
+            id=self.program.next_id(), name=operator.name, inputs=inputs, operator=operator, is_sink=is_sink
+        )
+        self.name(made, node, role)
+        if inputs and all(map(_is_single, inputs)):
+            made.parallelism = 1
+            made.parallelism_fixed = "its rows go to one subtask"
+        elif len(inputs) == 1 and isinstance(inputs[0], DeployedTransformation):
+            # As in Flink, up to the next exchange: another parallelism would change the order of rows.
+            made.parallelism = inputs[0].parallelism
+        return made
+
+    def name(self, made: DeployedTransformation, node: ExecNode, role: str = "") -> None:
+        """Give an operator the uid by which savepoints know it: the node's id and name, as in the plan."""
+        made.uid = f"{node.id}_{_kind(node)}" + (f"_{role}" if role else "")
+        made.description = node.description
+
+    def hashed(self, stream: Transformation, columns: TableColumns, keys: Sequence[int]) -> Transformation:
+        """Distribute rows by key; without a key, send all to one subtask."""
+        partitioner: Partitioner = (
+            HashPartitioner(FieldKey(tuple(columns.names[key] for key in keys))) if keys else GlobalPartitioner()
+        )
+        return PartitionTransformation(self.program.next_id(), stream, partitioner)
+
+    def check_no_ttl(self, node: ExecNode) -> None:
+        """Raise UnsupportedPlanError if the state of a node has a time to live."""
+        if any(not state.ttl.startswith("0 ") for state in node.state or ()):
+            raise self.unsupported("state with a time to live is not supported: set table.exec.state.ttl to 0")
+
+    def check_zone(self, time: LogicalType) -> None:
+        """Raise UnsupportedPlanError for windows of TIMESTAMP_LTZ in a session that is not in UTC."""
+        zone = self.options.get(ZONE, "UTC")
+        if time.root == "TIMESTAMP_LTZ" and zone not in ("UTC", "Z", "Etc/UTC", "GMT"):
+            raise self.unsupported(
+                f"windows of TIMESTAMP_LTZ in the time zone {zone} can't be executed yet: set {ZONE} to UTC, or cast "
+                "the time to TIMESTAMP(3)"
+            )
+
+    def unsupported(self, what: str) -> UnsupportedPlanError:
+        """Return the error of something that the current node asks for."""
+        return UnsupportedPlanError(what)
+
+    def _check(self) -> None:
+        known = translators()
+        for node in self.plan.nodes.values():
+            if type(node) not in known:
+                raise UnsupportedPlanError(f"{_shown(node)} can't be executed yet. Write the query without it")
+
+    def _translated(self, node: ExecNode) -> Transformation:
+        if node.id not in self._done:
+            inputs = [self._translated(one) for one in self.plan.inputs_of(node)]
+            try:
+                self._done[node.id] = translators()[type(node)](self, node, inputs)
+            except UnsupportedPlanError as error:
+                raise UnsupportedPlanError(f"{_shown(node)}: {error}") from None
+        return self._done[node.id]
+
+
+def _is_single(stream: Transformation) -> bool:
+    return isinstance(stream, PartitionTransformation) and isinstance(stream.partitioner, GlobalPartitioner)
+
+
+def _kind(node: ExecNode) -> str:
+    return str(node.__struct_config__.tag).rpartition("_")[0].removeprefix("stream-exec-")
+
+
+def _shown(node: ExecNode) -> str:
+    return f"the node {_kind(node)!r} of the plan ({node.description})"
+
+
+def setting(node: ExecNode, key: str, default: Any = None) -> Any:
+    """Return an option that the node depends on, as it was when it was planned."""
+    return node.configuration.get(key, default)

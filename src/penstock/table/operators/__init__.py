@@ -1,0 +1,1 @@
+"""The operators of plans, which run in tasks and work on columns."""

@@ -1,0 +1,61 @@
+"""The aggregate calls of a node over a chunk: their arguments, filters and signs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy
+import pyarrow
+
+from penstock.common.types import RowKind
+from penstock.engine.runtime.columns.chunk import Columns
+from penstock.engine.runtime.columns.runs import Runs
+from penstock.engine.state.arrays.row_keys import Integers
+from penstock.table.logical_types import LogicalType
+from penstock.table.operators.aggregates.base import Aggregate, RunRows
+from penstock.table.operators.aggregates.choice import aggregate_of
+from penstock.table.planner.nodes.aggregate_nodes import AggregateCall
+
+_RETRACTED = (RowKind.UPDATE_BEFORE.value, RowKind.DELETE.value)
+
+
+class Calls(NamedTuple):
+    """The calls of a node, the types of its input, and for each call whether rows are retracted. Picklable."""
+
+    calls: tuple[AggregateCall, ...]
+    inputs: tuple[LogicalType, ...]
+    need_retractions: tuple[bool, ...]
+
+    def aggregates(self) -> list[Aggregate]:
+        """Return new aggregates. Raises UnsupportedPlanError for a function that is not supported."""
+        return [
+            aggregate_of(call, self.inputs, needs)
+            for call, needs in zip(self.calls, self.need_retractions, strict=True)
+        ]
+
+    def rows_of(self, place: int, columns: Sequence[pyarrow.Array], runs: Runs, signs: Integers) -> RunRows:
+        """Return the rows of a call. `columns` and `signs` are in the order of runs."""
+        call = self.calls[place]
+        arguments = [columns[argument] for argument in call.arg_list]
+        if call.filter_arg >= 0:
+            counts = columns[call.filter_arg].fill_null(False).to_numpy(zero_copy_only=False)
+            signs = numpy.where(counts, signs, 0)
+        # COUNT(a, b) counts rows in which none is NULL; the delimiter of LISTAGG is not NULL.
+        for argument in arguments:
+            if argument.null_count and call.function != "SINGLE_VALUE":
+                signs = numpy.where(argument.is_valid().to_numpy(zero_copy_only=False), signs, 0)
+        return RunRows(runs, arguments, signs)
+
+    @property
+    def columns_read(self) -> frozenset[int]:
+        """The positions of columns that calls read."""
+        filters = {call.filter_arg for call in self.calls if call.filter_arg >= 0}
+        return frozenset(filters.union(*(call.arg_list for call in self.calls)))
+
+
+def signs_of(chunk: Columns) -> Integers:
+    """Return 1 for rows that are added, -1 for those that are retracted."""
+    if chunk.kinds is None:
+        return numpy.ones(len(chunk), numpy.int64)
+    return numpy.where(numpy.isin(chunk.kinds, _RETRACTED), -1, 1)

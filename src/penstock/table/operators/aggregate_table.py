@@ -1,0 +1,67 @@
+"""A table of aggregates by key: of a slice of time, or of all slices of a window."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy
+import pyarrow
+
+from penstock.engine.runtime.columns.runs import Runs
+from penstock.engine.state.arrays.array_table import ArrayTable
+from penstock.engine.state.arrays.row_keys import BatchKeys, IntegerKeys, Integers, RowKeys
+from penstock.engine.state.memory_budget import MemoryAccount
+from penstock.table.operators.aggregate_calls import Calls
+from penstock.table.operators.aggregates.numbers import Count
+
+
+class AggregateTable(ArrayTable):
+    """The number of rows and the aggregates of each key."""
+
+    def __init__(self, calls: Calls, memory: MemoryAccount | None = None) -> None:
+        self.rows = Count()
+        self.aggregates = calls.aggregates()
+        self._calls = calls
+        super().__init__([array for one in (self.rows, *self.aggregates) for array in one.arrays], memory)
+
+    def add(self, keys: RowKeys, columns: Sequence[pyarrow.Array | None], signs: Integers) -> None:
+        """Add rows. `columns`: those of the input by position; those that no call reads may be None."""
+        slots = self.slots_of(keys)
+        self.change(slots)
+        runs = Runs(slots)
+        order = pyarrow.array(runs.order)
+        read = self._calls.columns_read
+        ordered: list[Any] = [
+            column.take(order) if place in read and column is not None else None for place, column in enumerate(columns)
+        ]
+        in_order = signs[runs.order]
+        self.rows.run_counts(runs, in_order)
+        for place, one in enumerate(self.aggregates):
+            one.run(self._calls.rows_of(place, ordered, runs, in_order))
+
+    def merge(self, other: AggregateTable) -> None:
+        """Add all that another table has."""
+        there = numpy.arange(len(other))
+        if not len(there):
+            return
+        keys = other.keys_at(there)
+        slots = self.slots_of(BatchKeys(keys, there) if isinstance(keys, list) else IntegerKeys(keys))
+        self.change(slots)
+        for one, more in zip((self.rows, *self.aggregates), (other.rows, *other.aggregates), strict=True):
+            one.merge(slots, more, there)
+
+    def slots_with_rows(self) -> Integers:
+        """Return the slots of keys that have rows."""
+        found: Integers = numpy.flatnonzero(self.rows.counts(numpy.arange(len(self))) > 0)
+        return found
+
+    def key_columns(self, slots: Integers, kinds: Sequence[pyarrow.DataType]) -> list[pyarrow.Array]:
+        """Return the fields of keys as columns of these types."""
+        if not kinds:
+            return []
+        keys = self.keys_at(slots)
+        if len(kinds) > 1:
+            assert isinstance(keys, list)
+            return [pyarrow.array(of, kind) for of, kind in zip(zip(*keys, strict=True), kinds, strict=True)]
+        return [pyarrow.array(keys).cast(kinds[0]) if not isinstance(keys, list) else pyarrow.array(keys, kinds[0])]

@@ -1,0 +1,67 @@
+"""What all aggregate functions have in common."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy
+import pyarrow
+
+from penstock.engine.runtime.columns.runs import Runs
+from penstock.engine.state.arrays.row_keys import Integers
+from penstock.engine.state.arrays.state_array import StateArray
+
+
+class RunRows(NamedTuple):
+    """The rows of a chunk in the order of runs: those of a key, in their order, stand together.
+
+    `values`: the arguments, in that order. `signs`: 1 for a row that is added, -1 for one that is retracted, 0 for one
+    that does not count: FILTER is not true, or the argument is NULL.
+    """
+
+    runs: Runs
+    values: Sequence[pyarrow.Array]
+    signs: Integers
+
+
+class Aggregate(ABC):
+    """An aggregate of all keys. `arrays`: its state. `result_type`: Arrow's type of results."""
+
+    def __init__(self, result_type: pyarrow.DataType, arrays: Sequence[StateArray]) -> None:
+        self.result_type = result_type
+        self.arrays = tuple(arrays)
+
+    @abstractmethod
+    def run(self, rows: RunRows) -> pyarrow.Array:
+        """Add rows. Return the result of its key after each of them."""
+
+    @abstractmethod
+    def results(self, slots: Integers) -> pyarrow.Array:
+        """Return the results of these slots."""
+
+    @abstractmethod
+    def merge(self, slots: Integers, other: Aggregate, other_slots: Integers) -> None:
+        """Add what another aggregate of this kind has at `other_slots` to `slots`, which are distinct."""
+
+    def clear(self, slots: Integers) -> None:
+        """Let these slots begin again."""
+        for array in self.arrays:
+            array.clear(slots)
+
+
+def numbers_of(column: pyarrow.Array, kind: type) -> numpy.ndarray:
+    """Return a column of numbers as an array, with 0 for NULL."""
+    if column.null_count:
+        column = column.fill_null(0)
+    numbers: numpy.ndarray = column.to_numpy(zero_copy_only=False).astype(kind, copy=False)
+    return numbers
+
+
+def with_nulls(values: numpy.ndarray, exist: numpy.ndarray, kind: pyarrow.DataType) -> pyarrow.Array:
+    """Return numbers as a column, NULL where there is none. Integers wrap, as in Java."""
+    wanted = kind.to_pandas_dtype()
+    if values.dtype != wanted:
+        values = values.astype(wanted)
+    return pyarrow.array(values, kind, mask=None if exist.all() else ~exist)

@@ -1,0 +1,100 @@
+"""COUNT, SUM and AVG of integers and floats: running sums of whole chunks. Integers wrap, as in Flink."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy
+import pyarrow
+
+from penstock.engine.runtime.columns.field_arrays import NumberArray
+from penstock.engine.runtime.columns.runs import Runs
+from penstock.engine.state.arrays.row_keys import Integers
+from penstock.table.operators.aggregates.base import Aggregate, RunRows, numbers_of, with_nulls
+
+Finish = Callable[[numpy.ndarray, numpy.ndarray, pyarrow.DataType], pyarrow.Array]
+"""Makes results of sums, counts and the type."""
+
+
+class Count(Aggregate):
+    """How many rows, or values."""
+
+    def __init__(self) -> None:
+        self._counts = NumberArray(pyarrow.int64())
+        super().__init__(pyarrow.int64(), [self._counts])
+
+    def run(self, rows: RunRows) -> pyarrow.Array:
+        return pyarrow.array(self.run_counts(rows.runs, rows.signs))
+
+    def run_counts(self, runs: Runs, signs: Integers) -> Integers:
+        """Add rows. Return the count of its key after each of them."""
+        counts = runs.sums(signs) + runs.of_runs(self.counts(runs.slots))
+        self._counts.put_numbers(runs.slots, counts[runs.ends])
+        return counts  # type: ignore[no-any-return]
+
+    def counts(self, slots: Integers) -> Integers:
+        """Return the counts of these slots."""
+        return self._counts.numbers(slots)  # type: ignore[no-any-return]
+
+    def results(self, slots: Integers) -> pyarrow.Array:
+        return pyarrow.array(self.counts(slots))
+
+    def merge(self, slots: Integers, other: Aggregate, other_slots: Integers) -> None:
+        assert isinstance(other, Count)
+        self._counts.put_numbers(slots, self.counts(slots) + other.counts(other_slots))
+
+
+class Sum(Aggregate):
+    """A sum with the number of its values, and what `finish` makes of both.
+
+    `kind`: int64 or float64, float32 for SUM(FLOAT). Floats are added one after the other, as in Flink.
+    """
+
+    def __init__(self, result_type: pyarrow.DataType, kind: pyarrow.DataType, finish: Finish) -> None:
+        self._sums = NumberArray(kind)
+        self._count = Count()
+        self._type = kind.to_pandas_dtype()
+        self._is_float = pyarrow.types.is_floating(kind)
+        self._finish = finish
+        super().__init__(result_type, [self._sums, *self._count.arrays])
+
+    def run(self, rows: RunRows) -> pyarrow.Array:
+        runs, signs = rows.runs, rows.signs
+        values = numbers_of(rows.values[0], self._type)
+        before = self._sums.numbers(runs.slots)
+        if self._is_float:
+            sums = numpy.where(signs == 0, self._type(0), values * signs.astype(self._type))
+            sums[runs.starts] = before + sums[runs.starts]
+            runs.accumulate(numpy.add, sums)
+        else:
+            sums = runs.sums(values * signs) + runs.of_runs(before)
+        self._sums.put_numbers(runs.slots, sums[runs.ends])
+        return self._finish(sums, self._count.run_counts(runs, signs), self.result_type)
+
+    def results(self, slots: Integers) -> pyarrow.Array:
+        return self._finish(self._sums.numbers(slots), self._count.counts(slots), self.result_type)
+
+    def merge(self, slots: Integers, other: Aggregate, other_slots: Integers) -> None:
+        assert isinstance(other, Sum)
+        self._sums.put_numbers(slots, self._sums.numbers(slots) + other._sums.numbers(other_slots))
+        self._count.merge(slots, other._count, other_slots)
+
+
+def sum_of(sums: numpy.ndarray, counts: numpy.ndarray, kind: pyarrow.DataType) -> pyarrow.Array:
+    """Return SUM: NULL without a value."""
+    return with_nulls(sums, counts != 0, kind)
+
+
+def sum0_of(sums: numpy.ndarray, counts: numpy.ndarray, kind: pyarrow.DataType) -> pyarrow.Array:
+    """Return $SUM0: 0 without a value."""
+    return with_nulls(sums, numpy.ones(len(sums), numpy.bool_), kind)
+
+
+def average_of(sums: numpy.ndarray, counts: numpy.ndarray, kind: pyarrow.DataType) -> pyarrow.Array:
+    """Return AVG: of integers the quotient without its fraction."""
+    divisors = numpy.where(counts == 0, 1, counts)
+    if sums.dtype.kind == "i":
+        quotients = numpy.abs(sums) // numpy.abs(divisors) * numpy.sign(sums) * numpy.sign(divisors)
+    else:
+        quotients = sums / divisors
+    return with_nulls(quotients, counts != 0, kind)

@@ -1,0 +1,78 @@
+"""Calc: keeps the rows that satisfy a condition, and computes columns of them."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import pyarrow
+
+from penstock.common.constants import MIN_TIMESTAMP
+from penstock.common.functions.user_calls import RAISED
+from penstock.engine.runtime.chunks import ChunkKind
+from penstock.engine.runtime.columns.chunk import Columns
+from penstock.engine.runtime.columns.shown_rows import ShownBatch
+from penstock.engine.runtime.operators.operator import Operator
+from penstock.table.operators.row_expressions import RowExpressions
+from penstock.table.operators.table_columns import TableColumns, batch_of_columns
+
+
+class CalcOperator(Operator):
+    """Filters first, then computes: only what the projection reads is filtered. Rows keep their kinds."""
+
+    takes: ClassVar[ChunkKind] = ChunkKind.COLUMNS
+    gives: ClassVar[ChunkKind] = ChunkKind.COLUMNS
+
+    def __init__(
+        self,
+        name: str,
+        projection: RowExpressions,
+        condition: RowExpressions | None,
+        *,
+        received: TableColumns,
+        given: TableColumns,
+    ) -> None:
+        super().__init__(name)
+        self._projection = projection
+        self._condition = condition
+        self.columns_received = received
+        self._given = self.columns_given = given
+
+    def columns_read(self, index: int = 0) -> tuple[str, ...] | None:
+        assert self.columns_received is not None
+        read = self._projection.inputs | (frozenset() if self._condition is None else self._condition.inputs)
+        names = self.columns_received.names
+        return tuple(name for place, name in enumerate(names) if place in read) or names[:1]
+
+    def open(self) -> None:
+        assert self.columns_received is not None
+        self._projection.open()
+        if self._condition is not None:
+            self._condition.open()
+        self._names = self.columns_received.names
+        self._projected = [place in self._projection.inputs for place in range(len(self._names))]
+
+    def process(self, chunk: Columns) -> bool:
+        batch, kinds = chunk.batch, chunk.kinds
+        rows = batch.num_rows
+        now_ms, watermark = self.context.now_ms(), self.context.counters.watermark
+        watermark_ms = None if watermark == MIN_TIMESTAMP else watermark
+        by_name = dict(zip(batch.schema.names, batch.columns, strict=True))
+        columns = [by_name.get(name) for name in self._names]
+        try:
+            if self._condition is not None:
+                mask = self._condition.mask(columns, rows, now_ms=now_ms, watermark_ms=watermark_ms)
+                if mask is not None:
+                    rows = mask.true_count
+                    if not rows:
+                        return True
+                    places = pyarrow.compute.indices_nonzero(mask)
+                    columns = [
+                        column.take(places) if column is not None and is_read else None
+                        for column, is_read in zip(columns, self._projected, strict=True)
+                    ]
+                    kinds = None if kinds is None else kinds[places.to_numpy()]
+            found = self._projection.evaluate(columns, rows, now_ms=now_ms, watermark_ms=watermark_ms)
+            result = batch_of_columns(found, self._given.schema, rows)
+        except RAISED as error:
+            raise self.context.user_error(error, "SQL expression", ShownBatch(batch)) from error
+        return self.output.emit(Columns(result, None, kinds))

@@ -1,0 +1,195 @@
+"""GROUP BY without a window: for each row what it changes, in the order of rows.
+
+The first row of a key gives +I; one that changes results -U with the former and +U with the new ones; the retraction of
+the last row -D. Source: Flink's GroupAggFunction, with mini-batch off.
+
+The rows of a chunk are sorted by key, stably, so that those of a key are a run. Each aggregate computes its result
+after every row at once; results before a row are those after the row before it, or those of the state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy
+import pyarrow
+
+from penstock.common.functions.user_calls import RAISED
+from penstock.engine.runtime.columns.chunk import Columns, joined
+from penstock.engine.runtime.columns.runs import Runs
+from penstock.engine.runtime.columns.shown_rows import ShownBatch
+from penstock.engine.state.arrays.row_keys import Integers, Mask
+from penstock.engine.state.arrays.state_array import StateArray
+from penstock.table.operators.aggregate_calls import Calls, signs_of
+from penstock.table.operators.aggregates.numbers import Count
+from penstock.table.operators.keyed_table import KeyedTableOperator
+from penstock.table.operators.run_changes import run_changes
+from penstock.table.operators.table_columns import TableColumns, batch_of_columns
+
+
+class GroupAggregateOperator(KeyedTableOperator):
+    """`update_before`: whether -U is emitted. `retracts`: whether rows are retracted, so that keys can end."""
+
+    def __init__(
+        self,
+        name: str,
+        keys: Sequence[str],
+        calls: Calls,
+        *,
+        received: TableColumns,
+        given: TableColumns,
+        update_before: bool,
+        retracts: bool,
+    ) -> None:
+        super().__init__(name, keys, received=received, given=given)
+        self._calls = calls
+        self._update_before = update_before
+        self._retracts = retracts
+        calls.aggregates()
+
+    def columns_read(self, index: int = 0) -> tuple[str, ...]:
+        names = self.received.names
+        read = {names[place] for place in self._calls.columns_read} | set(self.key_names)
+        return tuple(name for name in names if name in read) or names[:1]
+
+    def new_arrays(self) -> Sequence[StateArray]:
+        # The number of rows tells when a key ends. Without retraction it tells that a key has begun.
+        self._rows = Count()
+        self._aggregates = self._calls.aggregates()
+        return [array for one in (self._rows, *self._aggregates) for array in one.arrays]
+
+    def process(self, chunk: Columns) -> bool:
+        try:
+            changes = self._changes(chunk)
+        except RAISED as error:
+            raise self.context.user_error(error, "aggregate", ShownBatch(chunk.batch)) from error
+        self.end_chunk()
+        return changes is None or self.output.emit(changes)
+
+    def _changes(self, chunk: Columns) -> Columns | None:
+        signs = signs_of(chunk)
+        if not self._retracts:
+            return self._emitted(chunk, *self._added(chunk, signs))
+        parts: list[Columns] = []
+        places = numpy.arange(len(chunk))
+        rows_of_parts: list[Integers] = []
+        # A key that ends begins again with its next row: each round has the rows up to the first end of each key.
+        while len(places):
+            some = chunk.selected(places) if len(places) < len(chunk) else chunk
+            some_signs = signs[places]
+            counts, is_later = self._counts_and_later(some, some_signs)
+            used = places[~is_later & (counts >= 0)]
+            if len(used):
+                used_chunk = chunk.selected(used) if len(used) < len(chunk) else chunk
+                part, rows = self._added_with_end(used_chunk, signs[used])
+                if part is not None:
+                    parts.append(part)
+                    rows_of_parts.append(used[rows])
+            places = places[is_later]
+        self._remove_ended(chunk)
+        if not parts:
+            return None
+        if len(parts) == 1:
+            return parts[0]
+        order = numpy.argsort(numpy.concatenate(rows_of_parts), kind="stable")
+        whole = joined(parts)
+        kinds = numpy.zeros(len(whole), numpy.uint8) if whole.kinds is None else whole.kinds
+        return Columns(whole.batch.take(pyarrow.array(order)), None, kinds[order])
+
+    def _counts_and_later(self, chunk: Columns, signs: Integers) -> tuple[Integers, Mask]:
+        """Return the number of rows of its key after each row, and which rows come after an end of their key.
+
+        A row that retracts from a key without rows has a negative count: it is ignored, as in Flink, and what follows
+        it in its key is for the next round.
+        """
+        of_rows = self.slots_of(chunk)
+        runs = Runs(of_rows.slots)
+        counts = runs.sums(signs[runs.order]) + self._rows.counts(of_rows.slots)[runs.order]
+        ends = counts <= 0
+        seen = runs.sums(ends.astype(numpy.int64))
+        later = (seen - ends) > 0
+        return runs.by_row(counts), runs.by_row(later)
+
+    def _added_with_end(self, chunk: Columns, signs: Integers) -> tuple[Columns | None, Integers]:
+        runs, keys, counts, results, before = self._added(chunk, signs)
+        emitted, rows = self._emitted_rows(chunk, runs, exist=keys, counts=counts, results=results, before=before)
+        gone = runs.slots[counts[runs.ends] == 0]
+        for one in (self._rows, *self._aggregates):
+            one.clear(gone)
+        return emitted, rows
+
+    def _remove_ended(self, chunk: Columns) -> None:
+        """Remove the keys of a chunk that have no rows."""
+        slots = numpy.unique(self.slots_of(chunk).slots)
+        gone = slots[self._rows.counts(slots) == 0]
+        if len(gone):
+            self.remove(gone)
+
+    def _added(
+        self, chunk: Columns, signs: Integers
+    ) -> tuple[Runs, Mask, Integers, pyarrow.RecordBatch, pyarrow.RecordBatch]:
+        """Add rows. Return their runs, which keys existed, counts and results after each row, results before runs."""
+        of_rows = self.slots_of(chunk)
+        runs = Runs(of_rows.slots)
+        exist = self._rows.counts(runs.slots) > 0
+        order = pyarrow.array(runs.order)
+        by_name = dict(zip(chunk.batch.schema.names, chunk.batch.columns, strict=True))
+        read = self._calls.columns_read
+        columns: list[Any] = [
+            by_name[name].take(order) if place in read else None for place, name in enumerate(self.received.names)
+        ]
+        in_order = signs[runs.order]
+        before = [one.results(runs.slots) for one in self._aggregates]
+        counts = self._rows.run_counts(runs, in_order)
+        results = [
+            one.run(self._calls.rows_of(place, columns, runs, in_order)) for place, one in enumerate(self._aggregates)
+        ]
+        schema = pyarrow.schema(list(self.given.schema)[len(self.key_names) :])
+        return (
+            runs,
+            exist,
+            counts,
+            _batch(results, schema, len(chunk)),
+            _batch(before, schema, len(runs.slots)),
+        )
+
+    def _emitted(
+        self,
+        chunk: Columns,
+        runs: Runs,
+        exist: Mask,
+        counts: Integers,
+        results: pyarrow.RecordBatch,
+        before: pyarrow.RecordBatch,
+    ) -> Columns | None:
+        return self._emitted_rows(chunk, runs, exist=exist, counts=counts, results=results, before=before)[0]
+
+    def _emitted_rows(
+        self,
+        chunk: Columns,
+        runs: Runs,
+        exist: Mask,
+        counts: Integers,
+        results: pyarrow.RecordBatch,
+        before: pyarrow.RecordBatch,
+    ) -> tuple[Columns | None, Integers]:
+        """Return the changes, and the row of the chunk that each belongs to."""
+        had_value = numpy.ones(len(chunk), numpy.bool_)
+        had_value[runs.starts] = exist
+        changes = run_changes(
+            runs, results, before, had_value=had_value, has_value=counts > 0, update_before=self._update_before
+        )
+        if not len(changes):
+            return None, changes.rows
+        rows = pyarrow.array(changes.rows)
+        keys = [chunk.batch.column(name).take(rows) for name in self.key_names]
+        batch = batch_of_columns([*keys, *changes.values.columns], self.given.schema, len(changes))
+        return Columns(batch, None, changes.kinds if changes.kinds.any() else None), changes.rows
+
+
+def _batch(columns: Sequence[pyarrow.Array], schema: pyarrow.Schema, rows: int) -> pyarrow.RecordBatch:
+    fitted = [
+        one if one.type == field.type else one.cast(field.type) for one, field in zip(columns, schema, strict=True)
+    ]
+    return pyarrow.RecordBatch.from_arrays(fitted, schema=schema)

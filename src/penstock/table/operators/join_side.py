@@ -1,0 +1,210 @@
+"""The rows of one input of a join: blocks of Arrow with the numbers of rows, found by the key of the join.
+
+Rows are appended, and marked when they are retracted. A row is found again by its unique key, if the planner knows one,
+otherwise by all of its values; the index for this is made when the first row is retracted.
+
+Durable state is a table of key -> [(number of matches, row), ...]. What has changed since the last snapshot is written
+there before the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy
+import pyarrow
+
+from penstock.common.columns.to_values import python_values
+from penstock.engine.runtime.columns.keys import row_keys
+from penstock.engine.runtime.columns.row_blocks import RowBlocks
+from penstock.engine.runtime.columns.slot_lists import Listed, SlotLists
+from penstock.engine.state.arrays.key_index import MISSING
+from penstock.engine.state.arrays.key_slots import KeySlots
+from penstock.engine.state.arrays.row_keys import BatchKeys, IntegerKeys, Integers, Mask, RowKeys
+from penstock.engine.state.layers import LayeredTable
+from penstock.table.operators.table_columns import TableColumns
+
+_FIRST_ROOM = 1024
+
+
+class JoinSide:
+    """`unique`: the columns of a unique key of the input, or None."""
+
+    def __init__(self, columns: TableColumns, unique: Sequence[str] | None) -> None:
+        self._columns = columns
+        self._unique = None if unique is None else tuple(unique)
+        self._clear()
+
+    def _clear(self) -> None:
+        self._keys = KeySlots()
+        self._lists = SlotLists()
+        self._blocks = RowBlocks()
+        self._used = 0
+        self._gone = 0
+        """How many of the rows are retracted."""
+        self._slots: Integers = numpy.zeros(_FIRST_ROOM, numpy.int64)
+        self._alive: Mask = numpy.zeros(_FIRST_ROOM, numpy.bool_)
+        self.matches: Integers = numpy.zeros(_FIRST_ROOM, numpy.int64)
+        """How many rows of the other side each row is joined with, for outer and semi joins."""
+        self._changed: set[int] = set()
+        self._identities: KeySlots | None = None
+        self._rows_of: dict[int, list[int]] = {}
+
+    def find(self, keys: RowKeys) -> Listed:
+        """Return the rows with these keys: for each its position among the keys, in the order of arrival."""
+        slots = self._keys.find(keys)
+        known = numpy.flatnonzero(slots != MISSING)
+        if not len(known):
+            return Listed(known, known)
+        listed = self._lists.of(slots[known])
+        places, items = known[listed.places], listed.items
+        if not self._gone:
+            return Listed(places, items)
+        alive = self._alive[items]
+        return Listed(places[alive], items[alive])
+
+    def rows(self, numbers: Integers) -> pyarrow.RecordBatch:
+        """Return rows by their numbers."""
+        if not len(numbers):
+            return _empty(self._columns.schema)
+        return self._blocks.take(numbers)
+
+    def add_matches(self, numbers: Integers, by: Integers) -> None:
+        """Add to the number of matches of rows, of which some may be there several times."""
+        numpy.add.at(self.matches, numbers, by)
+        self._changed.update(self._slots[numbers].tolist())
+
+    def change(self, keys: RowKeys, batch: pyarrow.RecordBatch, added: Mask, matches: Integers) -> None:
+        """Add and retract rows, in their order. `added`: which are added; `matches`: how many each has."""
+        if self._unique is not None or not added.all():
+            self._index_identities()
+        first = self._used
+        rows = numpy.flatnonzero(added)
+        if len(rows):
+            slots = self._keys.slots_of(keys.at(rows))
+            self._grow(first + len(rows))
+            self._lists.append(slots, first)
+            self._blocks.append(batch if added.all() else batch.take(pyarrow.array(rows)))
+            self._slots[first : first + len(rows)] = slots
+            self._alive[first : first + len(rows)] = True
+            self.matches[first : first + len(rows)] = matches[rows]
+            self._used += len(rows)
+            self._changed.update(slots.tolist())
+        if self._identities is not None:
+            self._replace(batch, added, first)
+        self._compact()
+
+    def _replace(self, batch: pyarrow.RecordBatch, added: Mask, first: int) -> None:
+        """Retract rows, and those that a row with the same unique key replaces."""
+        assert self._identities is not None
+        identities = self._identities.slots_of(self._identity_keys(batch)).tolist()
+        number = first
+        for identity, is_added in zip(identities, added.tolist(), strict=True):
+            alive = self._rows_of.setdefault(identity, [])
+            if alive and (self._unique is not None or not is_added):
+                gone = alive.pop(0)
+                self._alive[gone] = False
+                self._gone += 1
+                self._changed.add(int(self._slots[gone]))
+            if is_added:
+                alive.append(number)
+                number += 1
+            if not alive:
+                del self._rows_of[identity]
+
+    def _index_identities(self) -> None:
+        if self._identities is not None:
+            return
+        self._identities = KeySlots()
+        alive = numpy.flatnonzero(self._alive[: self._used])
+        if len(alive):
+            found = self._identities.slots_of(self._identity_keys(self._blocks.take(alive)))
+            for identity, number in zip(found.tolist(), alive.tolist(), strict=True):
+                self._rows_of.setdefault(identity, []).append(number)
+
+    def _identity_keys(self, batch: pyarrow.RecordBatch) -> RowKeys:
+        names = self._columns.names if self._unique is None else self._unique
+        if not names:
+            # The input has one row at most.
+            return IntegerKeys(numpy.zeros(batch.num_rows, numpy.int64))
+        return row_keys([batch.column(name) for name in names])
+
+    def _grow(self, used: int) -> None:
+        room = len(self._alive)
+        if used > room:
+            more = max(used, 2 * room) - room
+            self._slots = numpy.concatenate([self._slots, numpy.zeros(more, numpy.int64)])
+            self._alive = numpy.concatenate([self._alive, numpy.zeros(more, numpy.bool_)])
+            self.matches = numpy.concatenate([self.matches, numpy.zeros(more, numpy.int64)])
+
+    def _compact(self) -> None:
+        """Forget retracted rows if they are most."""
+        if self._used < 2 * _FIRST_ROOM or 2 * self._gone < self._used:
+            return
+        alive = numpy.flatnonzero(self._alive[: self._used])
+        batch, slots, matches = self.rows(alive), self._slots[alive], self.matches[alive]
+        former, changed = self._keys, self._changed
+        gone = former.keys(numpy.fromiter(changed, numpy.int64, len(changed)))
+        self._clear()
+        if len(alive):
+            keys = former.keys(slots)
+            self.change(_keys(keys), batch, numpy.ones(len(alive), numpy.bool_), matches)
+        self._changed = set(self._keys.slots_of(_keys(gone)).tolist()) if gone else set()
+
+    # Durable state.
+
+    def write_back(self, table: LayeredTable) -> None:
+        """Write the rows of keys that have changed since the last call."""
+        changed = numpy.array(sorted(self._changed), numpy.int64)
+        self._changed = set()
+        if not len(changed):
+            return
+        keys = self._keys.keys(changed)
+        known = numpy.flatnonzero(changed < len(self._lists.counts))
+        listed = self._lists.of(changed[known])
+        places, items = known[listed.places], listed.items
+        alive = self._alive[items]
+        places, items = places[alive], items[alive]
+        batch = self.rows(items)
+        values: list[list[Any]] = [[] for _ in keys]
+        for place, matches, row in zip(
+            places.tolist(),
+            self.matches[items].tolist(),
+            zip(*map(python_values, batch.columns), strict=True),
+            strict=True,
+        ):
+            values[place].append((matches, row))
+        for key, rows in zip(keys, values, strict=True):
+            if rows:
+                table.put(key, rows)
+            else:
+                table.discard(key)
+
+    def load(self, table: LayeredTable) -> None:
+        """Read all rows from a table that was restored."""
+        keys: list[Any] = []
+        matches: list[int] = []
+        rows: list[tuple[Any, ...]] = []
+        for key, of_key in table.items():
+            for number, row in of_key:
+                keys.append(key)
+                matches.append(number)
+                rows.append(row)
+        if rows:
+            batch = self._columns.exact_batch(list(zip(*rows, strict=True)))
+            self.change(_keys(keys), batch, numpy.ones(len(rows), numpy.bool_), numpy.array(matches, numpy.int64))
+        self._changed = set()
+
+    def __len__(self) -> int:
+        return self._used - self._gone
+
+
+def _keys(keys: list[Any]) -> RowKeys:
+    if all(type(key) is int and -(1 << 63) <= key < 1 << 63 for key in keys):
+        return IntegerKeys(numpy.array(keys, numpy.int64))
+    return BatchKeys(keys, numpy.arange(len(keys)))
+
+
+def _empty(schema: pyarrow.Schema) -> pyarrow.RecordBatch:
+    return pyarrow.RecordBatch.from_arrays([pyarrow.array([], kind) for kind in schema.types], schema=schema)

@@ -1,0 +1,73 @@
+"""Expressions of a plan as operators have them: bound to functions when the operator is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow
+
+from penstock.table.functions.columns import Column
+from penstock.table.functions.registry import Context
+from penstock.table.planner.expressions import Expressions, UserFunction
+from penstock.table.planner.rex_nodes import AnyRexNode, RexCall, RexFieldAccess, RexInputRef
+
+
+class RowExpressions:
+    """Expressions over the columns of one or two batches. Picklable before `open`.
+
+    `zone`: the session's time zone. Raises UnsupportedPlanError for a function that is not supported.
+    """
+
+    def __init__(
+        self,
+        expressions: Sequence[AnyRexNode],
+        *,
+        zone: str = "UTC",
+        functions: Mapping[str, UserFunction] | None = None,
+        nondeterministic: frozenset[str] = frozenset(),
+    ) -> None:
+        self._expressions = tuple(expressions)
+        self._zone = zone
+        self._functions = dict(functions or {})
+        self._nondeterministic = nondeterministic
+        self._bound: Expressions | None = None
+        self.inputs = input_columns(self._expressions)
+        """The positions of the columns that they read."""
+        self.open()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_bound": None}
+
+    def open(self) -> None:
+        """Bind the functions. Called in the task, since only names travel."""
+        self._bound = Expressions(self._expressions, self._functions, self._nondeterministic)
+
+    def evaluate(self, columns: Sequence[Column], rows: int, *, now_ms: int, watermark_ms: int | None) -> list[Column]:
+        """Return a column for each expression: an array, or a scalar if it is the same in all rows."""
+        assert self._bound is not None, "open() comes first"
+        context = Context(rows=rows, zone=self._zone, now_us=now_ms * 1000, watermark_ms=watermark_ms)
+        return self._bound.evaluate(columns, context)
+
+    def mask(self, columns: Sequence[Column], rows: int, *, now_ms: int, watermark_ms: int | None) -> Any:
+        """Return the rows for which the single expression is true, as an Arrow array; None: it is true for all."""
+        (found,) = self.evaluate(columns, rows, now_ms=now_ms, watermark_ms=watermark_ms)
+        if isinstance(found, pyarrow.Scalar):
+            return None if found.as_py() else pyarrow.repeat(pyarrow.scalar(False), rows)
+        found = found.fill_null(False) if found.null_count else found
+        return None if found.true_count == rows else found
+
+
+def input_columns(expressions: Sequence[AnyRexNode]) -> frozenset[int]:
+    """Return the positions of the columns that expressions read."""
+    found: set[int] = set()
+    waiting = list(expressions)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, RexInputRef):
+            found.add(node.index)
+        elif isinstance(node, RexCall):
+            waiting += node.operands
+        elif isinstance(node, RexFieldAccess):
+            waiting.append(node.expr)
+    return frozenset(found)

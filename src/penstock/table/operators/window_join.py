@@ -1,0 +1,173 @@
+"""Window joins: the rows of both inputs that belong to one window, when it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy
+import pyarrow
+
+from penstock.common.functions.field_key import FieldKey
+from penstock.engine.runtime.columns.chunk import Columns
+from penstock.engine.runtime.columns.keyed_input import keys_in
+from penstock.engine.runtime.columns.keys import row_keys
+from penstock.engine.runtime.operators.two_inputs import OperatorInput, inputs_of
+from penstock.engine.state.arrays.row_keys import IntegerKeys, Integers, Mask, RowKeys
+from penstock.table.operators.join import ANTI, FULL, LEFT, RIGHT, SEMI, JoinInput, taken
+from penstock.table.operators.join_side import JoinSide
+from penstock.table.operators.keyed_table import NoKey
+from penstock.table.operators.row_expressions import RowExpressions
+from penstock.table.operators.table_columns import TableColumns, batch_of_columns, milliseconds_of
+from penstock.table.operators.window_rows import WindowRows
+from penstock.table.operators.windowed import WindowedOperator
+
+if TYPE_CHECKING:
+    from penstock.engine.runtime.operators.operator import Output
+    from penstock.engine.runtime.task.context import OperatorContext
+
+LEFT_TABLE, RIGHT_TABLE = "(windows) left rows", "(windows) right rows"
+_NONE = -1
+
+
+class WindowJoinOperator(WindowedOperator):
+    """`ends`: for each input the column with the end of a row's window."""
+
+    def __init__(
+        self,
+        name: str,
+        join_type: str,
+        inputs: tuple[JoinInput, JoinInput],
+        ends: tuple[str, str],
+        condition: RowExpressions | None,
+        *,
+        is_event_time: bool,
+        given: TableColumns,
+    ) -> None:
+        selectors = [FieldKey(one.keys) if one.keys else NoKey() for one in inputs]
+        super().__init__(name, selectors[0], is_event_time=is_event_time)
+        self._second_selector = selectors[1]
+        self._type = join_type
+        self._of_inputs = inputs
+        self._ends = ends
+        self._condition = condition
+        self.columns_given = self._given = given
+
+    def key_selectors(self) -> tuple[Any, ...]:
+        return self.key_selector, self._second_selector
+
+    def columns_received_by(self, index: int) -> TableColumns:
+        return self._of_inputs[index].columns
+
+    def setup(self, context: OperatorContext, output: Output) -> None:
+        super().setup(context, output)
+        self._inputs = inputs_of(self, self.process, self.process_second)
+        self._rows = tuple(
+            WindowRows(self.backend, name, one.columns)
+            for name, one in zip((LEFT_TABLE, RIGHT_TABLE), self._of_inputs, strict=True)
+        )
+
+    def inputs(self) -> Sequence[OperatorInput]:
+        return self._inputs
+
+    def open(self) -> None:
+        super().open()
+        if self._condition is not None:
+            self._condition.open()
+        for rows in self._rows:
+            rows.open()
+
+    def process(self, chunk: Columns) -> bool:
+        return self._add(chunk, 0)
+
+    def process_second(self, chunk: Columns) -> bool:
+        """Process a chunk of the second input."""
+        return self._add(chunk, 1)
+
+    def _add(self, chunk: Columns, index: int) -> bool:
+        ends, _ = milliseconds_of(chunk.batch.column(self._ends[index]))
+        names = self._of_inputs[index].keys
+        keys: RowKeys = keys_in(self, chunk, names) if names else _same(len(chunk))
+        self.context.counters.late_records_dropped += self._rows[index].add(ends, keys, chunk.batch, self.progress)
+        return True
+
+    def next_end(self) -> int | None:
+        return min((end for rows in self._rows for end in rows.ends), default=None)
+
+    def drop_ended(self, progress: int) -> None:
+        for rows in self._rows:
+            rows.drop(progress)
+
+    def fire_window(self, end: int) -> Iterator[Columns]:
+        left, right = (
+            _batch(rows.take(end), one.columns) for rows, one in zip(self._rows, self._of_inputs, strict=True)
+        )
+        of_left, of_right = self._pairs(left, right)
+        if self._type in (SEMI, ANTI):
+            has_match = numpy.bincount(of_left, minlength=left.num_rows) > 0
+            kept = numpy.flatnonzero(has_match if self._type == SEMI else ~has_match)
+            of_left, of_right = kept, numpy.full(len(kept), _NONE)
+        if self._type in (LEFT, FULL):
+            alone = numpy.flatnonzero(numpy.bincount(of_left, minlength=left.num_rows) == 0)
+            of_left = numpy.concatenate([of_left, alone])
+            of_right = numpy.concatenate([of_right, numpy.full(len(alone), _NONE)])
+        if self._type in (RIGHT, FULL):
+            there = of_right[of_right != _NONE]
+            alone = numpy.flatnonzero(numpy.bincount(there, minlength=right.num_rows) == 0)
+            of_left = numpy.concatenate([of_left, numpy.full(len(alone), _NONE)])
+            of_right = numpy.concatenate([of_right, alone])
+        if not len(of_left):
+            return
+        columns = taken(left, of_left)
+        if self._type not in (SEMI, ANTI):
+            columns = [*columns, *taken(right, of_right)]
+        yield Columns(batch_of_columns(columns, self._given.schema, len(of_left)))
+
+    def _pairs(self, left: pyarrow.RecordBatch, right: pyarrow.RecordBatch) -> tuple[Integers, Integers]:
+        nothing = numpy.zeros(0, numpy.int64)
+        if not left.num_rows or not right.num_rows:
+            return nothing, nothing
+        side = JoinSide(self._of_inputs[1].columns, None)
+        keys, places = self._keys(right, 1)
+        if not len(places):
+            return nothing, nothing
+        some = right.take(pyarrow.array(places))
+        side.change(keys, some, numpy.ones(len(places), numpy.bool_), numpy.zeros(len(places), numpy.int64))
+        own_keys, own_places = self._keys(left, 0)
+        if not len(own_places):
+            return nothing, nothing
+        listed = side.find(own_keys)
+        of_left, of_right = own_places[listed.places], places[listed.items]
+        if self._condition is not None and len(of_left):
+            columns = [*left.take(pyarrow.array(of_left)).columns, *right.take(pyarrow.array(of_right)).columns]
+            mask = self._condition.mask(columns, len(of_left), now_ms=self.context.now_ms(), watermark_ms=None)
+            if mask is not None:
+                holds: Mask = mask.to_numpy(zero_copy_only=False)
+                of_left, of_right = of_left[holds], of_right[holds]
+        return of_left, of_right
+
+    def _keys(self, batch: pyarrow.RecordBatch, index: int) -> tuple[RowKeys, Integers]:
+        """Return the keys of the rows that can have equal ones, and which rows these are."""
+        one = self._of_inputs[index]
+        can_match = numpy.ones(batch.num_rows, numpy.bool_)
+        for name, matches in zip(one.keys, one.null_matches, strict=True):
+            column = batch.column(name)
+            if column.null_count and not matches:
+                can_match &= column.is_valid().to_numpy(zero_copy_only=False)
+        places = numpy.flatnonzero(can_match)
+        if not one.keys:
+            return _same(len(places)), places
+        return row_keys([batch.column(name).take(pyarrow.array(places)) for name in one.keys]), places
+
+
+def _same(count: int) -> IntegerKeys:
+    return IntegerKeys(numpy.zeros(count, numpy.int64))
+
+
+def _batch(rows: pyarrow.RecordBatch | None, columns: TableColumns) -> pyarrow.RecordBatch:
+    """Return the rows of a window, perhaps none."""
+    if rows is not None:
+        return rows
+    return pyarrow.RecordBatch.from_arrays(
+        [pyarrow.array([], kind) for kind in columns.schema.types], schema=columns.schema
+    )

@@ -1,0 +1,111 @@
+"""`TableResult`: what a statement gives. Source: PyFlink, pyflink.table.TableResult."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from typing import Any
+
+from penstock.common.job_client import JobClient
+from penstock.common.types import Row
+from penstock.table.logical_types import LogicalType
+from penstock.table.tableau import Tableau
+
+
+class ResultKind(enum.Enum):
+    """Whether a statement has only succeeded, or has rows."""
+
+    SUCCESS = 0
+    SUCCESS_WITH_CONTENT = 1
+
+
+class TableResult:
+    """The result of a statement: rows that are there, or those of a running job.
+
+    `iterate`: returns the rows; of a query, a CloseableIterator of Rows with kinds, only once.
+    """
+
+    def __init__(
+        self,
+        kind: ResultKind,
+        names: Sequence[str],
+        types: Sequence[LogicalType],
+        iterate: Callable[[], Any],
+        *,
+        client: JobClient | None = None,
+        is_changelog: bool = False,
+    ) -> None:
+        self._kind = kind
+        self._names = tuple(names)
+        self._types = tuple(types)
+        self._iterate = iterate
+        self._client = client
+        self._is_changelog = is_changelog
+
+    @staticmethod
+    def of_rows(
+        names: Sequence[str], types: Sequence[LogicalType], rows: Iterable[Sequence[Any]], kind: ResultKind
+    ) -> TableResult:
+        """Return the result of a statement without a job."""
+        made = [Row(*row) for row in rows]
+        return TableResult(kind, names, types, lambda: _Closeable(iter(made)))
+
+    def get_result_kind(self) -> ResultKind:
+        """Return SUCCESS for a statement that gives nothing, SUCCESS_WITH_CONTENT for one with rows."""
+        return self._kind
+
+    def get_job_client(self) -> JobClient | None:
+        """Return the client of the job; None if the statement has started none."""
+        return self._client
+
+    def get_column_names(self) -> list[str]:
+        """Return the names of the columns. Not in PyFlink, which has a ResolvedSchema."""
+        return list(self._names)
+
+    def wait(self, timeout_ms: int | None = None) -> None:
+        """Wait until the job has ended, or, of a query, until its rows are there to be read.
+
+        Raises the job's error, and TimeoutError after `timeout_ms`.
+        """
+        if self._client is None or self._is_changelog:
+            return
+        done = self._client.get_job_execution_result()
+        try:
+            done.result() if timeout_ms is None else done.result(timeout_ms / 1000)
+        except FutureTimeoutError:
+            raise TimeoutError(f"the job has not ended within {timeout_ms} ms") from None
+
+    def collect(self) -> Any:
+        """Return an iterator over the rows, which closes the job when it is closed: use it in a `with` statement.
+
+        Rows of a query have a kind: INSERT, UPDATE_BEFORE, UPDATE_AFTER or DELETE. They can be read once.
+        """
+        return self._iterate()
+
+    def print(self) -> None:
+        """Print the rows as a table, to the end of the job."""
+        if self._kind is ResultKind.SUCCESS and self._client is None:
+            print("OK")
+            return
+        with self.collect() as rows:
+            Tableau(self._names, self._types, is_changelog=self._is_changelog).print(rows)
+
+
+class _Closeable(Iterator[Row]):
+    """Rows that are there, with the methods of a CloseableIterator."""
+
+    def __init__(self, rows: Iterator[Row]) -> None:
+        self._rows = rows
+
+    def __next__(self) -> Row:
+        return next(self._rows)
+
+    def __enter__(self) -> _Closeable:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Do nothing: no job runs."""

@@ -1,0 +1,227 @@
+"""Flink's table test programs: tables with rows, statements, and the changelog that sinks get."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from tests.table.halves_source import HalvesSource
+from tests.table.in_process import InProcess
+from tests.table.row_texts import parse_row, trimmed
+
+from penstock.common.types import Row
+from penstock.datastream import StreamExecutionEnvironment
+from penstock.engine.jobmaster.results.result_sinks import ResultSink
+from penstock.table import StreamTableEnvironment
+from penstock.table.connectors.table_connector import (
+    ScanRequest,
+    SinkRequest,
+    TableConnector,
+    TableScan,
+    TableSink,
+    register_connector,
+)
+from penstock.table.logical_types import LogicalType
+from penstock.table.operators.table_columns import KIND, TableColumns
+from penstock.table.row_text import RowText
+
+PROGRAMS = Path(__file__).parents[3] / "shared" / "data" / "flink-table-tests" / "programs.jsonl.gz"
+
+
+@dataclass
+class Outcome:
+    """What a program gave. `error`: why it has no result. `nodes`: the kinds of nodes of its plans."""
+
+    error: str = ""
+    is_exact: bool = False
+    """Whether sinks got the changes that Flink's get, in any order."""
+    is_final: bool = False
+    """Whether the tables that they make are the same."""
+    difference: str = ""
+    nodes: set[str] = field(default_factory=set)
+    has_several_inputs: bool = False
+    """Whether a node has several inputs, whose rows have no common order."""
+
+
+class Values(TableConnector):
+    """The connector `values` of Flink's tests: sources have rows, sinks remember what they get."""
+
+    def __init__(self) -> None:
+        self.sources: dict[str, tuple[list[str], list[str]]] = {}
+        """The rows of both halves of each table."""
+        self.sinks: dict[str, Received] = {}
+
+    def scan(self, request: ScanRequest) -> TableScan:
+        """Read the rows of a table."""
+        resolved = request.table.resolved_table
+        assert resolved is not None
+        columns = {
+            column.name: column.data_type.logical
+            for column in resolved.schema.columns
+            if column.kind == "PHYSICAL" and column.data_type is not None
+        }
+        before, after = self.sources[_name(request.table.identifier)]
+        physical = list(columns.values())
+        metadata = list(_metadata(request.options.get("readable-metadata", "")))
+        kinds, values = _parsed([*before, *after], [*physical, *(kind for _, kind in metadata)])
+        names = [*columns, *(f"$metadata_{name}" for name, _ in metadata)]
+        wanted = list(request.whole) + [pa.field(f"$metadata_{key}", kind) for key, kind in request.metadata.items()]
+        arrays = [pa.array([row[names.index(one.name)] for row in values], one.type) for one in wanted]
+        schema = pa.schema([*wanted, pa.field(KIND, pa.uint8())])
+        table = pa.Table.from_arrays([*arrays, pa.array(kinds, pa.uint8())], schema=schema)
+        return TableScan(
+            HalvesSource(table, len(before), is_paced=len(self.sources) > 1), TableColumns(schema), parallelism=1
+        )
+
+    def sink(self, request: SinkRequest) -> TableSink:
+        """Remember the rows."""
+        resolved = request.table.resolved_table
+        assert resolved is not None
+        key = resolved.schema.primary_key
+        received = Received(request.row_type, () if key is None else key.columns)
+        self.sinks[_name(request.table.identifier)] = received
+        return TableSink(results=received, parallelism=1)
+
+
+class Received(ResultSink):
+    """The rows that a sink got, as text."""
+
+    exactly_once = True
+
+    def __init__(self, row_type: LogicalType, key: tuple[str, ...]) -> None:
+        self._text = RowText(row_type)
+        self._key = [row_type.names.index(name) for name in key]
+        self.rows: list[str] = []
+
+    def accept(self, subtask: int, values: list[Row]) -> None:
+        """Add rows."""
+        self.rows += map(self._text, values)
+
+    def table(self, changes: list[str]) -> Counter[str]:
+        """Return the rows of the table that changes make."""
+        types = list(self._text.row_type.children)
+        found: Counter[str] = Counter()
+        by_key: dict[str, str] = {}
+        for change in changes:
+            kind, content = change[:2], change[2:]
+            if self._key:
+                values = parse_row(change, types)[1]
+                key = str([values[place] for place in self._key])
+                if kind in ("+I", "+U"):
+                    by_key[key] = content
+                elif kind == "-D":
+                    by_key.pop(key, None)
+            else:
+                found[content] += 1 if kind in ("+I", "+U") else -1
+        return Counter(by_key.values()) if self._key else Counter({row: n for row, n in found.items() if n})
+
+
+def programs() -> Iterator[dict[str, Any]]:
+    """Yield all programs."""
+    with gzip.open(PROGRAMS, "rt") as lines:
+        yield from map(json.loads, lines)
+
+
+def is_in_scope(program: dict[str, Any]) -> bool:
+    """Return whether a program has SQL, expectations, and neither a function in Java nor another language."""
+    kinds = {one["kind"] for one in program["setup"]}
+    is_sql = all(one["kind"] in ("SQL", "STATEMENT_SET") for one in program["run"])
+    has_sinks = any(one["kind"].startswith("SINK_WITH_") for one in program["setup"])
+    return is_sql and has_sinks and not kinds & {"FUNCTION", "MODEL", "TEMPORAL_FUNCTION", "SINK_WITHOUT_DATA"}
+
+
+def run(program: dict[str, Any], parallelism: int = 2) -> Outcome:
+    """Run a program over all rows of its tables, and compare."""
+    outcome = Outcome()
+    try:
+        values = _execute(program, outcome, parallelism)
+    except Exception as error:
+        outcome.error = f"{type(error).__name__}: {error}"
+        return outcome
+    _compare(program, values, outcome)
+    return outcome
+
+
+def _execute(program: dict[str, Any], outcome: Outcome, parallelism: int) -> Values:
+    values = Values()
+    register_connector("values", values)
+    executor = InProcess()
+    env = StreamExecutionEnvironment(executor=executor)
+    env.set_parallelism(parallelism)
+    tables = StreamTableEnvironment.create(env)
+    for one in program["setup"]:
+        if one["kind"] == "CONFIG":
+            tables.get_config().set(one["option"], one["value"])
+    for one in program["setup"]:
+        if one["kind"] == "SQL":
+            tables.execute_sql(one["sql"])
+        elif "schema" in one:
+            tables.execute_sql(_create_table(one))
+            values.sources[one["name"]] = (one.get("before", []), one.get("after", []))
+    for one in program["run"]:
+        if one["kind"] == "STATEMENT_SET":
+            statements = tables.create_statement_set()
+            for sql in one["sqls"]:
+                statements.add_insert_sql(sql)
+            statements.execute()
+        else:
+            _note_nodes(tables, one["sql"], outcome)
+            tables.execute_sql(one["sql"])
+        if executor.error is not None:
+            raise executor.error
+    return values
+
+
+def _note_nodes(tables: StreamTableEnvironment, sql: str, outcome: Outcome) -> None:
+    planner = tables._synchronized()
+    plan = planner.compile_plan([sql])
+    outcome.nodes |= {node.name for node in plan.nodes.values()}
+    outcome.has_several_inputs |= any(len(inputs) > 1 for inputs in plan.inputs.values())
+
+
+def _compare(program: dict[str, Any], values: Values, outcome: Outcome) -> None:
+    outcome.is_exact = outcome.is_final = True
+    for one in program["setup"]:
+        if not one["kind"].startswith("SINK_WITH_"):
+            continue
+        received = values.sinks.get(one["name"])
+        expected = [*one["expectBefore"], *one["expectAfter"]]
+        if received is None:
+            outcome.error = f"nothing was written into {one['name']}"
+            return
+        if Counter(received.rows) != Counter(expected):
+            outcome.is_exact = False
+            missing, more = Counter(expected) - Counter(received.rows), Counter(received.rows) - Counter(expected)
+            outcome.difference = f"missing {sorted(missing.elements())[:6]}, more {sorted(more.elements())[:6]}"
+        if received.table(received.rows) != received.table(expected):
+            outcome.is_final = False
+
+
+def _create_table(one: dict[str, Any]) -> str:
+    options = {"connector": "values", **one["options"]}
+    shown = ", ".join(f"'{key}' = '{value}'" for key, value in options.items())
+    partitioned = f" PARTITIONED BY ({', '.join(one['partition'])})" if one["partition"] else ""
+    return f"CREATE TABLE `{one['name']}` ({', '.join(one['schema'])}){partitioned} WITH ({shown})"
+
+
+def _parsed(rows: list[str], types: list[LogicalType]) -> tuple[list[int], list[list[Any]]]:
+    parsed = [parse_row(row, types) for row in trimmed(rows, len(types))]
+    return [kind for kind, _ in parsed], [values for _, values in parsed]
+
+
+def _metadata(text: str) -> Iterator[tuple[str, LogicalType]]:
+    from penstock.table.logical_types import parse
+
+    for part in filter(None, text.split(",")):
+        name, _, kind = part.partition(":")
+        yield name, parse(kind.upper())
+
+
+def _name(identifier: str) -> str:
+    return identifier.rpartition(".")[2].strip("`")
