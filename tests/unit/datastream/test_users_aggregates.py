@@ -195,7 +195,7 @@ def test_a_running_result_costs_a_call_for_each_row_of_the_most_frequent_key() -
     assert calls == [8, 8, 2, 1]
 
 
-@pytest.mark.parametrize("keys", [["a"], ["a"] * 9 + ["b", None], [*"abcdefghij"] * 3 + [str(one) for one in range(40)]])
+@pytest.mark.parametrize("keys", [["a"], ["a"] * 9 + ["b", None], [*"abcdefghij"] * 3 + [str(n) for n in range(40)]])
 @pytest.mark.parametrize("kind", ["running", "expiring", "late"])
 def test_frequent_keys(kind: str, keys: list[Any]) -> None:
     """Rows of one key in a batch are added in steps or merged, and results would differ."""

@@ -63,7 +63,8 @@ class UserArray(AggregateArray):
         values, valid = _values_of(column)
         valid = numpy.ones(len(runs), numpy.bool_) if valid is None else valid[runs.order]
         before, exists = self._copies(runs.slots), self._exists[runs.slots]
-        after = after_each_row(self._function, runs, [each[runs.order] for each in values], valid, before)
+        values = [each[runs.order] for each in values]
+        after = after_each_row(self._function, runs, values=values, valid=valid, before=before)
         exist_after = runs.of_runs(exists) | (runs.counts(valid) > 0)
         self._put(runs.slots, [each[runs.ends] for each in after], exist_after[runs.ends])
         return self._results_of([runs.by_row(each) for each in after], runs.by_row(exist_after))
