@@ -195,6 +195,44 @@ def test_a_running_result_costs_a_call_for_each_row_of_the_most_frequent_key() -
     assert calls == [8, 8, 2, 1]
 
 
+@pytest.mark.parametrize("keys", [["a"], ["a"] * 9 + ["b", None], [*"abcdefghij"] * 3 + [str(n) for n in range(40)]])
+@pytest.mark.parametrize("kind", ["running", "expiring", "late"])
+def test_frequent_keys(kind: str, keys: list[Any]) -> None:
+    """Rows of one key in a batch are added in steps or merged, and results would differ."""
+    random = Random(len(keys))
+    with harness(kind, True) as columns, harness(kind, False) as rows:
+        for now in (1, 40):
+            for count in (9, 20, 300):
+                chunk = records(random, keys, count)
+                if count == 20:
+                    # No row is added.
+                    chunk = [Row(key=row.key, n=None, f=row.f) for row in chunk]
+                for each in (columns, rows):
+                    push_chunk(each, chunk, [now] * count)
+                    each.watermark(now + 12)
+                    each.advance_ms(7)
+        assert shown(columns, kind) == shown(rows, kind) and len(rows.outputs()) > 500
+
+
+def test_rows_of_one_key_are_merged_where_the_order_does_not_matter() -> None:
+    """A batch with a frequent key would take as many calls as rows."""
+    calls = []
+
+    class Counted(Spread):
+        def add(self, accumulators: Any, slots: Any, n: Any) -> None:
+            calls.append("add")
+            super().add(accumulators, slots, n)
+
+        def merge(self, accumulators: Any, slots: Any, others: Any) -> None:
+            calls.append("merge")
+            super().merge(accumulators, slots, others)
+
+    with harness("running", True, {"spread": ("n", Counted())}) as one:
+        push_chunk(one, [Row(key="a", n=1, f=0.5)] * 1000, [1] * 1000)
+        assert len(one.outputs()) == 1000
+    assert calls == ["add", *["merge"] * 11]
+
+
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("before", [False, True])
 @pytest.mark.parametrize("in_store", [False, True])

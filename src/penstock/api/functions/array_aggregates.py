@@ -29,7 +29,8 @@ class ArrayAggregateFunction(ABC):
 
     in_any_order: bool = False
     """Whether results are the same, bit by bit, in whatever order records are added and merged. If True, which needs
-    `merge`, sessions are computed on columns, and windows on columns may aggregate before the exchange."""
+    `merge`, sessions are computed on columns, windows on columns may aggregate before the exchange, and running
+    aggregates on columns merge the records of a key that is frequent in a batch."""
 
     @abstractmethod
     def add(self, accumulators: Any, slots: Any, *values: Any) -> None:
@@ -46,7 +47,7 @@ class ArrayAggregateFunction(ABC):
         """Merge other accumulators into those at `slots`. The records of `others` came later.
 
         The attributes of `others` are arrays as well, whose value at a position belongs to the slot at that position.
-        They are read-only. Session windows need it, since they merge; other windows do not call it.
+        They are read-only. Session windows need it, since they merge; all else calls it only if `in_any_order` is True.
         """
         raise NotImplementedError
 

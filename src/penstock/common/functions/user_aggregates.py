@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from operator import is_
 from types import SimpleNamespace
 from typing import Any
 
@@ -83,6 +84,35 @@ class UserAggregate:
         with self._called("add"):
             self.function.add(given, _read_only(slots), *map(_read_only, values))
             return self._arrays_of(given, len(arrays[0]))
+
+    def add_steps(self, arrays: Sequence[Array], counts: Sequence[int], values: Sequence[Array]) -> list[Array]:
+        """Add records in steps. Return the accumulators of each record's key after it.
+
+        A step adds a record to each of the first keys of `arrays`; `counts`: to how many, which never rises. `values`
+        has the records of the first step, then those of the second one, and so on. The arrays change, even if it raises
+        MethodError.
+        """
+        after = [numpy.empty(len(values[0]), array.dtype) for array in arrays]
+        values = [_read_only(each) for each in values]
+        given, slots = self._attributes(arrays), _read_only(numpy.arange(len(arrays[0])))
+        first = 0
+        with self._called("add"):
+            # What many rows of one key cost: everything that steps have in common is made once.
+            for count in counts:
+                if count != len(slots):
+                    arrays, slots = [array[:count] for array in arrays], slots[:count]
+                    given = self._attributes(arrays)
+                rows = slice(first, first + count)
+                self.function.add(given, slots, *[each[rows] for each in values])
+                attributes = vars(given)
+                if attributes.keys() != self._starts.keys() or not all(map(is_, attributes.values(), arrays)):
+                    for array, replaced in zip(arrays, self._arrays_of(given, count), strict=True):
+                        array[:] = replaced
+                    given = self._attributes(arrays)
+                for each, array in zip(after, arrays, strict=True):
+                    each[rows] = array
+                first = rows.stop
+        return after
 
     def merge(self, arrays: Sequence[Array], slots: Array, others: Sequence[Array]) -> list[Array]:
         """Return the accumulators with others merged. The arrays change, even if it raises MethodError."""

@@ -15,6 +15,7 @@ import pyarrow
 from pyarrow import compute
 
 from penstock.engine.runtime.columns.aggregate_arrays import AggregateArray, array_type, grown
+from penstock.engine.runtime.columns.user_runs import after_each_row
 from penstock.engine.state.arrays.key_slots import FIRST_ROOM
 from penstock.engine.state.arrays.stored_columns import NUMBERS, StoredColumn
 
@@ -64,31 +65,14 @@ class UserArray(AggregateArray):
         self._put(distinct, self._function.merge(self._copies(distinct), positions, others))
 
     def add_running(self, runs: Runs, column: pyarrow.Array | None) -> pyarrow.Array:
-        """Add the first rows of all runs together, then the second ones, and so on: there is a call for each."""
         values, valid = _values_of(column)
-        # The longest runs first: those that have a row in a step are at the front.
-        longest = numpy.argsort(-runs.lengths, kind="stable")
-        slots, starts, lengths = runs.slots[longest], runs.starts[longest], runs.lengths[longest]
-        current, exists = self._copies(slots), self._exists[slots]
-        after = self._function.new(len(runs))
-        exist_after = numpy.zeros(len(runs), numpy.bool_)
-        for step in range(int(lengths[0])):
-            count = int(numpy.searchsorted(-lengths, -step))
-            rows, places = runs.order[starts[:count] + step], numpy.arange(count)
-            added = rows
-            if valid is not None:
-                places, added = places[valid[rows]], rows[valid[rows]]
-            if len(added):
-                front = [each[:count] for each in current]
-                changed = self._function.add(front, places, [each[added] for each in values])
-                for each, new in zip(front, changed, strict=True):
-                    each[:] = new
-                exists[places] = True
-            for each, now in zip(after, current, strict=True):
-                each[rows] = now[:count]
-            exist_after[rows] = exists[:count]
-        self._put(slots, current, exists)
-        return self._results_of(after, exist_after)
+        valid = numpy.ones(len(runs), numpy.bool_) if valid is None else valid[runs.order]
+        before, exists = self._copies(runs.slots), self._exists[runs.slots]
+        values = [each[runs.order] for each in values]
+        after = after_each_row(self._function, runs, values=values, valid=valid, before=before)
+        exist_after = runs.of_runs(exists) | (runs.counts(valid) > 0)
+        self._put(runs.slots, [each[runs.ends] for each in after], exist_after[runs.ends])
+        return self._results_of([runs.by_row(each) for each in after], runs.by_row(exist_after))
 
     def _copies(self, slots: Integers) -> list[Array]:
         return [array[slots] for array in self._arrays]
