@@ -9,6 +9,7 @@ import numpy
 import pyarrow
 
 from penstock.common.columns.to_values import python_values
+from penstock.engine.runtime.columns.bucket_rows import BucketRows
 from penstock.engine.runtime.columns.join_table import JoinTable
 from penstock.engine.runtime.columns.kept_fields import KeptFields
 from penstock.engine.state.arrays.row_keys import Integers, RowKeys
@@ -32,43 +33,55 @@ class TableFields(KeptFields):
 
 
 class WindowRows:
-    """The rows of windows, by their end. Its state is a table of the backend."""
+    """The rows of windows, by their end. Its state is a table of the backend, whose buckets are the ends of windows.
+
+    Windows are taken in the order of their ends.
+    """
 
     def __init__(self, backend: KeyedStateBackend, name: str, columns: TableColumns) -> None:
         def make() -> JoinTable:
-            return JoinTable(TableFields(columns))
+            return JoinTable(TableFields(columns), bucket_ms=1)
 
         self._table: JoinTable = backend.arrays(name, make) or backend.table(name, make)
+        self._ends: set[int] = set()
 
     def open(self) -> None:
         """Make rows of what was restored."""
         self._table.use_restored()
+        for span in self._table.spans.values():
+            self._ends |= set(distinct_ends(_ends_of(span)))
 
     @property
-    def ends(self) -> list[int]:
+    def ends(self) -> set[int]:
         """The windows that have rows."""
-        return list(self._table.buckets)
+        return self._ends
 
     def add(self, ends: Integers, keys: RowKeys, batch: pyarrow.RecordBatch, progress: int) -> int:
         """Add rows to their windows. Return how many were late: their window has ended up to `progress`."""
-        late = 0
-        found = distinct_ends(ends)
-        for end in found:
-            places = None if len(found) == 1 else numpy.flatnonzero(ends == end)
-            if end - 1 <= progress:
-                late += len(ends) if places is None else len(places)
-                continue
-            rows = batch if places is None else batch.take(pyarrow.array(places))
-            of_rows = keys if places is None else keys.at(places)
-            self._table.bucket(end).append(of_rows, numpy.zeros(rows.num_rows, numpy.int64), rows)
+        waits = ends - 1 > progress
+        late = len(ends) - int(numpy.count_nonzero(waits))
+        if late:
+            ends, keys, batch = ends[waits], keys.at(waits), batch.filter(pyarrow.array(waits))
+        if len(ends):
+            self._ends |= set(distinct_ends(ends))
+            self._table.append(keys, ends, batch)
         return late
 
     def take(self, end: int) -> pyarrow.RecordBatch | None:
         """Remove and return the rows of a window, in the order of arrival; None if there are none."""
-        bucket = self._table.buckets.pop(end, None)
-        return None if bucket is None else bucket.blocks.take(numpy.arange(len(bucket)))
+        if end not in self._ends:
+            return None
+        (span,) = self._table.reached(end, end)
+        rows: pyarrow.RecordBatch = span.blocks.take(numpy.flatnonzero(_ends_of(span) == end))
+        self.drop(end - 1)
+        return rows
 
     def drop(self, progress: int) -> None:
         """Drop the rows of windows that have ended."""
-        for end in [one for one in self._table.buckets if one - 1 <= progress]:
-            del self._table.buckets[end]
+        self._ends = {end for end in self._ends if end - 1 > progress}
+        for _ in self._table.free(progress + 2):
+            pass
+
+
+def _ends_of(span: BucketRows) -> Integers:
+    return span.times_of(numpy.arange(len(span)))

@@ -8,9 +8,11 @@ names the codec of the items. An empty buffer is a push.
 from __future__ import annotations
 
 import functools
+import importlib
 import pickle
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from types import ModuleType
 from typing import Any, TypeAlias
 
 import msgspec
@@ -193,16 +195,14 @@ def _fields(chunk: Any, byte_ns: float) -> tuple[Any, ...] | list[Any]:
     if type(chunk) is Rows:
         return [chunk.values, chunk.timestamps]
     if type(chunk) is not EncodedColumns:
-        chunk = _column_encoder()(chunk, byte_ns)
+        chunk = _column_codec().encoded(chunk, byte_ns)
     return msgspec.structs.astuple(chunk)
 
 
 @functools.cache
-def _column_encoder() -> Callable[[Any, float], EncodedColumns]:
+def _column_codec() -> ModuleType:
     # When it is first needed: jobs on rows import no Arrow.
-    from penstock.engine.runtime.columns.codec import encoded
-
-    return encoded
+    return importlib.import_module("penstock.engine.runtime.columns.codec")
 
 
 class MessageCodec(Codec):
