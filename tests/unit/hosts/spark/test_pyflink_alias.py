@@ -66,7 +66,7 @@ def test_a_module_that_is_missing_says_what_to_do() -> None:
 
     assert "no such connector; docs/how-to/own-source.md" in kinesis
     assert "set `state.backend.type`" in backends
-    assert "there is no Table API: write it with DataStream" in table
+    assert "there is no Table API yet: write the query as SQL" in table
     assert other == "penstock has no penstock.fn_execution to stand for pyflink.fn_execution"
 
 

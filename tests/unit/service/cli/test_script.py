@@ -114,7 +114,7 @@ def test_a_pyflink_program_with_the_option_is_not_told_of_it(
     """A program that needs the Table API would be run with the option again and again."""
     monkeypatch.setattr(sys, "meta_path", [PyFlinkFinder(), *sys.meta_path])
     with pytest.raises(typer.Exit):
-        run_script(script(tmp_path, "from pyflink.table import StreamTableEnvironment\n"), [])
+        run_script(script(tmp_path, "from pyflink.table import Table\n"), [])
 
     said = capsys.readouterr().err
     assert "there is no Table API" in said and "--pyflink" not in said
