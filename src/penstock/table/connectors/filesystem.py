@@ -53,7 +53,8 @@ def _checked(table: ContextResolvedTable) -> tuple[TableOptions, str]:
     options = TableOptions(table.identifier, resolved.options, (_PATH, _FORMAT, _MONITOR))
     path, form = options.get(_PATH), options.get(_FORMAT)
     if path is None or form is None:
-        raise options.error("the options 'path' and 'format' are required")
+        missing = _PATH if path is None else _FORMAT
+        raise options.error(f"the option {missing.key!r} is required: write it in WITH (...)")
     if form != "parquet":
         raise options.error(f"the format {form!r} is not supported yet: use 'parquet'")
     if resolved.partition_keys:

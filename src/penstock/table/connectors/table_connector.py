@@ -84,7 +84,7 @@ class SinkRequest:
             raise SqlError(
                 f"the table {self.table.identifier} takes insertions only, and the query gives "
                 f"{', '.join(kind for kind in self.kinds if kind != INSERT)}. Use a connector that takes changes, "
-                "such as upsert-kafka with a primary key, or a query that only inserts"
+                "such as print, or a query that only inserts, such as one of windows (TUMBLE)"
             )
 
 
@@ -116,7 +116,7 @@ class TableConnector:
         """Return the error of a table that can't be read, or written."""
         assert table.resolved_table is not None
         name = table.resolved_table.options.get(CONNECTOR)
-        return SqlError(f"the table {table.identifier} can't be {what}: the connector {name!r} can't")
+        return SqlError(f"the table {table.identifier} can't be {what}: its connector {name!r} does not do that")
 
 
 _BUILT_IN = {

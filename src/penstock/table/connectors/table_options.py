@@ -40,7 +40,7 @@ class TableOptions:
         connector, keys = given.get(CONNECTOR, ""), sorted(one.key for one in known)
         if unknown := sorted(given.keys() - _OF_ALL_SOURCES - set(keys)):
             raise self.error(
-                f"the connector {connector!r} does not have the options {', '.join(unknown)}. It has {', '.join(keys)}"
+                f"the connector {connector!r} has no option {' and no '.join(map(repr, unknown))}. It has {', '.join(keys)}"
             )
         configuration = Configuration.from_dict(dict(given))
         self._values: dict[str, Any] = {}

@@ -16,6 +16,8 @@ _VALIDATION = "SQL validation failed."
 _EXPECTED_MAX = 12
 _MISSING = re.compile(r"class penstock\.\S+ cannot be cast to class \S+\.(\w+?)(?:Table)?(?:Source|Sink) ")
 """Matches what the planner says if a table must be able to do more than ours."""
+_ENCOUNTERED = re.compile(r'Encountered "(\w+)')
+_NAME = "<IDENTIFIER>"
 _OPERATION = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
@@ -67,10 +69,12 @@ def _with_expected(message: str) -> str:
     if found is None:
         return message
     expected = [one.strip().removesuffix("...").strip() for one in found[1].splitlines() if one.strip()]
+    word = _ENCOUNTERED.search(message)
+    hint = f" {word[1]} is a word of SQL: as a name, write `{word[1]}`." if word and _NAME in expected else ""
     # There is a token for each kind of quotes.
     expected = [one for one in expected if not one.endswith("_IDENTIFIER>")]
     shown = ", ".join(expected[:_EXPECTED_MAX]) + (", ..." if len(expected) > _EXPECTED_MAX else "")
-    return f"{message[: found.start()]} Expected: {shown}."
+    return f"{message[: found.start()]} Expected: {shown}.{hint}"
 
 
 def _first_line(sql: str) -> str:

@@ -52,6 +52,19 @@ def test_of_the_table_api_there_are_the_types_by_which_files_are_described() -> 
     assert "no Table in penstock.table: there is no Table API yet: write the query as SQL" in result.stdout
 
 
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [("sql_query", "`execute_sql` runs the query"), ("from_path", "SELECT"), ("create_temporary_view", "CREATE")],
+)
+def test_methods_of_the_table_api_name_the_sql(name: str, instead: str) -> None:
+    """A user of PyFlink would find no way from the most common calls."""
+    from penstock.table import EnvironmentSettings, TableEnvironment
+
+    tables = TableEnvironment.create(EnvironmentSettings.in_streaming_mode())
+    with pytest.raises(AttributeError, match=f"has no {name}: there is no Table API yet: .*{instead}"):
+        getattr(tables, name)
+
+
 @pytest.mark.thorough
 def test_a_module_that_is_missing_says_what_to_do() -> None:
     """A user who moves a program from PyFlink would have to search for the replacement of a module."""

@@ -76,7 +76,7 @@ def _sql_type(kind: Any) -> str:
     [
         (
             {"event__rates": "5"},
-            r"connector 'nexmark' does not have the options event-rates\. It has auction\.avg-size, ",
+            r"connector 'nexmark' has no option 'event-rates'\. It has auction\.avg-size, ",
         ),
         ({"events_num": "many"}, r"`events` can't be used: the value of 'events\.num' must be a whole number"),
         ({"events_num": "-1"}, "of 0 or more"),

@@ -33,7 +33,7 @@ class ColumnWindowsChoice(NamedTuple):
     def reason_for_rows(self) -> str | None:
         """Return why they can only run on rows; None if they can run on columns."""
         if not is_sliced(self.settings):
-            return "only tumbling and sliding windows with their default trigger can run on columns of rows"
+            return "only tumbling, sliding and cumulative windows with their default trigger can run on columns"
         if not isinstance(self.record_type, RowTypeInfo) or self.result_type is None:
             return "the fields of its records have no declared types"
         users = next((one for one in self.aggregates.aggregates if one.kind == USER), None)
