@@ -23,7 +23,8 @@ class ResultKind(enum.Enum):
 class TableResult:
     """The result of a statement: rows that are there, or those of a running job.
 
-    `iterate`: returns the rows; of a query, a CloseableIterator of Rows with kinds, only once.
+    `iterate`: returns the rows; of a query, a CloseableIterator of Rows with kinds, only once. `zone`: the time zone in
+    which instants are printed.
     """
 
     def __init__(
@@ -35,6 +36,7 @@ class TableResult:
         *,
         client: JobClient | None = None,
         is_changelog: bool = False,
+        zone: str = "UTC",
     ) -> None:
         self._kind = kind
         self._names = tuple(names)
@@ -42,6 +44,7 @@ class TableResult:
         self._iterate = iterate
         self._client = client
         self._is_changelog = is_changelog
+        self._zone = zone
 
     @staticmethod
     def of_rows(
@@ -89,7 +92,7 @@ class TableResult:
             print("OK")
             return
         with self.collect() as rows:
-            Tableau(self._names, self._types, is_changelog=self._is_changelog).print(rows)
+            Tableau(self._names, self._types, is_changelog=self._is_changelog, zone=self._zone).print(rows)
 
 
 class _Closeable(Iterator[Row]):

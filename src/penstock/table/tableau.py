@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from penstock.common.types import Row
 from penstock.table.logical_types import LogicalType
-from penstock.table.row_text import text_of
+from penstock.table.printed_text import printed_text_of
 
 _WIDTH_MAX = 30
 _NULL = "<NULL>"
@@ -16,10 +16,12 @@ _WIDTHS = {"BOOLEAN": 5, "TINYINT": 4, "SMALLINT": 6, "INT": 11, "BIGINT": 20, "
 class Tableau:
     """Prints rows while they come. Columns of a changelog have the width of their type; others that of their texts."""
 
-    def __init__(self, names: Sequence[str], types: Sequence[LogicalType], *, is_changelog: bool) -> None:
+    def __init__(
+        self, names: Sequence[str], types: Sequence[LogicalType], *, is_changelog: bool, zone: str = "UTC"
+    ) -> None:
         self._names = list(names)
         self._types = list(types)
-        self._texts = [text_of(one) for one in types]
+        self._texts = [printed_text_of(one, zone) for one in types]
         self._is_changelog = is_changelog
 
     def print(self, rows: Iterable[Row]) -> None:

@@ -39,9 +39,8 @@ class TableOptions:
         self._identifier = identifier
         connector, keys = given.get(CONNECTOR, ""), sorted(one.key for one in known)
         if unknown := sorted(given.keys() - _OF_ALL_SOURCES - set(keys)):
-            raise self.error(
-                f"the connector {connector!r} has no option {' and no '.join(map(repr, unknown))}. It has {', '.join(keys)}"
-            )
+            lacking = " and no ".join(map(repr, unknown))
+            raise self.error(f"the connector {connector!r} has no option {lacking}. It has {', '.join(keys)}")
         configuration = Configuration.from_dict(dict(given))
         self._values: dict[str, Any] = {}
         for one in known:

@@ -10,7 +10,7 @@ from penstock.datastream.collected import CloseableIterator
 from penstock.engine.jobmaster.results.result_sinks import CollectedResults
 from penstock.table.environment_settings import EnvironmentSettings
 from penstock.table.execution.row_values import row_reader
-from penstock.table.execution.translation import Translation
+from penstock.table.execution.translation import ZONE, Translation
 from penstock.table.logical_types import BIGINT
 from penstock.table.planner.compiled_plan import CompiledPlan
 from penstock.table.planner.errors import SqlError
@@ -73,6 +73,7 @@ def start(
         lambda: rows,
         client=client,
         is_changelog=True,
+        zone=options.get(ZONE, "UTC"),
     )
 
 

@@ -98,7 +98,10 @@ ROWS: dict[str, tuple[Program, str]] = {
     "field": (windows({"x": ("share", "max")}), "the field 'share' has the type"),
     "text": (windows({"x": ("text", "max")}), "the field 'text' has the type"),
     "day": (windows({"x": ("day", "count")}), "the field 'day' has the type"),
-    "sessions": (windows(assigner=EventTimeSessionWindows.with_gap(Time.seconds(1))), "only tumbling, sliding and cumulative"),
+    "sessions": (
+        windows(assigner=EventTimeSessionWindows.with_gap(Time.seconds(1))),
+        "only tumbling, sliding and cumulative",
+    ),
     "trigger": (
         lambda stream: stream.key_by("key").window(TUMBLING).trigger(CountTrigger.of(2)).aggregate(COUNT),
         "only tumbling, sliding and cumulative",
