@@ -13,6 +13,7 @@ from penstock.api.functions.process import KeyedProcessFunction
 from penstock.api.output_tag import OutputTag
 from penstock.common.functions.arity import accepts_arguments
 from penstock.common.functions.field_key import FieldKey
+from penstock.common.functions.field_timestamp import FieldTimestamp
 from penstock.common.functions.result_kinds import check_declared_kind
 from penstock.common.typeinfo import (
     BasicTypeInfo,
@@ -23,6 +24,7 @@ from penstock.common.typeinfo import (
 )
 from penstock.common.types.type_hints import from_function
 from penstock.common.types.whole_numbers import as_int
+from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.engine.plan.call_capture import captured_call, current_api_call
 from penstock.engine.runtime.operators.function import UserFunction
 
@@ -168,6 +170,12 @@ def field_of(position: Any, declared: TypeInformation | None) -> int | str:
     if field is None:
         raise TypeError(f"a field must be given by position or name, got {position!r}")
     return _found_in(declared, field)
+
+
+def check_time_field(strategy: WatermarkStrategy, declared: TypeInformation | None) -> None:
+    """Raise ValueError if event time is a field by name, which records of the type `declared` do not have."""
+    if isinstance(strategy.timestamp_assigner, FieldTimestamp):
+        field_of(strategy.timestamp_assigner.field, declared)
 
 
 def _found_in(declared: TypeInformation | None, position: int | str) -> int | str:

@@ -23,6 +23,7 @@ from penstock.datastream.arguments import (
     as_function,
     check_needs_no_key,
     check_output_tag,
+    check_time_field,
     checked_count,
     checked_on_error,
     described,
@@ -256,12 +257,14 @@ class DataStream(OperatorSettings, Generic[T]):
     def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> DataStream[T]:
         """Assign timestamps and generate watermarks, which replace those from upstream.
 
-        Raises ValueError for a strategy with watermark alignment, because only a source can wait for others.
+        Raises ValueError for a strategy with watermark alignment, because only a source can wait for others, and for
+        a field that the declared type of the records does not have.
         """
         if not isinstance(watermark_strategy, WatermarkStrategy):
             raise TypeError(f"expected a WatermarkStrategy, got {watermark_strategy!r}")
         if watermark_strategy.alignment is not None:
             raise ValueError("watermark alignment lets sources wait for each other: pass the strategy to from_source")
+        check_time_field(watermark_strategy, self._transformation.output_type)
         interval_ms = self.environment.get_config().get_auto_watermark_interval()
         strategy = shallow_copy(watermark_strategy)
         on_rows = TimestampsAndWatermarksOperator("Timestamps/Watermarks", strategy, interval_ms)

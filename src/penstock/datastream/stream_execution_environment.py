@@ -31,7 +31,7 @@ from penstock.connectors.base.collection import CollectionSource
 from penstock.connectors.base.number_sequence import NumberSequenceSource
 from penstock.connectors.files.source import FileSource, StreamFormat
 from penstock.connectors.socket import SocketTextSource
-from penstock.datastream.arguments import described
+from penstock.datastream.arguments import check_time_field, described
 from penstock.datastream.cached_stream import filling
 from penstock.datastream.checkpoint_config import CheckpointConfig
 from penstock.datastream.checkpointing_mode import CheckpointingMode
@@ -315,6 +315,7 @@ class StreamExecutionEnvironment(DriverOnly):
         if not isinstance(watermark_strategy, WatermarkStrategy):
             raise TypeError(f"expected a WatermarkStrategy, got {watermark_strategy!r}")
         declared = type_info or described(source.get_produced_type())
+        check_time_field(watermark_strategy, declared)
         return DataStream(
             self,
             SourceTransformation(
