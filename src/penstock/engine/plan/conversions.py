@@ -88,9 +88,15 @@ class _Conversions:
         return dataclasses.replace(plan, nodes=self._nodes, edges=self._edges)
 
     def _sent(self, edge: StreamEdge, given: RecordColumns) -> RecordColumns:
-        """Return the columns that an exchange carries: those that its reader reads, and those of the key."""
+        """Return the columns that an exchange carries: those that its reader reads, and those of the key.
+
+        In the order of the sender's chunks: of one with the same columns all are sent as they are.
+        """
         read = self._plan.nodes[edge.target].operator.columns_read(edge.input_index)
-        return given if read is None else given.only(list(dict.fromkeys([*read, *edge.partitioner.fields])))
+        if read is None:
+            return given
+        sent = {*read, *edge.partitioner.fields}
+        return given.only([name for name in given.names if name in sent])
 
     def _given(self, edge: StreamEdge) -> RecordColumns | None:
         return self._plan.nodes[edge.source].operator.given_columns(edge.tag)

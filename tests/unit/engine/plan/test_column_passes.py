@@ -122,7 +122,7 @@ def test_edges_carry_columns_where_partitioners_can_divide_them(partition: Any, 
     ("partition", "columns"),
     [
         (lambda stream: stream.rebalance(), ["n"]),
-        (lambda stream: stream.key_by("key"), ["n", "key"]),
+        (lambda stream: stream.key_by("key"), ["key", "n"]),
         (lambda stream: stream.key_by("n"), ["n"]),
     ],
 )
@@ -131,6 +131,14 @@ def test_an_exchange_carries_only_the_columns_that_are_kept_behind_it(partition:
     env = StreamExecutionEnvironment()
     partition(readings(env).as_columns()).project("n").print()
     assert list(carried(planned(env)).values()) == [columns]
+
+
+def test_an_exchange_carries_columns_in_the_order_of_its_sender() -> None:
+    """A batch that has all columns is sent as it is: its receiver would read each as another one."""
+    env = StreamExecutionEnvironment()
+    given = readings(env).as_columns()
+    given.rebalance().project(*reversed(given.get_type().get_field_names())).print()
+    assert list(carried(planned(env)).values()) == [given.get_type().get_field_names()]
 
 
 def test_dictionaries_are_sent_as_rows() -> None:
