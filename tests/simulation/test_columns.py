@@ -133,7 +133,7 @@ def test_windows_of_columns_give_the_results_of_rows(number: int) -> None:
     run(*list(programs_that(sums_in_windows, number + 1))[-1])
 
 
-@pytest.mark.parametrize("number", seeds(12, in_soak=2_000))
+@pytest.mark.parametrize("number", seeds(6, in_soak=2_000))
 def test_windows_of_declared_rows_give_the_results_of_rows(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A chunk that stays rows, or a window that changes its form, would be lost or count twice at a fault."""
     monkeypatch.setattr(exact_conversion, "COLUMNS_FROM", 1 + number % 3)
@@ -141,7 +141,7 @@ def test_windows_of_declared_rows_give_the_results_of_rows(number: int, monkeypa
     run(*list(programs_that(sums_in_windows, number + 1))[-1], "declared")
 
 
-@pytest.mark.parametrize("number", seeds(12, in_soak=2_000))
+@pytest.mark.parametrize("number", seeds(4, in_soak=2_000))
 @pytest.mark.parametrize("on_columns", [False, True])
 def test_cumulative_windows(number: int, on_columns: bool) -> None:
     """What a window carries into the next would be lost, or there twice, at any fault and at another parallelism."""

@@ -22,7 +22,7 @@ from penstock.hosts.simulator.worker_faults import WorkerFaults
 
 pytestmark = pytest.mark.simulation
 
-SEEDS_IN_CI = 4
+SEEDS_IN_CI = 7
 SEEDS_IN_SOAK = 10_000
 
 
