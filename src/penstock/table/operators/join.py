@@ -15,21 +15,19 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy
 import pyarrow
 
-from penstock.common.functions.field_key import FieldKey
 from penstock.common.functions.user_calls import RAISED
 from penstock.common.types import RowKind
 from penstock.engine.runtime.chunks import ChunkKind
 from penstock.engine.runtime.columns.chunk import Columns
-from penstock.engine.runtime.columns.keyed_input import keys_in
 from penstock.engine.runtime.columns.runs import Runs
 from penstock.engine.runtime.columns.shown_rows import ShownBatch
 from penstock.engine.runtime.operators.keyed import KeyedOperator
 from penstock.engine.runtime.operators.two_inputs import OperatorInput, inputs_of
-from penstock.engine.state.arrays.row_keys import IntegerKeys, Integers, Mask, RowKeys
+from penstock.engine.state.arrays.row_keys import Integers, Mask, RowKeys
 from penstock.table.operators.join_side import JoinSide
-from penstock.table.operators.keyed_table import NoKey
 from penstock.table.operators.row_expressions import RowExpressions
 from penstock.table.operators.table_columns import TableColumns
+from penstock.table.operators.table_keys import keys_of_chunk, selector_of
 
 if TYPE_CHECKING:
     from penstock.engine.runtime.operators.operator import Output
@@ -56,6 +54,15 @@ class JoinInput(NamedTuple):
     keys: tuple[str, ...]
     null_matches: tuple[bool, ...]
     unique: tuple[str, ...] | None
+
+    def can_match(self, batch: pyarrow.RecordBatch) -> Mask:
+        """Return which rows can have equal keys: NULL equals nothing, where it does not match NULL."""
+        found: Mask = numpy.ones(batch.num_rows, numpy.bool_)
+        for name, matches in zip(self.keys, self.null_matches, strict=True):
+            column = batch.column(name)
+            if column.null_count and not matches:
+                found &= column.is_valid().to_numpy(zero_copy_only=False)
+        return found
 
 
 class _Changes:
@@ -96,7 +103,7 @@ class JoinOperator(KeyedOperator):
         *,
         given: TableColumns,
     ) -> None:
-        selectors = [FieldKey(one.keys) if one.keys else NoKey() for one in inputs]
+        selectors = [selector_of(one.keys) for one in inputs]
         super().__init__(name, selectors[0])
         self._second_selector = selectors[1]
         self._type = join_type
@@ -151,7 +158,9 @@ class JoinOperator(KeyedOperator):
         mine, other = self._sides[index], self._sides[1 - index]
         kinds = numpy.zeros(len(chunk), numpy.uint8) if chunk.kinds is None else chunk.kinds
         added = (kinds == _INSERT) | (kinds == _AFTER)
-        keys, can_match = self._keys(chunk, index)
+        one = self._of_inputs[index]
+        can_match = one.can_match(chunk.batch)
+        keys = keys_of_chunk(self, chunk, one.keys)
         rows, numbers = self._pairs(chunk, index, keys, can_match)
         counts = numpy.bincount(rows, minlength=len(chunk))
         found = _Changes()
@@ -190,10 +199,8 @@ class JoinOperator(KeyedOperator):
             pair_kinds = numpy.where(is_added, _INSERT, _DELETE if is_outer else pair_kinds).astype(numpy.uint8)
         found.add(rows, 1, own=rows, other=numbers, kinds=pair_kinds)
         if other_is_outer and len(rows):
-            before, after = self._matches_around(1 - index, rows, numbers, added)
-            starts = numpy.flatnonzero(added[rows] & (before == 0))
+            starts, ends = self._first_and_last(1 - index, rows, numbers, added)
             found.add(rows[starts], 0, own=numpy.full(len(starts), _NONE), other=numbers[starts], kinds=_DELETE)
-            ends = numpy.flatnonzero(~added[rows] & (after == 0))
             found.add(rows[ends], 2, own=numpy.full(len(ends), _NONE), other=numbers[ends], kinds=_INSERT)
         if is_outer:
             alone = numpy.flatnonzero(counts == 0)
@@ -215,9 +222,7 @@ class JoinOperator(KeyedOperator):
             chosen = numpy.flatnonzero((counts > 0) == (self._type == SEMI))
             found.add(chosen, 1, own=chosen, other=numpy.full(len(chosen), _NONE), kinds=kinds[chosen])
             return
-        before, after = self._matches_around(0, rows, numbers, added)
-        starts = numpy.flatnonzero(added[rows] & (before == 0))
-        ends = numpy.flatnonzero(~added[rows] & (after == 0))
+        starts, ends = self._first_and_last(0, rows, numbers, added)
         is_semi = self._type == SEMI
         nobody = numpy.full(len(rows), _NONE)
         found.add(
@@ -229,26 +234,15 @@ class JoinOperator(KeyedOperator):
         )
         found.add(rows[ends], 1, own=nobody[ends], other=numbers[ends], kinds=kinds[rows[ends]] if is_semi else _INSERT)
 
-    def _matches_around(self, index: int, rows: Integers, numbers: Integers, added: Mask) -> tuple[Integers, Integers]:
-        """Return how many matches the row of each pair has before and after the pair."""
-        signs = numpy.where(added[rows], 1, -1)
+    def _first_and_last(self, index: int, rows: Integers, numbers: Integers, added: Mask) -> tuple[Integers, Integers]:
+        """Return the pairs that are the first match of a row of this input, and those that were its last."""
+        is_added = added[rows]
         if not len(rows):
-            return signs, signs
+            return rows, rows
+        signs = numpy.where(is_added, 1, -1)
         runs = Runs(numbers)
         after = runs.by_row(runs.sums(signs[runs.order])) + self._sides[index].matches[numbers]
-        return after - signs, after
-
-    def _keys(self, chunk: Columns, index: int) -> tuple[RowKeys, Mask]:
-        """Return the keys of rows, and which rows can have equal ones: NULL equals nothing."""
-        one = self._of_inputs[index]
-        can_match = numpy.ones(len(chunk), numpy.bool_)
-        if not one.keys:
-            return IntegerKeys(numpy.zeros(len(chunk), numpy.int64)), can_match
-        for name, matches in zip(one.keys, one.null_matches, strict=True):
-            column = chunk.batch.column(name)
-            if column.null_count and not matches:
-                can_match &= column.is_valid().to_numpy(zero_copy_only=False)
-        return keys_in(self, chunk, one.keys), can_match
+        return numpy.flatnonzero(is_added & (after == 1)), numpy.flatnonzero(~is_added & (after == 0))
 
     def _pairs(self, chunk: Columns, index: int, keys: RowKeys, can_match: Mask) -> tuple[Integers, Integers]:
         """Return the pairs that satisfy the condition: positions in the chunk, and numbers of rows of the other side.

@@ -16,7 +16,6 @@ import numpy
 import pyarrow
 
 from penstock.common.columns.to_values import python_values
-from penstock.engine.runtime.columns.keys import row_keys
 from penstock.engine.runtime.columns.row_blocks import RowBlocks
 from penstock.engine.runtime.columns.slot_lists import Listed, SlotLists
 from penstock.engine.state.arrays.key_index import MISSING
@@ -24,6 +23,7 @@ from penstock.engine.state.arrays.key_slots import KeySlots
 from penstock.engine.state.arrays.row_keys import BatchKeys, IntegerKeys, Integers, Mask, RowKeys
 from penstock.engine.state.layers import LayeredTable
 from penstock.table.operators.table_columns import TableColumns
+from penstock.table.operators.table_keys import keys_of_batch
 
 _FIRST_ROOM = 1024
 
@@ -124,11 +124,8 @@ class JoinSide:
                 self._rows_of.setdefault(identity, []).append(number)
 
     def _identity_keys(self, batch: pyarrow.RecordBatch) -> RowKeys:
-        names = self._columns.names if self._unique is None else self._unique
-        if not names:
-            # The input has one row at most.
-            return IntegerKeys(numpy.zeros(batch.num_rows, numpy.int64))
-        return row_keys([batch.column(name) for name in names])
+        # Without columns of a unique key the input has one row at most.
+        return keys_of_batch(batch, self._columns.names if self._unique is None else self._unique)
 
     def _grow(self, used: int) -> None:
         room = len(self._alive)

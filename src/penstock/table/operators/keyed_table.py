@@ -8,19 +8,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy
 import pyarrow
 
-from penstock.common.functions.field_key import FieldKey
 from penstock.engine.runtime.chunks import ChunkKind
 from penstock.engine.runtime.columns.chunk import Columns
-from penstock.engine.runtime.columns.keyed_input import keys_in
 from penstock.engine.runtime.columns.keyed_values import KeyedValues, Slots
 from penstock.engine.runtime.operators.keyed import KeyedOperator
 from penstock.engine.state.arrays.array_table import KEYS_MAX, ArrayTable
-from penstock.engine.state.arrays.row_keys import IntegerKeys, RowKeys
+from penstock.engine.state.arrays.row_keys import RowKeys
 from penstock.engine.state.arrays.state_array import StateArray
 from penstock.table.operators.table_columns import TableColumns
+from penstock.table.operators.table_keys import keys_of_chunk, selector_of
 
 if TYPE_CHECKING:
     from penstock.engine.runtime.operators.operator import Output
@@ -30,14 +28,6 @@ STATE_TABLE = "(state)"
 """key -> a tuple of the values of all arrays. Names in brackets can't collide with names of users' states."""
 
 
-class NoKey:
-    """The key of rows that all belong together."""
-
-    def __call__(self, record: Any) -> int:
-        """Return the only key."""
-        return 0
-
-
 class KeyedTableOperator(KeyedOperator):
     """`keys`: the columns of the key; none: all rows have one key. Subclasses define `new_arrays` and `process`."""
 
@@ -45,7 +35,7 @@ class KeyedTableOperator(KeyedOperator):
     gives: ClassVar[ChunkKind] = ChunkKind.COLUMNS
 
     def __init__(self, name: str, keys: Sequence[str], *, received: TableColumns, given: TableColumns) -> None:
-        super().__init__(name, FieldKey(tuple(keys)) if keys else NoKey())
+        super().__init__(name, selector_of(keys))
         self.key_names = tuple(keys)
         self.columns_received = received
         self.received = received
@@ -76,9 +66,7 @@ class KeyedTableOperator(KeyedOperator):
 
     def keys_of_rows(self, chunk: Columns) -> RowKeys:
         """Return the key of each row."""
-        if not self.key_names:
-            return IntegerKeys(numpy.zeros(len(chunk), numpy.int64))
-        return keys_in(self, chunk, self.key_names)
+        return keys_of_chunk(self, chunk, self.key_names)
 
     def slots_of(self, chunk: Columns) -> Slots:
         """Return the slot of each row's key, and which keys had a value before. Their state may change now."""

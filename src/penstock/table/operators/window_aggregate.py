@@ -14,18 +14,16 @@ import numpy
 import pyarrow
 
 from penstock.common.errors import ProgramError
-from penstock.common.functions.field_key import FieldKey
 from penstock.common.functions.user_calls import RAISED
 from penstock.engine.runtime.columns.chunk import Columns
-from penstock.engine.runtime.columns.keyed_input import keys_in
 from penstock.engine.runtime.columns.shown_rows import ShownBatch
 from penstock.engine.runtime.task.budget import COLUMN_RECORDS_MAX
-from penstock.engine.state.arrays.row_keys import IntegerKeys, Integers, RowKeys
+from penstock.engine.state.arrays.row_keys import Integers, RowKeys
 from penstock.engine.state.arrays.sliced_arrays import SlicedArrays
 from penstock.table.operators.aggregate_calls import Calls, signs_of
 from penstock.table.operators.aggregate_table import AggregateTable
-from penstock.table.operators.keyed_table import NoKey
 from penstock.table.operators.table_columns import TableColumns, batch_of_columns, milliseconds_of
+from penstock.table.operators.table_keys import keys_of_chunk, selector_of
 from penstock.table.operators.window_slices import WindowSlices, distinct_ends
 from penstock.table.operators.windowed import WindowedOperator
 
@@ -63,7 +61,7 @@ class WindowAggregateOperator(WindowedOperator):
         received: TableColumns,
         given: TableColumns,
     ) -> None:
-        super().__init__(name, FieldKey(tuple(keys)) if keys else NoKey(), is_event_time=times.is_event_time)
+        super().__init__(name, selector_of(keys), is_event_time=times.is_event_time)
         self._key_names = tuple(keys)
         self._calls = calls
         self._times = times
@@ -98,7 +96,7 @@ class WindowAggregateOperator(WindowedOperator):
 
     def _add(self, chunk: Columns) -> Iterator[None]:
         ends = self._slice_ends(chunk)
-        keys = keys_in(self, chunk, self._key_names) if self._key_names else _same(len(chunk))
+        keys = keys_of_chunk(self, chunk, self._key_names)
         signs = signs_of(chunk)
         by_name = dict(zip(chunk.batch.schema.names, chunk.batch.columns, strict=True))
         columns = [by_name.get(name) for name in self._received.names]
@@ -194,7 +192,3 @@ class WindowAggregateOperator(WindowedOperator):
 
     def _keys_held(self) -> int:
         return sum(map(len, self._slices.slices.values())) if hasattr(self, "_slices") else 0
-
-
-def _same(count: int) -> IntegerKeys:
-    return IntegerKeys(numpy.zeros(count, numpy.int64))

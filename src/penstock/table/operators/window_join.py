@@ -8,17 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy
 import pyarrow
 
-from penstock.common.functions.field_key import FieldKey
 from penstock.engine.runtime.columns.chunk import Columns
-from penstock.engine.runtime.columns.keyed_input import keys_in
-from penstock.engine.runtime.columns.keys import row_keys
 from penstock.engine.runtime.operators.two_inputs import OperatorInput, inputs_of
-from penstock.engine.state.arrays.row_keys import IntegerKeys, Integers, Mask, RowKeys
+from penstock.engine.state.arrays.row_keys import Integers, Mask, RowKeys
 from penstock.table.operators.join import ANTI, FULL, LEFT, RIGHT, SEMI, JoinInput, taken
 from penstock.table.operators.join_side import JoinSide
-from penstock.table.operators.keyed_table import NoKey
 from penstock.table.operators.row_expressions import RowExpressions
 from penstock.table.operators.table_columns import TableColumns, batch_of_columns, milliseconds_of
+from penstock.table.operators.table_keys import keys_of_batch, keys_of_chunk, selector_of
 from penstock.table.operators.window_rows import WindowRows
 from penstock.table.operators.windowed import WindowedOperator
 
@@ -44,7 +41,7 @@ class WindowJoinOperator(WindowedOperator):
         is_event_time: bool,
         given: TableColumns,
     ) -> None:
-        selectors = [FieldKey(one.keys) if one.keys else NoKey() for one in inputs]
+        selectors = [selector_of(one.keys) for one in inputs]
         super().__init__(name, selectors[0], is_event_time=is_event_time)
         self._second_selector = selectors[1]
         self._type = join_type
@@ -86,8 +83,7 @@ class WindowJoinOperator(WindowedOperator):
 
     def _add(self, chunk: Columns, index: int) -> bool:
         ends, _ = milliseconds_of(chunk.batch.column(self._ends[index]))
-        names = self._of_inputs[index].keys
-        keys: RowKeys = keys_in(self, chunk, names) if names else _same(len(chunk))
+        keys = keys_of_chunk(self, chunk, self._of_inputs[index].keys)
         self.context.counters.late_records_dropped += self._rows[index].add(ends, keys, chunk.batch, self.progress)
         return True
 
@@ -149,19 +145,8 @@ class WindowJoinOperator(WindowedOperator):
     def _keys(self, batch: pyarrow.RecordBatch, index: int) -> tuple[RowKeys, Integers]:
         """Return the keys of the rows that can have equal ones, and which rows these are."""
         one = self._of_inputs[index]
-        can_match = numpy.ones(batch.num_rows, numpy.bool_)
-        for name, matches in zip(one.keys, one.null_matches, strict=True):
-            column = batch.column(name)
-            if column.null_count and not matches:
-                can_match &= column.is_valid().to_numpy(zero_copy_only=False)
-        places = numpy.flatnonzero(can_match)
-        if not one.keys:
-            return _same(len(places)), places
-        return row_keys([batch.column(name).take(pyarrow.array(places)) for name in one.keys]), places
-
-
-def _same(count: int) -> IntegerKeys:
-    return IntegerKeys(numpy.zeros(count, numpy.int64))
+        places = numpy.flatnonzero(one.can_match(batch))
+        return keys_of_batch(batch, one.keys).at(places), places
 
 
 def _batch(rows: pyarrow.RecordBatch | None, columns: TableColumns) -> pyarrow.RecordBatch:

@@ -9,16 +9,13 @@ import numpy
 import pyarrow
 from pyarrow import compute
 
-from penstock.common.functions.field_key import FieldKey
 from penstock.engine.runtime.columns.chunk import Columns
-from penstock.engine.runtime.columns.keyed_input import keys_in
-from penstock.engine.runtime.columns.keys import row_keys
 from penstock.engine.runtime.columns.runs import Runs
 from penstock.engine.state.arrays.key_slots import KeySlots
-from penstock.engine.state.arrays.row_keys import IntegerKeys, Integers, RowKeys
-from penstock.table.operators.keyed_table import NoKey
+from penstock.engine.state.arrays.row_keys import Integers
 from penstock.table.operators.sorting import SortColumn
 from penstock.table.operators.table_columns import TableColumns, batch_of_columns, milliseconds_of
+from penstock.table.operators.table_keys import keys_of_batch, keys_of_chunk, selector_of
 from penstock.table.operators.window_rows import WindowRows
 from penstock.table.operators.windowed import WindowedOperator
 
@@ -53,7 +50,7 @@ class WindowTopOperator(WindowedOperator):
         received: TableColumns,
         given: TableColumns,
     ) -> None:
-        super().__init__(name, FieldKey(tuple(keys)) if keys else NoKey(), is_event_time=is_event_time)
+        super().__init__(name, selector_of(keys), is_event_time=is_event_time)
         self._key_names = tuple(keys)
         self._top = top
         self._end = end
@@ -70,11 +67,7 @@ class WindowTopOperator(WindowedOperator):
 
     def process(self, chunk: Columns) -> bool:
         ends, _ = milliseconds_of(chunk.batch.column(self._end))
-        keys: RowKeys = (
-            keys_in(self, chunk, self._key_names)
-            if self._key_names
-            else IntegerKeys(numpy.zeros(len(chunk), numpy.int64))
-        )
+        keys = keys_of_chunk(self, chunk, self._key_names)
         self.context.counters.late_records_dropped += self._rows.add(ends, keys, chunk.batch, self.progress)
         return True
 
@@ -101,9 +94,7 @@ class WindowTopOperator(WindowedOperator):
             yield Columns(batch_of_columns(columns, self._given.schema, rows))
 
     def _slots(self, batch: pyarrow.RecordBatch) -> Integers:
-        if not self._key_names:
-            return numpy.zeros(batch.num_rows, numpy.int64)
-        return KeySlots().slots_of(row_keys([batch.column(name) for name in self._key_names]))
+        return KeySlots().slots_of(keys_of_batch(batch, self._key_names))
 
 
 def sorted_rows(

@@ -1,0 +1,42 @@
+"""The keys of rows of tables. Without columns of a key, all rows have one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy
+import pyarrow
+
+from penstock.common.functions.field_key import FieldKey
+from penstock.engine.runtime.columns.chunk import Columns
+from penstock.engine.runtime.columns.keyed_input import keys_in
+from penstock.engine.runtime.columns.keys import row_keys
+from penstock.engine.runtime.operators.operator import Operator
+from penstock.engine.state.arrays.row_keys import IntegerKeys, RowKeys
+
+
+def selector_of(keys: Sequence[str]) -> Callable[[Any], Any]:
+    """Return the key selector of these columns."""
+    return FieldKey(tuple(keys)) if keys else _NoKey()
+
+
+def keys_of_chunk(operator: Operator, chunk: Columns, keys: Sequence[str]) -> RowKeys:
+    """Return the key of each row. Raises UserFunctionError for values that Python has no objects for."""
+    return keys_in(operator, chunk, keys) if keys else _one_key(len(chunk))
+
+
+def keys_of_batch(batch: pyarrow.RecordBatch, keys: Sequence[str]) -> RowKeys:
+    """Return the key of each row."""
+    return row_keys([batch.column(name) for name in keys]) if keys else _one_key(batch.num_rows)
+
+
+class _NoKey:
+    """The key of rows that all belong together."""
+
+    def __call__(self, record: Any) -> int:
+        return 0
+
+
+def _one_key(rows: int) -> RowKeys:
+    return IntegerKeys(numpy.zeros(rows, numpy.int64))
