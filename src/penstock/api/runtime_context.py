@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from typing import Any
 
+from penstock.api.functions.aggregator import Aggregator
 from penstock.api.metrics import MetricGroup
 from penstock.api.state.state import KeyedStateStore
 from penstock.common.files.cached_files import DistributedCache
@@ -51,3 +53,21 @@ class RuntimeContext(KeyedStateStore):
     @abstractmethod
     def get_metrics_group(self) -> MetricGroup:
         """Return the group in which the function registers its metrics."""
+
+    @abstractmethod
+    def get_superstep_number(self) -> int:
+        """Return the number of the superstep that runs, from 0. Raises ProgramError outside of an iteration's body."""
+
+    @abstractmethod
+    def get_iteration_aggregator(self, name: str) -> Aggregator[Any]:
+        """Return an aggregator of the iteration, to aggregate in during this superstep: ask for it in each superstep.
+
+        Raises ProgramError outside of an iteration's body, and for a name that the iteration was not given.
+        """
+
+    @abstractmethod
+    def get_previous_iteration_aggregate(self, name: str) -> Any:
+        """Return what an aggregator had after the superstep before, over all subtasks; None in the first one.
+
+        Raises ProgramError as `get_iteration_aggregator` does.
+        """

@@ -28,6 +28,8 @@ class CheckpointFailureReason(enum.Enum):
     not help."""
     DECLINED_SUBSUMED = ("{detail}", False)
     """A task saw the barrier of a newer checkpoint first."""
+    DECLINED_BY_ITERATION = ("an iteration still reads its initial input", False)
+    """Checkpoints of a structured iteration begin with its first superstep. Until then there is nothing to lose."""
     MANIFEST_NOT_STORED = ("its manifest could not be written by the driver: {detail}", True)
     """All tasks acknowledged, but the storage refused the manifest."""
     SUBSUMED = ("checkpoint {detail} was complete before it", False)
@@ -54,6 +56,7 @@ REASONS_OF_DECLINE = {
     DeclineReason.STATE: CheckpointFailureReason.DECLINED,
     DeclineReason.ALIGNMENT_LIMIT: CheckpointFailureReason.DECLINED_ALIGNMENT_LIMIT,
     DeclineReason.NEWER: CheckpointFailureReason.DECLINED_SUBSUMED,
+    DeclineReason.ITERATION: CheckpointFailureReason.DECLINED_BY_ITERATION,
 }
 """Reasons for aborting a checkpoint that a task declined."""
 

@@ -81,8 +81,10 @@ class Loops:
     def __init__(self, graph: JobGraph, vertices: frozenset[int], send: Send) -> None:
         heads = {edge.target for edge in graph.edges if edge.feedback}
         self._loops = []
+        # A structured iteration decides by itself when to end.
+        structured = graph.structured_loops
         for loop in graph.loops:
-            if loop <= vertices:
+            if loop <= vertices and loop not in structured:
                 tasks = [
                     SubtaskId(vertex, subtask)
                     for vertex in sorted(loop)

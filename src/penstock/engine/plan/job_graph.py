@@ -129,6 +129,12 @@ class JobGraph:
         """The vertices of each loop: those that reach each other. Loops that share a vertex count as one."""
 
     @property
+    def structured_loops(self) -> list[frozenset[int]]:
+        """The loops that are structured iterations: they run in supersteps, and decide themselves when to end."""
+        heads = {edge.target for edge in self.edges if edge.stream_edge.role is not None}
+        return [loop for loop in self.loops if not heads.isdisjoint(loop)]
+
+    @property
     def widths(self) -> tuple[int, ...]:
         """Slots of each level: the maximum parallelism of its vertices."""
         widths = [1] * (max(vertex.level for vertex in self.vertices) + 1)
@@ -281,6 +287,8 @@ class JobGraph:
             input_index=edge.stream_edge.input_index,
             feedback=edge.feedback,
             in_loop=any(edge.source in loop and edge.target in loop for loop in self.loops),
+            in_supersteps=any(edge.source in loop and edge.target in loop for loop in self.structured_loops),
+            role=edge.stream_edge.role,
             key_fields=edge.stream_edge.partitioner.fields,
             event_time_field=edge.stream_edge.event_time_field,
             kind=ChunkKind.ROWS if columns is None else ChunkKind.COLUMNS,

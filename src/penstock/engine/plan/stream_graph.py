@@ -15,10 +15,19 @@ from penstock.engine.plan.transformations import (
     PartitionTransformation,
     SideOutputTransformation,
     SourceTransformation,
+    SuperstepsTransformation,
     Transformation,
     UnionTransformation,
 )
-from penstock.engine.runtime.network.partitioners import ForwardPartitioner, Partitioner, RebalancePartitioner
+from penstock.engine.runtime.network.edge import FeedbackRole
+from penstock.engine.runtime.network.partitioners import (
+    CustomPartitioner,
+    ForwardPartitioner,
+    Partitioner,
+    RebalancePartitioner,
+    RescalePartitioner,
+)
+from penstock.engine.runtime.network.superstep_partitioners import CountPartitioner, WorksetForwardPartitioner
 from penstock.engine.runtime.operators.operator import Operator
 from penstock.engine.runtime.operators.source import SourceOperator
 from penstock.engine.state.key_groups import MAX_PARALLELISM_BOUND, default_max_parallelism
@@ -72,6 +81,8 @@ class StreamEdge:
     input_index: int = 0
     feedback: bool = False
     """Whether it leads back to the head of an iteration, which closes a loop."""
+    role: FeedbackRole | None = None
+    """What it is for, if that iteration is a structured one."""
     columns: RecordColumns | None = None
     """The columns that it carries to another task; None: it carries rows, or leads on in the chain."""
     event_time_field: str | None = None
@@ -94,6 +105,7 @@ class StreamGraph:
                 self._add(transformation)
         for head in self._heads():
             self._close(head)
+            self._check_chosen_subtasks(head)
         self._check_uids()
 
     def _add(self, transformation: DeployedTransformation) -> None:
@@ -155,11 +167,21 @@ class StreamGraph:
         # Feedback is partitioned like the input by default. Source: Flink docs, "Iterations".
         into = head.inputs[0]
         chosen = into.partitioner if isinstance(into, PartitionTransformation) else None
+        is_structured = isinstance(head, SuperstepsTransformation)
         for feedback in head.feedback:
-            self._connect(feedback, head.id, 1, chosen)
+            self._connect(feedback, head.id, 1, chosen, role=FeedbackRole.WORKSET if is_structured else None)
+        if isinstance(head, SuperstepsTransformation):
+            for counted, role in head.counted:
+                self._connect(counted, head.id, 1, CountPartitioner(), role=role)
 
     def _connect(
-        self, stream: Transformation, target: int, input_index: int, default: Partitioner | None = None
+        self,
+        stream: Transformation,
+        target: int,
+        input_index: int,
+        default: Partitioner | None = None,
+        *,
+        role: FeedbackRole | None = None,
     ) -> None:
         """Resolve `stream` to its operators. Iterative, like `_in_order`.
 
@@ -176,7 +198,9 @@ class StreamGraph:
                 # DataStream.get_side_output checks that its input is an operator, so no other tag is lost here.
                 stack.append((source.inputs[0], partitioner, source.tag))
             else:
-                self._add_edge(source, target, input_index, partitioner=partitioner or default, tag=tag)
+                if role in (FeedbackRole.COUNT, FeedbackRole.TERMINATION):
+                    partitioner = None
+                self._add_edge(source, target, input_index, partitioner=partitioner or default, tag=tag, role=role)
 
     def _add_edge(
         self,
@@ -186,14 +210,42 @@ class StreamGraph:
         *,
         partitioner: Partitioner | None,
         tag: OutputTag[Any] | None,
+        role: FeedbackRole | None,
     ) -> None:
         feedback = input_index == 1 and isinstance(self.nodes[target].transformation, FeedbackTransformation)
         if feedback and partitioner is None:
             self._check_forwarded(source.id, target)
         partitioner = self._partitioner(source.id, target, partitioner)
+        if role is FeedbackRole.WORKSET:
+            partitioner = self._workset_partitioner(partitioner, target)
         self.edges.append(
-            StreamEdge(source.id, target, partitioner, tag=tag, input_index=input_index, feedback=feedback)
+            StreamEdge(source.id, target, partitioner, tag=tag, input_index=input_index, feedback=feedback, role=role)
         )
+
+    def _workset_partitioner(self, partitioner: Partitioner, head: int) -> Partitioner:
+        """Return a partitioner with which each sender has a channel to each subtask of the head."""
+        if type(partitioner) is RescalePartitioner:
+            raise ProgramError(
+                f"the workset of '{self.nodes[head].name}' is fed back by rescale(), which connects only some of the "
+                "subtasks: a superstep would not end for all at once. Use rebalance()"
+            )
+        return WorksetForwardPartitioner() if type(partitioner) is ForwardPartitioner else partitioner
+
+    def _check_chosen_subtasks(self, head: FeedbackTransformation) -> None:
+        """Raise ProgramError if the subtasks that feedback chooses are not those of the step.
+
+        The head has another parallelism than the step then, and its records are rebalanced on their way.
+        """
+        chosen = [edge for edge in self.edges if edge.target == head.id and type(edge.partitioner) is CustomPartitioner]
+        rebalanced = [edge for edge in self.edges if edge.source == head.id and edge.target in self.nodes]
+        for edge in rebalanced:
+            step, node = self.nodes[edge.target], self.nodes[head.id]
+            if chosen and type(edge.partitioner) is RebalancePartitioner and step.parallelism != node.parallelism:
+                raise ProgramError(
+                    f"the subtasks that partition_custom() chooses for what is fed back to '{node.name}' are those of "
+                    f"its {node.parallelism} subtasks, but '{step.name}' has {step.parallelism}, and gets the records "
+                    f"in turn: call set_parallelism({step.parallelism}) on the result of iterate()"
+                )
 
     def _check_forwarded(self, source: int, head: int) -> None:
         """Raise ProgramError if feedback without partitioning has another parallelism than the head."""
@@ -296,6 +348,8 @@ def _in_order(sinks: list[Transformation]) -> list[Transformation]:
             ordered[transformation.id] = transformation
             if isinstance(transformation, FeedbackTransformation):
                 fed_back.extend(transformation.feedback)
+            if isinstance(transformation, SuperstepsTransformation):
+                fed_back.extend(counted for counted, _ in transformation.counted)
         else:
             stack.append((transformation, True))
             stack.extend((input, False) for input in reversed(transformation.inputs))

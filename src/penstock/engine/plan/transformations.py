@@ -14,6 +14,7 @@ from penstock.api.source import Source
 from penstock.common.values.shallow_copy import shallow_copy
 from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.engine.plan.call_capture import captured
+from penstock.engine.runtime.network.edge import FeedbackRole
 from penstock.engine.runtime.network.partitioners import Partitioner
 from penstock.engine.runtime.operators.operator import Operator
 from penstock.engine.runtime.operators.source import SourceOperator
@@ -153,6 +154,14 @@ class FeedbackTransformation(OperatorTransformation):
         super().__init__(id, name, [input], operator, output_type=input.output_type)
         self.feedback: list[Transformation] = []
         self.chaining = Chaining.HEAD
+
+
+class SuperstepsTransformation(FeedbackTransformation):
+    """The head of a structured iteration. Of the streams in `counted` it gets only the numbers of records."""
+
+    def __init__(self, id: int, name: str, input: Transformation, operator: Operator) -> None:
+        super().__init__(id, name, input, operator)
+        self.counted: list[tuple[Transformation, FeedbackRole]] = []
 
 
 class UnionTransformation(Transformation):

@@ -46,6 +46,8 @@ class DeclineReason(enum.Enum):
     """While the task waited for barriers, it would have had to set aside more than its limit."""
     NEWER = "newer"
     """A barrier of a newer checkpoint came first."""
+    ITERATION = "iteration"
+    """A structured iteration still reads its initial input."""
 
 
 Commits = list[tuple[int, list[Any]]]

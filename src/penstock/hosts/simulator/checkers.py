@@ -25,6 +25,7 @@ from penstock.engine.runtime.network.buffer import (
     OUTCOME_EDGE,
     CheckpointBarrier,
     EndOfData,
+    EndOfSuperstep,
     Header,
     Watermark,
     WatermarkStatus,
@@ -133,7 +134,7 @@ class ChannelChecks:
         )
         state.sequence += 1
         for item in decode_items(row):
-            assert isinstance(item, (Rows, CheckpointBarrier)), f"channel {channel}: {item} is fed back"
+            assert isinstance(item, (Rows, CheckpointBarrier, EndOfSuperstep)), f"channel {channel}: {item} is fed back"
             self._look_at(channel, state, item)
 
     def _timestamps(self, channel: SentChannel, chunk: Rows | EncodedColumns) -> Sequence[int] | None:
@@ -162,6 +163,9 @@ class ChannelChecks:
             assert item.timestamp > state.watermark, f"channel {channel}: {item} after {state.watermark}"
             assert state.active, f"channel {channel}: {item} while it is idle, so it is ignored"
             state.watermark = item.timestamp
+        elif isinstance(item, EndOfSuperstep):
+            assert item.number > state.watermark, f"channel {channel}: {item} after {state.watermark}"
+            state.watermark = item.number
         elif isinstance(item, EndOfData):
             assert not state.ended, f"channel {channel}: its data ended twice"
             state.ended = True

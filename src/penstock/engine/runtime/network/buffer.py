@@ -72,7 +72,34 @@ class LatencyMarker(Element, frozen=True, gc=False):
     subtask: int
 
 
-ELEMENTS = frozenset((Watermark, WatermarkStatus, CheckpointBarrier, EndOfData, EndOfInput, LatencyMarker))
+@stored_as("begin-of-superstep")
+class BeginOfSuperstep(Element, frozen=True, gc=False):
+    """The records that follow on this channel belong to superstep `number` of a structured iteration, from 0."""
+
+    number: int
+    aggregates: bytes = b""
+    """The aggregators of the iteration, with what each had after the superstep before: pickled."""
+
+
+@stored_as("end-of-superstep")
+class EndOfSuperstep(Element, frozen=True, gc=False):
+    """No more records of superstep `number` follow on this channel."""
+
+    number: int
+    records: int = 0
+    """On a feedback edge: how many records its sender has fed back in this superstep, over all channels."""
+    aggregates: bytes = b""
+    """What tasks before this one have aggregated in this superstep, on one channel only: pickled values by name."""
+    checkpoint: int = 0
+    """The newest checkpoint whose barrier waits at each of the heads that the sender has heard of; 0: none."""
+
+
+ELEMENTS = frozenset(
+    (
+        Watermark, WatermarkStatus, CheckpointBarrier, EndOfData, EndOfInput, LatencyMarker, BeginOfSuperstep,
+        EndOfSuperstep,
+    )
+)  # fmt: skip
 """The types of elements. All other items are chunks."""
 BufferItem: TypeAlias = "Chunk | EncodedColumns | Element"
 

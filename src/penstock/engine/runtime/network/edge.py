@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+import enum
+
 import msgspec
 
 from penstock.engine.runtime.chunks import ChunkKind
+
+
+class FeedbackRole(enum.Enum):
+    """What an edge to the head of a structured iteration is for."""
+
+    WORKSET = "workset"
+    """Its records are the input of the next superstep."""
+    COUNT = "count"
+    """Only their number travels: another head gets the records. An iteration ends when no head gets any."""
+    TERMINATION = "termination"
+    """Only their number travels: the iteration ends after a superstep in which there are none."""
 
 
 class EdgeInfo(msgspec.Struct, frozen=True):
@@ -23,6 +36,10 @@ class EdgeInfo(msgspec.Struct, frozen=True):
     """Whether the edge leads back to the head of an iteration, by the channel between slots."""
     in_loop: bool = False
     """Whether its sender and its receiver belong to one loop."""
+    in_supersteps: bool = False
+    """Whether that loop is a structured iteration."""
+    role: FeedbackRole | None = None
+    """What it is for, if it leads to the head of a structured iteration."""
     target_max_parallelism: int = 128
     """The key groups of the target: its state is where the records of a key go, whatever the sender's number."""
     kind: ChunkKind = ChunkKind.ROWS

@@ -134,7 +134,7 @@ class UserFunction:
         opener = None if self.is_plain else getattr(self.instance, "open", None)
         if opener is not None:
             try:
-                opener(StreamingRuntimeContext(context.info, self.metrics, state))
+                opener(StreamingRuntimeContext(context.info, self.metrics, state, context.supersteps))
             except RAISED as error:
                 raise context.user_error(error, self.named("open")) from error
 

@@ -103,7 +103,11 @@ class KeyedOperator(Operator):
 
     def watermark(self, timestamp: int) -> bool:
         self.timers.watermark = self.context.counters.watermark = timestamp
-        return self._fire_until([(TimeDomain.EVENT_TIME, timestamp)], lambda: self.output.watermark(timestamp))
+        return self._fire_until([(TimeDomain.EVENT_TIME, timestamp)], lambda: self.timers_fired(timestamp))
+
+    def timers_fired(self, timestamp: int) -> bool:
+        """Emit the watermark, now that its timers have fired."""
+        return self.output.watermark(timestamp)
 
     def wake_at_ms(self) -> int | None:
         return self.or_maintenance(self.timers.processing_time.next_timestamp())

@@ -22,6 +22,7 @@ from penstock.engine.runtime.operators.function import UserFunction
 from penstock.engine.runtime.operators.keyed import KeyedOperator, KeyedTimerService
 from penstock.engine.runtime.operators.operator import FunctionPlace, emit_tagged, last_position
 from penstock.engine.runtime.operators.stateless import FunctionOperator
+from penstock.engine.runtime.operators.superstep_listening import SuperstepListening
 from penstock.engine.state.backends.states import NO_KEY
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class KeyedContext:
         return self.current_domain
 
 
-class KeyedProcessOperator(KeyedOperator):
+class KeyedProcessOperator(SuperstepListening, KeyedOperator):
     """Runs a KeyedProcessFunction."""
 
     _values: Values
@@ -91,6 +92,13 @@ class KeyedProcessOperator(KeyedOperator):
     def functions_replaced(self) -> None:
         self._on_timer = getattr(self.function.instance, "on_timer", None)
         self.timer_method = self.function.named("on_timer")
+        self.find_listener(self.function)
+
+    def timers_fired(self, timestamp: int) -> bool:
+        return super().timers_fired(timestamp) if self.listener is None else self.tell(timestamp)
+
+    def call_listener(self, chunk: Rows, function: UserFunction) -> bool:
+        return self.call_each(chunk, [NO_KEY], function=function, ctx=self._ctx)
 
     def open(self) -> None:
         super().open()
@@ -117,6 +125,8 @@ class KeyedProcessOperator(KeyedOperator):
         return self._continue_processing()
 
     def resume(self) -> bool:
+        if self.told:
+            return self.emit_told()
         if not self._processing:
             return super().resume()
         self.paused = False
@@ -146,7 +156,7 @@ class KeyedProcessOperator(KeyedOperator):
             may_continue = not outputs or emit_tagged(output, Rows(outputs, emitted_times))
             if not more:
                 self._processing = False
-                return may_continue
+                return may_continue if self.telling is None else self.has_told(may_continue)
             if not (may_continue and budget.may_continue()):
                 self.paused = True
                 return False
@@ -356,12 +366,26 @@ class TimesOnly(TimerService):
     delete_event_time_timer = register_processing_time_timer
 
 
-class ProcessOperator(FunctionOperator):
+class ProcessOperator(SuperstepListening, FunctionOperator):
     """Runs a ProcessFunction on a stream without a key."""
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
         self._ctx = PlainContext(TimesOnly(context))
+        self.functions_replaced()
+
+    def functions_replaced(self) -> None:
+        super().functions_replaced()
+        self.find_listener(self.function)
+
+    def watermark(self, timestamp: int) -> bool:
+        if self.listener is None:
+            return super().watermark(timestamp)
+        self.context.counters.watermark = timestamp
+        return self.tell(timestamp)
+
+    def call_listener(self, chunk: Rows, function: UserFunction) -> bool:
+        return self.call_each(chunk, function, self._ctx)
 
     def process(self, chunk: Rows) -> bool:
         return self.call_each(chunk, self.function, self._ctx)
@@ -377,6 +401,8 @@ class ProcessOperator(FunctionOperator):
         return self.resume()
 
     def resume(self) -> bool:
+        if self.told:
+            return self.emit_told()
         self.paused = False
         output, budget = self.output, self.context.budget
         while True:
@@ -388,7 +414,7 @@ class ProcessOperator(FunctionOperator):
                 raise self.failed(error, self._called.method, self._chunk, self._rest) from error
             may_continue = not outputs or emit_tagged(output, Rows(outputs, times))
             if not more:
-                return may_continue
+                return may_continue if self.telling is None else self.has_told(may_continue)
             if not (may_continue and budget.may_continue()):
                 self.paused = True
                 return False

@@ -45,6 +45,7 @@ from penstock.engine.runtime.task.feedback import Feedback
 from penstock.engine.runtime.task.function_update import FunctionUpdate
 from penstock.engine.runtime.task.inputs import InputChannel
 from penstock.engine.runtime.task.snapshot import Snapshots, TaskSnapshot
+from penstock.engine.runtime.task.superstep_feedback import SuperstepFeedback
 from penstock.engine.runtime.task.snapshot_logs import OvertakenRecords, SnapshotLogs, may_overtake, replay
 from penstock.engine.state.handles import SnapshotFigures
 
@@ -70,7 +71,7 @@ class TaskCheckpoints:
         self.last = 0
         """The last checkpoint that the task has taken its part of."""
         self.updates = FunctionUpdate(parts.id, parts.chain, parts.request)
-        self.feedback: Feedback | None = None
+        self.feedback: Feedback | SuperstepFeedback | None = None
         """The feedback of the head of an iteration, which snapshots log."""
         self._vertex = parts.vertex
         self._inputs = parts.inputs
@@ -209,6 +210,8 @@ class TaskCheckpoints:
         if continues:
             self.stopped_by = None
         self.logs.abort(checkpoint_id)
+        if self.feedback is not None:
+            self.feedback.abort(checkpoint_id)
         if continues and self.feedback is not None:
             self.feedback.release_held()
         if self.alignment.current is None:
@@ -288,7 +291,9 @@ class TaskCheckpoints:
         counters.aligning_since_ns = None
         counters.start_delay_ms = delay_ms = _delay_ms(barrier, self._now_ms() if arrived_ms is None else arrived_ms)
         figures = SnapshotFigures(aligned_ns / 1e6, set_aside=self.alignment.set_aside, start_delay_ms=delay_ms)
-        self._work.append(partial(self._take_snapshot, barrier, figures))
+        take = partial(self._take_snapshot, barrier, figures)
+        if self.feedback is None or not self.feedback.defers(barrier.checkpoint_id, take, self.decline):
+            self._work.append(take)
 
     def _take_snapshot(self, barrier: CheckpointBarrier, figures: SnapshotFigures | None) -> None:
         started_ns = self._clock()

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from penstock.api.functions.aggregator import Aggregator
 from penstock.api.metrics import MetricGroup
 from penstock.api.runtime_context import RuntimeContext
 from penstock.api.state.descriptors import (
@@ -27,6 +28,7 @@ from penstock.engine.runtime.execution_mode import STREAMING, ExecutionMode
 from penstock.engine.runtime.task.async_calls import AsyncCalls, no_event_loop
 from penstock.engine.runtime.task.budget import Budget
 from penstock.engine.runtime.task.metrics import OperatorCounters
+from penstock.engine.runtime.task.supersteps import Supersteps
 from penstock.engine.state.backends.state_backend import StateBackend
 from penstock.engine.state.key_groups import KeyGroups
 from penstock.engine.state.memory_budget import MemoryAccount, MemoryBudget
@@ -97,6 +99,8 @@ class TaskContext:
     """Calls of asynchronous functions, which run concurrently with the task."""
     memory: MemoryBudget = dataclasses.field(default_factory=MemoryBudget)
     """The memory of the slot."""
+    supersteps: Supersteps | None = None
+    """The superstep that runs, in a task of a structured iteration."""
 
 
 class OperatorContext:
@@ -122,6 +126,7 @@ class OperatorContext:
         self.notify_available = task.notify_available
         self.async_calls = task.async_calls
         self._memory = task.memory
+        self.supersteps = task.supersteps
         self.operator_name = operator_name
         self.uid = uid
         self.counters = counters
@@ -220,10 +225,17 @@ def shortened(value: Any, characters: int = _SHOWN_CHARACTERS) -> str:
 class StreamingRuntimeContext(RuntimeContext):
     """The runtime context of a function in one subtask."""
 
-    def __init__(self, info: SubtaskInfo, metrics: MetricGroup, state: KeyedStateStore | None = None) -> None:
+    def __init__(
+        self,
+        info: SubtaskInfo,
+        metrics: MetricGroup,
+        state: KeyedStateStore | None = None,
+        supersteps: Supersteps | None = None,
+    ) -> None:
         self._info = info
         self._metrics = metrics
         self._state = state
+        self._supersteps = supersteps
 
     def get_task_name(self) -> str:
         return self._info.task_name
@@ -266,6 +278,20 @@ class StreamingRuntimeContext(RuntimeContext):
 
     def get_aggregating_state(self, state_descriptor: AggregatingStateDescriptor) -> AggregatingState[Any, Any]:
         return self._keyed().get_aggregating_state(state_descriptor)
+
+    def get_superstep_number(self) -> int:
+        return self._in_iteration().number
+
+    def get_iteration_aggregator(self, name: str) -> Aggregator[Any]:
+        return self._in_iteration().aggregator(name)
+
+    def get_previous_iteration_aggregate(self, name: str) -> Any:
+        return self._in_iteration().previous_aggregate(name)
+
+    def _in_iteration(self) -> Supersteps:
+        if self._supersteps is None:
+            raise ProgramError(f"'{self._info.task_name}' is not in the body of a structured iteration")
+        return self._supersteps
 
     def _keyed(self) -> KeyedStateStore:
         if self._state is None:

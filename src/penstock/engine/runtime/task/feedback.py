@@ -13,7 +13,7 @@ Source: Carbone et al., "State Management in Apache Flink" (2017), Algorithm 2; 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from penstock.engine.runtime.chunks import Rows
@@ -131,6 +131,13 @@ class Feedback:
             self._logs.abort(snapshot.checkpoint_id)
         if stops and self._held is None:
             self._held = self._new_queue()
+
+    def defers(self, checkpoint_id: int, take: Callable[[], None], decline: Callable[..., None]) -> bool:
+        """Return whether a barrier that has arrived waits: never, because feedback is logged at any time."""
+        return False
+
+    def abort(self, checkpoint_id: int) -> None:
+        """Do nothing: no barrier waits."""
 
     def release_held(self) -> None:
         """Process the held feedback: the savepoint that would have stopped the job was aborted."""

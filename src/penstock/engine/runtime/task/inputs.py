@@ -13,12 +13,15 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from penstock.common.constants import MAX_TIMESTAMP
 from penstock.engine.runtime.chunks import Chunk, EncodedColumns
 from penstock.engine.runtime.ids import ChannelId
 from penstock.engine.runtime.network.buffer import (
+    BeginOfSuperstep,
     Element,
     EndOfData,
     EndOfInput,
+    EndOfSuperstep,
     LatencyMarker,
     Watermark,
     WatermarkStatus,
@@ -29,6 +32,7 @@ from penstock.engine.runtime.operators.operator import Input
 from penstock.engine.runtime.task.chain import Chain
 from penstock.engine.runtime.task.column_pacing import ColumnPacing, pacing_of
 from penstock.engine.runtime.task.joined_chunks import JoinedChunks
+from penstock.engine.runtime.task.supersteps import Supersteps
 from penstock.engine.runtime.task.vertex import VertexSpec
 from penstock.engine.runtime.time.watermarks import WatermarkValve
 
@@ -147,6 +151,8 @@ class TaskInputs:
         first_records: int,
         on_marker: Callable[[LatencyMarker], None],
         on_end: Callable[[], None],
+        supersteps: Supersteps | None = None,
+        on_begin: Callable[[BeginOfSuperstep], None] = lambda begin: None,
     ) -> None:
         targets = chain.head.inputs()
         channels: list[list[ChannelId]] = [[] for _ in targets]
@@ -184,6 +190,8 @@ class TaskInputs:
             EndOfData: self._end_of_data,
             EndOfInput: self._end_of_data,
         }
+        if supersteps is not None:
+            self._elements |= _in_supersteps(supersteps, on_begin, {channel.id for channel in self.from_outside})
 
     @property
     def column_rows(self) -> int | None:
@@ -240,6 +248,32 @@ class TaskInputs:
         if all(input.ended for input in self.inputs):
             self._on_end()
         self._work.appendleft(input.end_input)
+
+
+def _in_supersteps(
+    supersteps: Supersteps, on_begin: Callable[[BeginOfSuperstep], None], outside: set[ChannelId]
+) -> dict[type[Element], Callable[[InputChannel, Any], None]]:
+    """Return how a task of a structured iteration handles elements: its event time is the number of the superstep."""
+
+    def end(channel: InputChannel, element: EndOfSuperstep) -> None:
+        supersteps.ended_before(element)
+        channel.input.watermark(channel, Watermark(element.number))
+
+    def watermark(channel: InputChannel, element: Watermark) -> None:
+        # From outside, only the end of event time counts: until then, no superstep ends.
+        if channel.id not in outside or element.timestamp == MAX_TIMESTAMP:
+            channel.input.watermark(channel, element)
+
+    def status(channel: InputChannel, element: WatermarkStatus) -> None:
+        if channel.id not in outside:
+            channel.input.status(channel, element)
+
+    return {
+        BeginOfSuperstep: lambda channel, element: on_begin(element),
+        EndOfSuperstep: end,
+        Watermark: watermark,
+        WatermarkStatus: status,
+    }
 
 
 def _decoder(edge: EdgeInfo) -> Callable[[EncodedColumns], Chunk]:

@@ -26,11 +26,12 @@ from typing import Any
 from penstock.common.constants import MAX_TIMESTAMP
 from penstock.common.time.earliest import earliest
 from penstock.engine.runtime.ids import ChannelId, SubtaskId
-from penstock.engine.runtime.network.buffer import NO_KEY_GROUP, EndOfData, Header, LatencyMarker
+from penstock.engine.runtime.network.buffer import NO_KEY_GROUP, BeginOfSuperstep, EndOfData, Header, LatencyMarker
 from penstock.engine.runtime.network.output import OutputEdge
 from penstock.engine.runtime.operators.iteration import IterationHead
 from penstock.engine.runtime.operators.operator import Operator
 from penstock.engine.runtime.operators.source import SourceOperator
+from penstock.engine.runtime.operators.superstep_head import SuperstepHead
 from penstock.engine.runtime.task.async_calls import AsyncCalls, no_event_loop
 from penstock.engine.runtime.task.chain import Chain
 from penstock.engine.runtime.task.checkpoints import TaskCheckpoints
@@ -67,6 +68,8 @@ from penstock.engine.runtime.task.journal import Journal
 from penstock.engine.runtime.task.metrics import TaskCounters
 from penstock.engine.runtime.task.snapshot import Snapshots
 from penstock.engine.runtime.task.state_reader import QUERIES, StateReader
+from penstock.engine.runtime.task.superstep_feedback import SuperstepFeedback
+from penstock.engine.runtime.task.supersteps import Supersteps
 from penstock.engine.runtime.task.vertex import LevelSpec, VertexSpec
 from penstock.engine.runtime.task.wiring import output_edges, sorted_inputs, wired_chain
 from penstock.engine.state.handles import RestoredOperator
@@ -274,7 +277,15 @@ class Task:
         self._budget = environment.budget
         self._work: deque[Work] = deque()
         key_groups = KeyGroups(vertex.max_parallelism)
-        self.edges = output_edges(vertex, self.info, self.counters, key_groups=key_groups, environment=environment)
+        supersteps = self._supersteps = Supersteps() if vertex.in_supersteps else None
+        self.edges = output_edges(
+            vertex,
+            self.info,
+            self.counters,
+            key_groups=key_groups,
+            environment=environment,
+            supersteps=supersteps,
+        )
         context = self._context(environment, key_groups)
         self._async_calls = context.async_calls
         self.chain = wired_chain(vertex, context, self.edges, level)
@@ -293,6 +304,8 @@ class Task:
             first_records=first,
             on_marker=self._latency.arrived,
             on_end=self._end_operators,
+            supersteps=supersteps,
+            on_begin=self._superstep_begins,
         )
         self._channels = self.inputs.by_id
         self._sorted = sorted_inputs(vertex, level, self.chain, work=self._work, environment=environment)
@@ -338,16 +351,30 @@ class Task:
             report_watermark=lambda group, watermark: self.request(ReportWatermark(*self.id, group, watermark)),
             notify_available=lambda: environment.notify(vertex),
             memory=environment.memory,
+            supersteps=self._supersteps,
             async_calls=AsyncCalls(partial(open_loop, vertex) if open_loop is not None else no_event_loop),
         )
 
-    def _with_feedback(self, parts: TaskParts) -> Feedback | None:
+    def _with_feedback(self, parts: TaskParts) -> Feedback | SuperstepFeedback | None:
         """Create the feedback of the head of an iteration; None in all other tasks."""
-        head = self.chain.head
-        if not isinstance(head, IterationHead):
+        head, logs = self.chain.head, self._checkpoints.logs
+        feedback: Feedback | SuperstepFeedback
+        if isinstance(head, SuperstepHead) and self._supersteps is not None:
+            feedback = SuperstepFeedback(parts, head, logs, self._supersteps)
+        elif isinstance(head, IterationHead):
+            feedback = Feedback(parts, head, logs)
+        else:
             return None
-        feedback = self._checkpoints.feedback = Feedback(parts, head, self._checkpoints.logs)
+        self._checkpoints.feedback = feedback
         return feedback
+
+    def _superstep_begins(self, begin: BeginOfSuperstep) -> None:
+        """Tell the next tasks of a structured iteration that a superstep begins, before its records."""
+        assert self._supersteps is not None
+        if self._supersteps.begins(begin):
+            for edge in self.edges:
+                if edge.info.in_supersteps and not edge.info.feedback:
+                    edge.element(begin)
 
     def _handled_events(self) -> dict[type[Event], Callable[[Any], None]]:
         checkpoints, work = self._checkpoints, self._work

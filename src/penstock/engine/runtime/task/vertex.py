@@ -58,6 +58,11 @@ class VertexSpec:
     outputs: list[tuple[EdgeInfo, Partitioner]]
     buffer_timeout_ms: int = 5
 
+    @property
+    def in_supersteps(self) -> bool:
+        """Whether it is in the body of a structured iteration."""
+        return any(edge.in_supersteps for edge, _ in self.inputs)
+
 
 class RocksDBSettings(msgspec.Struct, frozen=True):
     """Keyed state is in RocksDB on local disk, below `directory` (None: the system's temporary directory).

@@ -14,8 +14,10 @@ from penstock.common.types.declared_values import chunk_converter, value_convert
 from penstock.engine.runtime.batch.key_sorter import KeySorter
 from penstock.engine.runtime.batch.sorted_inputs import GatheringOutput, SortedInputs
 from penstock.engine.runtime.chunks import Rows, Values
+from penstock.engine.runtime.network.edge import EdgeInfo
 from penstock.engine.runtime.network.output import FeedbackEdge, OutputEdge
 from penstock.engine.runtime.network.sender import BufferSender
+from penstock.engine.runtime.network.superstep_edges import SuperstepEdge, SuperstepFeedbackEdge
 from penstock.engine.runtime.operators.keyed import KeyedOperator
 from penstock.engine.runtime.operators.operator import Operator, Output, last_position
 from penstock.engine.runtime.task.chain import Chain, ChunkReceiver
@@ -23,6 +25,7 @@ from penstock.engine.runtime.task.context import OperatorContext, SubtaskInfo, T
 from penstock.engine.runtime.task.environment import Environment
 from penstock.engine.runtime.task.inputs import Work
 from penstock.engine.runtime.task.metrics import TaskCounters
+from penstock.engine.runtime.task.supersteps import Supersteps
 from penstock.engine.runtime.task.vertex import LevelSpec, VertexSpec
 from penstock.engine.state.key_groups import KeyGroups
 
@@ -105,10 +108,17 @@ class TypedOutput:
 
 
 def output_edges(
-    vertex: VertexSpec, info: SubtaskInfo, counters: TaskCounters, key_groups: KeyGroups, environment: Environment
+    vertex: VertexSpec,
+    info: SubtaskInfo,
+    counters: TaskCounters,
+    key_groups: KeyGroups,
+    environment: Environment,
+    *,
+    supersteps: Supersteps | None = None,
 ) -> list[OutputEdge]:
     """Create the edges that leave a subtask. `key_groups`: its own, which edges to equally many share."""
-    edges = []
+    edges: list[OutputEdge] = []
+    carriers = _carriers([edge for edge, _ in vertex.outputs])
     of_targets = {key_groups.max_parallelism: key_groups}
     for edge, partitioner in vertex.outputs:
         groups = of_targets.setdefault(edge.target_max_parallelism, KeyGroups(edge.target_max_parallelism))
@@ -123,8 +133,19 @@ def output_edges(
             channels=len(partitioner.targets(info.subtask, edge.source_parallelism, edge.target_parallelism)),
             size=environment.buffers,
         )
-        edges.append((FeedbackEdge if edge.feedback else OutputEdge)(partitioner, sender, groups))
+        if supersteps is not None and edge.in_supersteps:
+            kind = SuperstepFeedbackEdge if edge.feedback else SuperstepEdge
+            edges.append(kind(partitioner, sender, groups, supersteps=supersteps, carries=edge.id in carriers))
+        else:
+            edges.append((FeedbackEdge if edge.feedback else OutputEdge)(partitioner, sender, groups))
     return edges
+
+
+def _carriers(edges: list[EdgeInfo]) -> set[int]:
+    """Return the edges that carry the aggregates of a superstep: one to each head, or else one to the next task."""
+    inner = [edge for edge in edges if edge.in_supersteps]
+    heads = {edge.target_vertex: edge.id for edge in reversed(inner) if edge.feedback}
+    return set(heads.values()) or {edge.id for edge in inner[:1]}
 
 
 def wired_chain(vertex: VertexSpec, task: TaskContext, edges: list[OutputEdge], level: LevelSpec) -> Chain:

@@ -1,0 +1,81 @@
+"""Edges within a structured iteration: an end of a superstep leaves at once, and says what the heads need to decide."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from penstock.common.constants import MAX_TIMESTAMP
+from penstock.engine.runtime.network.buffer import CheckpointBarrier, Element, EndOfSuperstep, Watermark
+from penstock.engine.runtime.network.edge import FeedbackRole
+from penstock.engine.runtime.network.output import OutputEdge
+from penstock.engine.runtime.network.partitioners import Partitioner
+from penstock.engine.runtime.network.sender import BufferSender
+from penstock.engine.state.key_groups import KeyGroups
+
+if TYPE_CHECKING:
+    from penstock.engine.runtime.task.supersteps import Supersteps
+
+
+class SuperstepEdge(OutputEdge):
+    """An edge to another task of the iteration. `carries`: whether it has the aggregates, which only one edge has."""
+
+    def __init__(
+        self,
+        partitioner: Partitioner,
+        sender: BufferSender,
+        key_groups: KeyGroups,
+        *,
+        supersteps: Supersteps,
+        carries: bool,
+    ) -> None:
+        super().__init__(partitioner, sender, key_groups)
+        self.supersteps = supersteps
+        self._carries = carries
+
+    def element(self, element: Element) -> None:
+        if type(element) is not Watermark or element.timestamp == MAX_TIMESTAMP:
+            super().element(element)
+            return
+        steps = self.supersteps
+        plain = EndOfSuperstep(element.timestamp, checkpoint=steps.checkpoint)
+        first = plain
+        if self._carries and (aggregates := steps.aggregates()):
+            first = EndOfSuperstep(element.timestamp, aggregates=aggregates, checkpoint=steps.checkpoint)
+        # On one channel, so that each value is counted once.
+        self.end_superstep(lambda index: plain if index else first)
+
+    def end_superstep(self, end: Callable[[int], EndOfSuperstep]) -> None:
+        """Add an end to each channel, by its index, and send."""
+        for index, channel in enumerate(self.gathering.channels):
+            self.gathering.close_chunk(channel)
+            channel.items.append(end(index))
+        self.pending = True
+        self.flush()
+
+
+class SuperstepFeedbackEdge(SuperstepEdge):
+    """An edge to the head of a structured iteration. It counts its records, and may send no more than their number."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._sends = self.sender.info.role is FeedbackRole.WORKSET
+        self._records = 0
+
+    def emit(self, chunk: Any) -> bool:
+        self._records += len(chunk)
+        return super().emit(chunk) if self._sends else True
+
+    def element(self, element: Element) -> None:
+        if type(element) is CheckpointBarrier:
+            OutputEdge.element(self, element)
+        elif type(element) is Watermark and element.timestamp < MAX_TIMESTAMP:
+            steps = self.supersteps
+            end = EndOfSuperstep(
+                element.timestamp, self._records, steps.aggregates() if self._carries else b"", steps.checkpoint
+            )
+            self._records = 0
+            self.end_superstep(lambda index: end)
+
+    def element_to_one(self, element: Element, turn: int) -> None:
+        """Drop the marker: latency is measured up to here."""

@@ -1,0 +1,117 @@
+"""The head of a structured iteration: its records have the number of the superstep as timestamps.
+
+The task drives it (`task/superstep_feedback.py`), which knows when a superstep begins and ends. Event time of the
+initial input ends here: in the iteration, a watermark says that a superstep has ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from penstock.api.functions.aggregator import Aggregator, ConvergenceCriterion
+from penstock.api.output_tag import OutputTag
+from penstock.common.constants import MAX_TIMESTAMP
+from penstock.engine.runtime.chunks import Rows
+from penstock.engine.runtime.operators.iteration import FEEDBACK, IterationHead
+from penstock.engine.runtime.operators.operator import Input
+from penstock.engine.state.handles import Redistribution
+from penstock.engine.state.operator_state import NamedList
+
+if TYPE_CHECKING:
+    from penstock.engine.runtime.network.channel_log import ChannelLog
+
+SUPERSTEP = "(iteration) superstep"
+"""Name of the state with the number of the superstep that comes next."""
+RESULT: OutputTag[Any] = OutputTag("(iteration) result")
+"""The side output with the last workset: what the last superstep has fed back."""
+
+
+class SuperstepRules(msgspec.Struct, frozen=True):
+    """When an iteration ends, apart from a superstep that feeds nothing back, and what it aggregates."""
+
+    supersteps_max: int | None = None
+    aggregators: Mapping[str, Aggregator[Any]] = {}
+    criteria: Mapping[str, ConvergenceCriterion[Any]] = {}
+    """By the name of the aggregator that each reads."""
+
+
+class SuperstepPlace(msgspec.Struct, frozen=True):
+    """Where an iteration stands between two supersteps: `number` is the next one."""
+
+    number: int
+    has_ended: bool
+    aggregates: bytes
+
+
+class _InitialInput:
+    """The initial input of a head. `ended` is called at its end."""
+
+    def __init__(self, head: SuperstepHead) -> None:
+        self._head = head
+        self.process: Callable[[Any], bool] = head.process
+
+    def watermark(self, timestamp: int) -> bool:
+        return True
+
+    def status(self, active: bool) -> bool:
+        return True
+
+    def end_input(self) -> bool:
+        self._head.initial_input_ended()
+        return True
+
+
+class _FeedbackInput(_InitialInput):
+    def end_input(self) -> bool:
+        return True
+
+
+class SuperstepHead(IterationHead):
+    """Emits the records of both inputs, with the number of the superstep as their timestamps."""
+
+    def __init__(self, name: str, rules: SuperstepRules) -> None:
+        super().__init__(name, max_wait_ms=0)
+        self.rules = rules
+        self.number = 0
+        """The superstep that runs."""
+        self.ends = False
+        """Whether the iteration has ended, and the records of the feedback are its result."""
+        self.place: SuperstepPlace | None = None
+        """Where the iteration stands, for the snapshot that is being frozen and from the one that was restored."""
+        self.initial_input_ended: Callable[[], None] = lambda: None
+        """Set by the task."""
+
+    def inputs(self) -> Sequence[Input]:
+        return (_InitialInput(self), _FeedbackInput(self))
+
+    def process(self, chunk: Rows) -> bool:
+        if self.ends:
+            return self.output.emit_side(RESULT, Rows(chunk.values))
+        return self.output.emit(Rows(chunk.values, [self.number] * len(chunk)))
+
+    def end_superstep(self) -> bool:
+        """Emit that the superstep has ended."""
+        return self.output.watermark(self.number)
+
+    def end_iteration(self) -> bool:
+        """Emit that no superstep follows."""
+        return self.output.watermark(MAX_TIMESTAMP)
+
+    def lists(self) -> list[NamedList]:
+        log: ChannelLog | None = self.log
+        if log is None or self.place is None:
+            return []
+        kept: Any = log
+        return [
+            NamedList(FEEDBACK, Redistribution.UNION, kept),
+            NamedList(SUPERSTEP, Redistribution.UNION, [msgspec.structs.astuple(self.place)]),
+        ]
+
+    def restore_lists(self, lists: list[NamedList]) -> None:
+        super().restore_lists(lists)
+        places = [SuperstepPlace(*item) for one in lists if one.name == SUPERSTEP for item in one.items]
+        self.place = places[0] if places else None
+        assert all(place == self.place for place in places), "subtasks of an iteration stand at different supersteps"

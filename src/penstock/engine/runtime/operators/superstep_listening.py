@@ -1,0 +1,77 @@
+"""Tells a user's function in the body of a structured iteration that a superstep has ended, before the next operators.
+
+Source: Flink's IterationListener (FLIP-176).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.common.constants import MAX_TIMESTAMP
+from penstock.engine.runtime.chunks import Rows
+from penstock.engine.runtime.operators.function import UserFunction
+from penstock.engine.runtime.operators.operator import Operator
+
+END_OF_SUPERSTEP = "on_epoch_watermark_incremented"
+END_OF_ITERATION = "on_iteration_terminated"
+
+
+class _EndOfIteration:
+    """Calls `on_iteration_terminated`, which has no argument but the context."""
+
+    def __init__(self, adapted: Any) -> None:
+        self.adapted = adapted
+
+    def on_iteration_terminated(self, value: int, ctx: Any) -> Any:
+        return self.adapted.on_iteration_terminated(ctx)
+
+
+class SuperstepListening(Operator):
+    """Mixin of process operators: `tell` calls the listener, emits its results, and then the watermark."""
+
+    listener: UserFunction | None = None
+    """The function that is told; None if it does not listen, or is not in an iteration."""
+    telling: int | None = None
+    """The watermark that the listener is told of (the number of the superstep)."""
+    told = False
+    """Whether the listener has been told, and the watermark waits for the next operators of the chain."""
+    _last: UserFunction | None = None
+
+    def find_listener(self, function: UserFunction) -> None:
+        """Find out whether `function` listens."""
+        instance = function.users_object
+        if self.context.supersteps is None or function.is_plain:
+            return
+        if hasattr(instance, END_OF_SUPERSTEP) or hasattr(instance, END_OF_ITERATION):
+            self.listener = UserFunction.of_object(instance, END_OF_SUPERSTEP)
+            self._last = UserFunction.of_object(_EndOfIteration(instance), END_OF_ITERATION)
+
+    def call_listener(self, chunk: Rows, function: UserFunction) -> bool:
+        """Call `function` with the number in `chunk`, as with a record, and emit its results."""
+        raise NotImplementedError
+
+    def tell(self, timestamp: int) -> bool:
+        """Tell the listener that superstep `timestamp` has ended, or with MAX_TIMESTAMP the iteration."""
+        function, method = (self._last, END_OF_ITERATION) if timestamp == MAX_TIMESTAMP else (
+            self.listener, END_OF_SUPERSTEP
+        )  # fmt: skip
+        assert function is not None
+        if not hasattr(function.users_object, method):
+            return self.output.watermark(timestamp)
+        self.telling = timestamp
+        times = None if timestamp == MAX_TIMESTAMP else [timestamp]
+        return self.call_listener(Rows([timestamp], times), function)
+
+    def has_told(self, may_continue: bool) -> bool:
+        """Emit the watermark behind the results, when the operators behind have taken them."""
+        if not may_continue:
+            self.told = self.paused = True
+            return False
+        return self.emit_told()
+
+    def emit_told(self) -> bool:
+        """Emit the watermark: the listener has been told, and its results are taken."""
+        timestamp, self.telling = self.telling, None
+        self.told = self.paused = False
+        assert timestamp is not None
+        return self.output.watermark(timestamp)

@@ -1,0 +1,83 @@
+"""`iterate`: bulk iterations, in which each superstep's result is the input of the next one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from penstock.api.functions.aggregator import Aggregator, ConvergenceCriterion
+from penstock.common.time import Time
+from penstock.common.types.whole_numbers import as_int
+from penstock.datastream.data_stream import DataStream, check_one_environment
+from penstock.datastream.window import TumblingEventTimeWindows
+from penstock.engine.plan.transformations import SuperstepsTransformation
+from penstock.engine.runtime.network.edge import FeedbackRole
+from penstock.engine.runtime.operators.superstep_head import RESULT, SuperstepHead, SuperstepRules
+
+T = TypeVar("T")
+
+
+def iterate(
+    initial: DataStream[T],
+    supersteps_max: int | None = None,
+    *,
+    aggregators: Mapping[str, Aggregator[Any]] | None = None,
+    criteria: Mapping[str, ConvergenceCriterion[Any]] | None = None,
+    name: str = "Iteration",
+) -> SuperstepStream[T]:
+    """Begin a bulk iteration: return the stream of the workset, which is `initial` in superstep 0.
+
+    It ends after `supersteps_max` supersteps, after one that feeds nothing back, when the stream for termination of
+    `close_with` had no record in a superstep, or when one of `criteria` says so of the aggregator of its name. `initial`
+    must be bounded. Raises ValueError if `supersteps_max` is less than 1, or for a criterion without an aggregator.
+    Source: Flink's DataSet.iterate.
+    """
+    if supersteps_max is not None and (as_int(supersteps_max) is None or supersteps_max < 1):
+        raise ValueError(f"supersteps_max must be an int of 1 or more, or None for no limit, got {supersteps_max!r}")
+    rules = SuperstepRules(supersteps_max, dict(aggregators or {}), dict(criteria or {}))
+    for missing in rules.criteria.keys() - rules.aggregators.keys():
+        raise ValueError(f"there is no aggregator '{missing}' for its criterion; aggregators: {[*rules.aggregators]}")
+    return SuperstepStream(initial, SuperstepHead(name, rules))
+
+
+def superstep_windows() -> TumblingEventTimeWindows:
+    """Return the assigner of windows with the records of one superstep each."""
+    return TumblingEventTimeWindows.of(Time.milliseconds(1))
+
+
+class SuperstepStream(DataStream[T]):
+    """The workset of an iteration, superstep by superstep. Created by `iterate`."""
+
+    def __init__(self, initial: DataStream[T], head: SuperstepHead) -> None:
+        environment = initial.environment
+        self._head = SuperstepsTransformation(environment.next_id(), head.name, initial._transformation, head)
+        super().__init__(environment, self._head)
+
+    def close_with(self, feedback: DataStream[T], termination: DataStream[Any] | None = None) -> DataStream[T]:
+        """Feed `feedback` back as the next workset. Return the last workset: the result of the iteration.
+
+        The feedback keeps its partitioning, or has that of the initial stream. With `termination` the iteration also
+        ends after a superstep in which that stream has no record. Call it once. Raises ValueError if a stream does not
+        come from this iteration.
+        """
+        if self._head.feedback:
+            raise ValueError(f"'{self._head.name}' is closed already: union the streams, and close it with the result")
+        self.feed_back("close_with", feedback)
+        if termination is not None:
+            self.count("close_with", termination, FeedbackRole.TERMINATION)
+        return self.result
+
+    @property
+    def result(self) -> DataStream[T]:
+        """The last workset: what the last superstep has fed back."""
+        return self.get_side_output(RESULT)
+
+    def feed_back(self, method: str, stream: DataStream[T]) -> None:
+        """Feed a stream back, for `method` of the API."""
+        check_one_environment(method, self, stream)
+        self._head.feedback.append(stream._transformation)
+
+    def count(self, method: str, stream: DataStream[Any], role: FeedbackRole) -> None:
+        """Count the records of a stream in each superstep, for `method` of the API."""
+        check_one_environment(method, self, stream)
+        self._head.counted.append((stream._transformation, role))

@@ -1,0 +1,221 @@
+"""Structured iterations under random schedules and faults: each superstep sees exactly what the one before fed back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from random import Random
+from typing import Any
+
+import pytest
+from tests.simulation.programs import environment, explained, script, scripted, simulate, sweeps
+
+from penstock.common.job_status import JobStatus
+from penstock.common.watermark_strategy import WatermarkStrategy
+from penstock.datastream import StreamExecutionEnvironment
+from penstock.datastream.functions import ProcessFunction, RuntimeContext
+from penstock.hosts.simulator import Circumstances
+from penstock.iteration import (
+    ConvergenceCriterion,
+    IterationBodyResult,
+    IterationConfig,
+    IterationListener,
+    Iterations,
+    SumAggregator,
+    iterate,
+    iterate_delta,
+)
+
+pytestmark = pytest.mark.simulation
+
+SEEDS_IN_CI = 15
+SEEDS_IN_SOAK = 5_000
+SPLITS = 3
+RECORDS = 8
+
+
+def numbers(env: StreamExecutionEnvironment) -> Any:
+    """Return a stream of (split, position), in several splits."""
+    source = scripted(*(script(split, RECORDS) for split in range(SPLITS)))
+    stream = env.from_source(source, WatermarkStrategy.for_monotonous_timestamps(), "numbers")
+    return stream.map(lambda value: (int(value[0][1:]), value[1][0]))
+
+
+def all_numbers() -> list[tuple[int, int]]:
+    """Return the records of `numbers`."""
+    return [(split, position) for split in range(SPLITS) for position in range(RECORDS)]
+
+
+# Bulk: each superstep adds one to each number, sends it elsewhere, and sums what all subtasks have.
+
+
+class AddAndSum(ProcessFunction[Any, Any], IterationListener):
+    """Adds one to each number; emits at the end of a superstep how many it had, and the sum of the superstep before."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.context = runtime_context
+        self.seen = 0
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        split, number, step = value
+        assert step == self.context.get_superstep_number() == ctx.timestamp()
+        self.context.get_iteration_aggregator("sum").aggregate(number)
+        if step:
+            # What the superstep before had: the sum of all numbers, each by one lower.
+            expected = sum(position for _, position in all_numbers()) + (step - 1) * SPLITS * RECORDS
+            assert self.context.get_previous_iteration_aggregate("sum") == expected
+        yield split, number + 1, step + 1
+
+
+class At(ConvergenceCriterion[int]):
+    """Converges when the sum has reached a bound."""
+
+    def __init__(self, bound: int) -> None:
+        self.bound = bound
+
+    def is_converged(self, iteration: int, value: int) -> bool:
+        return value >= self.bound
+
+
+def bulk(parallelism: int) -> StreamExecutionEnvironment:
+    """Return a program that adds one to numbers until their sum is large enough."""
+    env = environment(parallelism)
+    initial = numbers(env).map(lambda value: (*value, 0))
+    iteration = iterate(initial, 50, aggregators={"sum": SumAggregator()}, criteria={"sum": At(200)})
+    added = iteration.process(AddAndSum()).key_by(lambda value: value[1]).map(lambda value: value)
+    iteration.close_with(added.rebalance()).print()
+    return env
+
+
+def after_bulk() -> list[Any]:
+    """Return the results of `bulk`."""
+    values = [(split, position, 0) for split, position in all_numbers()]
+    while True:
+        total = sum(number for _, number, _ in values)
+        values = [(split, number + 1, step + 1) for split, number, step in values]
+        if total >= 200:
+            return values
+
+
+# Delta: connected components of a graph, with its edges as a data stream.
+
+
+def edges() -> list[tuple[int, int]]:
+    """Return the edges of a graph with a long path and small components."""
+    path = [(vertex, vertex + 1) for vertex in range(7)]
+    return [*path, (10, 11), (11, 12), (20, 21)]
+
+
+class Neighbours(ProcessFunction[Any, Any]):
+    """Sends the component of a changed vertex to its neighbours."""
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        vertex, component = value
+        for one, other in edges():
+            if vertex == one:
+                yield other, component
+            if vertex == other:
+                yield one, component
+
+
+def smaller(key: int, entry: tuple[int, int] | None, messages: list[tuple[int, int]]) -> tuple[int, int] | None:
+    """Return the vertex with a smaller component, if there is one among the messages."""
+    assert entry is not None
+    least = min(component for _, component in messages)
+    return (key, least) if least < entry[1] else None
+
+
+def components(parallelism: int) -> StreamExecutionEnvironment:
+    """Return a program for the connected components of the graph."""
+    env = environment(parallelism)
+    known = {vertex for edge in edges() for vertex in edge}
+    vertices = numbers(env).map(lambda value: value[0] * RECORDS + value[1]).filter(lambda vertex: vertex in known)
+    labelled = vertices.map(lambda vertex: (vertex, vertex))
+    iteration = iterate_delta(labelled, labelled, 100, key=lambda vertex: vertex[0])
+    messages = iteration.workset.process(Neighbours())
+    changed = iteration.solution_set.co_group(messages, smaller, key=lambda message: message[0])
+    iteration.close_with(changed, changed.rebalance()).print()
+    return env
+
+
+def found_components() -> list[Any]:
+    """Return the results of `components`."""
+    found = {vertex: vertex for edge in edges() for vertex in edge if vertex < SPLITS * RECORDS}
+    for _ in range(20):
+        for one, other in edges():
+            found[one] = found[other] = min(found[one], found[other])
+    return list(found.items())
+
+
+# Several variables, and a termination: two streams exchange their numbers until none is below a bound.
+
+
+def body(variables: Any, data: Any) -> IterationBodyResult:
+    """Double the first variable, count the second up, and exchange them."""
+    first, second = variables
+    doubled = first.map(lambda value: (value[0], value[1] * 2 + 1))
+    counted = second.map(lambda value: (value[0], value[1] + 1))
+    small = doubled.filter(lambda value: value[1] < 100)
+    return IterationBodyResult([counted.rebalance(), doubled], [doubled.union(counted)], small)
+
+
+def exchanged(parallelism: int) -> StreamExecutionEnvironment:
+    """Return a program with two variables."""
+    env = environment(parallelism)
+    first = numbers(env)
+    second = numbers(env).map(lambda value: (value[0], value[1] + 50))
+    (output,) = Iterations.iterate_bounded_streams_until_termination([first, second], [], IterationConfig(), body)
+    output.print()
+    return env
+
+
+def after_exchange() -> list[Any]:
+    """Return the results of `exchanged`."""
+    first: list[Any] = all_numbers()
+    second = [(split, position + 50) for split, position in first]
+    results: list[Any] = []
+    while True:
+        doubled = [(split, number * 2 + 1) for split, number in first]
+        counted = [(split, number + 1) for split, number in second]
+        results += [*doubled, *counted]
+        if not any(number < 100 for _, number in doubled):
+            return results
+        first, second = counted, doubled
+
+
+PROGRAMS: dict[str, tuple[Callable[[int], StreamExecutionEnvironment], Callable[[], list[Any]]]] = {
+    "bulk": (bulk, after_bulk),
+    "delta": (components, found_components),
+    "variables": (exchanged, after_exchange),
+}
+
+
+def results_of(name: str, seed: int, circumstances: Circumstances) -> tuple[JobStatus | None, list[Any], bool]:
+    """Run a program; return how it ended, its results, and whether it was drained."""
+    make, _ = PROGRAMS[name]
+    simulation = simulate(make(1 + seed % 3), seed, circumstances)
+    with explained(simulation):
+        status = simulation.run()
+        values = [tuple(value) for values in simulation.results.values() for value in values]
+    return status, values, simulation.driver.drained
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("seed", range(3))
+def test_an_undisturbed_iteration_gives_what_plain_loops_give(name: str, seed: int) -> None:
+    """A superstep would see records of another one, or the iteration would end too early or too late."""
+    status, values, _ = results_of(name, seed, Circumstances(jump_rate=0.0))
+    assert status is JobStatus.FINISHED
+    assert sorted(values) == sorted(PROGRAMS[name][1]())
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("seeds", sweeps(SEEDS_IN_CI, SEEDS_IN_SOAK))
+def test_an_iteration_survives_faults(name: str, seeds: Iterable[int]) -> None:
+    """Records of a superstep would be lost or doubled by a restore, or heads would decide differently."""
+    finished = 0
+    for seed in range(seeds):  # type: ignore[call-overload]
+        status, values, drained = results_of(name, seed, Circumstances.draw(Random(seed)))
+        if status is JobStatus.FINISHED and not drained:
+            finished += 1
+            assert set(values) == set(PROGRAMS[name][1]()), seed
+    assert finished > seeds / 3  # type: ignore[operator]
