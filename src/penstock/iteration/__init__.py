@@ -7,13 +7,8 @@ window of `superstep_windows()` has the records of one superstep, and a timer at
 
 from __future__ import annotations
 
-from penstock.api.functions.aggregator import (
-    Aggregator,
-    ConvergenceCriterion,
-    MaxAggregator,
-    MinAggregator,
-    SumAggregator,
-)
+from penstock.api.functions.aggregator import Aggregator, ConvergenceCriterion
+from penstock.iteration.aggregators import MaxAggregator, MinAggregator, SumAggregator
 from penstock.iteration.delta_iteration import DeltaIteration, SolutionSet, iterate_delta
 from penstock.iteration.iterations import IterationBody, IterationBodyResult, IterationConfig, Iterations
 from penstock.iteration.listener import IterationListener

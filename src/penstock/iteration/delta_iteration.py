@@ -69,7 +69,11 @@ class SolutionSet(Generic[E]):
         """The changed entries; None before `co_group` is called."""
 
     def co_group(
-        self, messages: DataStream[W], function: Callable[[Any, E | None, list[W]], E | None], *, key: Callable[[W], Any]
+        self,
+        messages: DataStream[W],
+        function: Callable[[Any, E | None, list[W]], E | None],
+        *,
+        key: Callable[[W], Any],
     ) -> DataStream[E]:
         """Group messages of each superstep with the entry of their `key`. Return the changed entries.
 

@@ -28,8 +28,8 @@ def iterate(
     """Begin a bulk iteration: return the stream of the workset, which is `initial` in superstep 0.
 
     It ends after `supersteps_max` supersteps, after one that feeds nothing back, when the stream for termination of
-    `close_with` had no record in a superstep, or when one of `criteria` says so of the aggregator of its name. `initial`
-    must be bounded. Raises ValueError if `supersteps_max` is less than 1, or for a criterion without an aggregator.
+    `close_with` had no record in a superstep, or when one of `criteria` says so of the aggregator of its name. The
+    initial stream must be bounded. Raises ValueError if `supersteps_max` is less than 1, or for a criterion without an aggregator.
     Source: Flink's DataSet.iterate.
     """
     if supersteps_max is not None and (as_int(supersteps_max) is None or supersteps_max < 1):
@@ -40,7 +40,7 @@ def iterate(
     return SuperstepStream(initial, SuperstepHead(name, rules))
 
 
-def superstep_windows() -> TumblingEventTimeWindows:
+def superstep_windows() -> TumblingEventTimeWindows[Any]:
     """Return the assigner of windows with the records of one superstep each."""
     return TumblingEventTimeWindows.of(Time.milliseconds(1))
 

@@ -28,56 +28,6 @@ class Aggregator(ABC, Generic[T]):
         """Begin again: a new superstep begins."""
 
 
-class SumAggregator(Aggregator[Any]):
-    """The sum of numbers; 0 if there are none. In Java: `LongSumAggregator`, `DoubleSumAggregator`."""
-
-    def __init__(self) -> None:
-        self._sum: Any = 0
-
-    def aggregate(self, element: Any) -> None:
-        self._sum += element
-
-    def get_aggregate(self) -> Any:
-        return self._sum
-
-    def reset(self) -> None:
-        self._sum = 0
-
-
-class MaxAggregator(Aggregator[Any]):
-    """The largest value; None if there are none."""
-
-    def __init__(self) -> None:
-        self._largest: Any = None
-
-    def aggregate(self, element: Any) -> None:
-        if element is not None and (self._largest is None or element > self._largest):
-            self._largest = element
-
-    def get_aggregate(self) -> Any:
-        return self._largest
-
-    def reset(self) -> None:
-        self._largest = None
-
-
-class MinAggregator(Aggregator[Any]):
-    """The smallest value; None if there are none."""
-
-    def __init__(self) -> None:
-        self._smallest: Any = None
-
-    def aggregate(self, element: Any) -> None:
-        if element is not None and (self._smallest is None or element < self._smallest):
-            self._smallest = element
-
-    def get_aggregate(self) -> Any:
-        return self._smallest
-
-    def reset(self) -> None:
-        self._smallest = None
-
-
 class ConvergenceCriterion(ABC, Generic[T]):
     """Ends an iteration by the value of an aggregator."""
 

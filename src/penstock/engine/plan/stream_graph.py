@@ -141,13 +141,15 @@ class StreamGraph:
         """Return the operator's parallelism, or the default.
 
         The head of an iteration has the parallelism of the operator that feeds it back without partitioning, otherwise
-        the parallelism of its input.
+        the parallelism of its input, or, if it is the head of a structured iteration, the default.
         """
         if transformation.parallelism is None and isinstance(transformation, FeedbackTransformation):
             source: Transformation | None = next(iter(transformation.feedback), None)
             while source is not None and source.edge_kind is not None:
                 source = None if isinstance(source, PartitionTransformation) else source.inputs[0]
             if source is None or isinstance(source, FeedbackTransformation):
+                if isinstance(transformation, SuperstepsTransformation):
+                    return self.settings.parallelism
                 source = transformation.inputs[0]
                 while source.edge_kind is not None:
                     source = source.inputs[0]

@@ -14,7 +14,7 @@ import msgspec
 from penstock.api.functions.aggregator import Aggregator, ConvergenceCriterion
 from penstock.api.output_tag import OutputTag
 from penstock.common.constants import MAX_TIMESTAMP
-from penstock.engine.runtime.chunks import Rows
+from penstock.engine.runtime.chunks import Chunk, Rows
 from penstock.engine.runtime.operators.iteration import FEEDBACK, IterationHead
 from penstock.engine.runtime.operators.operator import Input
 from penstock.engine.state.handles import Redistribution
@@ -87,7 +87,8 @@ class SuperstepHead(IterationHead):
     def inputs(self) -> Sequence[Input]:
         return (_InitialInput(self), _FeedbackInput(self))
 
-    def process(self, chunk: Rows) -> bool:
+    def process(self, chunk: Chunk) -> bool:
+        assert isinstance(chunk, Rows), "a head of supersteps takes rows"
         if self.ends:
             return self.output.emit_side(RESULT, Rows(chunk.values))
         return self.output.emit(Rows(chunk.values, [self.number] * len(chunk)))

@@ -45,8 +45,8 @@ from penstock.engine.runtime.task.feedback import Feedback
 from penstock.engine.runtime.task.function_update import FunctionUpdate
 from penstock.engine.runtime.task.inputs import InputChannel
 from penstock.engine.runtime.task.snapshot import Snapshots, TaskSnapshot
-from penstock.engine.runtime.task.superstep_feedback import SuperstepFeedback
 from penstock.engine.runtime.task.snapshot_logs import OvertakenRecords, SnapshotLogs, may_overtake, replay
+from penstock.engine.runtime.task.superstep_feedback import SuperstepFeedback
 from penstock.engine.state.handles import SnapshotFigures
 
 

@@ -1,4 +1,4 @@
-"""Feedback to the head of a structured iteration: it waits for the next superstep, and the heads agree without a master.
+"""Feedback to the head of a structured iteration: it waits for the next superstep, and the heads agree by themselves.
 
 Each sender of feedback ends a superstep on its channels to all heads, with numbers that are the same for all. So all
 heads, in all subtasks, decide the same.
@@ -32,6 +32,7 @@ from typing import Any
 
 from penstock.api.functions.aggregator import Aggregator
 from penstock.engine.runtime.checkpoint_options import DeclineReason
+from penstock.engine.runtime.chunks import Rows
 from penstock.engine.runtime.ids import ChannelId
 from penstock.engine.runtime.network.buffer import (
     BeginOfSuperstep,
@@ -218,9 +219,7 @@ class SuperstepFeedback:
             logged, self._head.restored = self._head.restored, []
             inputs = [self._inputs.fed_back] * len(self._fed_back)
             last = [self._work.pop() for _ in range(1 if self._goes_on else 2)]
-            replay(
-                logged, inputs, self._fed_back, info=self._info, key_groups=self._key_groups, work=self._work
-            )
+            replay(logged, inputs, self._fed_back, info=self._info, key_groups=self._key_groups, work=self._work)
             self._work.extend(reversed(last))
             return
         workset, self._workset = self._workset, self._new_queue()
@@ -234,6 +233,7 @@ class SuperstepFeedback:
         items = decode_items(workset.popleft())
         self._work.appendleft(partial(self._emit_next, workset))
         for item in reversed(items):
+            assert isinstance(item, Rows)
             self._work.appendleft(partial(self._inputs.fed_back.records, item, 0))
 
     def _end_inputs(self) -> None:
