@@ -42,7 +42,10 @@ class Superstep(ProcessFunction[Any, Any], IterationListener):
     def open(self, runtime_context: Any) -> None:
         """Build the part of the graph of this subtask."""
         self.context = runtime_context
-        self.own, self.all = runtime_context.get_index_of_this_subtask(), runtime_context.get_number_of_parallel_subtasks()
+        self.own, self.all = (
+            runtime_context.get_index_of_this_subtask(),
+            runtime_context.get_number_of_parallel_subtasks(),
+        )
         self.got: list[Any] = []
         self.began: list[float] = []
         self.build()

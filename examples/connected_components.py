@@ -1,7 +1,7 @@
-"""The connected parts of a graph, as a delta iteration: only what has changed is looked at in the next superstep.
+"""The connected parts of a graph, as a delta iteration: the next superstep only looks at what has changed.
 
-Each vertex begins with its own name as its component, and tells its neighbours. A vertex that hears of a smaller one
-takes it, and tells its neighbours in turn. The iteration ends when no vertex has changed.
+Each vertex begins with its own name as its component, and tells its neighbors. A vertex that gets a smaller one takes
+it, and tells its neighbors in turn. The iteration ends when no vertex has changed.
 
     penstock run examples/connected_components.py
 """
@@ -14,15 +14,15 @@ from penstock.iteration import iterate_delta
 EDGES = [("ann", "bob"), ("bob", "cat"), ("cat", "dan"), ("eve", "fred"), ("fred", "gus")]
 
 
-class TellNeighbours(KeyedCoProcessFunction):
-    """Keeps the neighbours of a vertex, and sends them its component when that has changed."""
+class TellNeighbors(KeyedCoProcessFunction):
+    """Keeps the neighbors of a vertex, and sends them its component when that has changed."""
 
     def open(self, runtime_context):
-        self.neighbours = runtime_context.get_list_state(ListStateDescriptor("neighbours"))
+        self.neighbors = runtime_context.get_list_state(ListStateDescriptor("neighbors"))
         self.changed = runtime_context.get_list_state(ListStateDescriptor("changed"))
 
     def process_element1(self, edge, ctx):
-        self.neighbours.add(edge[1])
+        self.neighbors.add(edge[1])
 
     def process_element2(self, vertex, ctx):
         self.changed.add(vertex[1])
@@ -31,8 +31,8 @@ class TellNeighbours(KeyedCoProcessFunction):
     def on_timer(self, timestamp, ctx):
         component = min(self.changed.get())
         self.changed.clear()
-        for neighbour in self.neighbours.get():
-            yield neighbour, component
+        for neighbor in self.neighbors.get():
+            yield neighbor, component
 
 
 def take_smaller(name, vertex, messages):
@@ -51,7 +51,7 @@ edges = env.from_collection([pair for edge in EDGES for pair in (edge, edge[::-1
 vertices = env.from_collection([(name, name) for name in sorted({name for edge in EDGES for name in edge})])
 
 components = iterate_delta(vertices, vertices, key=first)
-told = edges.key_by(first).connect(components.workset.key_by(first)).process(TellNeighbours())
+told = edges.key_by(first).connect(components.workset.key_by(first)).process(TellNeighbors())
 changed = components.solution_set.co_group(told, take_smaller, key=first)
 components.close_with(changed, changed.rebalance()).print()
 

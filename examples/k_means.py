@@ -1,6 +1,6 @@
-"""Clusters of points, by k-means: each superstep moves the centres to the middle of the points that are nearest to them.
+"""Clusters of points, by k-means: each superstep moves the centers to the middle of the points nearest to them.
 
-The points stay where they are, and only the centres go round. The iteration ends when no centre moves any more.
+The points stay where they are, and only the centers go round. The iteration ends when no center moves any more.
 
     penstock run examples/k_means.py
 """
@@ -10,26 +10,26 @@ from penstock.datastream.functions import CoProcessFunction
 from penstock.iteration import IterationListener, iterate, superstep_windows
 
 POINTS = [(1.0, 1.0), (1.5, 2.0), (1.0, 1.5), (8.0, 8.0), (9.0, 8.5), (8.5, 9.0), (1.0, 9.0), (4.5, 8.5)]
-CENTRES = [(0, 1.0, 1.0), (1, 1.5, 8.0), (2, 8.0, 8.0)]
+CENTERS = [(0, 1.0, 1.0), (1, 1.5, 8.0), (2, 8.0, 8.0)]
 
 
 class Assign(CoProcessFunction, IterationListener):
-    """Keeps the points of a subtask. At the end of a superstep it assigns each to the nearest centre."""
+    """Keeps the points of a subtask. At the end of a superstep it assigns each to the nearest center."""
 
     def open(self, runtime_context):
-        self.points, self.centres = [], []
+        self.points, self.centers = [], []
 
     def process_element1(self, point, ctx):
         self.points.append(point)
 
-    def process_element2(self, centre, ctx):
-        self.centres.append(centre)
+    def process_element2(self, center, ctx):
+        self.centers.append(center)
 
     def on_epoch_watermark_incremented(self, superstep, ctx):
         for x, y in self.points:
-            number, at_x, at_y = min(self.centres, key=lambda c: ((x - c[1]) ** 2 + (y - c[2]) ** 2, c[0]))
+            number, at_x, at_y = min(self.centers, key=lambda c: ((x - c[1]) ** 2 + (y - c[2]) ** 2, c[0]))
             yield number, at_x, at_y, x, y, 1
-        self.centres = []
+        self.centers = []
 
 
 def add(one, other):
@@ -44,12 +44,12 @@ def moved(total):
 env = StreamExecutionEnvironment.get_execution_environment()
 env.set_runtime_mode(RuntimeExecutionMode.STREAMING)
 
-centres = iterate(env.from_collection(CENTRES), supersteps_max=50)
-assigned = env.from_collection(POINTS).rebalance().connect(centres.broadcast()).process(Assign())
+centers = iterate(env.from_collection(CENTERS), supersteps_max=50)
+assigned = env.from_collection(POINTS).rebalance().connect(centers.broadcast()).process(Assign())
 totals = assigned.key_by(lambda point: point[0]).window(superstep_windows()).reduce(add)
 changed = totals.filter(lambda total: moved(total) != total[:3])
-final = centres.close_with(totals.map(moved).rebalance(), termination=changed)
+final = centers.close_with(totals.map(moved).rebalance(), termination=changed)
 
-final.map(lambda centre: "centre {} at {:.2f}, {:.2f}".format(*centre)).print()
+final.map(lambda center: "center {} at {:.2f}, {:.2f}".format(*center)).print()
 
 env.execute("k-means")

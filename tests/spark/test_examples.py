@@ -63,6 +63,23 @@ def test_square_roots(capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
+def test_k_means(capsys: pytest.CaptureFixture[str]) -> None:
+    """A superstep would move centers by points of another one, or the iteration would not see that nothing moves."""
+    assert sorted(output_of("k_means", capsys)) == [
+        "center 0 at 1.17, 1.50",
+        "center 1 at 2.75, 8.75",
+        "center 2 at 8.50, 8.50",
+    ]
+
+
+def test_connected_components(capsys: pytest.CaptureFixture[str]) -> None:
+    """A change would not reach all neighbours, or the solution set would not leave the iteration."""
+    assert sorted(output_of("connected_components", capsys)) == [
+        *(str((name, "ann")) for name in ("ann", "bob", "cat", "dan")),
+        *(str((name, "eve")) for name in ("eve", "fred", "gus")),
+    ]
+
+
 def test_learned_slope(capsys: pytest.CaptureFixture[str]) -> None:
     """What was learned would not come back to those who learn."""
     (line,) = output_of("learned_slope", capsys)

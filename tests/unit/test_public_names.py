@@ -14,6 +14,7 @@ import pytest
 import penstock.cep
 import penstock.common
 import penstock.datastream
+import penstock.iteration
 import penstock.metrics
 import penstock.state_processor
 import penstock.table
@@ -26,6 +27,7 @@ from penstock.datastream.window import TimeWindow, Trigger, TumblingEventTimeWin
 # The packages from which users import. What one of their modules lists in `__all__` is public.
 PUBLIC = (
     penstock.cep,
+    penstock.iteration,
     penstock.common,
     penstock.datastream,
     penstock.metrics,

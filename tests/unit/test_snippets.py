@@ -13,6 +13,7 @@ from tests.snippets import PAGES, PROGRAMS, ROOT, SNIPPETS, snippets_of
 DOORS = (
     *("penstock.common", "penstock.datastream", "penstock.metrics", "penstock.state_processor", "penstock.table"),
     "penstock.testing",
+    "penstock.iteration",
 )
 MADE = re.compile(r'\b(?:Path|connect|for_row_format|for_bulk_format)\("([^"/]+)"')
 """A file, a database or a folder of the reader's own, which a program makes."""

@@ -8,6 +8,7 @@ window of `superstep_windows()` has the records of one superstep, and a timer at
 from __future__ import annotations
 
 from penstock.api.functions.aggregator import Aggregator, ConvergenceCriterion
+from penstock.common.doors.door import publish
 from penstock.iteration.aggregators import MaxAggregator, MinAggregator, SumAggregator
 from penstock.iteration.delta_iteration import DeltaIteration, SolutionSet, iterate_delta
 from penstock.iteration.iterations import IterationBody, IterationBodyResult, IterationConfig, Iterations
@@ -32,3 +33,5 @@ __all__ = [
     "iterate_delta",
     "superstep_windows",
 ]
+
+publish(__name__, __all__)

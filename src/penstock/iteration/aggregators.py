@@ -8,7 +8,7 @@ from penstock.api.functions.aggregator import Aggregator
 
 
 class SumAggregator(Aggregator[Any]):
-    """The sum of numbers; 0 if there are none."""
+    """The sum of numbers; 0 without numbers."""
 
     def __init__(self) -> None:
         self._sum: Any = 0
@@ -27,7 +27,7 @@ class SumAggregator(Aggregator[Any]):
 
 
 class _Choice(Aggregator[Any]):
-    """One of the values; None if there are none."""
+    """Keeps one of the values; None without values."""
 
     def __init__(self) -> None:
         self._chosen: Any = None
@@ -51,7 +51,7 @@ class _Choice(Aggregator[Any]):
 
 
 class MaxAggregator(_Choice):
-    """The largest value; None if there are none."""
+    """The largest value; None without values."""
 
     @staticmethod
     def _prefers(one: Any, other: Any) -> bool:
@@ -59,7 +59,7 @@ class MaxAggregator(_Choice):
 
 
 class MinAggregator(_Choice):
-    """The smallest value; None if there are none."""
+    """The smallest value; None without values."""
 
     @staticmethod
     def _prefers(one: Any, other: Any) -> bool:

@@ -78,7 +78,7 @@ class SolutionSet(Generic[E]):
         """Group messages of each superstep with the entry of their `key`. Return the changed entries.
 
         At the end of a superstep `function(key, entry, messages)` is called for each key that has messages, in no
-        particular order; `entry` is None if the key has none. It returns the new entry, or None to change nothing.
+        particular order; `entry` is None for a new key. It returns the new entry, or None to change nothing.
         Raises ValueError if it was called before: union the messages instead.
         """
         if self.changes is not None:

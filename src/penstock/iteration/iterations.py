@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -22,18 +22,23 @@ class IterationConfig(msgspec.Struct, frozen=True):
 
 
 class IterationBodyResult(NamedTuple):
-    """What the body of an iteration returns."""
+    """The streams that the body of an iteration returns."""
 
     feedback_variable_streams: Sequence[DataStream[Any]]
-    """For each variable stream, in their order, the stream that is fed back to it."""
+    """The stream that is fed back to each variable stream, in their order."""
     output_streams: Sequence[DataStream[Any]] = ()
     """The streams that leave the iteration."""
     termination_criteria: DataStream[Any] | None = None
     """The iteration ends after a superstep in which this stream has no record."""
 
 
-IterationBody: TypeAlias = Callable[[Sequence[DataStream[Any]], Sequence[DataStream[Any]]], IterationBodyResult]
-"""Builds the operators of an iteration from its variable streams and its data streams."""
+class IterationBody(Protocol):
+    """A function that builds the operators of an iteration from its variable streams and its data streams."""
+
+    def __call__(
+        self, variable_streams: Sequence[DataStream[Any]], data_streams: Sequence[DataStream[Any]], /
+    ) -> IterationBodyResult:
+        """Build the operators."""
 
 
 class Iterations:

@@ -1,4 +1,4 @@
-"""IterationListener: functions in the body of an iteration that are told when a superstep ends."""
+"""IterationListener: functions in the body of an iteration that act when a superstep ends."""
 
 from __future__ import annotations
 

@@ -29,8 +29,8 @@ def iterate(
 
     It ends after `supersteps_max` supersteps, after one that feeds nothing back, when the stream for termination of
     `close_with` had no record in a superstep, or when one of `criteria` says so of the aggregator of its name. The
-    initial stream must be bounded. Raises ValueError if `supersteps_max` is less than 1, or for a criterion without an aggregator.
-    Source: Flink's DataSet.iterate.
+    initial stream must be bounded. Raises ValueError if `supersteps_max` is less than 1, or for a criterion without an
+    aggregator. Source: Flink's DataSet.iterate.
     """
     if supersteps_max is not None and (as_int(supersteps_max) is None or supersteps_max < 1):
         raise ValueError(f"supersteps_max must be an int of 1 or more, or None for no limit, got {supersteps_max!r}")

@@ -82,7 +82,7 @@ class StreamEdge:
     feedback: bool = False
     """Whether it leads back to the head of an iteration, which closes a loop."""
     role: FeedbackRole | None = None
-    """What it is for, if that iteration is a structured one."""
+    """Its purpose, if that iteration is a structured one."""
     columns: RecordColumns | None = None
     """The columns that it carries to another task; None: it carries rows, or leads on in the chain."""
     event_time_field: str | None = None

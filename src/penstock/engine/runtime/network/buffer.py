@@ -91,7 +91,7 @@ class EndOfSuperstep(Element, frozen=True, gc=False):
     aggregates: bytes = b""
     """What tasks before this one have aggregated in this superstep, on one channel only: pickled values by name."""
     checkpoint: int = 0
-    """The newest checkpoint whose barrier waits at each of the heads that the sender has heard of; 0: none."""
+    """The newest checkpoint whose barrier waits at each head before the sender; 0: there is no such checkpoint."""
 
 
 ELEMENTS = frozenset(

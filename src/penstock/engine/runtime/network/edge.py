@@ -10,7 +10,7 @@ from penstock.engine.runtime.chunks import ChunkKind
 
 
 class FeedbackRole(enum.Enum):
-    """What an edge to the head of a structured iteration is for."""
+    """The purpose of an edge to the head of a structured iteration."""
 
     WORKSET = "workset"
     """Its records are the input of the next superstep."""
@@ -39,7 +39,7 @@ class EdgeInfo(msgspec.Struct, frozen=True):
     in_supersteps: bool = False
     """Whether that loop is a structured iteration."""
     role: FeedbackRole | None = None
-    """What it is for, if it leads to the head of a structured iteration."""
+    """Its purpose, if it leads to the head of a structured iteration."""
     target_max_parallelism: int = 128
     """The key groups of the target: its state is where the records of a key go, whatever the sender's number."""
     kind: ChunkKind = ChunkKind.ROWS

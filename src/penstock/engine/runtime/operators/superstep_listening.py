@@ -30,11 +30,11 @@ class SuperstepListening(Operator):
     """Mixin of process operators: `tell` calls the listener, emits its results, and then the watermark."""
 
     listener: UserFunction | None = None
-    """The function that is told; None if it does not listen, or is not in an iteration."""
+    """The function that listens; None if it does not, or is not in an iteration."""
     telling: int | None = None
-    """The watermark that the listener is told of (the number of the superstep)."""
+    """The watermark that the listener is called for (the number of the superstep)."""
     told = False
-    """Whether the listener has been told, and the watermark waits for the next operators of the chain."""
+    """Whether the listener was called, and the watermark waits for the next operators of the chain."""
     _last: UserFunction | None = None
 
     def find_listener(self, function: UserFunction) -> None:
@@ -70,7 +70,7 @@ class SuperstepListening(Operator):
         return self.emit_told()
 
     def emit_told(self) -> bool:
-        """Emit the watermark: the listener has been told, and its results are taken."""
+        """Emit the watermark: the listener was called, and its results are taken."""
         timestamp, self.telling = self.telling, None
         self.told = self.paused = False
         assert timestamp is not None

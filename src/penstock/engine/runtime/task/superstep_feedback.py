@@ -9,15 +9,15 @@ heads, in all subtasks, decide the same.
     READING    barrier of checkpoint n                        READING    decline n
     any        record on a feedback channel                   same       it waits for the next superstep
     RUNNING    the last channel has ended the superstep       BETWEEN    decide; barriers that wait at all heads leave
-    BETWEEN    (next work item) the iteration goes on         RUNNING    emit what waits, then the superstep ends
+    BETWEEN    (next work item) the iteration continues       RUNNING    emit what waits, then the superstep ends
     BETWEEN    (next work item) it has ended                  ENDED      emit what waits as the result; end the input
     RUNNING    barrier of checkpoint n                        RUNNING    n waits for a boundary
     ENDED      barrier of checkpoint n                        ENDED      take the snapshot
     BETWEEN    the job stops with savepoint n                 STOPPED    nothing leaves, unless n is aborted
 
 Between two supersteps nothing is in flight in the iteration: what waits here is all that a snapshot needs, and a
-restored iteration goes on with that superstep. A barrier must leave all heads at the same boundary. A head that ends a
-superstep says which barrier waits at it, tasks behind it pass on the least of what they hear, and so all heads learn
+restored iteration continues with that superstep. A barrier must leave all heads at the same boundary. A head that ends
+a superstep says which barrier waits at it, tasks behind it pass on the least of what they hear, and so all heads learn
 which barrier waits at all of them. Reading is different: barriers would have to leave before other heads have one.
 """
 
@@ -82,13 +82,13 @@ class SuperstepFeedback:
         self._workset = self._new_queue()
         """Between two supersteps: the workset of the next one."""
         self._next = self._new_queue()
-        """What the superstep has fed back so far."""
+        """The feedback of the superstep so far."""
         self._later = self._new_queue()
         """The feedback of senders that have ended the superstep already: other heads have begun the next one."""
         self._ends: dict[ChannelId, EndOfSuperstep] = {}
         """The ends of the current superstep, by channel."""
         self._later_ends: dict[ChannelId, EndOfSuperstep] = {}
-        """Those of the next one: a head that has heard of all ends before this one runs ahead by a superstep."""
+        """The ends of the next one: a head that has all ends before this one is a superstep ahead."""
         self._barriers: list[tuple[int, Callable[[], None]]] = []
         """The checkpoints whose barriers wait, and what takes the snapshot of each."""
         self._aggregators: Aggregators = {name: (one, None) for name, one in head.rules.aggregators.items()}
@@ -275,7 +275,7 @@ class SuperstepFeedback:
         self._barriers = [one for one in self._barriers if one[0] != checkpoint_id]
 
     def release_held(self) -> None:
-        """Go on: the savepoint that would have stopped the job was aborted."""
+        """Continue: the savepoint that would have stopped the job was aborted."""
         self._stops = False
         if self.state is HeadState.STOPPED:
             self.state = HeadState.BETWEEN

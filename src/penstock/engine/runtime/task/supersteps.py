@@ -1,4 +1,4 @@
-"""What a task of a structured iteration knows of the superstep that runs: its number, aggregators, the agreed barrier.
+"""The superstep that runs, in a task of a structured iteration: its number, its aggregators, the barrier that waits.
 
 In an iteration event time is the number of the superstep: records have it as their timestamp, and watermark n says that
 superstep n has ended. So windows of a length of 1, timers, and operators with several inputs work in supersteps as they

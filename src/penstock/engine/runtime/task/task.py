@@ -277,14 +277,9 @@ class Task:
         self._budget = environment.budget
         self._work: deque[Work] = deque()
         key_groups = KeyGroups(vertex.max_parallelism)
-        supersteps = self._supersteps = Supersteps() if vertex.in_supersteps else None
+        self._supersteps = Supersteps() if vertex.in_supersteps else None
         self.edges = output_edges(
-            vertex,
-            self.info,
-            self.counters,
-            key_groups=key_groups,
-            environment=environment,
-            supersteps=supersteps,
+            vertex, self.info, self.counters, key_groups, environment=environment, supersteps=self._supersteps
         )
         context = self._context(environment, key_groups)
         self._async_calls = context.async_calls
@@ -295,18 +290,7 @@ class Task:
         self._polling = Polling(head, self.chain, self._clock, first) if isinstance(head, SourceOperator) else None
         interval_ms = level.latency_interval_ms
         self._latency = LatencyMarkers(self.id, self.edges, self.counters, interval_ms, now_ms=self._now_ms)
-        self.inputs = TaskInputs(
-            vertex,
-            subtask,
-            chain=self.chain,
-            work=self._work,
-            clock=self._clock,
-            first_records=first,
-            on_marker=self._latency.arrived,
-            on_end=self._end_operators,
-            supersteps=supersteps,
-            on_begin=self._superstep_begins,
-        )
+        self.inputs = self._task_inputs(environment)
         self._channels = self.inputs.by_id
         self._sorted = sorted_inputs(vertex, level, self.chain, work=self._work, environment=environment)
         parts = TaskParts(
@@ -353,6 +337,20 @@ class Task:
             memory=environment.memory,
             supersteps=self._supersteps,
             async_calls=AsyncCalls(partial(open_loop, vertex) if open_loop is not None else no_event_loop),
+        )
+
+    def _task_inputs(self, environment: Environment) -> TaskInputs:
+        return TaskInputs(
+            self.vertex,
+            self.id.subtask,
+            chain=self.chain,
+            work=self._work,
+            clock=self._clock,
+            first_records=environment.first_records,
+            on_marker=self._latency.arrived,
+            on_end=self._end_operators,
+            supersteps=self._supersteps,
+            on_begin=self._superstep_begins,
         )
 
     def _with_feedback(self, parts: TaskParts) -> Feedback | SuperstepFeedback | None:

@@ -112,8 +112,8 @@ def output_edges(
     info: SubtaskInfo,
     counters: TaskCounters,
     key_groups: KeyGroups,
-    environment: Environment,
     *,
+    environment: Environment,
     supersteps: Supersteps | None = None,
 ) -> list[OutputEdge]:
     """Create the edges that leave a subtask. `key_groups`: its own, which edges to equally many share."""

@@ -1,0 +1,94 @@
+"""Structured iterations on Spark: supersteps over several slots, and a worker that is killed in one of them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.spark.jobs import collect, environment, no_worker_left
+
+from penstock.common.errors import ProgramError
+from penstock.datastream import ProcessFunction, RuntimeExecutionMode
+from penstock.iteration import IterationListener, SumAggregator, iterate, superstep_windows
+
+pytestmark = pytest.mark.spark
+
+SUPERSTEPS = 60
+
+
+class Step(ProcessFunction[Any, Any], IterationListener):
+    """Adds one to each number, and compares the sum of the superstep before. May kill its worker in a superstep."""
+
+    def __init__(self, folder: str = "") -> None:
+        self.folder = folder
+
+    def open(self, runtime_context: Any) -> None:
+        self.context = runtime_context
+        self.begins = True
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        step = self.context.get_superstep_number()
+        if self.begins and self.folder:
+            with (Path(self.folder) / "begun").open("a") as file:
+                file.write(f"{step}\n")
+        self.begins = False
+        assert value == (value[0], value[0] + step)
+        self.context.get_iteration_aggregator("sum").aggregate(value[1])
+        if step:
+            assert self.context.get_previous_iteration_aggregate("sum") == sum(range(20)) + 20 * (step - 1)
+        killed = Path(self.folder) / "killed"
+        if self.folder and value[0] == 7 and step == 40 and not killed.exists():
+            killed.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        yield value[0], value[1] + 1
+
+    def on_epoch_watermark_incremented(self, epoch_watermark: int, context: Any) -> Any:
+        if self.folder:
+            # Long enough for checkpoints in between.
+            time.sleep(0.02)
+
+
+def added(env: Any, folder: str = "") -> Any:
+    numbers = env.from_collection([(number, number) for number in range(20)])
+    iteration = iterate(numbers, SUPERSTEPS, aggregators={"sum": SumAggregator()})
+    stepped = iteration.process(Step(folder)).key_by(lambda value: value[0]).map(lambda value: value)
+    return iteration.close_with(stepped.rebalance())
+
+
+EXPECTED = [(number, number + SUPERSTEPS) for number in range(20)]
+
+
+def test_supersteps_over_several_slots() -> None:
+    """A superstep would get records of another one, or aggregates of a part of the subtasks."""
+    assert sorted(collect(added(environment(RuntimeExecutionMode.STREAMING, parallelism=2)))) == EXPECTED
+    no_worker_left()
+
+
+def test_a_worker_is_killed_in_a_superstep(tmp_path: Path) -> None:
+    """The iteration would begin from superstep 0, or repeat supersteps that a checkpoint has."""
+    env = environment(RuntimeExecutionMode.STREAMING, parallelism=2)
+    env.enable_checkpointing(100)
+    assert sorted(collect(added(env, str(tmp_path)))) == EXPECTED
+    begun = [int(line) for line in (tmp_path / "begun").read_text().split()]
+    assert (tmp_path / "killed").exists()
+    assert begun.count(0) <= 2 and max(begun) > 0, f"restored at supersteps {begun}"
+
+
+def test_a_group_in_each_superstep() -> None:
+    """A window would have records of two supersteps, or only a part of those of one."""
+    env = environment(RuntimeExecutionMode.STREAMING, parallelism=2)
+    iteration = iterate(env.from_collection([(key, 1) for key in range(4)]), 6)
+    doubled = iteration.flat_map(lambda value: [value, value])
+    summed = doubled.key_by(lambda value: value[0]).window(superstep_windows()).reduce(lambda a, b: (a[0], a[1] + b[1]))
+    assert sorted(collect(iteration.close_with(summed.rebalance()))) == [(key, 64) for key in range(4)]
+
+
+def test_an_iteration_in_batch_mode_is_refused() -> None:
+    """It would wait for ever: a stage ends before the next one begins."""
+    env = environment(RuntimeExecutionMode.BATCH, parallelism=2)
+    with pytest.raises(ProgramError, match="BATCH"):
+        collect(added(env))
