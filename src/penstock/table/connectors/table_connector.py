@@ -19,6 +19,7 @@ from penstock.api.sink import Sink
 from penstock.api.source import Source
 from penstock.common.columns.record_columns import RecordColumns
 from penstock.engine.jobmaster.results.result_sinks import ResultSink
+from penstock.table.connectors.lookup import LookupRequest, TableLookup
 from penstock.table.connectors.table_options import CONNECTOR
 from penstock.table.logical_types import LogicalType
 from penstock.table.operators.table_columns import TableColumns
@@ -111,6 +112,10 @@ class TableConnector:
     def sink(self, request: SinkRequest) -> TableSink:
         """Return how to write into a table."""
         raise self.cannot(request.table, "written")
+
+    def lookup(self, request: LookupRequest) -> TableLookup:
+        """Return how to look up rows of a table by key."""
+        raise self.cannot(request.table, "looked up")
 
     def cannot(self, table: ContextResolvedTable, what: str) -> SqlError:
         """Return the error of a table that can't be read, or written."""
