@@ -53,10 +53,10 @@ class Found(NamedTuple):
 class TableLookup(ABC):
     """Looks rows up. Pickled into tasks, where it is opened. It may block: checkpoints wait meanwhile."""
 
-    def open(self) -> None:  # noqa: B027 - not all have anything to open
+    def open(self) -> None:
         """Connect. Called once in each task, before the first call of `find`."""
 
-    def close(self) -> None:  # noqa: B027
+    def close(self) -> None:
         """Disconnect."""
 
     @abstractmethod
