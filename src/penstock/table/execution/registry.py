@@ -23,6 +23,7 @@ _FILES = (
     "group_aggregate",
     "interval_join",
     "join",
+    "lookup_join",
     "multi_join",
     "rank",
     "scan",

@@ -6,7 +6,7 @@ otherwise by all of its values; the index for this is made when the first row is
 Durable state is a table of key -> [(number of matches, row), ...], with a time to live [(number of matches, row, time),
 ...]. What has changed since the last snapshot is written there before the next one.
 
-With a time to live, a row expires when it was not written for that time: when it came, or its number of matches changed.
+With a time to live, a row expires when it was not written for so long: when it came, or its number of matches changed.
 """
 
 from __future__ import annotations
@@ -205,7 +205,7 @@ class JoinSide:
         places, items = places[alive], items[alive]
         batch = self.rows(items)
         rows_of_table: Any = zip(*map(python_values, batch.columns), strict=True)
-        entries = zip(self.matches[items].tolist(), rows_of_table, strict=True)
+        entries: Any = zip(self.matches[items].tolist(), rows_of_table, strict=True)
         if self._ttl_ms is not None:
             times = self._written_ms[items].tolist()
             entries = ((matches, row, time) for (matches, row), time in zip(entries, times, strict=True))
