@@ -19,6 +19,7 @@ Raises UnsupportedPlanError for what the node asks for and is not supported; the
 _FILES = (
     "calc",
     "changelog",
+    "correlate",
     "distribution",
     "group_aggregate",
     "interval_join",

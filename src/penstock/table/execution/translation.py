@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from penstock.common.config_values import parse_duration
@@ -21,6 +21,7 @@ from penstock.table.execution.registry import translators
 from penstock.table.logical_types import LogicalType
 from penstock.table.operators.row_expressions import RowExpressions
 from penstock.table.operators.table_columns import TableColumns, table_columns
+from penstock.table.operators.table_functions import TableFunction
 from penstock.table.planner.compiled_plan import CompiledPlan
 from penstock.table.planner.errors import UnsupportedPlanError
 from penstock.table.planner.expressions import UserFunction
@@ -28,6 +29,7 @@ from penstock.table.planner.nodes.base import ExecNode
 from penstock.table.planner.rex_nodes import AnyRexNode
 from penstock.table.planner.secret_options import SecretOptions
 
+BindTableFunction = Callable[[Sequence[LogicalType], LogicalType, str], TableFunction]
 ZONE = "table.local-time-zone"
 _WATERMARK_INTERVAL_MS = 200
 
@@ -52,6 +54,8 @@ class Translation:
     """The transformations of one plan.
 
     `options`: those of the table environment. `functions`: the user's functions by the names that plans have.
+    `table_functions`: those that give rows, bound to a call by the types of its arguments, the type of its result, and
+    its part of the query.
     `collectors`: what receives the rows of sinks that the program reads itself, by the identifier of their table.
     """
 
@@ -63,6 +67,7 @@ class Translation:
         options: Mapping[str, str],
         secrets: SecretOptions,
         functions: Mapping[str, UserFunction] | None = None,
+        table_functions: Mapping[str, BindTableFunction] | None = None,
         collectors: Mapping[str, ResultSink] | None = None,
         watermark_interval_ms: int = _WATERMARK_INTERVAL_MS,
     ) -> None:
@@ -71,6 +76,7 @@ class Translation:
         self.options = options
         self.secrets = secrets
         self.collectors = collectors or {}
+        self.table_functions = table_functions or {}
         self.watermark_interval_ms = watermark_interval_ms
         self._functions = functions or {}
         self._done: dict[int, Transformation] = {}
