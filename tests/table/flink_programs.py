@@ -54,6 +54,8 @@ class Outcome:
 class Values(TableConnector):
     """The connector `values` of Flink's tests: sources have rows, sinks remember what they get."""
 
+    sink_abilities = frozenset({"WritingMetadata", "Partitioning", "Overwrite"})
+
     def __init__(self) -> None:
         self.sources: dict[str, tuple[list[str], list[str]]] = {}
         """The rows of both halves of each table."""

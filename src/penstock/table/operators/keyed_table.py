@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy
 import pyarrow
 
 from penstock.api.state.ttl import StateTtlConfig
@@ -19,7 +20,7 @@ from penstock.engine.runtime.operators.expiring_values import ExpiringValues
 from penstock.engine.runtime.operators.keyed import KeyedOperator
 from penstock.engine.state.arrays.array_table import KEYS_MAX, ArrayTable
 from penstock.engine.state.arrays.expiring_table import array_table, expire_arrays
-from penstock.engine.state.arrays.row_keys import RowKeys
+from penstock.engine.state.arrays.row_keys import BatchKeys, Integers, RowKeys
 from penstock.engine.state.arrays.state_array import StateArray
 from penstock.table.operators.table_columns import TableColumns
 from penstock.table.operators.table_keys import keys_of_chunk, selector_of
@@ -100,6 +101,13 @@ class KeyedTableOperator(KeyedOperator):
         assert self._values is not None
         found = self._values.slots_of(self.keys_of_rows(chunk))
         return Slots(found.slots, found.have_values & self.state.exist(found.slots))
+
+    def slots_of_keys(self, keys: Sequence[Any]) -> Integers:
+        """Return the slots of keys, whose state may change now."""
+        assert self._values is not None
+        slots = self._values.slots_of(BatchKeys(list(keys), numpy.arange(len(keys)))).slots
+        self.state.change(slots)
+        return slots
 
     def remove(self, slots: Any) -> None:
         """Remove the state of keys."""
