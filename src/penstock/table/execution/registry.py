@@ -29,6 +29,8 @@ _FILES = (
     "rank",
     "scan",
     "sink",
+    "sort",
+    "temporal_join",
     "values",
     "watermark_assigner",
     "window_aggregate",

@@ -88,6 +88,17 @@ class JoinSide:
             return _empty(self._columns.schema)
         return self._blocks.take(numbers)
 
+    def numbers(self) -> Integers:
+        """Return the numbers of all rows that are not retracted."""
+        return numpy.flatnonzero(self._alive[: self._used])
+
+    def retract(self, numbers: Integers) -> None:
+        """Retract rows by their numbers, which may change by this call. Only for sides whose changes are insertions."""
+        self._alive[numbers] = False
+        self._gone += len(numbers)
+        self._changed.update(self._slots[numbers].tolist())
+        self._compact()
+
     def add_matches(self, numbers: Integers, by: Integers) -> None:
         """Add to the number of matches of rows, of which some may be there several times."""
         numpy.add.at(self.matches, numbers, by)

@@ -21,6 +21,7 @@ from penstock.engine.state.arrays.state_array import StateArray
 from penstock.table.operators.keyed_table import KeyedTableOperator
 from penstock.table.operators.plain_objects import PlainObjects
 from penstock.table.operators.table_columns import TableColumns
+from penstock.table.operators.timed import TimedOperator
 
 if TYPE_CHECKING:
     from penstock.engine.runtime.operators.operator import Output
@@ -35,7 +36,7 @@ Change = tuple[RowKind, Fields]
 _ADDS = (RowKind.INSERT, RowKind.UPDATE_AFTER)
 
 
-class MaterializeOperator(KeyedTableOperator):
+class MaterializeOperator(KeyedTableOperator, TimedOperator):
     """`keys`: the primary key. `upsert_key`: the columns by which rows of the query replace each other; None: all."""
 
     def __init__(
@@ -81,14 +82,11 @@ class MaterializeOperator(KeyedTableOperator):
             changes += self._changed(slot, kind, row)
         self._forget(slots)
         self.end_chunk()
-        return self._emit(changes)
+        return not changes or self.output.emit(self._columns_of(changes))
 
-    def watermark(self, timestamp: int) -> bool:
-        may_continue = self._emit(self._compacted()) if self._waiting else True
-        return super().watermark(timestamp) and may_continue
-
-    def finish(self) -> bool:
-        return self._emit(self._compacted()) if self._waiting else True
+    def due(self, until: int) -> Iterator[Columns]:
+        if self._waiting and (changes := self._compacted()):
+            yield self._columns_of(changes)
 
     def prepare_snapshot(self, checkpoint_id: int, savepoint: bool) -> list[Any]:
         if self._waits is not None:
@@ -154,9 +152,7 @@ class MaterializeOperator(KeyedTableOperator):
         if gone.any():
             self.remove(distinct[gone])
 
-    def _emit(self, changes: Sequence[Change]) -> bool:
-        if not changes:
-            return True
+    def _columns_of(self, changes: Sequence[Change]) -> Columns:
         kinds = numpy.array([kind.value for kind, _ in changes], numpy.uint8)
         batch = self.given.exact_batch(list(zip(*(row for _, row in changes), strict=True)))
-        return self.output.emit(Columns(batch, None, kinds if kinds.any() else None))
+        return Columns(batch, None, kinds if kinds.any() else None)

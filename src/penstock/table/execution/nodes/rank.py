@@ -14,6 +14,7 @@ from penstock.table.operators.keyed_table import KeyedTableOperator, ttl_of
 from penstock.table.operators.rank import RankOperator
 from penstock.table.operators.ranking import APPEND, RETRACT, UPDATE, Ranking
 from penstock.table.operators.sorting import SortColumn
+from penstock.table.operators.temporal_sort import TemporalSortOperator
 from penstock.table.operators.top_row import TopRow, TopRowOperator
 from penstock.table.planner.data_types import ROWTIME
 from penstock.table.planner.nodes.rank_nodes import (
@@ -66,21 +67,20 @@ def rank(translation: Translation, node: Rank, inputs: Sequence[Transformation])
 @translates(Deduplicate)
 def deduplicate(translation: Translation, node: Deduplicate, inputs: Sequence[Transformation]) -> Transformation:
     """Translate a Deduplicate."""
-    if node.output_insert_only:
-        raise translation.unsupported(
-            "a first row by event time that is never replaced can't be executed yet: set "
-            "table.exec.deduplicate.insert-update-after-sensitive-enabled to true"
-        )
     received, ttl_ms = translation.input(node), translation.ttl_ms(node)
     keys = [received.names[place] for place in node.unique_keys]
     operator: Operator
-    if not (node.is_rowtime or node.keep_last_row):
+    if not node.keep_last_row and (node.output_insert_only or not node.is_rowtime):
+        if node.is_rowtime:
+            # In the order of time the first row stays the first.
+            order = SortColumn(_rowtime(translation, node), ascending=True, nulls_last=False)
+            name = received.names[order.place]
+            sort = TemporalSortOperator("Deduplicate", keys, [order], rowtime=name, columns=received)
+            inputs = [translation.operator(node, sort, inputs, role="sort")]
         ttl = None if ttl_ms is None else ttl_of(ttl_ms)
         operator = FirstRowOperator("Deduplicate", keys, columns=received, ttl=ttl)
     else:
-        (origin,) = translation.plan.inputs_of(node)
-        times = origin.output_type.field_time_attributes
-        place = times.index(ROWTIME) if node.is_rowtime else None
+        place = _rowtime(translation, node) if node.is_rowtime else None
         last = node.keep_last_row
         top = TopRow(
             () if place is None else (SortColumn(place, not last, nulls_last=False),),
@@ -92,6 +92,11 @@ def deduplicate(translation: Translation, node: Deduplicate, inputs: Sequence[Tr
         )
         operator = TopRowOperator("Deduplicate", keys, top, received=received, given=received, ttl_ms=ttl_ms)
     return translation.operator(node, operator, inputs)
+
+
+def _rowtime(translation: Translation, node: Deduplicate) -> int:
+    (origin,) = translation.plan.inputs_of(node)
+    return origin.output_type.field_time_attributes.index(ROWTIME)
 
 
 def sort_columns(spec: SortSpec) -> tuple[SortColumn, ...]:
