@@ -17,6 +17,7 @@ from penstock.engine.plan.transformations import (
 )
 from penstock.engine.runtime.network.partitioners import GlobalPartitioner, HashPartitioner, Partitioner
 from penstock.engine.runtime.operators.operator import Operator
+from penstock.table.execution.distributions import Distributions, distributions_of
 from penstock.table.execution.registry import translators
 from penstock.table.logical_types import LogicalType
 from penstock.table.operators.row_expressions import RowExpressions
@@ -81,6 +82,7 @@ class Translation:
         self._functions = functions or {}
         self._done: dict[int, Transformation] = {}
         self._columns: dict[int, TableColumns] = {}
+        self._distributions: dict[int, Distributions] = {}
 
     def run(self) -> None:
         """Add all sinks of the plan to the program.
@@ -134,6 +136,11 @@ class Translation:
         made.uid = f"{node.id}_{_kind(node)}" + (f"_{role}" if role else "")
         made.description = node.description
 
+    def is_distributed(self, node: ExecNode, keys: tuple[int, ...]) -> bool:
+        """Return whether the rows that a node receives are where their key is: an exchange by it changes nothing."""
+        (origin,) = self.plan.inputs_of(node)
+        return keys in self._distributions[origin.id]
+
     def hashed(self, stream: Transformation, columns: TableColumns, keys: Sequence[int]) -> Transformation:
         """Distribute rows by key; without a key, send all to one subtask."""
         partitioner: Partitioner = (
@@ -172,7 +179,10 @@ class Translation:
 
     def _translated(self, node: ExecNode) -> Transformation:
         if node.id not in self._done:
-            inputs = [self._translated(one) for one in self.plan.inputs_of(node)]
+            origins = self.plan.inputs_of(node)
+            inputs = [self._translated(one) for one in origins]
+            of_inputs = [self._distributions[one.id] for one in origins]
+            self._distributions[node.id] = distributions_of(node, of_inputs, origins)
             try:
                 self._done[node.id] = translators()[type(node)](self, node, inputs)
             except UnsupportedPlanError as error:
