@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
+from penstock.common.config_values import parse_duration
 from penstock.common.functions.field_key import FieldKey
 from penstock.common.job_client import JobClient
 from penstock.engine.jobmaster.results.result_sinks import ResultSink
@@ -16,10 +17,12 @@ from penstock.engine.plan.transformations import (
 )
 from penstock.engine.runtime.network.partitioners import GlobalPartitioner, HashPartitioner, Partitioner
 from penstock.engine.runtime.operators.operator import Operator
+from penstock.table.execution.distributions import Distributions, distributions_of
 from penstock.table.execution.registry import translators
 from penstock.table.logical_types import LogicalType
 from penstock.table.operators.row_expressions import RowExpressions
 from penstock.table.operators.table_columns import TableColumns, table_columns
+from penstock.table.operators.table_functions import TableFunction
 from penstock.table.planner.compiled_plan import CompiledPlan
 from penstock.table.planner.errors import UnsupportedPlanError
 from penstock.table.planner.expressions import UserFunction
@@ -27,6 +30,7 @@ from penstock.table.planner.nodes.base import ExecNode
 from penstock.table.planner.rex_nodes import AnyRexNode
 from penstock.table.planner.secret_options import SecretOptions
 
+BindTableFunction = Callable[[Sequence[LogicalType], LogicalType, str], TableFunction]
 ZONE = "table.local-time-zone"
 _WATERMARK_INTERVAL_MS = 200
 
@@ -51,6 +55,8 @@ class Translation:
     """The transformations of one plan.
 
     `options`: those of the table environment. `functions`: the user's functions by the names that plans have.
+    `table_functions`: those that give rows, bound to a call by the types of its arguments, the type of its result, and
+    its part of the query.
     `collectors`: what receives the rows of sinks that the program reads itself, by the identifier of their table.
     """
 
@@ -62,6 +68,7 @@ class Translation:
         options: Mapping[str, str],
         secrets: SecretOptions,
         functions: Mapping[str, UserFunction] | None = None,
+        table_functions: Mapping[str, BindTableFunction] | None = None,
         collectors: Mapping[str, ResultSink] | None = None,
         watermark_interval_ms: int = _WATERMARK_INTERVAL_MS,
     ) -> None:
@@ -70,10 +77,12 @@ class Translation:
         self.options = options
         self.secrets = secrets
         self.collectors = collectors or {}
+        self.table_functions = table_functions or {}
         self.watermark_interval_ms = watermark_interval_ms
         self._functions = functions or {}
         self._done: dict[int, Transformation] = {}
         self._columns: dict[int, TableColumns] = {}
+        self._distributions: dict[int, Distributions] = {}
 
     def run(self) -> None:
         """Add all sinks of the plan to the program.
@@ -127,12 +136,22 @@ class Translation:
         made.uid = f"{node.id}_{_kind(node)}" + (f"_{role}" if role else "")
         made.description = node.description
 
+    def is_distributed(self, node: ExecNode, keys: tuple[int, ...]) -> bool:
+        """Return whether the rows that a node receives are where their key is: an exchange by it changes nothing."""
+        (origin,) = self.plan.inputs_of(node)
+        return keys in self._distributions[origin.id]
+
     def hashed(self, stream: Transformation, columns: TableColumns, keys: Sequence[int]) -> Transformation:
         """Distribute rows by key; without a key, send all to one subtask."""
         partitioner: Partitioner = (
             HashPartitioner(FieldKey(tuple(columns.names[key] for key in keys))) if keys else GlobalPartitioner()
         )
         return PartitionTransformation(self.program.next_id(), stream, partitioner)
+
+    def ttl_ms(self, node: ExecNode, index: int = 0) -> int | None:
+        """Return how long the state of a node is kept, by the state's index; None: for ever."""
+        found = next((state.ttl for state in node.state or () if state.index == index), "0 ms")
+        return parse_duration(found) or None
 
     def check_no_ttl(self, node: ExecNode) -> None:
         """Raise UnsupportedPlanError if the state of a node has a time to live."""
@@ -160,7 +179,10 @@ class Translation:
 
     def _translated(self, node: ExecNode) -> Transformation:
         if node.id not in self._done:
-            inputs = [self._translated(one) for one in self.plan.inputs_of(node)]
+            origins = self.plan.inputs_of(node)
+            inputs = [self._translated(one) for one in origins]
+            of_inputs = [self._distributions[one.id] for one in origins]
+            self._distributions[node.id] = distributions_of(node, of_inputs, origins)
             try:
                 self._done[node.id] = translators()[type(node)](self, node, inputs)
             except UnsupportedPlanError as error:

@@ -9,6 +9,7 @@ import pyarrow
 
 from penstock.table.functions.columns import Column
 from penstock.table.functions.registry import Context
+from penstock.table.logical_types import LogicalType
 from penstock.table.planner.expressions import Expressions, UserFunction
 from penstock.table.planner.rex_nodes import AnyRexNode, RexCall, RexFieldAccess, RexInputRef
 
@@ -43,11 +44,20 @@ class RowExpressions:
         """Bind the functions. Called in the task, since only names travel."""
         self._bound = Expressions(self._expressions, self._functions, self._nondeterministic)
 
+    @property
+    def types(self) -> list[LogicalType]:
+        """The types of the results."""
+        assert self._bound is not None, "open() comes first"
+        return self._bound.types
+
     def evaluate(self, columns: Sequence[Column], rows: int, *, now_ms: int, watermark_ms: int | None) -> list[Column]:
         """Return a column for each expression: an array, or a scalar if it is the same in all rows."""
         assert self._bound is not None, "open() comes first"
-        context = Context(rows=rows, zone=self._zone, now_us=now_ms * 1000, watermark_ms=watermark_ms)
-        return self._bound.evaluate(columns, context)
+        return self._bound.evaluate(columns, self.context(rows, now_ms=now_ms, watermark_ms=watermark_ms))
+
+    def context(self, rows: int, *, now_ms: int, watermark_ms: int | None) -> Context:
+        """Return what functions get besides columns."""
+        return Context(rows=rows, zone=self._zone, now_us=now_ms * 1000, watermark_ms=watermark_ms)
 
     def mask(self, columns: Sequence[Column], rows: int, *, now_ms: int, watermark_ms: int | None) -> Any:
         """Return the rows for which the single expression is true, as an Arrow array; None: it is true for all."""
