@@ -125,6 +125,7 @@ _BUILT_IN = {
     "filesystem": "filesystem:FilesystemConnector",
     "nexmark": "nexmark_connector:NexmarkConnector",
     "print": "print_connector:PrintConnector",
+    "python-input-format": "program_data:ProgramDataConnector",
 }
 """Connector -> module of this package and class."""
 _registered: dict[str, TableConnector] = {}

@@ -18,11 +18,11 @@ from penstock.engine.runtime.network.partitioners import GlobalPartitioner, Hash
 from penstock.engine.runtime.operators.operator import Operator
 from penstock.table.execution.registry import translators
 from penstock.table.logical_types import LogicalType
+from penstock.table.operators.python_calls import PythonCall
 from penstock.table.operators.row_expressions import RowExpressions
 from penstock.table.operators.table_columns import TableColumns, table_columns
 from penstock.table.planner.compiled_plan import CompiledPlan
 from penstock.table.planner.errors import UnsupportedPlanError
-from penstock.table.planner.expressions import UserFunction
 from penstock.table.planner.nodes.base import ExecNode
 from penstock.table.planner.rex_nodes import AnyRexNode
 from penstock.table.planner.secret_options import SecretOptions
@@ -61,7 +61,7 @@ class Translation:
         *,
         options: Mapping[str, str],
         secrets: SecretOptions,
-        functions: Mapping[str, UserFunction] | None = None,
+        functions: Mapping[str, PythonCall] | None = None,
         collectors: Mapping[str, ResultSink] | None = None,
         watermark_interval_ms: int = _WATERMARK_INTERVAL_MS,
     ) -> None:
@@ -70,8 +70,14 @@ class Translation:
         self.options = options
         self.secrets = secrets
         self.collectors = collectors or {}
+        self.returned: str | None = None
+        """The identifier of the sink whose rows are returned as a stream, as `result`."""
+        self.result: Transformation | None = None
+        self.uid_prefix = ""
         self.watermark_interval_ms = watermark_interval_ms
-        self._functions = functions or {}
+        self.functions = functions or {}
+        self._current = ""
+        """The description of the node that is being translated."""
         self._done: dict[int, Transformation] = {}
         self._columns: dict[int, TableColumns] = {}
 
@@ -98,7 +104,8 @@ class Translation:
 
     def expressions(self, *expressions: AnyRexNode) -> RowExpressions:
         """Return expressions of a node as operators have them. Raises UnsupportedPlanError for unknown functions."""
-        return RowExpressions(expressions, zone=self.options.get(ZONE, "UTC"), functions=self._functions)
+        zone = self.options.get(ZONE, "UTC")
+        return RowExpressions(expressions, zone=zone, functions=self.functions, sql=self._current)
 
     def operator(
         self,
@@ -124,7 +131,7 @@ class Translation:
 
     def name(self, made: DeployedTransformation, node: ExecNode, role: str = "") -> None:
         """Give an operator the uid by which savepoints know it: the node's id and name, as in the plan."""
-        made.uid = f"{node.id}_{_kind(node)}" + (f"_{role}" if role else "")
+        made.uid = f"{self.uid_prefix}{node.id}_{_kind(node)}" + (f"_{role}" if role else "")
         made.description = node.description
 
     def hashed(self, stream: Transformation, columns: TableColumns, keys: Sequence[int]) -> Transformation:
@@ -161,6 +168,7 @@ class Translation:
     def _translated(self, node: ExecNode) -> Transformation:
         if node.id not in self._done:
             inputs = [self._translated(one) for one in self.plan.inputs_of(node)]
+            self._current = node.description
             try:
                 self._done[node.id] = translators()[type(node)](self, node, inputs)
             except UnsupportedPlanError as error:

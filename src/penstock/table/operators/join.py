@@ -130,7 +130,7 @@ class JoinOperator(KeyedOperator):
     def open(self) -> None:
         super().open()
         if self._condition is not None:
-            self._condition.open()
+            self._condition.open(self.context)
         self._sides = tuple(JoinSide(one.columns, one.unique) for one in self._of_inputs)
         for side, table in zip(self._sides, self._tables, strict=True):
             side.load(table)

@@ -40,6 +40,9 @@ def sink(translation: Translation, node: Sink, inputs: Sequence[Transformation])
             "rows of one primary key come from several subtasks here, which needs a SinkUpsertMaterializer: set "
             "table.exec.sink.upsert-materialize to NONE, or write by a key that the query has"
         )
+    if spec.table.identifier == translation.returned:
+        translation.result = stream
+        return stream
     collector = translation.collectors.get(spec.table.identifier)
     if collector is not None:
         found, columns = TableSink(results=collector, parallelism=1), received
