@@ -98,6 +98,10 @@ class TableMakers:
 
     # Internal to the package.
 
+    def keep(self, data: Any) -> None:
+        """Keep what a table reads as long as the environment."""
+        self._data.append(data)
+
     def table_of_ddl(self, ddl: str, known: Sequence[str] | None, call: str) -> Table:
         """Return a temporary table. `ddl`: the text of CREATE TABLE behind the name."""
         from penstock.table.table import Table
@@ -145,7 +149,7 @@ class TableMakers:
         from penstock.table.connectors.program_data import NAME, ProgramData
 
         data: ProgramData = ProgramData(table)
-        self._data.append(data)
+        self.keep(data)
         listed = ", ".join(f"{quoted(name)} {kind}" for name, kind in columns)
         ddl = f"({listed}) WITH ('connector' = '{NAME}', 'id' = '{data.id}')"
         return self.table_of_ddl(ddl, [name for name, _ in columns], "from_elements")
