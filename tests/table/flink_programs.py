@@ -5,11 +5,12 @@ from __future__ import annotations
 import gzip
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy
 import pyarrow as pa
 from tests.table.halves_source import HalvesSource
 from tests.table.in_process import InProcess
@@ -19,6 +20,7 @@ from penstock.common.types import Row
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.engine.jobmaster.results.result_sinks import ResultSink
 from penstock.table import StreamTableEnvironment
+from penstock.table.connectors.lookup import Found, LookupRequest, TableLookup
 from penstock.table.connectors.table_connector import (
     ScanRequest,
     SinkRequest,
@@ -52,6 +54,8 @@ class Outcome:
 class Values(TableConnector):
     """The connector `values` of Flink's tests: sources have rows, sinks remember what they get."""
 
+    sink_abilities = frozenset({"WritingMetadata", "Partitioning", "Overwrite"})
+
     def __init__(self) -> None:
         self.sources: dict[str, tuple[list[str], list[str]]] = {}
         """The rows of both halves of each table."""
@@ -79,6 +83,26 @@ class Values(TableConnector):
             HalvesSource(table, len(before), is_paced=len(self.sources) > 1), TableColumns(schema), parallelism=1
         )
 
+    def lookup(self, request: LookupRequest) -> TableLookup:
+        """Look up the rows of a table: those of the first half, and in the second half of other tables all."""
+        resolved = request.table.resolved_table
+        assert resolved is not None
+        columns = {
+            column.name: column.data_type.logical
+            for column in resolved.schema.columns
+            if column.kind == "PHYSICAL" and column.data_type is not None
+        }
+        key = resolved.schema.primary_key
+        unique = [[*columns].index(name) for name in (() if key is None else key.columns)]
+        halves = []
+        for rows in self.sources[_name(request.table.identifier)]:
+            _, values = _parsed(rows, list(columns.values()))
+            halves.append([dict(zip(columns, row, strict=True)) for row in values])
+        before = {tuple(row[[*columns][at]] for at in unique) or place: row for place, row in enumerate(halves[0])}
+        after = {tuple(row[[*columns][at]] for at in unique) or -1 - place: row for place, row in enumerate(halves[1])}
+        now = ([*before.values()], [*{**before, **after}.values()])
+        return ListedLookup(now, request.keys.names, request.columns.schema)
+
     def sink(self, request: SinkRequest) -> TableSink:
         """Remember the rows."""
         resolved = request.table.resolved_table
@@ -87,6 +111,27 @@ class Values(TableConnector):
         received = Received(request.row_type, () if key is None else key.columns)
         self.sinks[_name(request.table.identifier)] = received
         return TableSink(results=received, parallelism=1)
+
+
+class ListedLookup(TableLookup):
+    """Rows of both halves. Which half it is, a source tells."""
+
+    def __init__(self, rows: tuple[list[Any], list[Any]], keys: Sequence[str], schema: pa.Schema) -> None:
+        self._rows = rows
+        self._keys = keys
+        self._schema = schema
+
+    def find(self, keys: pa.RecordBatch) -> Found:
+        """Return the rows that have these keys."""
+        rows = self._rows[1 if HalvesSource.is_second else 0]
+        found = [
+            (place, row)
+            for place, key in enumerate(zip(*(column.to_pylist() for column in keys.columns), strict=True))
+            for row in rows
+            if tuple(row[name] for name in self._keys) == key
+        ]
+        table = pa.RecordBatch.from_pylist([row for _, row in found], schema=self._schema)
+        return Found(numpy.array([place for place, _ in found], numpy.int64), table)
 
 
 class Received(ResultSink):
@@ -151,6 +196,7 @@ def run(program: dict[str, Any], parallelism: int = 2) -> Outcome:
 def _execute(program: dict[str, Any], outcome: Outcome, parallelism: int) -> Values:
     values = Values()
     register_connector("values", values)
+    HalvesSource.is_second = False
     executor = InProcess()
     env = StreamExecutionEnvironment(executor=executor)
     env.set_parallelism(parallelism)

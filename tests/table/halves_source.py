@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow
 
@@ -20,6 +20,9 @@ class HalvesSource(Source[Any]):
 
     `is_paced`: each row comes at its time, so that several sources go on together.
     """
+
+    is_second: ClassVar[bool] = False
+    """Whether any of these sources has begun with its second half."""
 
     def __init__(self, table: pyarrow.Table, first: int, *, is_paced: bool) -> None:
         self._table = table.combine_chunks()
@@ -65,6 +68,7 @@ class _HalvesReader(SplitReader[Any]):
             until = self._ends_of_pauses.setdefault(position, self.context.now_ms() + PAUSE_MS)
             if self.context.now_ms() < until:
                 return Nothing(until)
+            HalvesSource.is_second = True
         if self._is_paced and position < count:
             if self.context.now_ms() < self._next_ms:
                 return Nothing(self._next_ms)

@@ -9,7 +9,7 @@ register_connector("lines", Lines())
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
@@ -20,6 +20,7 @@ from penstock.api.source import Source
 from penstock.common.columns.record_columns import RecordColumns
 from penstock.engine.jobmaster.results.result_sinks import ResultSink
 from penstock.engine.plan.transformations import Transformation
+from penstock.table.connectors.lookup import LookupRequest, TableLookup
 from penstock.table.connectors.table_options import CONNECTOR
 from penstock.table.logical_types import LogicalType
 from penstock.table.operators.table_columns import TableColumns
@@ -66,13 +67,20 @@ class TableScan:
 
 @dataclass(frozen=True)
 class SinkRequest:
-    """A table to write. `columns`: its columns, whose types are `row_type`; `kinds`: those of rows that may come."""
+    """A table to write. `columns`: its columns, whose types are `row_type`; `kinds`: those of rows that may come.
+
+    `metadata`: the connector's keys of the last columns. `partition`: the values that INSERT INTO ... PARTITION gives;
+    rows have them, too. `overwrites`: whether it is INSERT OVERWRITE.
+    """
 
     table: ContextResolvedTable
     columns: TableColumns
     row_type: LogicalType
     kinds: tuple[str, ...]
     zone: str = "UTC"
+    metadata: tuple[str, ...] = ()
+    partition: Mapping[str, str] = field(default_factory=dict)
+    overwrites: bool = False
 
     @property
     def options(self) -> Mapping[str, str]:
@@ -106,6 +114,9 @@ class TableSink:
 class TableConnector:
     """Base of connectors. Raises SqlError for options that are wrong, and for what it can't do."""
 
+    sink_abilities: frozenset[str] = frozenset()
+    """Which of WritingMetadata, Partitioning and Overwrite the sink heeds. Others are refused."""
+
     def scan(self, request: ScanRequest) -> TableScan:
         """Return how to read a table."""
         raise self.cannot(request.table, "read")
@@ -113,6 +124,10 @@ class TableConnector:
     def sink(self, request: SinkRequest) -> TableSink:
         """Return how to write into a table."""
         raise self.cannot(request.table, "written")
+
+    def lookup(self, request: LookupRequest) -> TableLookup:
+        """Return how to look up rows of a table by key."""
+        raise self.cannot(request.table, "looked up")
 
     def cannot(self, table: ContextResolvedTable, what: str) -> SqlError:
         """Return the error of a table that can't be read, or written."""

@@ -1,39 +1,29 @@
-"""Deduplicate: the engine's operator, whose event time is a column of the rows."""
+"""The first row of each key by arrival: the engine's operator, whose state is the keys alone."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from penstock.common.errors import ProgramError
-from penstock.common.functions.field_key import FieldKey
+from penstock.api.state.ttl import StateTtlConfig
 from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.runtime.columns.deduplicate import ColumnDeduplicateOperator
 from penstock.engine.runtime.operators.deduplicate import Kept
-from penstock.table.operators.table_columns import TableColumns, milliseconds_of
+from penstock.table.operators.table_columns import TableColumns
+from penstock.table.operators.table_keys import selector_of
 
 if TYPE_CHECKING:
     from penstock.engine.runtime.operators.operator import Operator
 
 
-class DeduplicateOperator(ColumnDeduplicateOperator):
-    """`rowtime`: the column with the time of a row; None: the order of arrival counts."""
+class FirstRowOperator(ColumnDeduplicateOperator):
+    """Emits the first row of each key. Each row of the input counts as one that is inserted."""
 
-    def __init__(
-        self, name: str, keys: Sequence[str], kept: Kept, *, rowtime: str | None, columns: TableColumns
-    ) -> None:
-        super().__init__(name, FieldKey(tuple(keys)), kept, key_fields=keys, columns=columns)
-        self._rowtime = rowtime
+    def __init__(self, name: str, keys: Sequence[str], *, columns: TableColumns, ttl: StateTtlConfig | None) -> None:
+        super().__init__(name, selector_of(keys), Kept(last=False), key_fields=keys, columns=columns, ttl=ttl)
 
     def on_rows(self) -> Operator | None:  # type: ignore[override]
         return None
 
     def process(self, chunk: Columns) -> bool:  # type: ignore[override]
-        if self._rowtime is None:
-            return super().process(chunk)
-        times, valid = milliseconds_of(chunk.batch.column(self._rowtime))
-        if valid is not None:
-            raise ProgramError(
-                f"operator '{self.name}': the time {self._rowtime!r} of a row is NULL: drop such rows by a condition"
-            )
-        return super().process(Columns(chunk.batch, times, chunk.kinds))
+        return super().process(Columns(chunk.batch))

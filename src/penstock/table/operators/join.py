@@ -47,13 +47,15 @@ _PAIRS_MAX = 1 << 20
 class JoinInput(NamedTuple):
     """An input: its columns, those of the key, those of a unique key if there is one.
 
-    `null_matches`: for each column of the key whether NULL equals NULL.
+    `null_matches`: for each column of the key whether NULL equals NULL. `ttl_ms`: how long rows are kept after they
+    were written; None: for ever.
     """
 
     columns: TableColumns
     keys: tuple[str, ...]
     null_matches: tuple[bool, ...]
     unique: tuple[str, ...] | None
+    ttl_ms: int | None = None
 
     def can_match(self, batch: pyarrow.RecordBatch) -> Mask:
         """Return which rows can have equal keys: NULL equals nothing, where it does not match NULL."""
@@ -131,7 +133,9 @@ class JoinOperator(KeyedOperator):
         super().open()
         if self._condition is not None:
             self._condition.open(self.context)
-        self._sides = tuple(JoinSide(one.columns, one.unique) for one in self._of_inputs)
+        self._sides = tuple(
+            JoinSide(one.columns, one.unique, ttl_ms=one.ttl_ms, now_ms=self.context.now_ms) for one in self._of_inputs
+        )
         for side, table in zip(self._sides, self._tables, strict=True):
             side.load(table)
 

@@ -3,13 +3,15 @@
 Rows are appended, and marked when they are retracted. A row is found again by its unique key, if the planner knows one,
 otherwise by all of its values; the index for this is made when the first row is retracted.
 
-Durable state is a table of key -> [(number of matches, row), ...]. What has changed since the last snapshot is written
-there before the next one.
+Durable state is a table of key -> [(number of matches, row), ...], with a time to live [(number of matches, row, time),
+...]. What has changed since the last snapshot is written there before the next one.
+
+With a time to live, a row expires when it was not written for so long: when it came, or its number of matches changed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy
@@ -29,11 +31,24 @@ _FIRST_ROOM = 1024
 
 
 class JoinSide:
-    """`unique`: the columns of a unique key of the input, or None."""
+    """`unique`: the columns of a unique key of the input, or None.
 
-    def __init__(self, columns: TableColumns, unique: Sequence[str] | None) -> None:
+    `ttl_ms`: how long rows are kept after they were written, by `now_ms`; None: for ever.
+    """
+
+    def __init__(
+        self,
+        columns: TableColumns,
+        unique: Sequence[str] | None,
+        *,
+        ttl_ms: int | None = None,
+        now_ms: Callable[[], int] = lambda: 0,
+    ) -> None:
         self._columns = columns
         self._unique = None if unique is None else tuple(unique)
+        self._ttl_ms = ttl_ms
+        self._now_ms = now_ms
+        self._next_sweep_ms = 0
         self._clear()
 
     def _clear(self) -> None:
@@ -47,12 +62,15 @@ class JoinSide:
         self._alive: Mask = numpy.zeros(_FIRST_ROOM, numpy.bool_)
         self.matches: Integers = numpy.zeros(_FIRST_ROOM, numpy.int64)
         """How many rows of the other side each row is joined with, for outer and semi joins."""
+        self._written_ms: Integers = numpy.zeros(_FIRST_ROOM, numpy.int64)
         self._changed: set[int] = set()
         self._identities: KeySlots | None = None
         self._rows_of: dict[int, list[int]] = {}
 
     def find(self, keys: RowKeys) -> Listed:
         """Return the rows with these keys: for each its position among the keys, in the order of arrival."""
+        if self._ttl_ms is not None:
+            self._expire(self._ttl_ms)
         slots = self._keys.find(keys)
         known = numpy.flatnonzero(slots != MISSING)
         if not len(known):
@@ -70,15 +88,29 @@ class JoinSide:
             return _empty(self._columns.schema)
         return self._blocks.take(numbers)
 
+    def numbers(self) -> Integers:
+        """Return the numbers of all rows that are not retracted."""
+        return numpy.flatnonzero(self._alive[: self._used])
+
+    def retract(self, numbers: Integers) -> None:
+        """Retract rows by their numbers, which may change by this call. Only for sides whose changes are insertions."""
+        self._alive[numbers] = False
+        self._gone += len(numbers)
+        self._changed.update(self._slots[numbers].tolist())
+        self._compact()
+
     def add_matches(self, numbers: Integers, by: Integers) -> None:
         """Add to the number of matches of rows, of which some may be there several times."""
         numpy.add.at(self.matches, numbers, by)
+        self._written_ms[numbers] = self._now_ms()
         self._changed.update(self._slots[numbers].tolist())
 
     def change(self, keys: RowKeys, batch: pyarrow.RecordBatch, added: Mask, matches: Integers) -> None:
         """Add and retract rows, in their order. `added`: which are added; `matches`: how many each has."""
         if self._unique is not None or not added.all():
             self._index_identities()
+        if self._ttl_ms is not None:
+            self._expire(self._ttl_ms)
         first = self._used
         rows = numpy.flatnonzero(added)
         if len(rows):
@@ -89,6 +121,7 @@ class JoinSide:
             self._slots[first : first + len(rows)] = slots
             self._alive[first : first + len(rows)] = True
             self.matches[first : first + len(rows)] = matches[rows]
+            self._written_ms[first : first + len(rows)] = self._now_ms()
             self._used += len(rows)
             self._changed.update(slots.tolist())
         if self._identities is not None:
@@ -102,6 +135,8 @@ class JoinSide:
         number = first
         for identity, is_added in zip(identities, added.tolist(), strict=True):
             alive = self._rows_of.setdefault(identity, [])
+            if self._ttl_ms is not None:
+                alive[:] = [one for one in alive if one >= first or self._alive[one]]
             if alive and (self._unique is not None or not is_added):
                 gone = alive.pop(0)
                 self._alive[gone] = False
@@ -134,6 +169,20 @@ class JoinSide:
             self._slots = numpy.concatenate([self._slots, numpy.zeros(more, numpy.int64)])
             self._alive = numpy.concatenate([self._alive, numpy.zeros(more, numpy.bool_)])
             self.matches = numpy.concatenate([self.matches, numpy.zeros(more, numpy.int64)])
+            self._written_ms = numpy.concatenate([self._written_ms, numpy.zeros(more, numpy.int64)])
+
+    def _expire(self, ttl_ms: int) -> None:
+        """Mark rows that have expired. Looks at all rows when the clock has moved."""
+        now_ms = self._now_ms()
+        if now_ms < self._next_sweep_ms:
+            return
+        self._next_sweep_ms = now_ms + 1
+        old = self._alive[: self._used] & (self._written_ms[: self._used] <= now_ms - ttl_ms)
+        expired = numpy.flatnonzero(old)
+        if len(expired):
+            self._alive[expired] = False
+            self._gone += len(expired)
+            self._changed.update(self._slots[expired].tolist())
 
     def _compact(self) -> None:
         """Forget retracted rows if they are most."""
@@ -141,12 +190,14 @@ class JoinSide:
             return
         alive = numpy.flatnonzero(self._alive[: self._used])
         batch, slots, matches = self.rows(alive), self._slots[alive], self.matches[alive]
+        written_ms = self._written_ms[alive]
         former, changed = self._keys, self._changed
         gone = former.keys(numpy.fromiter(changed, numpy.int64, len(changed)))
         self._clear()
         if len(alive):
             keys = former.keys(slots)
             self.change(_keys(keys), batch, numpy.ones(len(alive), numpy.bool_), matches)
+            self._written_ms[: len(alive)] = written_ms
         self._changed = set(self._keys.slots_of(_keys(gone)).tolist()) if gone else set()
 
     # Durable state.
@@ -164,14 +215,14 @@ class JoinSide:
         alive = self._alive[items]
         places, items = places[alive], items[alive]
         batch = self.rows(items)
+        rows_of_table: Any = zip(*map(python_values, batch.columns), strict=True)
+        entries: Any = zip(self.matches[items].tolist(), rows_of_table, strict=True)
+        if self._ttl_ms is not None:
+            times = self._written_ms[items].tolist()
+            entries = ((matches, row, time) for (matches, row), time in zip(entries, times, strict=True))
         values: list[list[Any]] = [[] for _ in keys]
-        for place, matches, row in zip(
-            places.tolist(),
-            self.matches[items].tolist(),
-            zip(*map(python_values, batch.columns), strict=True),
-            strict=True,
-        ):
-            values[place].append((matches, row))
+        for place, entry in zip(places.tolist(), entries, strict=True):
+            values[place].append(entry)
         for key, rows in zip(keys, values, strict=True):
             if rows:
                 table.put(key, rows)
@@ -181,16 +232,18 @@ class JoinSide:
     def load(self, table: LayeredTable) -> None:
         """Read all rows from a table that was restored."""
         keys: list[Any] = []
-        matches: list[int] = []
-        rows: list[tuple[Any, ...]] = []
+        entries: list[Any] = []
         for key, of_key in table.items():
-            for number, row in of_key:
-                keys.append(key)
-                matches.append(number)
-                rows.append(row)
-        if rows:
-            batch = self._columns.exact_batch(list(zip(*rows, strict=True)))
-            self.change(_keys(keys), batch, numpy.ones(len(rows), numpy.bool_), numpy.array(matches, numpy.int64))
+            keys += [key] * len(of_key)
+            entries += of_key
+        if entries:
+            matches = numpy.array([entry[0] for entry in entries], numpy.int64)
+            batch = self._columns.exact_batch(list(zip(*(entry[1] for entry in entries), strict=True)))
+            self.change(_keys(keys), batch, numpy.ones(len(entries), numpy.bool_), matches)
+            # Without a time to live when they were written, rows expire as if written now.
+            now_ms = self._now_ms()
+            times = [entry[2] if len(entry) > 2 else now_ms for entry in entries]
+            self._written_ms[: len(entries)] = times
         self._changed = set()
 
     def __len__(self) -> int:

@@ -5,18 +5,23 @@ A general function is called in a loop over the Python values of its columns, on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import repeat
 from typing import Any, NoReturn
 
+import numpy
 import pyarrow as pa
 
 from penstock.common.functions.user_calls import NOT_OF_A_VALUE, RAISED, MethodError, results_of
+from penstock.engine.runtime.task.context import OperatorContext, StreamingRuntimeContext
+from penstock.engine.runtime.task.metrics import OperatorMetricGroup
 from penstock.table.functions.arrow_types import arrow_type
 from penstock.table.functions.columns import Column, as_array, is_constant
 from penstock.table.functions.registry import Context
 from penstock.table.functions.user_values import reader_of, writer_of
 from penstock.table.logical_types import LogicalType
+from penstock.table.operators.table_columns import TableColumns
+from penstock.table.operators.table_functions import Given
 from penstock.table.user_functions import FunctionContext, UserDefinedFunction
 
 _BATCH_ROWS = 10_000
@@ -187,6 +192,47 @@ class BoundCall:
     def _fail(self, error: BaseException, columns: Sequence[Column], place: int, more: str = "") -> NoReturn:
         shown = _Shown(self._call.name, [_shown(column, place) for column in columns], more)
         raise MethodError(f"{self._call.name}, which SQL calls in {self._sql}", error, shown) from error
+
+
+class PythonTableFunction:
+    """A table function of the user's, bound to a call. `columns`: those of its rows."""
+
+    def __init__(
+        self,
+        call: PythonCall,
+        types: Sequence[LogicalType],
+        result: LogicalType,
+        sql: str,
+        columns: TableColumns,
+    ) -> None:
+        self._call = call
+        self._types = tuple(types)
+        self._result = result
+        self._sql = sql
+        self._schema = columns.schema
+
+    def open(self, context: OperatorContext) -> None:
+        """Call the function's `open`, if it has one."""
+        open_calls([self._call], context)
+        self._bound = self._call.bound(self._types, self._result, self._sql)
+
+    def close(self) -> None:
+        """Call the function's `close`, if it has one."""
+        self._call.close()
+
+    def rows(self, arguments: Sequence[Column], context: Context) -> Given:
+        """Call the function for each row."""
+        counts, rows = self._bound.rows(arguments, context)
+        return Given(
+            numpy.array(counts, numpy.int64), pa.RecordBatch.from_arrays(rows.flatten(), schema=self._schema)
+        )
+
+
+def open_calls(calls: Iterable[PythonCall], context: OperatorContext) -> None:
+    """Open functions in a task."""
+    metrics = OperatorMetricGroup(context.counters)
+    for call in calls:
+        call.open(FunctionContext(StreamingRuntimeContext(context.info, metrics)))
 
 
 class _Shown:

@@ -7,14 +7,13 @@ from typing import Any
 
 import pyarrow
 
-from penstock.engine.runtime.task.context import OperatorContext, StreamingRuntimeContext
-from penstock.engine.runtime.task.metrics import OperatorMetricGroup
+from penstock.engine.runtime.task.context import OperatorContext
 from penstock.table.functions.columns import Column
 from penstock.table.functions.registry import Context
-from penstock.table.operators.python_calls import PythonCall
+from penstock.table.logical_types import LogicalType
+from penstock.table.operators.python_calls import PythonCall, open_calls
 from penstock.table.planner.expressions import Expressions
 from penstock.table.planner.rex_nodes import AnyRexNode, RexCall, RexFieldAccess, RexInputRef
-from penstock.table.user_functions import FunctionContext
 
 
 class RowExpressions:
@@ -50,9 +49,7 @@ class RowExpressions:
         """Bind the functions, and open those of the user. Called in the task, since only names of others travel."""
         self._bind()
         if context is not None and self._functions:
-            metrics = OperatorMetricGroup(context.counters)
-            for function in self._functions.values():
-                function.open(FunctionContext(StreamingRuntimeContext(context.info, metrics)))
+            open_calls(self._functions.values(), context)
 
     def close(self) -> None:
         """Close the user's functions."""
@@ -62,11 +59,20 @@ class RowExpressions:
     def _bind(self) -> None:
         self._bound = Expressions(self._expressions, self._functions, self._sql)
 
+    @property
+    def types(self) -> list[LogicalType]:
+        """The types of the results."""
+        assert self._bound is not None, "open() comes first"
+        return self._bound.types
+
     def evaluate(self, columns: Sequence[Column], rows: int, *, now_ms: int, watermark_ms: int | None) -> list[Column]:
         """Return a column for each expression: an array, or a scalar if it is the same in all rows."""
         assert self._bound is not None, "open() comes first"
-        context = Context(rows=rows, zone=self._zone, now_us=now_ms * 1000, watermark_ms=watermark_ms)
-        return self._bound.evaluate(columns, context)
+        return self._bound.evaluate(columns, self.context(rows, now_ms=now_ms, watermark_ms=watermark_ms))
+
+    def context(self, rows: int, *, now_ms: int, watermark_ms: int | None) -> Context:
+        """Return what functions get besides columns."""
+        return Context(rows=rows, zone=self._zone, now_us=now_ms * 1000, watermark_ms=watermark_ms)
 
     def mask(self, columns: Sequence[Column], rows: int, *, now_ms: int, watermark_ms: int | None) -> Any:
         """Return the rows for which the single expression is true, as an Arrow array; None: it is true for all."""

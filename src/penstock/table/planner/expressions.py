@@ -80,7 +80,10 @@ class Expressions:
             name for name, one in self._functions.items() if not one.deterministic
         }
         self._known: dict[AnyRexNode, tuple[_Evaluator, LogicalType]] = {}
-        self._evaluators = [self._bound(one)[0] for one in expressions]
+        bound = [self._bound(one) for one in expressions]
+        self._evaluators = [evaluate for evaluate, _ in bound]
+        self.types = [logical for _, logical in bound]
+        """The types of the results."""
 
     def evaluate(self, columns: Sequence[Column], context: Context) -> list[Column]:
         """Return a column for each expression: an array, or a scalar if it is the same in all rows.

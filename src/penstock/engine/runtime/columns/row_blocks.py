@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy
 import pyarrow
 
@@ -35,9 +37,9 @@ class RowBlocks:
         """Return the rows as they are now, without a copy of them."""
         return RowBlocks(self._blocks.copy())
 
-    def take(self, rows: Integers) -> pyarrow.RecordBatch:
-        """Return the rows with these numbers, in this order."""
-        blocks = self._blocks
+    def take(self, rows: Integers, names: Sequence[str] | None = None) -> pyarrow.RecordBatch:
+        """Return the rows with these numbers, in this order. `names`: these columns only."""
+        blocks = self._blocks if names is None else [block.select(list(names)) for block in self._blocks]
         if len(blocks) == 1:
             return blocks[0].take(pyarrow.array(rows))
         bounds = numpy.cumsum([0, *(block.num_rows for block in blocks)])

@@ -50,7 +50,7 @@ class SlotLists:
         """Return the lists of these slots."""
         counts = self.counts[slots]
         places = numpy.repeat(numpy.arange(len(slots)), counts)
-        return Listed(places, self._pool[_spans(self._starts[slots], counts)].astype(numpy.int64))
+        return Listed(places, self._pool[spans(self._starts[slots], counts)].astype(numpy.int64))
 
     @property
     def nbytes(self) -> int:
@@ -75,11 +75,11 @@ class SlotLists:
             pool = numpy.zeros(max(used, 2 * len(self._pool)), numpy.int32)
             pool[: self._used] = self._pool[: self._used]
             self._pool = pool
-        self._pool[_spans(starts, counts)] = self._pool[_spans(self._starts[slots], counts)]
+        self._pool[spans(starts, counts)] = self._pool[spans(self._starts[slots], counts)]
         self._starts[slots], self._rooms[slots], self._used = starts, rooms, used
 
 
-def _spans(starts: Integers, counts: Integers) -> Integers:
+def spans(starts: Integers, counts: Integers) -> Integers:
     """Return the numbers from each start on, as many as its count, one span after the other."""
     ends = numpy.cumsum(counts)
     numbers: Integers = numpy.repeat(starts - ends + counts, counts)

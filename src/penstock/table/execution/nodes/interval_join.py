@@ -1,4 +1,4 @@
-"""IntervalJoin: inner joins by event time. What else is to hold is a condition behind them."""
+"""IntervalJoin. Inner joins by event time and equal keys are the engine's, with what else is to hold behind them."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from collections.abc import Sequence
 
 from penstock.engine.plan.transformations import Transformation
 from penstock.engine.runtime.columns.interval_join import JoinInput
+from penstock.table.execution.nodes.join import join_input
 from penstock.table.execution.registry import translates
 from penstock.table.execution.translation import Translation
 from penstock.table.operators.calc import CalcOperator
 from penstock.table.operators.interval_join import IntervalJoinOperator
 from penstock.table.operators.join import INNER
+from penstock.table.operators.timed_join import TimedJoinOperator
 from penstock.table.planner.data_types import DataType
 from penstock.table.planner.nodes.join_nodes import IntervalJoin
 from penstock.table.planner.rex_nodes import RexInputRef
@@ -20,10 +22,10 @@ from penstock.table.planner.rex_nodes import RexInputRef
 def interval_join(translation: Translation, node: IntervalJoin, inputs: Sequence[Transformation]) -> Transformation:
     """Translate an IntervalJoin."""
     spec, window = node.interval_join_spec.join_spec, node.interval_join_spec.window_bounds
-    if spec.join_type != INNER or not window.is_event_time or not all(spec.filter_nulls) or not spec.left_keys:
-        raise translation.unsupported("interval joins are supported as inner joins by event time and equal keys only")
-    if window.left_lower_bound > window.left_upper_bound:
-        raise translation.unsupported("there is no time between the bounds of the interval")
+    is_empty = window.left_lower_bound > window.left_upper_bound
+    is_inner = spec.join_type == INNER and window.is_event_time
+    if not is_inner or is_empty or not all(spec.filter_nulls) or not spec.left_keys:
+        return _timed_join(translation, node, inputs)
     columns = [translation.input(node, index) for index in range(2)]
     given = translation.columns(node)
     keys = (spec.left_keys, spec.right_keys)
@@ -50,3 +52,18 @@ def interval_join(translation: Translation, node: IntervalJoin, inputs: Sequence
         given=given,
     )
     return translation.operator(node, condition, [pairs], role="condition")
+
+
+def _timed_join(translation: Translation, node: IntervalJoin, inputs: Sequence[Transformation]) -> Transformation:
+    spec, window = node.interval_join_spec.join_spec, node.interval_join_spec.window_bounds
+    columns = [translation.input(node, index) for index in range(2)]
+    operator = TimedJoinOperator(
+        spec.join_type,
+        (join_input(columns[0], spec, spec.left_keys, ()), join_input(columns[1], spec, spec.right_keys, ())),
+        (columns[0].names[window.left_time_index], columns[1].names[window.right_time_index]),
+        (window.left_lower_bound, window.left_upper_bound),
+        None if spec.non_equi_condition is None else translation.expressions(spec.non_equi_condition),
+        is_event_time=window.is_event_time,
+        given=translation.columns(node),
+    )
+    return translation.operator(node, operator, inputs)

@@ -15,7 +15,6 @@ from penstock.table.planner.nodes.join_nodes import Join, JoinSpec
 @translates(Join)
 def join(translation: Translation, node: Join, inputs: Sequence[Transformation]) -> Transformation:
     """Translate a Join."""
-    translation.check_no_ttl(node)
     spec = node.join_spec
     if spec.join_type not in (INNER, LEFT, RIGHT, FULL, SEMI, ANTI):
         raise translation.unsupported(f"joins of the kind {spec.join_type} are not supported")
@@ -25,8 +24,8 @@ def join(translation: Translation, node: Join, inputs: Sequence[Transformation])
         "Join",
         spec.join_type,
         (
-            join_input(columns[0], spec, spec.left_keys, node.left_upsert_keys),
-            join_input(columns[1], spec, spec.right_keys, node.right_upsert_keys),
+            join_input(columns[0], spec, spec.left_keys, node.left_upsert_keys, translation.ttl_ms(node, 0)),
+            join_input(columns[1], spec, spec.right_keys, node.right_upsert_keys, translation.ttl_ms(node, 1)),
         ),
         condition,
         given=translation.columns(node),
@@ -35,7 +34,11 @@ def join(translation: Translation, node: Join, inputs: Sequence[Transformation])
 
 
 def join_input(
-    columns: TableColumns, spec: JoinSpec, keys: Sequence[int], upsert_keys: Sequence[Sequence[int]]
+    columns: TableColumns,
+    spec: JoinSpec,
+    keys: Sequence[int],
+    upsert_keys: Sequence[Sequence[int]],
+    ttl_ms: int | None = None,
 ) -> JoinInput:
     """Return an input of a join, with its smallest unique key."""
     unique = min(upsert_keys, key=len) if upsert_keys else None
@@ -44,4 +47,5 @@ def join_input(
         tuple(columns.names[key] for key in keys),
         tuple(not filters for filters in spec.filter_nulls),
         None if unique is None else tuple(columns.names[key] for key in unique),
+        ttl_ms,
     )

@@ -23,6 +23,7 @@ from penstock.table.planner.nodes.tables import (
     ContextResolvedTable,
     ProjectPushDown,
     ReadingMetadata,
+    SourceAbility,
     SourceWatermark,
     TableSourceScan,
     TableSourceScan1,
@@ -39,7 +40,7 @@ METADATA = "$metadata_"
 def scan(translation: Translation, node: TableSourceScan, inputs: Sequence[Transformation]) -> Transformation:
     """Translate a scan: the source, a projection, and perhaps watermarks."""
     table = with_secrets(node.scan_table_source.table, translation)
-    paths, metadata, watermark = _pushed_down(translation, node, table)
+    paths, metadata, watermark = pushed_down(translation, node.scan_table_source.abilities, table)
     used = fields_read(translation.plan, node)
     schema, whole = _schemas(table, paths, used)
     request = ScanRequest(
@@ -96,15 +97,15 @@ def physical_columns(table: ContextResolvedTable) -> list[pyarrow.Field]:
     ]
 
 
-def _pushed_down(
-    translation: Translation, node: TableSourceScan, table: ContextResolvedTable
+def pushed_down(
+    translation: Translation, abilities: Sequence[SourceAbility], table: ContextResolvedTable
 ) -> tuple[list[Path], dict[str, tuple[str, pyarrow.DataType]], WatermarkPushDown | None]:
     """Return the paths of the scan's columns, its metadata by key (with the column's name), and its watermark."""
     columns = physical_columns(table)
     paths: list[Path] = [(field.name,) for field in columns]
     metadata: dict[str, tuple[str, pyarrow.DataType]] = {}
     watermark = None
-    for ability in node.scan_table_source.abilities:
+    for ability in abilities:
         if isinstance(ability, ProjectPushDown):
             paths = [_path(columns, indices) for indices in ability.projected_fields]
         elif isinstance(ability, ReadingMetadata):

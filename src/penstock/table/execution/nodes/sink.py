@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import pyarrow
 
@@ -11,18 +12,41 @@ from penstock.engine.plan.transformations import DeployedTransformation, Operato
 from penstock.engine.runtime.columns.sink import ColumnSinkOperator
 from penstock.engine.runtime.operators.operator import Operator
 from penstock.engine.runtime.operators.sink import CollectOperator, SinkOperator
-from penstock.table.connectors.table_connector import SinkRequest, TableSink, connector_of
+from penstock.table.connectors.table_connector import SinkRequest, TableConnector, TableSink, connector_of
 from penstock.table.execution.nodes.scan import with_secrets
 from penstock.table.execution.registry import translates
 from penstock.table.execution.translation import ZONE, Translation, setting
 from penstock.table.logical_types import LogicalType
-from penstock.table.operators.constraints import NotNullOperator
+from penstock.table.operators.constraints import Constraint, ConstraintOperator
+from penstock.table.operators.materialize import DEDUPLICATE, FAIL, NOTHING, MaterializeOperator
+from penstock.table.operators.nested_constraints import (
+    IGNORE,
+    ROWS_AND_COLLECTIONS,
+    TRIM_PAD,
+    NestedConstraint,
+    constrained,
+    has_limited_elements,
+    is_limited,
+)
 from penstock.table.operators.renamed import RenameOperator
+from penstock.table.operators.rowtime import RowtimeOperator
 from penstock.table.operators.scan import KindColumnOperator
 from penstock.table.operators.table_columns import TableColumns, table_columns
-from penstock.table.planner.nodes.tables import ResolvedTable, Sink, Sink1, TargetColumnWriting
+from penstock.table.planner.data_types import ROWTIME
+from penstock.table.planner.errors import SqlError
+from penstock.table.planner.nodes.tables import (
+    Bucketing,
+    Overwrite,
+    Partitioning,
+    ResolvedTable,
+    Sink,
+    Sink1,
+    TargetColumnWriting,
+    WritingMetadata,
+)
 
 _NESTED = "table.exec.sink.nested-constraint-enforcer"
+_ROWTIME = "table.exec.sink.rowtime-inserter"
 _NOT_NULL, _LENGTH = "table.exec.sink.not-null-enforcer", "table.exec.sink.type-length-enforcer"
 
 
@@ -30,16 +54,8 @@ _NOT_NULL, _LENGTH = "table.exec.sink.not-null-enforcer", "table.exec.sink.type-
 def sink(translation: Translation, node: Sink, inputs: Sequence[Transformation]) -> Transformation:
     """Translate a Sink, and add it to the program."""
     spec = node.dynamic_table_sink
-    for ability in spec.abilities:
-        if not isinstance(ability, TargetColumnWriting):
-            raise translation.unsupported(f"{type(ability).__name__} is not supported by the connector")
     (stream,) = inputs
     received = translation.input(node)
-    if node.require_upsert_materialize:
-        raise translation.unsupported(
-            "rows of one primary key come from several subtasks here, which needs a SinkUpsertMaterializer: set "
-            "table.exec.sink.upsert-materialize to NONE, or write by a key that the query has"
-        )
     if spec.table.identifier == translation.returned:
         translation.result = stream
         return stream
@@ -49,30 +65,61 @@ def sink(translation: Translation, node: Sink, inputs: Sequence[Transformation])
     else:
         table = with_secrets(spec.table, translation)
         assert table.resolved_table is not None
-        row_type = persisted_row(table.resolved_table)
+        connector = connector_of(table)
+        row_type, written = _written(translation, connector, node, table.resolved_table)
         columns = table_columns(row_type)
         stream = _constrained(translation, node, stream=stream, received=received, row_type=row_type)
         if received.schema != columns.schema:
             stream = translation.operator(node, RenameOperator(received, columns), [stream], role="columns")
+        if node.require_upsert_materialize:
+            stream = _materialized(translation, node, stream=stream, columns=columns, row_type=row_type)
+        stream = _timed(translation, node, stream, columns)
         request = SinkRequest(
             table,
             columns,
             row_type=row_type,
             kinds=node.input_changelog_mode,
             zone=translation.options.get(ZONE, "UTC"),
+            metadata=written.metadata,
+            partition=written.partition,
+            overwrites=written.overwrites,
         )
-        found = connector_of(table).sink(request)
+        found = connector.sink(request)
     return _ended(translation, node, stream=stream, found=found, columns=columns)
 
 
-def persisted_row(table: ResolvedTable) -> LogicalType:
-    """Return the columns that are written into a table: physical ones, and metadata that is not virtual."""
-    written = [
-        column
-        for column in table.schema.columns
-        if column.data_type is not None
-        and (column.kind == "PHYSICAL" or (column.kind == "METADATA" and not column.is_virtual))
-    ]
+class _Written(NamedTuple):
+    """What the planner has left to the connector."""
+
+    metadata: tuple[str, ...]
+    partition: Mapping[str, str]
+    overwrites: bool
+
+
+def _written(
+    translation: Translation, connector: TableConnector, node: Sink, table: ResolvedTable
+) -> tuple[LogicalType, _Written]:
+    """Return the columns that are written into a table, metadata behind all others."""
+    row_type = physical_row(table)
+    metadata: tuple[str, ...] = ()
+    partition: Mapping[str, str] = {}
+    overwrites = False
+    for ability in node.dynamic_table_sink.abilities:
+        name = type(ability).__name__
+        if not isinstance(ability, TargetColumnWriting | Bucketing) and name not in connector.sink_abilities:
+            raise translation.unsupported(f"{name} is not supported by the connector")
+        if isinstance(ability, WritingMetadata):
+            metadata, row_type = ability.metadata_keys, ability.consumed_type.logical
+        elif isinstance(ability, Partitioning):
+            partition = ability.partition
+        elif isinstance(ability, Overwrite):
+            overwrites = ability.overwrite
+    return row_type, _Written(metadata, partition, overwrites)
+
+
+def physical_row(table: ResolvedTable) -> LogicalType:
+    """Return the physical columns of a table."""
+    written = [one for one in table.schema.columns if one.kind == "PHYSICAL" and one.data_type is not None]
     types = tuple(column.data_type.logical for column in written if column.data_type is not None)
     return LogicalType("ROW", nullable=False, names=tuple(column.name for column in written), children=types)
 
@@ -80,17 +127,72 @@ def persisted_row(table: ResolvedTable) -> LogicalType:
 def _constrained(
     translation: Translation, node: Sink, stream: Transformation, received: TableColumns, row_type: LogicalType
 ) -> Transformation:
-    if setting(node, _LENGTH, "IGNORE") != "IGNORE":
-        raise translation.unsupported(f"{_LENGTH} is not supported: set it to IGNORE")
-    if translation.options.get(_NESTED, "IGNORE").upper() != "IGNORE":
-        raise translation.unsupported(f"{_NESTED} is not supported: set it to IGNORE")
-    required = [name for name, one in zip(received.names, row_type.children, strict=False) if not one.nullable]
-    if not required:
+    lengths = setting(node, _LENGTH, IGNORE).upper().replace("-", "_")
+    where = translation.options.get(_NESTED, IGNORE).upper().replace("-", "_")
+    found = []
+    for name, one in zip(received.names, row_type.children, strict=False):
+        nested = None
+        if where != IGNORE and constrained(one, where):
+            if lengths == TRIM_PAD and where == ROWS_AND_COLLECTIONS and has_limited_elements(one):
+                raise SqlError(
+                    "Trimming and/or padding is not supported if constraint checking is enabled on types nested in "
+                    f"collections. Set {_NESTED} to ROWS, or {_LENGTH} to ERROR"
+                )
+            nested = NestedConstraint(name, one, lengths=lengths, where=where)
+        if nested is not None or not one.nullable or (lengths != IGNORE and is_limited(one)):
+            found.append(Constraint(name, one, nested))
+    if not found:
         return stream
-    table = node.dynamic_table_sink.table.identifier
-    drops = setting(node, _NOT_NULL, "ERROR").upper() == "DROP"
-    operator = NotNullOperator(received, required, drops=drops, table=table)
+    operator = ConstraintOperator(
+        received,
+        found,
+        drops=setting(node, _NOT_NULL, "ERROR").upper() == "DROP",
+        lengths=lengths,
+        table=node.dynamic_table_sink.table.identifier,
+    )
     return translation.operator(node, operator, [stream], role="constraints")
+
+
+def _materialized(
+    translation: Translation, node: Sink, stream: Transformation, columns: TableColumns, row_type: LogicalType
+) -> Transformation:
+    """Return the rows of each primary key as they replace each other, whatever order they come in."""
+    table = node.dynamic_table_sink.table.resolved_table
+    key = None if table is None else table.schema.primary_key
+    if key is None:
+        raise translation.unsupported("the table has no primary key by which its rows could be written")
+    places = [row_type.names.index(name) for name in key.columns]
+    conflict = (node.conflict_strategy or {}).get("behavior", DEDUPLICATE)
+    if conflict not in (DEDUPLICATE, FAIL, NOTHING):
+        raise translation.unsupported(f"ON CONFLICT DO {conflict} is not supported")
+    operator = MaterializeOperator(
+        [columns.names[place] for place in places],
+        node.input_upsert_key,
+        conflict=conflict,
+        table=node.dynamic_table_sink.table.identifier,
+        columns=columns,
+        ttl_ms=translation.ttl_ms(node),
+    )
+    return translation.operator(
+        node, operator, [translation.hashed(stream, columns, places)], role="upsert-materializer"
+    )
+
+
+def _timed(translation: Translation, node: Sink, stream: Transformation, columns: TableColumns) -> Transformation:
+    """Return the rows with their event times, if they have one."""
+    (origin,) = translation.plan.inputs_of(node)
+    times = origin.output_type.field_time_attributes
+    places = [place for place, one in enumerate(times) if one == ROWTIME and place < len(columns.names)]
+    if not places or setting(node, _ROWTIME, "ENABLED").upper() == "DISABLED":
+        return stream
+    if len(places) > 1:
+        names = ", ".join(columns.names[place] for place in places)
+        raise translation.unsupported(
+            f"the query has more than one rowtime attribute ({names}). Cast all but the one that is to be the time of "
+            "the rows to TIMESTAMP(3)"
+        )
+    operator = RowtimeOperator(columns.names[places[0]], columns)
+    return translation.operator(node, operator, [stream], role="rowtime")
 
 
 def _ended(

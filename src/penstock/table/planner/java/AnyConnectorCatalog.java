@@ -49,6 +49,9 @@ import org.apache.flink.types.RowKind;
  * format does (`upsert-kafka`, `debezium-json`).
  */
 public class AnyConnectorCatalog extends GenericInMemoryCatalog {
+    /** Of a sink that takes all that the query gives, but needs no row from before an update. */
+    static final ChangelogMode ALL_BUT_UPDATE_BEFORE = Factory.listed("I,UA,D");
+
     public AnyConnectorCatalog(String name, String database) {
         super(name, database);
     }
@@ -112,6 +115,9 @@ public class AnyConnectorCatalog extends GenericInMemoryCatalog {
             }
             if ("upsert-kafka".equals(connector) || (keyed && ("jdbc".equals(connector) || "values".equals(connector)))) {
                 return ChangelogMode.upsert();
+            }
+            if ("blackhole".equals(connector)) {
+                return ALL_BUT_UPDATE_BEFORE;
             }
             boolean takesInsertions = "kafka".equals(connector) || "filesystem".equals(connector);
             return takesInsertions && changelogMode(options).containsOnly(RowKind.INSERT)
@@ -256,6 +262,17 @@ public class AnyConnectorCatalog extends GenericInMemoryCatalog {
         }
 
         public ChangelogMode getChangelogMode(ChangelogMode requested) {
+            if (mode == ALL_BUT_UPDATE_BEFORE) {
+                // Nobody reads the rows from before updates, so the query need not give them.
+                ChangelogMode.Builder builder = ChangelogMode.newBuilder();
+                RowKind[] kinds = RowKind.values();
+                for (int i = 0; i < kinds.length; i++) {
+                    if (kinds[i] != RowKind.UPDATE_BEFORE && requested.contains(kinds[i])) {
+                        builder.addContainedKind(kinds[i]);
+                    }
+                }
+                return builder.build();
+            }
             return mode == null ? requested : mode;
         }
 

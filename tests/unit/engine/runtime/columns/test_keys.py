@@ -120,3 +120,13 @@ def test_integers_around_each_number_of_bytes_have_their_groups() -> None:
     keys = [sign * ((1 << bits) + more) for bits in range(63) for more in (-1, 0, 1) for sign in (1, -1)]
     keys += [-(1 << 63), (1 << 63) - 1]
     assert subtasks_of([pa.array(keys, pa.int64())]) == groups_of_objects(keys)
+
+
+@pytest.mark.parametrize("parts", [2, 3])
+def test_many_tuples_of_integers_have_the_groups_of_each(parts: int) -> None:
+    """Groups of keys of several integers are computed by arrays, too: negative ones, and any number of bytes."""
+    numbers = [sign * ((1 << bits) + more) for bits in range(63) for more in (-1, 0, 1) for sign in (1, -1)]
+    numbers += [-(1 << 63), (1 << 63) - 1]
+    columns = [numbers[part * 5 :] + numbers[: part * 5] for part in range(parts)]
+    arrays = [pa.array(column, pa.int64()) for column in columns]
+    assert subtasks_of(arrays) == groups_of_objects(list(zip(*columns, strict=True)))

@@ -1,0 +1,36 @@
+"""TemporalJoin: with the version of a table at a row's event time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from penstock.engine.plan.transformations import Transformation
+from penstock.table.execution.nodes.join import join_input
+from penstock.table.execution.registry import translates
+from penstock.table.execution.translation import Translation
+from penstock.table.operators.temporal_join import TemporalJoinOperator
+from penstock.table.planner.nodes.join_nodes import TemporalJoin
+
+
+@translates(TemporalJoin)
+def temporal_join(translation: Translation, node: TemporalJoin, inputs: Sequence[Transformation]) -> Transformation:
+    """Translate a TemporalJoin."""
+    spec = node.join_spec
+    if node.right_time_attribute_index < 0:
+        raise translation.unsupported(
+            "Processing-time temporal join is not supported yet. Join by a rowtime attribute, or with a table that can "
+            "be looked up"
+        )
+    columns = [translation.input(node, index) for index in range(2)]
+    operator = TemporalJoinOperator(
+        "TemporalJoin",
+        spec.join_type,
+        (join_input(columns[0], spec, spec.left_keys, ()), join_input(columns[1], spec, spec.right_keys, ())),
+        (
+            columns[0].names[node.left_time_attribute_index],
+            columns[1].names[node.right_time_attribute_index],
+        ),
+        None if spec.non_equi_condition is None else translation.expressions(spec.non_equi_condition),
+        given=translation.columns(node),
+    )
+    return translation.operator(node, operator, inputs)

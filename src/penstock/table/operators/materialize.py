@@ -1,0 +1,158 @@
+"""SinkUpsertMaterializer: the rows of each primary key, as a sink that replaces rows by key is to see them.
+
+Rows of one primary key may have other keys in the query, and so come from several subtasks: an insertion of one before
+the deletion of another. So all rows of a key are remembered, and the last one counts. With ON CONFLICT DO ERROR or DO
+NOTHING rows wait for the next watermark, up to which each deletion has come. Source: Flink's SinkUpsertMaterializer and
+WatermarkCompactingSinkMaterializer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy
+
+from penstock.common.columns.to_values import python_values
+from penstock.common.errors import ProgramError
+from penstock.common.types import RowKind
+from penstock.engine.runtime.columns.chunk import Columns
+from penstock.engine.state.arrays.state_array import StateArray
+from penstock.table.operators.keyed_table import KeyedTableOperator
+from penstock.table.operators.plain_objects import PlainObjects
+from penstock.table.operators.table_columns import TableColumns
+from penstock.table.operators.timed import TimedOperator
+
+if TYPE_CHECKING:
+    from penstock.engine.runtime.operators.operator import Output
+    from penstock.engine.runtime.task.context import OperatorContext
+
+DEDUPLICATE, FAIL, NOTHING = "DEDUPLICATE", "ERROR", "NOTHING"
+"""ON CONFLICT DO ...: the last row counts; several are an error; the first row counts."""
+WAITING = "(sink) waiting"
+"""key -> [(kind, row), ...]: what waits for a watermark."""
+Fields = tuple[Any, ...]
+Change = tuple[RowKind, Fields]
+_ADDS = (RowKind.INSERT, RowKind.UPDATE_AFTER)
+
+
+class MaterializeOperator(KeyedTableOperator, TimedOperator):
+    """`keys`: the primary key. `upsert_key`: the columns by which rows of the query replace each other; None: all."""
+
+    def __init__(
+        self,
+        keys: Sequence[str],
+        upsert_key: Sequence[int] | None,
+        *,
+        conflict: str,
+        table: str,
+        columns: TableColumns,
+        ttl_ms: int | None = None,
+    ) -> None:
+        super().__init__("SinkMaterializer", keys, received=columns, given=columns, ttl_ms=ttl_ms)
+        self._upsert_key = None if upsert_key is None else tuple(upsert_key)
+        self._conflict = conflict
+        self._table_name = table
+
+    def new_arrays(self) -> Sequence[StateArray]:
+        self._rows = PlainObjects(list)
+        return [self._rows]
+
+    def setup(self, context: OperatorContext, output: Output) -> None:
+        super().setup(context, output)
+        self._waits = None if self._conflict == DEDUPLICATE else self.backend.layered(WAITING)
+
+    def open(self) -> None:
+        super().open()
+        self._waiting: dict[Any, list[Change]] = {}
+        if self._waits is not None:
+            self._waiting = {key: [(RowKind(kind), row) for kind, row in of] for key, of in self._waits.items()}
+        self._stored = set(self._waiting)
+
+    def process(self, chunk: Columns) -> bool:
+        rows: list[Fields] = list(zip(*map(python_values, chunk.batch.columns), strict=True))
+        kinds = [RowKind.INSERT] * len(rows) if chunk.kinds is None else [*map(RowKind, chunk.kinds.tolist())]
+        if self._waits is not None:
+            for key, kind, row in zip(self.keys_of_rows(chunk).to_list(), kinds, rows, strict=True):
+                self._waiting.setdefault(key, []).append((kind, row))
+            return True
+        slots = self.slots_of(chunk).slots
+        changes: list[Change] = []
+        for slot, kind, row in zip(slots.tolist(), kinds, rows, strict=True):
+            changes += self._changed(slot, kind, row)
+        self._forget(slots)
+        self.end_chunk()
+        return not changes or self.output.emit(self._columns_of(changes))
+
+    def due(self, until: int) -> Iterator[Columns]:
+        if self._waiting and (changes := self._compacted()):
+            yield self._columns_of(changes)
+
+    def prepare_snapshot(self, checkpoint_id: int, savepoint: bool) -> list[Any]:
+        if self._waits is not None:
+            for key in self._stored - self._waiting.keys():
+                self._waits.discard(key)
+            for key, changes in self._waiting.items():
+                self._waits.put(key, [(kind.value, row) for kind, row in changes])
+            self._stored = set(self._waiting)
+        return super().prepare_snapshot(checkpoint_id, savepoint)
+
+    def _changed(self, slot: int, kind: RowKind, row: Fields) -> Iterator[Change]:
+        """Yield what a row changes of the table."""
+        rows: list[Fields] = self._rows.values[slot] or []
+        place = self._place(rows, row, is_new=kind in _ADDS)
+        if kind in _ADDS:
+            yield (RowKind.UPDATE_AFTER if rows else RowKind.INSERT), row
+            self._rows.values[slot] = [*rows, row] if place is None else [*rows[:place], row, *rows[place + 1 :]]
+        elif place is not None:
+            rows = [*rows[:place], *rows[place + 1 :]]
+            self._rows.values[slot] = rows or None
+            if not rows:
+                yield RowKind.DELETE, row
+            elif place == len(rows):
+                yield RowKind.UPDATE_AFTER, rows[-1]
+
+    def _place(self, rows: Sequence[Fields], row: Fields, *, is_new: bool) -> int | None:
+        """Return which of the rows a row replaces or retracts."""
+        key = self._upsert_key
+        if key is None:
+            return None if is_new else next((place for place, one in enumerate(rows) if one == row), None)
+        wanted = [row[at] for at in key]
+        return next((place for place, one in enumerate(rows) if [one[at] for at in key] == wanted), None)
+
+    def _compacted(self) -> list[Change]:
+        """Return what has changed since the last watermark, with at most one row of each key."""
+        changes: list[Change] = []
+        keys = list(self._waiting)
+        slots = self.slots_of_keys(keys)
+        for key, slot in zip(keys, slots.tolist(), strict=True):
+            before: list[Fields] = self._rows.values[slot] or []
+            for kind, row in self._waiting[key]:
+                for _ in self._changed(slot, kind, row):
+                    pass
+            after: list[Fields] = self._rows.values[slot] or []
+            if len(after) > 1 and self._conflict == FAIL:
+                raise ProgramError(
+                    f"several rows have the primary key {key!r} of the table {self._table_name}, and the statement "
+                    f"says ON CONFLICT DO ERROR: {dict(zip(self.received.names, after[0], strict=True))} and "
+                    f"{dict(zip(self.received.names, after[1], strict=True))}"
+                )
+            if not after and before:
+                changes.append((RowKind.DELETE, before[0]))
+            elif after and before[:1] != after[:1]:
+                changes.append((RowKind.UPDATE_AFTER if before else RowKind.INSERT, after[0]))
+        self._waiting = {}
+        self._forget(slots)
+        self.end_chunk()
+        return changes
+
+    def _forget(self, slots: Any) -> None:
+        distinct = numpy.unique(slots)
+        gone = numpy.array([one is None for one in self._rows.values[distinct].tolist()], numpy.bool_)
+        if gone.any():
+            self.remove(distinct[gone])
+
+    def _columns_of(self, changes: Sequence[Change]) -> Columns:
+        kinds = numpy.array([kind.value for kind, _ in changes], numpy.uint8)
+        batch = self.given.exact_batch(list(zip(*(row for _, row in changes), strict=True)))
+        return Columns(batch, None, kinds if kinds.any() else None)

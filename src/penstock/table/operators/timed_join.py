@@ -1,0 +1,207 @@
+"""Interval joins of any kind: outer ones, and those by processing time.
+
+A row is kept as long as a partner may come. If it goes without one, an outer join gives it with NULL. Source: Flink's
+TimeIntervalJoin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy
+import pyarrow
+
+from penstock.common.constants import MIN_TIMESTAMP
+from penstock.common.functions.user_calls import RAISED
+from penstock.engine.runtime.columns.chunk import Columns
+from penstock.engine.runtime.columns.shown_rows import ShownBatch
+from penstock.engine.runtime.operators.two_inputs import OperatorInput, inputs_of
+from penstock.engine.state.arrays.row_keys import Integers, Mask
+from penstock.table.operators.join import FULL, LEFT, RIGHT, JoinInput, taken
+from penstock.table.operators.join_side import JoinSide
+from penstock.table.operators.row_expressions import RowExpressions
+from penstock.table.operators.table_columns import TableColumns
+from penstock.table.operators.table_keys import keys_of_chunk, selector_of
+from penstock.table.operators.timed import TimedOperator
+from penstock.table.operators.waiting_rows import times_of
+
+if TYPE_CHECKING:
+    from penstock.engine.runtime.operators.operator import Output
+    from penstock.engine.runtime.task.context import OperatorContext
+
+LEFT_TABLE, RIGHT_TABLE = "(interval join) left", "(interval join) right"
+_NONE = -1
+
+
+class TimedJoinOperator(TimedOperator):
+    """`lower`, `upper`: bounds of the left time minus the right one (ms, inclusive). `times`: the columns with times.
+
+    If `lower` is greater than `upper`, no rows match.
+    """
+
+    def __init__(
+        self,
+        join_type: str,
+        inputs: tuple[JoinInput, JoinInput],
+        times: tuple[str, str],
+        bounds: tuple[int, int],
+        condition: RowExpressions | None,
+        *,
+        is_event_time: bool,
+        given: TableColumns,
+    ) -> None:
+        selectors = [selector_of(one.keys) for one in inputs]
+        super().__init__("IntervalJoin", selectors[0])
+        self._second_selector = selectors[1]
+        self._outer = (join_type in (LEFT, FULL), join_type in (RIGHT, FULL))
+        self._of_inputs = inputs
+        self._times = times
+        lower, upper = bounds
+        self._bounds = ((lower, upper), (-upper, -lower))
+        """By input: of its time minus that of the other one."""
+        self._condition = condition
+        self.is_event_time = is_event_time
+        self.columns_given = self._given = given
+
+    def key_selectors(self) -> tuple[Any, ...]:
+        return self.key_selector, self._second_selector
+
+    def columns_received_by(self, index: int) -> TableColumns:
+        return self._of_inputs[index].columns
+
+    def setup(self, context: OperatorContext, output: Output) -> None:
+        super().setup(context, output)
+        self._inputs = inputs_of(self, self.process, self.process_second)
+        self._tables = self.backend.layered(LEFT_TABLE), self.backend.layered(RIGHT_TABLE)
+
+    def inputs(self) -> Sequence[OperatorInput]:
+        return self._inputs
+
+    def open(self) -> None:
+        super().open()
+        if self._condition is not None:
+            self._condition.open(self.context)
+        self._sides = tuple(JoinSide(one.columns, None) for one in self._of_inputs)
+        self._firsts: list[int | None] = [None, None]
+        """For each input a time up to which no row of it has to go."""
+        for index, (side, table) in enumerate(zip(self._sides, self._tables, strict=True)):
+            side.load(table)
+            self._note_first(index)
+
+    def process(self, chunk: Columns) -> bool:
+        return self._process(chunk, 0)
+
+    def process_second(self, chunk: Columns) -> bool:
+        """Process a chunk of the second input."""
+        return self._process(chunk, 1)
+
+    def prepare_snapshot(self, checkpoint_id: int, savepoint: bool) -> list[Any]:
+        for side, table in zip(self._sides, self._tables, strict=True):
+            side.write_back(table)
+        return super().prepare_snapshot(checkpoint_id, savepoint)
+
+    def next_due(self) -> int | None:
+        ends = [self._end(index, first) for index, first in enumerate(self._firsts) if first is not None]
+        return min(ends, default=None)
+
+    def due(self, until: int) -> Iterator[Columns]:
+        for index, side in enumerate(self._sides):
+            first = self._firsts[index]
+            if first is None or self._end(index, first) > until:
+                continue
+            numbers = side.numbers()
+            ends = self._end(index, times_of(side.rows(numbers), self._times[index]))
+            gone = numbers[ends <= until]
+            if self._outer[index]:
+                alone = gone[side.matches[gone] == 0]
+                yield self._columns_of(index, side.rows(alone), numpy.arange(len(alone)), numpy.full(len(alone), _NONE))
+            side.retract(gone)
+            self._note_first(index)
+
+    def _end(self, index: int, times: Any) -> Any:
+        """Return when a row with a time need not be kept any more: no partner of it comes in time."""
+        lower, _ = self._bounds[index]
+        return times + max(0, -lower) + 1
+
+    def _note_first(self, index: int) -> None:
+        side = self._sides[index]
+        numbers = side.numbers()
+        times = times_of(side.rows(numbers), self._times[index]) if len(numbers) else numbers
+        self._firsts[index] = int(times.min()) if len(times) else None
+
+    def _process(self, chunk: Columns, index: int) -> bool:
+        try:
+            found = self._joined(self._arrived(chunk, index), index)
+        except RAISED as error:
+            raise self.context.user_error(error, "interval join", ShownBatch(chunk.batch)) from error
+        return not len(found) or self.output.emit(found)
+
+    def _arrived(self, chunk: Columns, index: int) -> Columns:
+        """Return rows with the time that counts: by processing time, when they have arrived here."""
+        if self.is_event_time:
+            return Columns(chunk.batch)
+        place = chunk.batch.schema.names.index(self._times[index])
+        kind = chunk.batch.schema.types[place]
+        now = pyarrow.scalar(self.context.now_ms(), pyarrow.int64()).cast(pyarrow.timestamp("ms")).cast(kind)
+        columns = list(chunk.batch.columns)
+        columns[place] = pyarrow.repeat(now, len(chunk))
+        return Columns(pyarrow.RecordBatch.from_arrays(columns, schema=chunk.batch.schema))
+
+    def _joined(self, chunk: Columns, index: int) -> Columns:
+        mine, other, one = self._sides[index], self._sides[1 - index], self._of_inputs[index]
+        times = times_of(chunk.batch, self._times[index])
+        keys = keys_of_chunk(self, chunk, one.keys)
+        can_match = numpy.flatnonzero(one.can_match(chunk.batch))
+        listed = other.find(keys.at(can_match))
+        rows, numbers = can_match[listed.places], listed.items
+        if len(rows):
+            apart = times[rows] - times_of(other.rows(numbers), self._times[1 - index])
+            lower, upper = self._bounds[index]
+            fits = (apart >= lower) & (apart <= upper)
+            rows, numbers = rows[fits], numbers[fits]
+        if self._condition is not None and len(rows):
+            holds = self._holds(chunk, index, rows, numbers)
+            rows, numbers = rows[holds], numbers[holds]
+        if len(rows):
+            other.add_matches(numbers, numpy.ones(len(numbers), numpy.int64))
+        counts = numpy.bincount(rows, minlength=len(chunk))
+        stays = self._end(index, times) > self._now()
+        own, partners = rows, numbers
+        if self._outer[index]:
+            alone = numpy.flatnonzero(~stays & (counts == 0))
+            own = numpy.concatenate([own, alone])
+            partners = numpy.concatenate([partners, numpy.full(len(alone), _NONE)])
+            order = numpy.argsort(own, kind="stable")
+            own, partners = own[order], partners[order]
+        found = self._columns_of(index, chunk.batch, own, partners)
+        kept = numpy.flatnonzero(stays)
+        if len(kept):
+            mine.change(
+                keys.at(kept), chunk.batch.take(pyarrow.array(kept)), numpy.ones(len(kept), numpy.bool_), counts[kept]
+            )
+            first = int(times[kept].min())
+            known = self._firsts[index]
+            self._firsts[index] = first if known is None else min(first, known)
+        return found
+
+    def _now(self) -> int:
+        watermark = self.context.counters.watermark
+        return max(watermark, MIN_TIMESTAMP) if self.is_event_time else self.context.now_ms()
+
+    def _holds(self, chunk: Columns, index: int, rows: Integers, numbers: Integers) -> Mask:
+        assert self._condition is not None
+        own = chunk.batch.take(pyarrow.array(rows)).columns
+        partners = self._sides[1 - index].rows(numbers).columns
+        columns = [*own, *partners] if index == 0 else [*partners, *own]
+        mask = self._condition.mask(columns, len(rows), now_ms=self.context.now_ms(), watermark_ms=None)
+        found: Mask = numpy.ones(len(rows), numpy.bool_) if mask is None else mask.to_numpy(zero_copy_only=False)
+        return found
+
+    def _columns_of(self, index: int, batch: pyarrow.RecordBatch, own: Integers, partners: Integers) -> Columns:
+        there = partners != _NONE
+        others = self._sides[1 - index].rows(partners[there])
+        theirs = taken(others, numpy.where(there, numpy.cumsum(there) - 1, _NONE))
+        mine = batch.take(pyarrow.array(own)).columns
+        columns = [*mine, *theirs] if index == 0 else [*theirs, *mine]
+        return Columns(pyarrow.RecordBatch.from_arrays(columns, schema=self._given.schema))
