@@ -22,7 +22,18 @@ from penstock.table.user_functions import (
 if TYPE_CHECKING:
     from penstock.table.types import DataType
 
-__all__ = ["FunctionContext", "ScalarFunction", "TableFunction", "UserDefinedFunction", "udf", "udtf"]
+__all__ = [
+    "AggregateFunction",
+    "FunctionContext",
+    "ScalarFunction",
+    "TableAggregateFunction",
+    "TableFunction",
+    "UserDefinedFunction",
+    "udaf",
+    "udf",
+    "udtaf",
+    "udtf",
+]
 
 FunctionType = Literal["general", "pandas", "arrow"]
 """What a function gets: values of a row, a Series of pandas for a batch of rows, or an array of Arrow."""
@@ -118,5 +129,31 @@ def udtf(
     return decorate if f is None else decorate(f)
 
 
-publish(__name__, ["udf", "udtf"])
+class AggregateFunction(UserDefinedFunction):
+    """A function of the values of a group, which SQL can't call yet: see `udaf`."""
+
+
+class TableAggregateFunction(UserDefinedFunction):
+    """A function of the values of a group with several rows as result, which SQL can't call yet: see `udaf`."""
+
+
+def udaf(f: Any = None, *args: Any, **types: Any) -> Any:
+    """Raise NotImplementedError when a function is passed: SQL can't call aggregates in Python yet."""
+
+    def decorate(function: Any) -> Any:
+        name = getattr(function, "__name__", None) or type(function).__name__
+        raise NotImplementedError(
+            f"the aggregate function {name} can't be called in SQL: use SQL's aggregates, or convert the table by "
+            "to_data_stream, and aggregate with key_by() and a window or process()"
+        )
+
+    return decorate if f is None else decorate(f)
+
+
+def udtaf(f: Any = None, *args: Any, **types: Any) -> Any:
+    """Raise NotImplementedError when a function is passed: see `udaf`."""
+    return udaf(f, *args, **types)
+
+
+publish(__name__, [name for name in __all__ if name.startswith("ud")])
 pyflink_names.resolve_missing_names(__name__)
