@@ -22,7 +22,7 @@ from penstock.table.composing.json import (
 )
 from penstock.table.composing.making import term_of
 from penstock.table.composing.numbers import NumberMethods
-from penstock.table.composing.sql_text import type_text
+from penstock.table.composing.sql_text import check_name, type_text
 from penstock.table.composing.terms import (
     AliasTerm,
     ColumnTerm,
@@ -207,8 +207,7 @@ class Expression(
     def alias(self, name: str, *extra_names: str) -> Expression:
         """Name the column; several names are those of the columns of a table function."""
         for one in (name, *extra_names):
-            if not isinstance(one, str) or not one:
-                raise TypeError(f"expected the name of a column, got {one!r}")
+            check_name(one, "a column")
         return self._of_term(AliasTerm(self.term, (name, *extra_names)))
 
     def cast(self, data_type: DataType | str) -> Expression:
@@ -280,8 +279,7 @@ class Expression(
 
 def column(name: str) -> Expression:
     """Return the expression of a column."""
-    if not isinstance(name, str) or not name:
-        raise TypeError(f"expected the name of a column, got {name!r}")
+    check_name(name, "a column")
     return Expression(ColumnTerm(name))
 
 

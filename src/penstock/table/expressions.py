@@ -1,6 +1,4 @@
-"""Functions that make expressions: `col`, `lit`, and those that are not methods of one. Source: PyFlink,
-pyflink.table.expressions.
-"""
+"""Functions that make expressions: `col`, `lit`, and others. Source: PyFlink, pyflink.table.expressions."""
 
 from __future__ import annotations
 
@@ -123,7 +121,7 @@ def or_(predicate0: Any, predicate1: Any, *predicates: Any) -> Expression:
     return _joined(" OR ", (predicate0, predicate1, *predicates))
 
 
-def row_interval(rows: int) -> Expression:
+def row_interval(rows: Any) -> Expression:
     """Return a number of rows, for windows of rows."""
     if not isinstance(rows, int) or isinstance(rows, bool) or rows < 0:
         raise ValueError(f"expected a number of rows, got {rows!r}")

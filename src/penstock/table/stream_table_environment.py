@@ -1,5 +1,6 @@
-"""`StreamTableEnvironment`: Tables and DataStreams of one program. Source: PyFlink; Flink docs, "DataStream API
-Integration".
+"""`StreamTableEnvironment`: Tables and DataStreams of one program.
+
+Source: PyFlink; Flink docs, "DataStream API Integration".
 """
 
 from __future__ import annotations
@@ -95,8 +96,7 @@ class StreamTableEnvironment(TableEnvironment):
 
     def to_retract_stream(self, table: Table, type_info: TypeInformation) -> DataStream[Any]:
         """Return the changes of a table as pairs: whether a row comes or goes, and the row."""
-        from penstock.table.streams import stream_of_table
-        from penstock.table.streams import with_flag
+        from penstock.table.streams import stream_of_table, with_flag
 
         rows = stream_of_table(self, table, takes_changes=True, type_info=type_info)
         return rows.map(with_flag)

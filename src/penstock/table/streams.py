@@ -10,10 +10,9 @@ import pyarrow
 from penstock.common.types import Row, RowKind
 from penstock.datastream.data_stream import DataStream
 from penstock.engine.plan.transformations import DeployedTransformation, OperatorTransformation, Transformation
-from penstock.table.composing.relation import missing_column
+from penstock.table.composing.relation import missing_column, unaliased
 from penstock.table.composing.sql_text import quoted
 from penstock.table.composing.terms import ColumnTerm, PropertyTerm, Term
-from penstock.table.composing.relation import unaliased
 from penstock.table.connectors.data_streams import NAME, StreamData
 from penstock.table.declared_types import logical_type, type_information
 from penstock.table.execution.nodes.scan import METADATA
@@ -106,20 +105,13 @@ def stream_of_table(
         )
     (node,) = plan.inputs_of(sink)
     row_type = sink.output_type.logical
-    times = [
-        place for place, one in enumerate(node.output_type.field_time_attributes) if one == "ROWTIME"
-    ]
-    names = row_type.names
-    declared = None if type_info is None else type_info
-    if declared is not None:
-        names = _names_of(declared, row_type)
+    times = [place for place, one in enumerate(node.output_type.field_time_attributes) if one == "ROWTIME"]
+    columns = row_type.names if type_info is None else _names_of(type_info, row_type)
     operator = TableToStreamOperator(
-        table_columns(node.output_type.logical), row_type.children, names, times[0] if len(times) == 1 else None
+        table_columns(node.output_type.logical), row_type.children, columns, times[0] if len(times) == 1 else None
     )
     made = _behind(environment, stream, operator)
-    made.output_type = declared or type_information(
-        LogicalType("ROW", names=tuple(names), children=row_type.children)
-    )
+    made.output_type = type_info or type_information(LogicalType("ROW", names=columns, children=row_type.children))
     # The values are those of the columns already.
     return DataStream(environment.execution_environment, made)
 
@@ -156,8 +148,8 @@ def _row_type(stream: DataStream[Any], schema: Schema) -> tuple[LogicalType, boo
             names, kinds = zip(*schema.physical, strict=True)
             return LogicalType("ROW", names=tuple(names), children=tuple(kinds)), False
         raise TypeError(
-            "the type of the stream is not known: declare it, as in map(..., output_type=Types.ROW_NAMED(...)), or pass "
-            "a Schema with columns"
+            "the type of the stream is not known: declare it, as in map(..., output_type=Types.ROW_NAMED(...)), or "
+            "pass a Schema with columns"
         )
     found = logical_type(declared)
     if found.root == "ROW":

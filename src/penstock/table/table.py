@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from penstock.common.doors import pyflink_names
 from penstock.common.doors.door import publish
 from penstock.common.functions.driver_only import DriverOnly
-from penstock.table.composing.making import term_of
 from penstock.table.composing.relation import (
     Relation,
     RelationScope,
@@ -95,9 +94,7 @@ class Table(TableEnds, DriverOnly):
 
     def distinct(self) -> Table:
         """Return each row once."""
-        return self._query(
-            lambda: f"SELECT DISTINCT * FROM {self.relation.source()}", self.relation.known, "distinct"
-        )
+        return self._query(lambda: f"SELECT DISTINCT * FROM {self.relation.source()}", self.relation.known, "distinct")
 
     def add_columns(self, *fields: Expression) -> Table:
         """Return the table with more columns. The name of a column that is there is an error: rename it before."""
@@ -334,9 +331,7 @@ class Table(TableEnds, DriverOnly):
 
         def render() -> str:
             condition = terms[0].sql(RelationScope(self.relation)) if terms else "TRUE"
-            return (
-                f"SELECT * FROM {self.relation.source()} {kind} {self._lateral_table(called, names)} ON {condition}"
-            )
+            return f"SELECT * FROM {self.relation.source()} {kind} {self._lateral_table(called, names)} ON {condition}"
 
         return self._query(render, known, call)
 
@@ -520,7 +515,7 @@ def _order_of(table: Table) -> _Order:
     return table.relation.order or _Order(table.relation, ())
 
 
-def _count(value: int) -> int:
+def _count(value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise ValueError(f"expected a number of rows, got {value!r}")
     return value

@@ -115,7 +115,7 @@ class TableDescriptor:
 
 
 class FormatDescriptor:
-    """A format with its options: `FormatDescriptor.for_format("json").option("ignore-parse-errors", "true").build()`."""
+    """A format with its options: `FormatDescriptor.for_format("csv").option("field-delimiter", ";").build()`."""
 
     def __init__(self, format: str, options: Mapping[str, str]) -> None:
         if not isinstance(format, str):

@@ -63,9 +63,7 @@ class TableEnvironment(CatalogMethods, TableMakers, DriverOnly):
         from penstock.datastream.stream_execution_environment import StreamExecutionEnvironment
 
         if isinstance(environment_settings, Configuration):
-            environment_settings = (
-                EnvironmentSettings.new_instance().with_configuration(environment_settings).build()
-            )
+            environment_settings = EnvironmentSettings.new_instance().with_configuration(environment_settings).build()
         if not isinstance(environment_settings, EnvironmentSettings):
             raise TypeError(f"expected EnvironmentSettings, got {environment_settings!r}")
         return TableEnvironment(StreamExecutionEnvironment.get_execution_environment(), environment_settings)
@@ -176,6 +174,10 @@ class TableEnvironment(CatalogMethods, TableMakers, DriverOnly):
     def rows_of(self, statement: str) -> list[tuple[str | None, ...]]:
         """Execute a statement that starts no job, and return its rows."""
         return list(self._synchronized().execute(statement).rows)
+
+    @property
+    def _tables(self) -> TableEnvironment:
+        return self
 
     @contextmanager
     def _blaming(self, *relations: Relation) -> Iterator[None]:

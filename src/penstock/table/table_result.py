@@ -70,9 +70,7 @@ class TableResult:
 
     def get_resolved_schema(self) -> ResolvedSchema:
         """Return names and types of the columns."""
-        return ResolvedSchema(
-            [(name, kind, str(kind)) for name, kind in zip(self._names, self.types, strict=True)]
-        )
+        return ResolvedSchema([(name, kind, str(kind)) for name, kind in zip(self._names, self.types, strict=True)])
 
     def get_table_schema(self) -> TableSchema:
         """Return names and types of the columns, by PyFlink's older names."""

@@ -152,7 +152,7 @@ class DataTypes:
 
     @staticmethod
     def TIMESTAMP_WITH_LOCAL_TIME_ZONE(precision: int = 6, nullable: bool = True) -> DataType:  # noqa: N802
-        """Return the type of points in time: `TIMESTAMP_LTZ`. `precision`: digits of the fraction of a second, 0 to 9."""
+        """Return the type of points in time: `TIMESTAMP_LTZ`."""
         return DataType(
             LogicalType("TIMESTAMP_LTZ", nullable, precision=_digits("TIMESTAMP_WITH_LOCAL_TIME_ZONE", precision))
         )

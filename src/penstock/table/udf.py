@@ -1,5 +1,6 @@
-"""Functions of the program that SQL and the Table API call. Source: PyFlink, pyflink.table.udf; Flink docs,
-"User-defined Functions" of the Table API.
+"""Functions of the program that SQL and the Table API call.
+
+Source: PyFlink, pyflink.table.udf; Flink docs, "User-defined Functions" of the Table API.
 """
 
 from __future__ import annotations

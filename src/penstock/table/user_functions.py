@@ -145,6 +145,7 @@ class UserDefinedScalarFunctionWrapper(UserDefinedFunctionWrapper):
 
     @property
     def planned_type(self) -> LogicalType:
+        """The type of the result."""
         return self.result_type
 
 
@@ -169,6 +170,7 @@ class UserDefinedTableFunctionWrapper(UserDefinedFunctionWrapper):
 
     @property
     def planned_type(self) -> LogicalType:
+        """The type of the result."""
         return self.result_type
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from penstock.common.doors.door import publish
 from penstock.table.composing.making import term_of
+from penstock.table.composing.sql_text import check_name
 from penstock.table.composing.terms import ColumnTerm, Scope, Term, TextTerm
 
 if TYPE_CHECKING:
@@ -36,8 +37,7 @@ class GroupWindow:
     """A window with a name: what `Table.window` takes."""
 
     def __init__(self, function: str, time: Term, lengths: tuple[Term, ...], name: str) -> None:
-        if not isinstance(name, str) or not name:
-            raise TypeError(f"expected the name of the window, got {name!r}")
+        check_name(name, "the window")
         self.name = name
         self.time = time
         self._function = function
@@ -261,9 +261,7 @@ class OverWindowPartitionedOrderedPreceding:
 
     def following(self, following: Expression) -> OverWindowPartitionedOrderedPreceding:
         """Set the end: CURRENT_ROW or CURRENT_RANGE."""
-        return OverWindowPartitionedOrderedPreceding(
-            self._partition, self._order, self._preceding, term_of(following)
-        )
+        return OverWindowPartitionedOrderedPreceding(self._partition, self._order, self._preceding, term_of(following))
 
 
 publish(__name__, __all__)

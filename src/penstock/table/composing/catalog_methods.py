@@ -65,9 +65,7 @@ class CatalogMethods:
         """Return the name of the current database."""
         return self._names("SHOW CURRENT DATABASE")[0]
 
-    def create_temporary_table(
-        self, path: str, descriptor: TableDescriptor, ignore_if_exists: bool = False
-    ) -> None:
+    def create_temporary_table(self, path: str, descriptor: TableDescriptor, ignore_if_exists: bool = False) -> None:
         """Create a table that lives as long as this environment. Raises SqlError if there is one of that name."""
         self._create(f"TEMPORARY TABLE {_if_not(ignore_if_exists)}", path, descriptor)
 

@@ -44,6 +44,7 @@ def columns_of_elements(elements: Iterable[Any], schema: Any, zone: str) -> tupl
     Raises TypeError or ValueError, which names the element.
     """
     rows = [_fields(element, place) for place, element in enumerate(elements)]
+    columns: Columns
     if isinstance(schema, DataType):
         columns = list(zip(schema.logical.names, schema.logical.children, strict=True))
         if schema.logical.root != "ROW":
@@ -65,7 +66,9 @@ def _fields(element: Any, place: int) -> Any:
         return element
     if hasattr(element, "__dict__"):
         return vars(element)
-    raise TypeError(f"expected rows: tuples, Rows or dicts, got {element!r:.200} (element {place}). Write ({element!r:.50},)")
+    raise TypeError(
+        f"expected rows: tuples, Rows or dicts, got {element!r:.200} (element {place}). Write ({element!r:.50},)"
+    )
 
 
 def _value(row: Any, place: int, name: str, names: Sequence[str], number: int) -> Any:

@@ -18,15 +18,19 @@ _SIMPLE = re.compile(r"\w+")
 
 def quoted(name: str) -> str:
     """Return a name between backquotes."""
-    if not isinstance(name, str) or not name:
-        raise TypeError(f"expected the name of a column, got {name!r}")
+    check_name(name, "a column")
     return "`" + name.replace("`", "``") + "`"
+
+
+def check_name(name: object, what: str) -> None:
+    """Raise TypeError for what is not a text, or an empty one."""
+    if not isinstance(name, str) or not name:
+        raise TypeError(f"expected the name of {what}, got {name!r}")
 
 
 def quoted_path(path: str) -> str:
     """Return the path of a table: name, database.name or catalog.database.name; parts may be between backquotes."""
-    if not isinstance(path, str) or not path:
-        raise TypeError(f"expected the name of a table, got {path!r}")
+    check_name(path, "a table")
     return ".".join(quoted(part) for part in path_parts(path))
 
 
@@ -48,7 +52,7 @@ def literal(value: Any) -> str:
     """Return a Python value as SQL. Raises TypeError for what has no literal, ValueError for an int beyond BIGINT."""
     for kind, text_of in _LITERALS:
         if isinstance(value, kind):
-            return text_of(value)
+            return str(text_of(value))
     raise TypeError(f"{value!r:.200} can't be a value in a query: pass a number, a text, a date, a list or a dict")
 
 

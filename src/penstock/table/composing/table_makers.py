@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from penstock.table.table import Table
     from penstock.table.table_config import TableConfig
     from penstock.table.table_descriptor import TableDescriptor
+    from penstock.table.table_environment import TableEnvironment
     from penstock.table.user_functions import UserDefinedFunctionWrapper
 
 _PREFIX = "`default_catalog`.`default_database`."
@@ -44,9 +45,12 @@ class TableMakers:
 
         text = quoted_path(path)
         relation = Relation(
-            self, lambda: f"SELECT * FROM {text}", path=text, call="from_path"  # type: ignore[arg-type]
+            self,
+            lambda: f"SELECT * FROM {text}",
+            path=text,
+            call="from_path",
         )
-        return Table(self, relation)  # type: ignore[arg-type]
+        return Table(self._tables, relation)
 
     from_ = from_path
 
@@ -57,7 +61,7 @@ class TableMakers:
         if not isinstance(query, str):
             raise TypeError(f"expected a query as text, got {query!r}")
         text = query.strip().rstrip(";")
-        return Table(self, Relation(self, lambda: text, call="sql_query"))  # type: ignore[arg-type]
+        return Table(self._tables, Relation(self, lambda: text, call="sql_query"))
 
     def from_descriptor(self, descriptor: TableDescriptor) -> Table:
         """Return a table that is described."""
@@ -65,9 +69,7 @@ class TableMakers:
         known = None if schema is None else [name for name, _, _ in schema.columns]
         return self.table_of_ddl(descriptor.sql(), known, "from_descriptor")
 
-    def from_elements(
-        self, elements: Iterable[Any], schema: Any = None, verify_schema: bool = True
-    ) -> Table:
+    def from_elements(self, elements: Iterable[Any], schema: Any = None, verify_schema: bool = True) -> Table:
         """Return a table of values: tuples, Rows, dicts, or objects with attributes.
 
         `schema`: a `DataTypes.ROW([...])`, or names of columns, whose types are those of the values; None: names of
@@ -109,9 +111,13 @@ class TableMakers:
         path = f"{_PREFIX}{quoted(f'Unregistered_Table_{next(self._numbers)}')}"
         self.pending.append(f"CREATE TEMPORARY TABLE {path} {ddl}")
         relation = Relation(
-            self, lambda: f"SELECT * FROM {path}", path=path, known=known, call=call  # type: ignore[arg-type]
+            self,
+            lambda: f"SELECT * FROM {path}",
+            path=path,
+            known=known,
+            call=call,
         )
-        return Table(self, relation)  # type: ignore[arg-type]
+        return Table(self._tables, relation)
 
     def name_of_relation(self, relation: Relation) -> str:
         """Return the path of a table, or the name of a temporary view of a query."""
@@ -141,8 +147,17 @@ class TableMakers:
         assert path is not None
         return path
 
+    def schema_of(self, relation: Relation) -> list[tuple[str, LogicalType, str]]:
+        """Return name, type and shown type of each column of a Table."""
+        raise NotImplementedError
+
     def function_name(self, function: UserDefinedFunctionWrapper, row_names: tuple[str, ...] | None) -> str:
         """Return the name of a function, quoted."""
+        raise NotImplementedError
+
+    @property
+    def _tables(self) -> TableEnvironment:
+        """The environment itself, by its type."""
         raise NotImplementedError
 
     def _of_data(self, columns: Sequence[tuple[str, LogicalType]], table: pyarrow.Table) -> Table:

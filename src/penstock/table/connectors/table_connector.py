@@ -56,7 +56,7 @@ class ScanRequest:
 class TableScan:
     """How a table is read. `source` gives batches of `columns`: those of the request, its metadata, perhaps KIND.
 
-    `parallelism`: None: that of the program. `stream`: in place of a source, a stream of the program with these columns.
+    `parallelism`: None: that of the program. `stream`: in place of a source, a stream with these columns.
     """
 
     source: Source[Any] | None

@@ -6,6 +6,7 @@ Rows in rows are Rows, arrays lists, maps dicts, instants aware datetimes in UTC
 from __future__ import annotations
 
 import datetime
+import decimal
 from collections.abc import Callable, Mapping, Sequence
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
@@ -18,8 +19,10 @@ from penstock.common.time import Instant
 from penstock.common.types import Row, row_factory
 from penstock.table.functions.arrow_types import arrow_type
 from penstock.table.functions.zones import zone_of
-from penstock.table.logical_types import ROWS, LogicalType
+from penstock.table.logical_types import MAX_PRECISION, ROWS, LogicalType
 
+_DIGITS = decimal.Context(prec=2 * MAX_PRECISION)
+"""More digits than Python's usual context, which decimals of SQL may exceed."""
 Convert = Callable[[Any], Any]
 
 
@@ -84,14 +87,15 @@ def _to_column(logical: LogicalType, zone: str) -> Convert | None:
 class _Rounded:
     def __init__(self, precision: int, scale: int) -> None:
         self._unit = Decimal(1).scaleb(-scale)
-        self._least = Decimal(10) ** (precision - scale)
+        self._least = Decimal(1).scaleb(precision - scale)
 
     def __call__(self, value: Any) -> Decimal | None:
         if isinstance(value, bool) or not isinstance(value, (Decimal, int)):
             raise TypeError(f"expected a Decimal, got {value!r:.200}")
-        if abs(value) >= self._least:
+        number = Decimal(value)
+        if abs(number) >= self._least:
             return None
-        rounded = Decimal(value).quantize(self._unit, ROUND_HALF_UP)
+        rounded = number.quantize(self._unit, ROUND_HALF_UP, _DIGITS)
         return None if abs(rounded) >= self._least else rounded
 
 

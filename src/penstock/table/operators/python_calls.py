@@ -66,9 +66,9 @@ class PythonCall:
     def callable(self) -> Callable[..., Any]:
         """What is called with the values of a row, or the columns of a batch."""
         function = self.function
-        call: Callable[..., Any] = function.eval if isinstance(function, UserDefinedFunction) else function
+        call: Any = getattr(function, "eval", None) if isinstance(function, UserDefinedFunction) else function
         if self._row_names is None:
-            return call
+            return call  # type: ignore[no-any-return]
         if self.kind == "general":
             from penstock.common.types import row_factory
 
@@ -110,17 +110,17 @@ class BoundCall:
     def rows(self, columns: Sequence[Column], context: Context) -> tuple[list[int], pa.Array]:
         """Call a table function. Return how many rows each call has given, and all rows: a column of structs."""
         arguments = self._arguments(columns, context.rows)
-        counts, found = [], []
+        counts: list[int] = []
+        found: list[Any] = []
         is_single = len(self._type.names) == 1
-        place = -1
         try:
-            for place, values in enumerate(zip(*arguments, strict=True) if arguments else repeat((), context.rows)):
+            for values in zip(*arguments, strict=True) if arguments else repeat((), context.rows):
                 given = self._function(*values)
                 before = len(found)
                 found += [_as_row(one, is_single) for one in _rows_of(given)]
                 counts.append(len(found) - before)
         except RAISED as error:
-            self._fail(error, columns, place)
+            self._fail(error, columns, len(counts))
         return counts, self._written(found, columns, context.zone, counts)
 
     def _general(self, columns: Sequence[Column], rows: int, zone: str) -> pa.Array:
@@ -223,9 +223,7 @@ class PythonTableFunction:
     def rows(self, arguments: Sequence[Column], context: Context) -> Given:
         """Call the function for each row."""
         counts, rows = self._bound.rows(arguments, context)
-        return Given(
-            numpy.array(counts, numpy.int64), pa.RecordBatch.from_arrays(rows.flatten(), schema=self._schema)
-        )
+        return Given(numpy.array(counts, numpy.int64), pa.RecordBatch.from_arrays(rows.flatten(), schema=self._schema))
 
 
 def open_calls(calls: Iterable[PythonCall], context: OperatorContext) -> None:

@@ -105,7 +105,9 @@ class Expressions:
         if isinstance(node, RexFieldAccess):
             return self._is_deterministic(node.expr)
         if isinstance(node, RexCall):
-            return not self._nondeterministic.intersection((node.name, node.name.lower())) and all(map(self._is_deterministic, node.operands))
+            return not self._nondeterministic.intersection((node.name, node.name.lower())) and all(
+                map(self._is_deterministic, node.operands)
+            )
         return True
 
     def _new(self, node: AnyRexNode) -> tuple[_Evaluator, LogicalType]:

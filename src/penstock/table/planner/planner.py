@@ -14,9 +14,9 @@ from penstock.common.configuration import Configuration
 from penstock.hosts.spark.driver.session import keeps_session
 from penstock.table.logical_types import LogicalType, parse
 from penstock.table.planner.compiled_plan import CompiledPlan, read_plan
+from penstock.table.planner.errors import SqlError
 from penstock.table.planner.jars import planner_directory
 from penstock.table.planner.kept_planner import KeptPlanners
-from penstock.table.planner.errors import SqlError
 from penstock.table.planner.plan_files import FORCE_RECOMPILE, PlanStatement, plan_statement
 from penstock.table.planner.plan_text import plan_text
 from penstock.table.planner.planner_process import PlannerProcess
