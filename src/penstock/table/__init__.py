@@ -94,7 +94,8 @@ def __getattr__(name: str) -> Any:
     if name.startswith("_"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     # The import system drops the text of an AttributeError.
-    raise ImportError(f"penstock has no {name} in {__name__}: {pyflink_names.reason('pyflink.table')}", name=__name__)
+    reason = pyflink_names.reason(f"pyflink.table {name}")
+    raise ImportError(f"penstock has no {name} in {__name__}: {reason}", name=__name__)
 
 
 publish(__name__, ["DataTypes"])
