@@ -295,7 +295,8 @@ def test_functions_are_created_and_dropped_by_statements(tmp_path: Path, monkeyp
     """CREATE FUNCTION of a function in a module, and DROP, would not work; one in Java has to be refused."""
     (tmp_path / "functions_of_test.py").write_text(
         "from penstock.table.udf import udf\n\n\n"
-        "@udf(result_type='BIGINT')\ndef twice(value):\n    return 2 * value\n\n\ndef untyped(value):\n    return value\n"
+        "@udf(result_type='BIGINT')\ndef twice(value):\n    return 2 * value\n\n\n"
+        "def untyped(value):\n    return value\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     environment = Tables().environment

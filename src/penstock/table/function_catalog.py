@@ -37,7 +37,8 @@ class FunctionCatalog:
             self.drop(path, is_system=is_system)
         elif key in self.calls and ignore_if_exists:
             return
-        self._register(self._planner(), path, wrapper, is_system=is_system)
+        # Names of the system are not paths.
+        self._register(self._planner(), path_parts(path)[-1] if is_system else path, wrapper, is_system=is_system)
         self.calls[key] = _call(wrapper, path_parts(path)[-1], None)
 
     def drop(self, path: str, *, is_system: bool) -> bool:

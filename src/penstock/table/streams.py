@@ -15,6 +15,7 @@ from penstock.table.composing.sql_text import quoted
 from penstock.table.composing.terms import ColumnTerm, PropertyTerm, Term
 from penstock.table.connectors.data_streams import NAME, StreamData
 from penstock.table.declared_types import logical_type, type_information
+from penstock.table.execution.jobs import result_row
 from penstock.table.execution.nodes.scan import METADATA
 from penstock.table.expression import Expression, column
 from penstock.table.functions.arrow_types import arrow_type
@@ -104,7 +105,7 @@ def stream_of_table(
             "to_changelog_stream"
         )
     (node,) = plan.inputs_of(sink)
-    row_type = sink.output_type.logical
+    row_type = result_row(plan)
     times = [place for place, one in enumerate(node.output_type.field_time_attributes) if one == "ROWTIME"]
     columns = row_type.names if type_info is None else _names_of(type_info, row_type)
     operator = TableToStreamOperator(

@@ -13,7 +13,8 @@ from penstock.common.types import Row
 from penstock.table.logical_types import LogicalType
 
 _INT_BOUND, _LONG_BOUND = 1 << 31, 1 << 63
-_SIMPLE = re.compile(r"\w+")
+_PART = re.compile(r"`((?:[^`]|``)+)`|([^`.\s][^`.]*)")
+_PATH = re.compile(rf"(?:{_PART.pattern})(?:\.(?:{_PART.pattern}))*")
 
 
 def quoted(name: str) -> str:
@@ -36,9 +37,8 @@ def quoted_path(path: str) -> str:
 
 def path_parts(path: str) -> list[str]:
     """Return the parts of a path. Raises ValueError."""
-    found = re.findall(r"\s*(?:`((?:[^`]|``)+)`|([^`.]+))\s*(?:\.|\Z)", path)
-    parts = [(inner or outer.strip()).replace("``", "`") for inner, outer in found]
-    if not 1 <= len(parts) <= 3 or not all(parts) or path.endswith("."):
+    parts = [(inner or outer).replace("``", "`") for inner, outer in _PART.findall(path)]
+    if not _PATH.fullmatch(path) or len(parts) > 3:
         raise ValueError(f"expected a name such as orders, or database.orders, got {path!r}")
     return parts
 

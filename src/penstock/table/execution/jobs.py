@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from penstock.common.configuration.choices import RuntimeExecutionMode
@@ -13,7 +14,7 @@ from penstock.engine.plan.transformations import Transformation
 from penstock.table.environment_settings import EnvironmentSettings
 from penstock.table.execution.row_values import row_reader
 from penstock.table.execution.translation import ZONE, Translation
-from penstock.table.logical_types import BIGINT
+from penstock.table.logical_types import BIGINT, LogicalType
 from penstock.table.operators.python_calls import PythonCall
 from penstock.table.planner.compiled_plan import CompiledPlan
 from penstock.table.planner.errors import SqlError
@@ -60,7 +61,7 @@ def start(
         if options.get(_DML_SYNC, "false").lower() == "true":
             result.wait()
         return result
-    row_type = plan.sinks[0].output_type.logical
+    row_type = result_row(plan)
     rows = CloseableIterator[Row](results, client, row_reader(row_type))
     return TableResult(
         ResultKind.SUCCESS_WITH_CONTENT,
@@ -122,6 +123,15 @@ def _translation(
         functions=functions,
         watermark_interval_ms=environment.get_config().get_auto_watermark_interval(),
     )
+
+
+def result_row(plan: CompiledPlan) -> LogicalType:
+    """Return the row of a query. The nodes of the plan may have other names: a projection that only renames is none."""
+    (sink,) = plan.sinks
+    table = sink.dynamic_table_sink.table.resolved_table
+    assert table is not None
+    names = tuple(column.name for column in table.schema.columns)
+    return replace(sink.output_type.logical, names=names)
 
 
 class _Affected(list[Row]):

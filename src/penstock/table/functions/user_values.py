@@ -23,20 +23,26 @@ from penstock.table.logical_types import MAX_PRECISION, ROWS, LogicalType
 
 _DIGITS = decimal.Context(prec=2 * MAX_PRECISION)
 """More digits than Python's usual context, which decimals of SQL may exceed."""
+_EPOCH = datetime.datetime.fromtimestamp(0, datetime.UTC)
 Convert = Callable[[Any], Any]
 
 
-def reader_of(logical: LogicalType) -> Callable[[pa.Array], list[Any]]:
-    """Return the function from a column of this type to Python values."""
-    read, convert = values_reader(arrow_type(logical)), _from_column(logical)
+def reader_of(logical: LogicalType, *, instants: bool = False) -> Callable[[pa.Array], list[Any]]:
+    """Return the function from a column of this type to Python values.
+
+    `instants`: points in time are Instants, as in streams, not datetimes.
+    """
+    read, convert = values_reader(arrow_type(logical)), _from_column(logical, instants)
     if convert is None:
         return read
     return lambda column: [None if value is None else convert(value) for value in read(column)]
 
 
-def _from_column(logical: LogicalType) -> Convert | None:
+def _from_column(logical: LogicalType, instants: bool) -> Convert | None:
     """Return what makes a user's value of one of Arrow that is not None; None if they are the same."""
-    parts = [_from_column(one) for one in logical.children]
+    if instants and logical.root == "TIMESTAMP_LTZ":
+        return _instant
+    parts = [_from_column(one, instants) for one in logical.children]
     if logical.root in ROWS:
         make, fields = row_factory(logical.names), list(zip(logical.names, parts, strict=True))
         return lambda value: make([_each(part, value[name]) for name, part in fields])
@@ -46,6 +52,11 @@ def _from_column(logical: LogicalType) -> Convert | None:
         second = parts[1] if logical.root == "MAP" else None
         return lambda value: {_each(parts[0], key): _each(second, one) for key, one in value}
     return None
+
+
+def _instant(moment: datetime.datetime) -> Instant:
+    micros = (moment - _EPOCH) // datetime.timedelta(microseconds=1)
+    return Instant(micros // 1_000_000, micros % 1_000_000 * 1000)
 
 
 def writer_of(logical: LogicalType, zone: str = "UTC") -> Callable[[Sequence[Any]], pa.Array]:
@@ -107,7 +118,7 @@ class _Moment:
 
     def __call__(self, value: Any) -> Any:
         if isinstance(value, Instant):
-            return datetime.datetime.fromtimestamp(0, datetime.UTC) + datetime.timedelta(
+            return _EPOCH + datetime.timedelta(
                 seconds=value.seconds, microseconds=value.nanos // 1000
             )
         if not isinstance(value, datetime.datetime):

@@ -102,7 +102,7 @@ class TableToStreamOperator(Operator):
         self._time = time
 
     def open(self) -> None:
-        self._readers = [reader_of(one) for one in self._types]
+        self._readers = [reader_of(one, instants=True) for one in self._types]
         self._make = row_factory(self._names)
 
     def process(self, chunk: Columns) -> bool:
