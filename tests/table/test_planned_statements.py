@@ -23,6 +23,7 @@ from penstock.connectors.nexmark.configuration import NexmarkConfiguration
 from penstock.table.connectors.nexmark_table import NexmarkTable
 from penstock.table.functions.registry import Context
 from penstock.table.logical_types import BIGINT, INT, STRING, row_of
+from penstock.table.operators.python_calls import PythonCall
 from penstock.table.planner.compiled_plan import CompiledPlan
 from penstock.table.planner.errors import PlannerError, SqlError, UnsupportedPlanError
 from penstock.table.planner.expressions import Expressions
@@ -472,7 +473,8 @@ def test_functions_of_python(process: PlannerProcess) -> None:
     planner.create_function("words", [STRING], row_of(word=STRING, length=INT), is_table_function=True)
     found = plan(planner, "SELECT twice(a) FROM t")
     (calc,) = [node for node in found.nodes.values() if node.name == "PythonCalc"]
-    expressions = Expressions(calc.projection, {"twice": lambda columns, _: pa.compute.multiply(columns[0], 2)})  # type: ignore[attr-defined]
+    twice = PythonCall("twice", lambda column: pa.compute.multiply(column, 2), kind="arrow")
+    expressions = Expressions(calc.projection, {"twice": twice})  # type: ignore[attr-defined]
     (column,) = expressions.evaluate([pa.array([1, None, 3])], Context(rows=3))
     assert column.to_pylist() == [2, None, 6]
     with pytest.raises(UnsupportedPlanError, match="the function twice is not supported"):

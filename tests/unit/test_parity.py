@@ -60,7 +60,7 @@ def test_a_surface_is_read_from_source(tmp_path: Path) -> None:
         (parity.Name("pyflink.common", "Row.as_dict", ("recursive",)), None),
         (parity.Name("pyflink.common", "Row.as_dict", ("deep",)), "parameters deep"),
         (parity.Name("pyflink.common", "Rows"), "the name"),
-        (parity.Name("pyflink.table", "Table"), "the name"),
+        (parity.Name("pyflink.table", "Module"), "the name"),
     ],
 )
 def test_what_a_name_lacks(name: parity.Name, missing: str | None) -> None:

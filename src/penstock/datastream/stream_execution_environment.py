@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from penstock.api.source import Source
@@ -494,6 +495,16 @@ class StreamExecutionEnvironment(DriverOnly):
         if results is not None:
             self._result_sinks[transformation.id] = results
         self._sinks.append(transformation)
+
+    @contextmanager
+    def separate_job(self) -> Iterator[None]:
+        """Run what is added inside as a job of its own: ends of streams that are there are left to `execute`."""
+        others = self._sinks, self._result_sinks
+        self._sinks, self._result_sinks = [], {}
+        try:
+            yield
+        finally:
+            self._sinks, self._result_sinks = others
 
     def _stream_graph(self) -> StreamGraph:
         return stream_graph_of(self._sinks, self._configuration, self.get_buffer_timeout())

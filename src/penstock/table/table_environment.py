@@ -1,37 +1,45 @@
-"""`TableEnvironment` and `StreamTableEnvironment`: SQL statements, and the jobs that they start.
+"""`TableEnvironment`: SQL statements and Tables, and the jobs that they start.
 
 Source: PyFlink, pyflink.table.TableEnvironment.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from penstock.common.configuration import Configuration
 from penstock.common.doors import pyflink_names
 from penstock.common.functions.driver_only import DriverOnly
+from penstock.table.composing.catalog_methods import CatalogMethods
+from penstock.table.composing.table_makers import TableMakers
 from penstock.table.environment_settings import EnvironmentSettings
-from penstock.table.logical_types import STRING
+from penstock.table.logical_types import STRING, LogicalType
 from penstock.table.table_config import TableConfig
 
 if TYPE_CHECKING:
     from penstock.datastream.stream_execution_environment import StreamExecutionEnvironment
+    from penstock.table.composing.relation import Relation
     from penstock.table.planner.planner import ExplainDetail, Planner
     from penstock.table.statement_set import StatementSet
+    from penstock.table.table_pipeline import TablePipeline
     from penstock.table.table_result import TableResult
+    from penstock.table.user_functions import UserDefinedFunctionWrapper
 
 _JOB_OPTIONS = ("execution.", "parallelism.", "pipeline.", "restart-strategy.", "state.", "spark.", "penstock.")
 """Beginnings of the options of jobs, which the planner does not read."""
 _MODE = "execution.runtime-mode"
 
 
-class TableEnvironment(DriverOnly):
-    """Executes statements of Flink's SQL. Statements about tables are planned by Flink's planner, in a process.
+class TableEnvironment(CatalogMethods, TableMakers, DriverOnly):
+    """Executes statements of Flink's SQL, and Tables. Flink's planner plans them, in a process.
 
-    The process starts with the first statement. A query or an insertion starts a job.
+    The process starts with the first statement; composing Tables starts nothing. A query or an insertion starts a job.
     """
 
     def __init__(self, environment: StreamExecutionEnvironment, settings: EnvironmentSettings) -> None:
+        super().__init__()
         self._environment = environment
         self._settings = settings
         self._config = TableConfig(settings.get_configuration().to_dict())
@@ -41,13 +49,21 @@ class TableEnvironment(DriverOnly):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
+            if name == "functions":
+                # Its module imports columns, which an environment without functions does not need.
+                from penstock.table.function_catalog import FunctionCatalog
+
+                self.functions = FunctionCatalog(self._synchronized, self._current)
+                return self.functions
             raise pyflink_names.missing_method(type(self), name)
 
     @staticmethod
-    def create(environment_settings: EnvironmentSettings) -> TableEnvironment:
+    def create(environment_settings: EnvironmentSettings | Configuration) -> TableEnvironment:
         """Return a new environment, whose jobs are its own."""
         from penstock.datastream.stream_execution_environment import StreamExecutionEnvironment
 
+        if isinstance(environment_settings, Configuration):
+            environment_settings = EnvironmentSettings.new_instance().with_configuration(environment_settings).build()
         if not isinstance(environment_settings, EnvironmentSettings):
             raise TypeError(f"expected EnvironmentSettings, got {environment_settings!r}")
         return TableEnvironment(StreamExecutionEnvironment.get_execution_environment(), environment_settings)
@@ -57,16 +73,20 @@ class TableEnvironment(DriverOnly):
         return self._config
 
     def execute_sql(self, stmt: str) -> TableResult:
-        """Execute one statement: about tables, views and options, an insertion, or a query.
+        """Execute one statement: about tables, views, functions and options, an insertion, or a query.
 
         An insertion and a query start a job and return at once: `wait()` for the first, `collect()` or `print()` for
         the second. Raises SqlError for an invalid statement, UnsupportedPlanError for one that can't be executed (both
         name what it is), PlannerError if there is no planner, and what `StreamExecutionEnvironment.execute` raises.
         """
+        from penstock.table.planner.statements import function_statement
         from penstock.table.table_result import ResultKind, TableResult
 
         _check_text(stmt)
         planner = self._synchronized()
+        if (of_function := function_statement(stmt)) is not None:
+            self._create_function(of_function)
+            return TableResult.of_rows(["result"], [STRING], [("OK",)], ResultKind.SUCCESS)
         result = planner.execute(stmt)
         if result.plan is not None:
             return self._run(planner, result.plan, result.result_table)
@@ -78,75 +98,117 @@ class TableEnvironment(DriverOnly):
     def explain_sql(self, stmt: str, *extra_details: ExplainDetail) -> str:
         """Return Flink's text about the plan of a query or an insertion. Raises SqlError."""
         _check_text(stmt)
-        return self._synchronized().explain([stmt], extra_details)
+        return self.explain_statements([stmt], extra_details)
 
     def create_statement_set(self) -> StatementSet:
         """Return a set of insertions that run as one job."""
         from penstock.table.statement_set import StatementSet
 
-        return StatementSet(self._explained, self._executed)
+        return StatementSet(self)
 
-    def list_tables(self) -> list[str]:
-        """Return the names of tables and views of the current database, in order."""
-        return self._names("SHOW TABLES")
+    def add_python_file(self, file_path: str) -> None:
+        """Send a module to the workers: see `StreamExecutionEnvironment.add_python_file`."""
+        self._environment.add_python_file(file_path)
 
-    def list_views(self) -> list[str]:
-        """Return the names of views of the current database."""
-        return self._names("SHOW VIEWS")
+    def add_python_archive(self, archive_path: str, target_dir: str | None = None) -> None:
+        """Send an archive to the workers: see `StreamExecutionEnvironment.add_python_archive`."""
+        self._environment.add_python_archive(archive_path, target_dir)
 
-    def list_catalogs(self) -> list[str]:
-        """Return the names of catalogs."""
-        return self._names("SHOW CATALOGS")
-
-    def list_databases(self) -> list[str]:
-        """Return the names of databases of the current catalog."""
-        return self._names("SHOW DATABASES")
-
-    def use_catalog(self, catalog_name: str) -> None:
-        """Make a catalog the current one."""
-        self.execute_sql(f"USE CATALOG {_quoted(catalog_name)}")
-
-    def use_database(self, database_name: str) -> None:
-        """Make a database the current one."""
-        self.execute_sql(f"USE {_quoted(database_name)}")
-
-    def get_current_catalog(self) -> str:
-        """Return the name of the current catalog."""
-        return self._names("SHOW CURRENT CATALOG")[0]
-
-    def get_current_database(self) -> str:
-        """Return the name of the current database."""
-        return self._names("SHOW CURRENT DATABASE")[0]
-
-    def drop_temporary_view(self, view_path: str) -> bool:
-        """Drop a temporary view. Return whether there was one."""
-        if view_path not in self._names("SHOW VIEWS"):
-            return False
-        self.execute_sql(f"DROP TEMPORARY VIEW {view_path}")
-        return True
-
-    def drop_temporary_table(self, table_path: str) -> bool:
-        """Drop a temporary table. Return whether there was one."""
-        if table_path not in self._names("SHOW TABLES"):
-            return False
-        self.execute_sql(f"DROP TEMPORARY TABLE {table_path}")
-        return True
+    def set_python_requirements(self, requirements_file_path: str, requirements_cache_dir: str | None = None) -> None:
+        """Install packages for the job: see `StreamExecutionEnvironment.set_python_requirements`."""
+        self._environment.set_python_requirements(requirements_file_path, requirements_cache_dir)
 
     # Internal to the package.
 
-    def _explained(self, statements: Sequence[str], details: Sequence[ExplainDetail]) -> str:
+    def explain_statements(self, statements: Sequence[str], details: Sequence[ExplainDetail]) -> str:
+        """Return Flink's text about the plan of several statements."""
         return self._synchronized().explain(statements, details)
 
-    def _executed(self, statements: Sequence[str]) -> TableResult:
+    def execute_statements(self, statements: Sequence[str]) -> TableResult:
         """Start the job of several insertions."""
         planner = self._synchronized()
         return self._run(planner, planner.compile_plan(statements), None)
 
-    def _names(self, statement: str) -> list[str]:
-        return [str(row[0]) for row in self._synchronized().execute(statement).rows]
+    def attach_statements(self, statements: Sequence[str]) -> None:
+        """Add several insertions to the program of the StreamExecutionEnvironment."""
+        from penstock.table.execution.jobs import attach
+
+        planner = self._synchronized()
+        plan = planner.compile_plan(statements)
+        attach(self._environment, planner, plan, None, self._config, self._settings, self.functions.calls)
+
+    def execute_relation(self, relation: Relation) -> TableResult:
+        """Start the job of a Table."""
+        with self._blaming(relation):
+            sql = relation.sql()
+            planner = self._synchronized()
+            result = planner.execute(sql)
+        assert result.plan is not None
+        return self._run(planner, result.plan, result.result_table)
+
+    def explain_relation(self, relation: Relation, details: Sequence[ExplainDetail]) -> str:
+        """Return Flink's text about the plan of a Table."""
+        with self._blaming(relation):
+            return self.explain_statements([relation.sql()], details)
+
+    def execute_pipelines(self, pipelines: Sequence[TablePipeline]) -> TableResult:
+        """Start the job of insertions of Tables."""
+        with self._blaming(*(one.relation for one in pipelines)):
+            return self.execute_statements([one.sql() for one in pipelines])
+
+    def explain_pipelines(self, pipelines: Sequence[TablePipeline], details: Sequence[ExplainDetail]) -> str:
+        """Return Flink's text about the plan of insertions of Tables."""
+        with self._blaming(*(one.relation for one in pipelines)):
+            return self.explain_statements([one.sql() for one in pipelines], details)
+
+    def schema_of(self, relation: Relation) -> list[tuple[str, LogicalType, str]]:
+        """Return name, type and shown type of each column of a Table."""
+        with self._blaming(relation):
+            sql = relation.sql()
+            return self._synchronized().schema(sql)
+
+    def function_name(self, function: UserDefinedFunctionWrapper, row_names: tuple[str, ...] | None) -> str:
+        """Return the name of a function that an expression calls, quoted."""
+        return self.functions.inline(function, row_names)
+
+    def rows_of(self, statement: str) -> list[tuple[str | None, ...]]:
+        """Execute a statement that starts no job, and return its rows."""
+        return list(self._synchronized().execute(statement).rows)
+
+    @property
+    def _tables(self) -> TableEnvironment:
+        return self
+
+    @contextmanager
+    def _blaming(self, *relations: Relation) -> Iterator[None]:
+        """Let errors name the call of the program that made the part of the query that is wrong."""
+        from penstock.table.composing.blame import blamed
+        from penstock.table.planner.errors import SqlError
+
+        try:
+            yield
+        except SqlError as error:
+            found = blamed(error, relations, lambda sql: self._synchronized().schema(sql))
+            if found is error:
+                raise
+            raise found from None
+
+    def _create_function(self, statement: Any) -> None:
+        from penstock.table.function_catalog import function_at
+
+        self.functions.create(
+            statement.path,
+            function_at(statement.target),
+            is_system=statement.is_system,
+            ignore_if_exists=statement.may_exist,
+            replace=statement.replaces,
+        )
+
+    def _current(self) -> tuple[str, str]:
+        return self.get_current_catalog(), self.get_current_database()
 
     def _synchronized(self) -> Planner:
-        """Return the planner, with the options as they are now."""
+        """Return the planner, with the options as they are now, and with what Tables need."""
         options = self._planner_options()
         if self._planner is None:
             from penstock.table.planner.planner import Planner
@@ -157,6 +219,11 @@ class TableEnvironment(DriverOnly):
                 if self._known_options.get(key) != value:
                     self._planner.execute(f"SET '{_escaped(key)}' = '{_escaped(value)}'")
         self._known_options = options
+        if "functions" in self.__dict__:
+            self.functions.flush(self._planner)
+        while self.pending:
+            # One that fails is not tried again.
+            self._planner.execute(self.pending.pop(0))
         return self._planner
 
     def _planner_options(self) -> dict[str, str]:
@@ -182,25 +249,8 @@ class TableEnvironment(DriverOnly):
             result_table=result_table,
             config=self._config,
             settings=self._settings,
+            functions=self.functions.calls,
         )
-
-
-class StreamTableEnvironment(TableEnvironment):
-    """A table environment whose jobs have the settings of a StreamExecutionEnvironment."""
-
-    @staticmethod
-    def create(  # type: ignore[override]
-        stream_execution_environment: StreamExecutionEnvironment | None = None,
-        environment_settings: EnvironmentSettings | None = None,
-    ) -> StreamTableEnvironment:
-        """Return a new environment for tables and streams of one program."""
-        from penstock.datastream.stream_execution_environment import StreamExecutionEnvironment
-
-        settings = environment_settings or EnvironmentSettings.in_streaming_mode()
-        if not isinstance(settings, EnvironmentSettings):
-            raise TypeError(f"expected EnvironmentSettings, got {settings!r}")
-        given = stream_execution_environment or StreamExecutionEnvironment.get_execution_environment()
-        return StreamTableEnvironment(given, settings)
 
 
 def _check_text(stmt: object) -> None:
@@ -208,9 +258,16 @@ def _check_text(stmt: object) -> None:
         raise TypeError(f"expected a statement as text, got {stmt!r}")
 
 
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
-
-
 def _escaped(text: str) -> str:
     return text.replace("'", "''")
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        # PyFlink has both classes in this module; the other one imports streams.
+        if name == "StreamTableEnvironment":
+            from penstock.table.stream_table_environment import StreamTableEnvironment
+
+            return StreamTableEnvironment
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

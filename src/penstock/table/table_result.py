@@ -10,6 +10,7 @@ from typing import Any
 from penstock.common.job_client import JobClient
 from penstock.common.types import Row
 from penstock.table.logical_types import LogicalType
+from penstock.table.resolved_schema import ResolvedSchema, TableSchema
 from penstock.table.tableau import Tableau
 
 
@@ -40,7 +41,8 @@ class TableResult:
     ) -> None:
         self._kind = kind
         self._names = tuple(names)
-        self._types = tuple(types)
+        self.types = tuple(types)
+        """The types of the columns. Internal to the package."""
         self._iterate = iterate
         self._client = client
         self._is_changelog = is_changelog
@@ -63,8 +65,16 @@ class TableResult:
         return self._client
 
     def get_column_names(self) -> list[str]:
-        """Return the names of the columns. Not in PyFlink, which has a ResolvedSchema."""
+        """Return the names of the columns. Not in PyFlink."""
         return list(self._names)
+
+    def get_resolved_schema(self) -> ResolvedSchema:
+        """Return names and types of the columns."""
+        return ResolvedSchema([(name, kind, str(kind)) for name, kind in zip(self._names, self.types, strict=True)])
+
+    def get_table_schema(self) -> TableSchema:
+        """Return names and types of the columns, by PyFlink's older names."""
+        return TableSchema([(name, kind, str(kind)) for name, kind in zip(self._names, self.types, strict=True)])
 
     def wait(self, timeout_ms: int | None = None) -> None:
         """Wait until the job has ended, or, of a query, until its rows are there to be read.
@@ -92,7 +102,7 @@ class TableResult:
             print("OK")
             return
         with self.collect() as rows:
-            Tableau(self._names, self._types, is_changelog=self._is_changelog, zone=self._zone).print(rows)
+            Tableau(self._names, self.types, is_changelog=self._is_changelog, zone=self._zone).print(rows)
 
 
 class _Closeable(Iterator[Row]):

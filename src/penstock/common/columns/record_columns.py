@@ -15,6 +15,7 @@ from penstock.common.columns.to_values import python_values, values_reader
 from penstock.common.columns.typed_values import reader_of
 from penstock.common.typeinfo import RowTypeInfo
 from penstock.common.types import Row, row_factory
+from penstock.common.types.basic_types import type_of_values
 from penstock.common.types.record_fields import dict_factory, fields_of, object_factory
 from penstock.common.types.type_hints import from_hint
 
@@ -40,6 +41,7 @@ class RecordColumns:
     """
 
     def __init__(self, record_type: RowTypeInfo | pyarrow.Schema | type[Any]) -> None:
+        record_type = type_of_values(record_type)
         self.converters: list[Callable[[Any], Any] | None]
         self.row_type: RowTypeInfo | None = None
         """The declared type of the records; None for those of a pyarrow.Schema, which are dicts."""

@@ -30,13 +30,15 @@ class Interrupted(BaseException):
 class MethodError(Exception):
     """Raised from an error of a user's method that a function of ours has called. Errors of jobs are about its cause.
 
-    `method`: its name, such as "WeightedMean.add". `raised`: the user's error.
+    `method`: its name, such as "WeightedMean.add". `raised`: the user's error. `value`: what the method was called
+    with, as its repr shows it, if that is not the value that the operator processes.
     """
 
-    def __init__(self, method: str, raised: BaseException) -> None:
-        super().__init__(method, raised)
+    def __init__(self, method: str, raised: BaseException, value: Any = None) -> None:
+        super().__init__(method, raised, value)
         self.method = method
         self.raised = raised
+        self.value = value
 
 
 PASSED_ON = (Interrupted, KeyboardInterrupt, GeneratorExit)

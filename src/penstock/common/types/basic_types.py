@@ -68,6 +68,11 @@ class TypeInformation:
         return f"{type(self).__name__}<{parts}>" if parts else type(self).__name__
 
 
+def type_of_values(one: Any) -> Any:
+    """Return the TypeInformation behind a type of `DataTypes`, which formats of files take as well; or `one` itself."""
+    return getattr(one, "type_information", one)
+
+
 class BasicType(enum.Enum):
     """Types of single values, with the names that Flink prints."""
 

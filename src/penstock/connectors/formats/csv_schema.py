@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from penstock.common.types.basic_types import type_of_values
 from penstock.connectors.formats.conversion import converter
 from penstock.connectors.formats.csv_dialect import CsvDialect
 
@@ -68,7 +69,7 @@ class CsvSchemaBuilder:
 
     def add_number_column(self, name: str, number_type: Any = int) -> CsvSchemaBuilder:
         """Add a column of numbers: `int` (the default), `float`, `Decimal`, or a number type of `Types`."""
-        return self._add(name, number_type)
+        return self._add(name, type_of_values(number_type))
 
     def add_boolean_column(self, name: str) -> CsvSchemaBuilder:
         """Add a column of true, false, 1 or 0."""
@@ -189,7 +190,7 @@ class ArrayConverter:
 
     def __init__(self, separator: str, element_type: Any, null_value: str | None = None) -> None:
         self.separator = separator
-        self._convert: Callable[[str], Any] = converter(element_type)
+        self._convert: Callable[[str], Any] = converter(type_of_values(element_type))
         self._null_value = null_value
 
     def completed(self, separator: str, null_value: str | None) -> ArrayConverter:

@@ -19,6 +19,7 @@ from penstock.api.sink import Sink
 from penstock.api.source import Source
 from penstock.common.columns.record_columns import RecordColumns
 from penstock.engine.jobmaster.results.result_sinks import ResultSink
+from penstock.engine.plan.transformations import Transformation
 from penstock.table.connectors.lookup import LookupRequest, TableLookup
 from penstock.table.connectors.table_options import CONNECTOR
 from penstock.table.logical_types import LogicalType
@@ -55,12 +56,13 @@ class ScanRequest:
 class TableScan:
     """How a table is read. `source` gives batches of `columns`: those of the request, its metadata, perhaps KIND.
 
-    `parallelism`: None: that of the program.
+    `parallelism`: None: that of the program. `stream`: in place of a source, a stream with these columns.
     """
 
-    source: Source[Any]
+    source: Source[Any] | None
     columns: RecordColumns
     parallelism: int | None = None
+    stream: Transformation | None = None
 
 
 @dataclass(frozen=True)
@@ -136,10 +138,12 @@ class TableConnector:
 
 _BUILT_IN = {
     "blackhole": "blackhole:BlackholeConnector",
+    "data-stream": "data_streams:DataStreamConnector",
     "datagen": "datagen:DatagenConnector",
     "filesystem": "filesystem:FilesystemConnector",
     "nexmark": "nexmark_connector:NexmarkConnector",
     "print": "print_connector:PrintConnector",
+    "python-input-format": "program_data:ProgramDataConnector",
 }
 """Connector -> module of this package and class."""
 _registered: dict[str, TableConnector] = {}

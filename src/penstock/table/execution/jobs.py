@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from penstock.common.configuration.choices import RuntimeExecutionMode
 from penstock.common.types import Row
 from penstock.datastream.collected import CloseableIterator
 from penstock.engine.jobmaster.results.result_sinks import CollectedResults
+from penstock.engine.plan.transformations import Transformation
 from penstock.table.environment_settings import EnvironmentSettings
 from penstock.table.execution.row_values import row_reader
 from penstock.table.execution.translation import ZONE, Translation
-from penstock.table.logical_types import BIGINT
+from penstock.table.logical_types import BIGINT, LogicalType
+from penstock.table.operators.python_calls import PythonCall
 from penstock.table.planner.compiled_plan import CompiledPlan
 from penstock.table.planner.errors import SqlError
 from penstock.table.planner.planner import Planner
@@ -33,28 +37,21 @@ def start(
     result_table: str | None,
     config: TableConfig,
     settings: EnvironmentSettings,
+    functions: Mapping[str, PythonCall] | None = None,
 ) -> TableResult:
     """Start a job. `result_table`: of a query, the identifier of the sink whose rows the program reads.
 
-    Raises UnsupportedPlanError before anything runs, and what `StreamExecutionEnvironment.execute` raises.
+    `functions`: those of the program. Raises UnsupportedPlanError before anything runs, and what
+    `StreamExecutionEnvironment.execute` raises.
     """
-    options = config.to_dict()
-    _check_mode(settings, options)
-    environment.set_runtime_mode(RuntimeExecutionMode.STREAMING)
-    job_options = {key: value for key, value in options.items() if _is_of_job(key)}
-    if job_options:
-        environment.configure(job_options)
+    options = _configured(environment, config, settings)
     results = CollectedResults()
     collectors = {} if result_table is None else {result_table: results}
-    Translation(
-        plan,
-        environment,
-        options=options,
-        secrets=planner.secrets,
-        collectors=collectors,
-        watermark_interval_ms=environment.get_config().get_auto_watermark_interval(),
-    ).run()
-    client = environment.execute_async(options.get("pipeline.name") or _name(plan))
+    translation = _translation(environment, planner, plan, options, functions)
+    translation.collectors = collectors
+    with environment.separate_job():
+        translation.run()
+        client = environment.execute_async(options.get("pipeline.name") or _name(plan))
     if result_table is None:
         names = [sink.dynamic_table_sink.table.identifier.replace("`", "") for sink in plan.sinks]
         affected = [Row(*[_AFFECTED_UNKNOWN for _ in names])]
@@ -64,7 +61,7 @@ def start(
         if options.get(_DML_SYNC, "false").lower() == "true":
             result.wait()
         return result
-    row_type = plan.sinks[0].output_type.logical
+    row_type = result_row(plan)
     rows = CloseableIterator[Row](results, client, row_reader(row_type))
     return TableResult(
         ResultKind.SUCCESS_WITH_CONTENT,
@@ -75,6 +72,66 @@ def start(
         is_changelog=True,
         zone=options.get(ZONE, "UTC"),
     )
+
+
+def attach(
+    environment: StreamExecutionEnvironment,
+    planner: Planner,
+    plan: CompiledPlan,
+    result_table: str | None,
+    config: TableConfig,
+    settings: EnvironmentSettings,
+    functions: Mapping[str, PythonCall] | None = None,
+) -> Transformation | None:
+    """Add a plan to the program of an environment, whose `execute` runs it.
+
+    Return the rows of a query, on columns; None for insertions. Raises UnsupportedPlanError.
+    """
+    options = _configured(environment, config, settings)
+    translation = _translation(environment, planner, plan, options, functions)
+    translation.returned = result_table
+    # Operators of several plans are in one job.
+    translation.uid_prefix = f"table-{environment.next_id()}_"
+    translation.run()
+    return translation.result
+
+
+def _configured(
+    environment: StreamExecutionEnvironment, config: TableConfig, settings: EnvironmentSettings
+) -> dict[str, str]:
+    options = config.to_dict()
+    _check_mode(settings, options)
+    environment.set_runtime_mode(RuntimeExecutionMode.STREAMING)
+    job_options = {key: value for key, value in options.items() if _is_of_job(key)}
+    if job_options:
+        environment.configure(job_options)
+    return options
+
+
+def _translation(
+    environment: StreamExecutionEnvironment,
+    planner: Planner,
+    plan: CompiledPlan,
+    options: dict[str, str],
+    functions: Mapping[str, PythonCall] | None,
+) -> Translation:
+    return Translation(
+        plan,
+        environment,
+        options=options,
+        secrets=planner.secrets,
+        functions=functions,
+        watermark_interval_ms=environment.get_config().get_auto_watermark_interval(),
+    )
+
+
+def result_row(plan: CompiledPlan) -> LogicalType:
+    """Return the row of a query. The nodes of the plan may have other names: a projection that only renames is none."""
+    (sink,) = plan.sinks
+    table = sink.dynamic_table_sink.table.resolved_table
+    assert table is not None
+    names = tuple(column.name for column in table.schema.columns)
+    return replace(sink.output_type.logical, names=names)
 
 
 class _Affected(list[Row]):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from penstock.common.config_values import parse_duration
@@ -20,17 +20,15 @@ from penstock.engine.runtime.operators.operator import Operator
 from penstock.table.execution.distributions import Distributions, distributions_of
 from penstock.table.execution.registry import translators
 from penstock.table.logical_types import LogicalType
+from penstock.table.operators.python_calls import PythonCall
 from penstock.table.operators.row_expressions import RowExpressions
 from penstock.table.operators.table_columns import TableColumns, table_columns
-from penstock.table.operators.table_functions import TableFunction
 from penstock.table.planner.compiled_plan import CompiledPlan
 from penstock.table.planner.errors import UnsupportedPlanError
-from penstock.table.planner.expressions import UserFunction
 from penstock.table.planner.nodes.base import ExecNode
 from penstock.table.planner.rex_nodes import AnyRexNode
 from penstock.table.planner.secret_options import SecretOptions
 
-BindTableFunction = Callable[[Sequence[LogicalType], LogicalType, str], TableFunction]
 ZONE = "table.local-time-zone"
 _WATERMARK_INTERVAL_MS = 200
 
@@ -54,10 +52,9 @@ class Program(Protocol):
 class Translation:
     """The transformations of one plan.
 
-    `options`: those of the table environment. `functions`: the user's functions by the names that plans have.
-    `table_functions`: those that give rows, bound to a call by the types of its arguments, the type of its result, and
-    its part of the query.
-    `collectors`: what receives the rows of sinks that the program reads itself, by the identifier of their table.
+    `options`: those of the table environment. `functions`: the user's, also those that give rows, by the names that
+    plans have, in lower case. `collectors`: what receives the rows of sinks that the program reads itself, by the
+    identifier of their table.
     """
 
     def __init__(
@@ -67,8 +64,7 @@ class Translation:
         *,
         options: Mapping[str, str],
         secrets: SecretOptions,
-        functions: Mapping[str, UserFunction] | None = None,
-        table_functions: Mapping[str, BindTableFunction] | None = None,
+        functions: Mapping[str, PythonCall] | None = None,
         collectors: Mapping[str, ResultSink] | None = None,
         watermark_interval_ms: int = _WATERMARK_INTERVAL_MS,
     ) -> None:
@@ -77,9 +73,14 @@ class Translation:
         self.options = options
         self.secrets = secrets
         self.collectors = collectors or {}
-        self.table_functions = table_functions or {}
+        self.returned: str | None = None
+        """The identifier of the sink whose rows are returned as a stream, as `result`."""
+        self.result: Transformation | None = None
+        self.uid_prefix = ""
         self.watermark_interval_ms = watermark_interval_ms
-        self._functions = functions or {}
+        self.functions = functions or {}
+        self._current = ""
+        """The description of the node that is being translated."""
         self._done: dict[int, Transformation] = {}
         self._columns: dict[int, TableColumns] = {}
         self._distributions: dict[int, Distributions] = {}
@@ -107,7 +108,8 @@ class Translation:
 
     def expressions(self, *expressions: AnyRexNode) -> RowExpressions:
         """Return expressions of a node as operators have them. Raises UnsupportedPlanError for unknown functions."""
-        return RowExpressions(expressions, zone=self.options.get(ZONE, "UTC"), functions=self._functions)
+        zone = self.options.get(ZONE, "UTC")
+        return RowExpressions(expressions, zone=zone, functions=self.functions, sql=self._current)
 
     def operator(
         self,
@@ -133,7 +135,7 @@ class Translation:
 
     def name(self, made: DeployedTransformation, node: ExecNode, role: str = "") -> None:
         """Give an operator the uid by which savepoints know it: the node's id and name, as in the plan."""
-        made.uid = f"{node.id}_{_kind(node)}" + (f"_{role}" if role else "")
+        made.uid = f"{self.uid_prefix}{node.id}_{_kind(node)}" + (f"_{role}" if role else "")
         made.description = node.description
 
     def is_distributed(self, node: ExecNode, keys: tuple[int, ...]) -> bool:
@@ -183,6 +185,7 @@ class Translation:
             inputs = [self._translated(one) for one in origins]
             of_inputs = [self._distributions[one.id] for one in origins]
             self._distributions[node.id] = distributions_of(node, of_inputs, origins)
+            self._current = node.description
             try:
                 self._done[node.id] = translators()[type(node)](self, node, inputs)
             except UnsupportedPlanError as error:

@@ -247,8 +247,8 @@ def convert_tz(text: str, source: str, target: str) -> str | None:
     return datetime_text.timestamp_text(int(local_from_utc(instant, 1, target)[0]) * 1000, "ms", 0)
 
 
-def _register_now(name: str, kind: LogicalType) -> None:
-    @FAMILY.kernel(name, signatures=[""], result=kind, nullable=False)
+def _register_now(name: str, kind: LogicalType, signature: str = "") -> None:
+    @FAMILY.kernel(name, signatures=[signature], result=kind, nullable=False)
     def _(call: Call) -> Column:
         micros = pa.scalar(call.context.now_us, pa.int64())
         if kind.root != "TIMESTAMP_LTZ":
@@ -262,6 +262,8 @@ def _register_now(name: str, kind: LogicalType) -> None:
 
 for _name in ("CURRENT_TIMESTAMP", "NOW", "CURRENT_ROW_TIMESTAMP", "PROCTIME"):
     _register_now(_name, timestamp(3, zoned=True))
+# The planner's call where a row leaves a query with its attribute of processing time: the time is that of the call.
+_register_now("PROCTIME_MATERIALIZE", timestamp(3, zoned=True), "<ANY>")
 _register_now("LOCALTIMESTAMP", timestamp(3))
 _register_now("LOCALTIME", LogicalType("TIME"))
 _register_now("CURRENT_TIME", LogicalType("TIME"))

@@ -45,11 +45,16 @@ class CalcOperator(Operator):
 
     def open(self) -> None:
         assert self.columns_received is not None
-        self._projection.open()
+        self._projection.open(self.context)
         if self._condition is not None:
-            self._condition.open()
+            self._condition.open(self.context)
         self._names = self.columns_received.names
         self._projected = [place in self._projection.inputs for place in range(len(self._names))]
+
+    def close(self) -> None:
+        self._projection.close()
+        if self._condition is not None:
+            self._condition.close()
 
     def process(self, chunk: Columns) -> bool:
         batch, kinds = chunk.batch, chunk.kinds

@@ -48,7 +48,7 @@ class ChangelogNormalizeOperator(KeyedTableOperator):
     def open(self) -> None:
         super().open()
         if self._condition is not None:
-            self._condition.open()
+            self._condition.open(self.context)
 
     def process(self, chunk: Columns) -> bool:
         runs = Runs(self.slots_of(chunk).slots)

@@ -35,13 +35,16 @@ class CorrelateOperator(PairingOperator):
 
     def open(self) -> None:
         super().open()
-        self._arguments.open()
+        self._arguments.open(self.context)
         if self._of_given is not None:
-            self._of_given.open()
+            self._of_given.open(self.context)
         self._function.open(self.context)
 
     def close(self) -> None:
         self._function.close()
+        self._arguments.close()
+        if self._of_given is not None:
+            self._of_given.close()
 
     def partners(self, chunk: Columns) -> Partners:
         rows = len(chunk)

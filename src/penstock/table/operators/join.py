@@ -132,7 +132,7 @@ class JoinOperator(KeyedOperator):
     def open(self) -> None:
         super().open()
         if self._condition is not None:
-            self._condition.open()
+            self._condition.open(self.context)
         self._sides = tuple(
             JoinSide(one.columns, one.unique, ttl_ms=one.ttl_ms, now_ms=self.context.now_ms) for one in self._of_inputs
         )

@@ -61,7 +61,7 @@ class PairingOperator(Operator):
 
     def open(self) -> None:
         if self._condition is not None:
-            self._condition.open()
+            self._condition.open(self.context)
 
     def process(self, chunk: Columns) -> bool:
         joined = self.joined(chunk)

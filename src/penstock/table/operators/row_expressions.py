@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow
 
+from penstock.engine.runtime.task.context import OperatorContext
 from penstock.table.functions.columns import Column
 from penstock.table.functions.registry import Context
 from penstock.table.logical_types import LogicalType
-from penstock.table.planner.expressions import Expressions, UserFunction
+from penstock.table.operators.python_calls import PythonCall, open_calls
+from penstock.table.planner.expressions import Expressions
 from penstock.table.planner.rex_nodes import AnyRexNode, RexCall, RexFieldAccess, RexInputRef
 
 
 class RowExpressions:
     """Expressions over the columns of one or two batches. Picklable before `open`.
 
-    `zone`: the session's time zone. Raises UnsupportedPlanError for a function that is not supported.
+    `zone`: the session's time zone. `functions`: the user's, by the names that plans have. `sql`: the part of the query
+    that has the expressions, for errors. Raises UnsupportedPlanError for a function that is not supported.
     """
 
     def __init__(
@@ -25,24 +28,36 @@ class RowExpressions:
         expressions: Sequence[AnyRexNode],
         *,
         zone: str = "UTC",
-        functions: Mapping[str, UserFunction] | None = None,
-        nondeterministic: frozenset[str] = frozenset(),
+        functions: Mapping[str, PythonCall] | None = None,
+        sql: str = "",
     ) -> None:
         self._expressions = tuple(expressions)
         self._zone = zone
-        self._functions = dict(functions or {})
-        self._nondeterministic = nondeterministic
+        called = called_functions(self._expressions)
+        self._functions = {name: one for name, one in (functions or {}).items() if name in called}
+        self._sql = sql
         self._bound: Expressions | None = None
         self.inputs = input_columns(self._expressions)
         """The positions of the columns that they read."""
-        self.open()
+        # Raises the error of a function that is not supported.
+        self._bind()
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_bound": None}
 
-    def open(self) -> None:
-        """Bind the functions. Called in the task, since only names travel."""
-        self._bound = Expressions(self._expressions, self._functions, self._nondeterministic)
+    def open(self, context: OperatorContext | None = None) -> None:
+        """Bind the functions, and open those of the user. Called in the task, since only names of others travel."""
+        self._bind()
+        if context is not None and self._functions:
+            open_calls(self._functions.values(), context)
+
+    def close(self) -> None:
+        """Close the user's functions."""
+        for function in self._functions.values():
+            function.close()
+
+    def _bind(self) -> None:
+        self._bound = Expressions(self._expressions, self._functions, self._sql)
 
     @property
     def types(self) -> list[LogicalType]:
@@ -70,14 +85,21 @@ class RowExpressions:
 
 def input_columns(expressions: Sequence[AnyRexNode]) -> frozenset[int]:
     """Return the positions of the columns that expressions read."""
-    found: set[int] = set()
+    return frozenset(node.index for node in _parts(expressions) if isinstance(node, RexInputRef))
+
+
+def called_functions(expressions: Sequence[AnyRexNode]) -> frozenset[str]:
+    """Return the names of functions that are not Flink's, in lower case, as Flink looks them up."""
+    calls = (node for node in _parts(expressions) if isinstance(node, RexCall) and not node.is_built_in)
+    return frozenset(call.name.lower() for call in calls)
+
+
+def _parts(expressions: Sequence[AnyRexNode]) -> Iterator[AnyRexNode]:
     waiting = list(expressions)
     while waiting:
         node = waiting.pop()
-        if isinstance(node, RexInputRef):
-            found.add(node.index)
-        elif isinstance(node, RexCall):
+        yield node
+        if isinstance(node, RexCall):
             waiting += node.operands
         elif isinstance(node, RexFieldAccess):
             waiting.append(node.expr)
-    return frozenset(found)

@@ -73,7 +73,7 @@ class TemporalJoinOperator(TimedOperator):
     def open(self) -> None:
         super().open()
         if self._condition is not None:
-            self._condition.open()
+            self._condition.open(self.context)
         self._rows.load()
         self._versions.load()
 

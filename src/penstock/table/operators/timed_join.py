@@ -81,7 +81,7 @@ class TimedJoinOperator(TimedOperator):
     def open(self) -> None:
         super().open()
         if self._condition is not None:
-            self._condition.open()
+            self._condition.open(self.context)
         self._sides = tuple(JoinSide(one.columns, None) for one in self._of_inputs)
         self._firsts: list[int | None] = [None, None]
         """For each input a time up to which no row of it has to go."""

@@ -65,7 +65,7 @@ class WatermarkOperator(EventTimeOrigin):
         )
 
     def open(self) -> None:
-        self._expressions.open()
+        self._expressions.open(self.context)
 
     def process(self, chunk: Columns) -> bool:
         if self._idle is not None:

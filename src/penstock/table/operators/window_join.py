@@ -70,7 +70,7 @@ class WindowJoinOperator(WindowedOperator):
     def open(self) -> None:
         super().open()
         if self._condition is not None:
-            self._condition.open()
+            self._condition.open(self.context)
         for rows in self._rows:
             rows.open()
 

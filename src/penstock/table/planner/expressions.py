@@ -7,9 +7,9 @@ CASE, AND and OR compute their operands again, each for the rows that need it, a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -31,8 +31,18 @@ from penstock.table.planner.rex_nodes import (
     RexLiteral,
 )
 
-UserFunction = Callable[[Sequence[Column], LogicalType], Column]
-"""A function of the user's: columns of arguments and the type of the result, to the column of results."""
+
+class UserFunction(Protocol):
+    """A function of the user's. `operators/python_calls.py` has the implementation."""
+
+    @property
+    def deterministic(self) -> bool:
+        """Whether equal calls have equal results, so that one of them suffices."""
+
+    def bound(
+        self, types: Sequence[LogicalType], result: LogicalType, sql: str
+    ) -> Callable[[Sequence[Column], Context], Column]:
+        """Return the function of columns of these types. `sql`: the part of the query that calls it, for errors."""
 
 
 @dataclass
@@ -52,8 +62,8 @@ _Evaluator = Callable[[_Batch], Column]
 class Expressions:
     """Expressions over the same input. `functions`: the user's functions, by the names that plans have.
 
-    `nondeterministic`: the names of those that are called again wherever they stand, as `RAND()` is. In the function
-    call of a lateral join, a field of the outer row is a column of the input.
+    One that is not deterministic is called again wherever it stands, as `RAND()` is. In the function call of a lateral
+    join, a field of the outer row is a column of the input. `sql`: the part of the query, for errors.
 
     Raises UnsupportedPlanError if one of them calls a function that is not supported.
     """
@@ -62,10 +72,13 @@ class Expressions:
         self,
         expressions: Sequence[AnyRexNode],
         functions: Mapping[str, UserFunction] | None = None,
-        nondeterministic: Collection[str] = (),
+        sql: str = "",
     ) -> None:
         self._functions = functions or {}
-        self._nondeterministic = _NONDETERMINISTIC | set(nondeterministic)
+        self._sql = sql
+        self._nondeterministic = _NONDETERMINISTIC | {
+            name for name, one in self._functions.items() if not one.deterministic
+        }
         self._known: dict[AnyRexNode, tuple[_Evaluator, LogicalType]] = {}
         bound = [self._bound(one) for one in expressions]
         self._evaluators = [evaluate for evaluate, _ in bound]
@@ -92,7 +105,9 @@ class Expressions:
         if isinstance(node, RexFieldAccess):
             return self._is_deterministic(node.expr)
         if isinstance(node, RexCall):
-            return node.name not in self._nondeterministic and all(map(self._is_deterministic, node.operands))
+            return not self._nondeterministic.intersection((node.name, node.name.lower())) and all(
+                map(self._is_deterministic, node.operands)
+            )
         return True
 
     def _new(self, node: AnyRexNode) -> tuple[_Evaluator, LogicalType]:
@@ -119,8 +134,9 @@ class Expressions:
             return lambda batch: test(operand(batch))
         bound = [self._bound(one) for one in node.operands]
         operands, types, result = [one for one, _ in bound], [one for _, one in bound], node.type.logical
-        if (user := self._functions.get(node.name)) is not None and not node.is_built_in:
-            return lambda batch: user([one(batch) for one in operands], result)
+        if (user := self._functions.get(node.name.lower())) is not None and not node.is_built_in:
+            called = user.bound(types, result, self._sql)
+            return lambda batch: called([one(batch) for one in operands], batch.context)
         try:
             name = find(node.name).name
         except UnknownFunctionError:

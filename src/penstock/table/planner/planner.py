@@ -12,11 +12,13 @@ from typing import Any, Literal
 
 from penstock.common.configuration import Configuration
 from penstock.hosts.spark.driver.session import keeps_session
-from penstock.table.logical_types import LogicalType
+from penstock.table.logical_types import LogicalType, parse
 from penstock.table.planner.compiled_plan import CompiledPlan, read_plan
+from penstock.table.planner.errors import SqlError
 from penstock.table.planner.jars import planner_directory
 from penstock.table.planner.kept_planner import KeptPlanners
 from penstock.table.planner.plan_files import FORCE_RECOMPILE, PlanStatement, plan_statement
+from penstock.table.planner.plan_text import plan_text
 from penstock.table.planner.planner_process import PlannerProcess
 from penstock.table.planner.preparation import launch, prepare_in_background
 from penstock.table.planner.refusals import sql_error
@@ -25,6 +27,7 @@ from penstock.table.planner.statements import check_statement
 
 ExplainDetail = Literal["CHANGELOG_MODE", "ESTIMATED_COST", "JSON_EXECUTION_PLAN", "PLAN_ADVICE"]
 """Additions to the text about a plan, by Flink's names."""
+_OF_PYFLINK = "The dependency of 'flink-python' is not present"
 _ids = itertools.count(1)
 
 
@@ -115,26 +118,48 @@ class Planner:
         return read_plan(answer["plan"])
 
     def explain(self, statements: Sequence[str], details: Sequence[ExplainDetail] = ()) -> str:
-        """Return Flink's text about the plan of a query, or of several insertions as one job. Raises SqlError."""
+        """Return Flink's text about the plan of a query, or of several insertions as one job. Raises SqlError.
+
+        Flink's needs a library of PyFlink for a plan with functions in Python: of such a plan, only the optimized one
+        is shown.
+        """
         checked = self._checked(statements)
         request = {"operation": "explain", "statements": checked, "details": list(details)}
-        return str(self._request(";\n".join(checked), request)["text"])
+        try:
+            return str(self._request(";\n".join(checked), request)["text"])
+        except SqlError as error:
+            if _OF_PYFLINK not in str(error):
+                raise
+        return plan_text(self.compile_plan(statements))
+
+    def schema(self, sql: str) -> list[tuple[str, LogicalType, str]]:
+        """Return name, type and Flink's text of the type of each column of a query. Raises SqlError."""
+        check_statement(sql)
+        sql = self.secrets.hide(sql)
+        answer = self._request(sql, {"operation": "schema", "sql": sql})
+        return [(name, parse(text), shown) for name, text, shown in answer["rows"]]
 
     def create_function(
         self,
         name: str,
-        argument_types: Sequence[LogicalType],
+        argument_types: Sequence[LogicalType] | None,
         result_type: LogicalType,
         *,
         deterministic: bool = True,
         is_table_function: bool = False,
+        is_system: bool = True,
     ) -> None:
-        """Make a Python function known by name; plans call it by that name. A table function's result is a ROW."""
+        """Make a Python function known by name. A table function's result is a ROW.
+
+        `argument_types`: None: any. `is_system`: plans call it by that name; otherwise it is one of the catalog, whose
+        name may have a catalog and a database, and plans call it by its full name.
+        """
         request = {
             "operation": "function",
             "name": name,
             "kind": "TABLE" if is_table_function else "SCALAR",
-            "arguments": [str(one) for one in argument_types],
+            "arguments": None if argument_types is None else [str(one) for one in argument_types],
+            "system": is_system,
             "result": str(result_type),
             "deterministic": deterministic,
         }

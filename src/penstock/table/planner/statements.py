@@ -18,6 +18,13 @@ _TOKEN = re.compile(
 )
 
 
+_BLANK = r"(?:\s|--[^\n]*\n|/\*.*?\*/)"
+_FUNCTION = re.compile(
+    rf"{_BLANK}*CREATE{_BLANK}+(?P<replace>OR{_BLANK}+REPLACE{_BLANK}+)?(?:TEMPORARY{_BLANK}+(?P<system>SYSTEM{_BLANK}+)?)?"
+    rf"FUNCTION{_BLANK}+(?P<exists>IF{_BLANK}+NOT{_BLANK}+EXISTS{_BLANK}+)?(?P<path>(?:`(?:[^`]|``)+`|[^\s`])+){_BLANK}+"
+    rf"AS{_BLANK}+'(?P<target>(?:[^']|'')*)'{_BLANK}+LANGUAGE{_BLANK}+PYTHON{_BLANK}*;?{_BLANK}*",
+    re.IGNORECASE | re.DOTALL,
+)
 _MODIFIERS = ("OR", "REPLACE", "TEMPORARY", "SYSTEM")
 
 
@@ -75,9 +82,34 @@ def check_statement(sql: str) -> None:
                 "LANGUAGE PYTHON"
             )
         raise SqlError(
-            f"{words[0]} FUNCTION ... LANGUAGE PYTHON does not say what types the function has: create it from "
-            "Python, with its types"
+            f"{words[0]} FUNCTION ... LANGUAGE PYTHON is expected as CREATE [TEMPORARY [SYSTEM]] FUNCTION "
+            "[IF NOT EXISTS] name AS 'module.name' LANGUAGE PYTHON"
         )
+
+
+class FunctionStatement(NamedTuple):
+    """CREATE FUNCTION of a function in Python."""
+
+    path: str
+    target: str
+    """Module and name of the function."""
+    is_system: bool
+    may_exist: bool
+    replaces: bool
+
+
+def function_statement(sql: str) -> FunctionStatement | None:
+    """Return the parts of a CREATE FUNCTION with LANGUAGE PYTHON; None for any other statement."""
+    found = _FUNCTION.fullmatch(sql)
+    if found is None:
+        return None
+    return FunctionStatement(
+        found["path"],
+        found["target"].replace("''", "'"),
+        found["system"] is not None,
+        found["exists"] is not None,
+        found["replace"] is not None,
+    )
 
 
 def _statement(script: str, start: int, end: int) -> Statement:

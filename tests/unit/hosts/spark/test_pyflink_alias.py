@@ -45,23 +45,23 @@ def test_of_the_table_api_there_are_the_types_by_which_files_are_described() -> 
         "from pyflink.common import Types\nassert DataTypes is same\n"
         "row = DataTypes.ROW([DataTypes.FIELD('a', DataTypes.INT()), DataTypes.FIELD('b', DataTypes.ARRAY("
         "DataTypes.STRING()))])\n"
-        "assert row == Types.ROW_NAMED(['a', 'b'], [Types.INT(), Types.LIST(Types.STRING())])\n"
-        "try:\n    from pyflink.table import Table\nexcept ImportError as error:\n    print(error)"
+        "assert row.type_information == Types.ROW_NAMED(['a', 'b'], [Types.INT(), Types.LIST(Types.STRING())])\n"
+        "try:\n    from pyflink.table import Module\nexcept ImportError as error:\n    print(error)"
     )
 
-    assert "no Table in penstock.table: there is no Table API yet: write the query as SQL" in result.stdout
+    assert "no Module in penstock.table: modules of functions are Java's" in result.stdout, result
 
 
 @pytest.mark.parametrize(
     ("name", "instead"),
-    [("sql_query", "`execute_sql` runs the query"), ("from_path", "SELECT"), ("create_temporary_view", "CREATE")],
+    [("create_java_function", "`udf`"), ("execute_plan", "EXECUTE PLAN"), ("register_catalog", "CREATE")],
 )
-def test_methods_of_the_table_api_name_the_sql(name: str, instead: str) -> None:
-    """A user of PyFlink would find no way from the most common calls."""
+def test_methods_that_the_table_api_lacks_name_another_way(name: str, instead: str) -> None:
+    """A user of PyFlink would find no way from calls that penstock does not have."""
     from penstock.table import EnvironmentSettings, TableEnvironment
 
     tables = TableEnvironment.create(EnvironmentSettings.in_streaming_mode())
-    with pytest.raises(AttributeError, match=f"has no {name}: there is no Table API yet: .*{instead}"):
+    with pytest.raises(AttributeError, match=f"has no {name}: .*{instead}"):
         getattr(tables, name)
 
 
@@ -69,7 +69,7 @@ def test_methods_of_the_table_api_name_the_sql(name: str, instead: str) -> None:
 def test_a_module_that_is_missing_says_what_to_do() -> None:
     """A user who moves a program from PyFlink would have to search for the replacement of a module."""
     program = """
-        for name in ("datastream.connectors.kinesis", "datastream.state_backend", "table.expressions", "fn_execution"):
+        for name in ("datastream.connectors.kinesis", "datastream.state_backend", "table.catalog", "fn_execution"):
             try:
                 __import__(f"pyflink.{name}")
             except ImportError as error:
@@ -79,7 +79,7 @@ def test_a_module_that_is_missing_says_what_to_do() -> None:
 
     assert "no such connector; docs/how-to/own-source.md" in kinesis
     assert "set `state.backend.type`" in backends
-    assert "there is no Table API yet: write the query as SQL" in table
+    assert "the catalog is changed by statements of SQL" in table
     assert other == "penstock has no penstock.fn_execution to stand for pyflink.fn_execution"
 
 
@@ -94,7 +94,7 @@ def test_other_packages_are_left_alone_and_a_second_install_changes_nothing() ->
     assert result.stdout == "No module named 'pyflink_extras'\n", result.stderr
 
 
-@pytest.mark.parametrize("name", ["table.expressions", "datastream.connectors.pulsar"])
+@pytest.mark.parametrize("name", ["table.catalog", "datastream.connectors.pulsar"])
 def test_penstocks_own_name_of_a_missing_module_says_what_to_do(name: str) -> None:
     """A user who has replaced pyflink by penstock in the imports, as the manual says, would get no hint."""
     with pytest.raises(ModuleNotFoundError, match=rf"penstock has no module penstock\.{name}: .+"):

@@ -152,6 +152,7 @@ class OperatorContext:
         if isinstance(error, UserFunctionError):
             return error
         if isinstance(error, MethodError):
+            value = value if error.value is None else error.value
             method, error = error.method, error.raised
         where = f"{self._where()}, in {method}"
         if isinstance(error, PASSED_ON):

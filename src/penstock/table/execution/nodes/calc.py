@@ -8,16 +8,17 @@ from penstock.engine.plan.transformations import Transformation
 from penstock.table.execution.registry import translates
 from penstock.table.execution.translation import Translation
 from penstock.table.operators.calc import CalcOperator
-from penstock.table.planner.nodes.row_nodes import Calc
+from penstock.table.planner.nodes.row_nodes import Calc, PythonCalc
 
 
-@translates(Calc)
-def calc(translation: Translation, node: Calc, inputs: Sequence[Transformation]) -> Transformation:
-    """Translate a Calc."""
+@translates(Calc, PythonCalc)
+def calc(translation: Translation, node: Calc | PythonCalc, inputs: Sequence[Transformation]) -> Transformation:
+    """Translate a Calc, or one whose expressions call functions in Python."""
+    condition = node.condition if isinstance(node, Calc) else None
     operator = CalcOperator(
         "Calc",
         translation.expressions(*node.projection),
-        None if node.condition is None else translation.expressions(node.condition),
+        None if condition is None else translation.expressions(condition),
         received=translation.input(node),
         given=translation.columns(node),
     )

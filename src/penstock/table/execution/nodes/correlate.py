@@ -10,6 +10,7 @@ from penstock.engine.plan.transformations import Transformation
 from penstock.table.execution.registry import translates
 from penstock.table.execution.translation import Translation
 from penstock.table.operators.correlate import CorrelateOperator
+from penstock.table.operators.python_calls import PythonTableFunction
 from penstock.table.operators.row_expressions import RowExpressions
 from penstock.table.operators.table_columns import TableColumns
 from penstock.table.operators.table_functions import TableFunction, Unnest
@@ -46,9 +47,9 @@ def _function(
 ) -> TableFunction:
     if call.is_built_in and call.name in (_UNNEST, _UNNEST_WITH_ORDINALITY):
         return Unnest(arguments.types[0], columns, with_ordinality=call.name == _UNNEST_WITH_ORDINALITY)
-    found = translation.table_functions.get(call.name)
+    found = translation.functions.get(call.name.lower())
     if found is None or call.is_built_in:
         raise translation.unsupported(
             f"the table function {call.name} is not supported. Write the query without it, or register one in Python"
         )
-    return found(arguments.types, call.type.logical, sql)
+    return PythonTableFunction(found, arguments.types, call.type.logical, sql, columns)

@@ -10,6 +10,7 @@ import pyarrow
 from penstock.common.columns.record_columns import RecordColumns
 from penstock.engine.plan.transformations import Transformation
 from penstock.table.connectors.table_connector import ScanRequest, connector_of
+from penstock.table.connectors.table_options import CONNECTOR
 from penstock.table.execution.column_source import ColumnSourceTransformation
 from penstock.table.execution.pruning import fields_read, pruned
 from penstock.table.execution.registry import translates
@@ -28,7 +29,9 @@ from penstock.table.planner.nodes.tables import (
     TableSourceScan1,
     WatermarkPushDown,
 )
+from penstock.table.planner.rex_nodes import RexCall
 
+_STREAMS = "data-stream"
 METADATA = "$metadata_"
 """The beginning of names of columns of metadata, between connector and scan."""
 
@@ -49,10 +52,13 @@ def scan(translation: Translation, node: TableSourceScan, inputs: Sequence[Trans
     )
     found = connector_of(table).scan(request)
     name = table.identifier.replace("`", "")
-    source = ColumnSourceTransformation(
-        translation.program.next_id(), name, found.source, columns=found.columns, parallelism=found.parallelism
-    )
-    translation.name(source, node, "source")
+    source = found.stream
+    if source is None:
+        assert found.source is not None
+        source = ColumnSourceTransformation(
+            translation.program.next_id(), name, found.source, columns=found.columns, parallelism=found.parallelism
+        )
+        translation.name(source, node, "source")
     given = _given(translation.columns(node), found.columns, paths)
     translation.gives(node, given)
     rows: Transformation = translation.operator(
@@ -106,13 +112,22 @@ def pushed_down(
             kinds = [arrow_type(one) for one in ability.produced_type.fields[len(paths) :]]
             metadata = {key: (METADATA + key, kind) for key, kind in zip(ability.metadata_keys, kinds, strict=True)}
             paths = [*paths, *((name,) for name, _ in metadata.values())]
+        elif _is_of_source(ability):
+            # The watermarks of a stream come with its rows.
+            if table.resolved_table is None or table.resolved_table.options.get(CONNECTOR) != _STREAMS:
+                raise translation.unsupported("SOURCE_WATERMARK() is not supported: declare an expression")
         elif isinstance(ability, WatermarkPushDown):
             watermark = ability
-        elif isinstance(ability, SourceWatermark):
-            raise translation.unsupported("SOURCE_WATERMARK() is not supported: declare an expression")
         else:
             raise translation.unsupported(f"{type(ability).__name__} is not supported by the connector")
     return paths, metadata, watermark
+
+
+def _is_of_source(ability: object) -> bool:
+    if isinstance(ability, SourceWatermark):
+        return True
+    expression = ability.watermark_expr if isinstance(ability, WatermarkPushDown) else None
+    return isinstance(expression, RexCall) and expression.name == "SOURCE_WATERMARK"
 
 
 def _path(columns: Sequence[pyarrow.Field], indices: Sequence[int]) -> Path:

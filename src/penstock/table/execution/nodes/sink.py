@@ -56,6 +56,9 @@ def sink(translation: Translation, node: Sink, inputs: Sequence[Transformation])
     spec = node.dynamic_table_sink
     (stream,) = inputs
     received = translation.input(node)
+    if spec.table.identifier == translation.returned:
+        translation.result = stream
+        return stream
     collector = translation.collectors.get(spec.table.identifier)
     if collector is not None:
         found, columns = TableSink(results=collector, parallelism=1), received

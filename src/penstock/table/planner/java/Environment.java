@@ -17,6 +17,7 @@ import org.apache.flink.table.api.TableResult;
 import org.apache.flink.table.api.internal.TableEnvironmentInternal;
 import org.apache.flink.table.catalog.Column;
 import org.apache.flink.table.catalog.ResolvedSchema;
+import org.apache.flink.table.functions.UserDefinedFunction;
 import org.apache.flink.table.functions.python.PythonEnv;
 import org.apache.flink.table.functions.python.PythonFunctionKind;
 import org.apache.flink.table.functions.python.PythonScalarFunction;
@@ -34,7 +35,10 @@ import org.apache.flink.table.operations.command.ResetOperation;
 import org.apache.flink.table.operations.command.SetOperation;
 import org.apache.flink.table.operations.ddl.AlterOperation;
 import org.apache.flink.table.operations.ddl.CreateOperation;
+import org.apache.flink.table.operations.ddl.CreateTableOperation;
 import org.apache.flink.table.operations.ddl.DropOperation;
+import org.apache.flink.table.operations.ddl.DropTableOperation;
+import org.apache.flink.table.types.logical.LogicalType;
 import org.apache.flink.table.types.utils.DataTypeUtils;
 import org.apache.flink.types.Row;
 
@@ -107,7 +111,25 @@ public class Environment {
         if (!local || operation instanceof ModifyOperation) {
             throw new UnsupportedOperationException(operation.getClass().getSimpleName());
         }
-        return rows(tables.executeSql(sql));
+        return rows(tables.executeInternal(lasting(operation)));
+    }
+
+    /**
+     * Returns the operation on a table of the catalog in place of one on a temporary table.
+     *
+     * Plans have the options of tables of the catalog alone, and this catalog lives no longer than the environment.
+     */
+    private static Operation lasting(Operation operation) {
+        if (operation instanceof CreateTableOperation && ((CreateTableOperation) operation).isTemporary()) {
+            CreateTableOperation create = (CreateTableOperation) operation;
+            return new CreateTableOperation(
+                create.getTableIdentifier(), create.getCatalogTable(), create.isIgnoreIfExists(), false);
+        }
+        if (operation instanceof DropTableOperation && ((DropTableOperation) operation).isTemporary()) {
+            DropTableOperation drop = (DropTableOperation) operation;
+            return new DropTableOperation(drop.getTableIdentifier(), drop.isIfExists(), false);
+        }
+        return operation;
     }
 
     /** Plans queries and insertions as one job. */
@@ -171,22 +193,43 @@ public class Environment {
     void createFunction(Map request) {
         String name = (String) request.get("name");
         List types = (List) request.get("arguments");
-        String[] arguments = new String[types.size()];
-        for (int i = 0; i < arguments.length; i++) {
-            arguments[i] = (String) types.get(i);
-        }
+        // Without types, any are accepted.
+        String[] arguments = types == null ? null : (String[]) types.toArray(new String[0]);
         String result = (String) request.get("result");
         boolean deterministic = ((Boolean) request.get("deterministic")).booleanValue();
         PythonFunctionKind kind = PythonFunctionKind.GENERAL;
+        UserDefinedFunction function;
         PythonEnv python = new PythonEnv(PythonEnv.ExecType.PROCESS);
         byte[] body = new byte[0];
         if ("TABLE".equals(request.get("kind"))) {
-            tables.createTemporarySystemFunction(
-                name, new PythonTableFunction(name, body, arguments, result, kind, deterministic, false, python));
+            function = new PythonTableFunction(name, body, arguments, result, kind, deterministic, false, python);
         } else {
-            tables.createTemporarySystemFunction(
-                name, new PythonScalarFunction(name, body, arguments, result, kind, deterministic, false, python));
+            function = new PythonScalarFunction(name, body, arguments, result, kind, deterministic, false, python);
         }
+        if (((Boolean) request.get("system")).booleanValue()) {
+            tables.createTemporarySystemFunction(name, function);
+        } else {
+            tables.createTemporaryFunction(name, function);
+        }
+    }
+
+    /** Returns names and types of the columns of a query. */
+    Map schema(String sql) {
+        Operation operation = parse(sql);
+        if (!(operation instanceof QueryOperation)) {
+            throw new UnsupportedOperationException(operation.getClass().getSimpleName());
+        }
+        List rows = new ArrayList();
+        List columns = ((QueryOperation) operation).getResolvedSchema().getColumns();
+        for (int i = 0; i < columns.size(); i++) {
+            Column column = (Column) columns.get(i);
+            LogicalType type = column.getDataType().getLogicalType();
+            String serial = DataTypeUtils.removeTimeAttribute(column.getDataType()).getLogicalType().asSerializableString();
+            rows.add(new Object[] {column.getName(), serial, type.asSummaryString()});
+        }
+        Map answer = new LinkedHashMap();
+        answer.put("rows", rows);
+        return answer;
     }
 
     private Operation parse(String sql) {

@@ -113,6 +113,9 @@ public class PlannerServer {
         if ("explain".equals(operation)) {
             return environment.explain((List) request.get("statements"), (List) request.get("details"));
         }
+        if ("schema".equals(operation)) {
+            return environment.schema((String) request.get("sql"));
+        }
         if ("function".equals(operation)) {
             environment.createFunction(request);
             return new LinkedHashMap();

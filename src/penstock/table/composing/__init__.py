@@ -1,0 +1,1 @@
+"""Composes SQL from what programs write with the Table API."""

@@ -1,0 +1,111 @@
+"""Methods of expressions whose values are arrays, maps or rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from penstock.table.composing.making import Making
+
+if TYPE_CHECKING:
+    from penstock.table.expression import Expression
+
+
+class CollectionMethods(Making):
+    """Methods of expressions whose values are arrays, maps or rows."""
+
+    @property
+    def cardinality(self) -> Expression:
+        """Return the number of elements."""
+        return self._made("CARDINALITY({})")
+
+    @property
+    def element(self) -> Expression:
+        """Return the only element of an array."""
+        return self._made("ELEMENT({})")
+
+    def at(self, index: Any) -> Expression:
+        """Return an element of an array, the first is 1, or the value of a key of a map."""
+        return self._made("{}[{}]", index)
+
+    def array_append(self, addition: Any) -> Expression:
+        """Add an element at the end."""
+        return self._called("ARRAY_APPEND", addition)
+
+    def array_contains(self, needle: Any) -> Expression:
+        """Return whether the array has an element."""
+        return self._called("ARRAY_CONTAINS", needle)
+
+    def array_distinct(self) -> Expression:
+        """Return each element once."""
+        return self._called("ARRAY_DISTINCT")
+
+    def array_position(self, needle: Any) -> Expression:
+        """Return the place of an element, from 1; 0: it is not there."""
+        return self._called("ARRAY_POSITION", needle)
+
+    def array_prepend(self, addition: Any) -> Expression:
+        """Add an element at the start."""
+        return self._called("ARRAY_PREPEND", addition)
+
+    def array_remove(self, needle: Any) -> Expression:
+        """Remove an element wherever it is."""
+        return self._called("ARRAY_REMOVE", needle)
+
+    def array_reverse(self) -> Expression:
+        """Return the elements in reverse."""
+        return self._called("ARRAY_REVERSE")
+
+    def array_slice(self, start_offset: Any, end_offset: Any = None) -> Expression:
+        """Return the elements from one place to another, both included."""
+        return self._called("ARRAY_SLICE", start_offset, end_offset)
+
+    def array_sort(self, ascending_order: Any = None, null_first: Any = None) -> Expression:
+        """Return the elements in order."""
+        return self._called("ARRAY_SORT", ascending_order, null_first)
+
+    def array_union(self, array: Any) -> Expression:
+        """Return the elements of both arrays, each once."""
+        return self._called("ARRAY_UNION", array)
+
+    def array_concat(self, *args: Any) -> Expression:
+        """Return the elements of this array and others."""
+        return self._called("ARRAY_CONCAT", *args)
+
+    def array_max(self) -> Expression:
+        """Return the largest element."""
+        return self._called("ARRAY_MAX")
+
+    def array_min(self) -> Expression:
+        """Return the smallest element."""
+        return self._called("ARRAY_MIN")
+
+    def array_join(self, delimiter: Any, null_replacement: Any = None) -> Expression:
+        """Return the text of all elements."""
+        return self._called("ARRAY_JOIN", delimiter, null_replacement)
+
+    def array_except(self, array: Any) -> Expression:
+        """Return the elements that another array lacks."""
+        return self._called("ARRAY_EXCEPT", array)
+
+    def array_intersect(self, array: Any) -> Expression:
+        """Return the elements that another array has, too."""
+        return self._called("ARRAY_INTERSECT", array)
+
+    @property
+    def map_keys(self) -> Expression:
+        """Return the keys of a map."""
+        return self._made("MAP_KEYS({})")
+
+    @property
+    def map_values(self) -> Expression:
+        """Return the values of a map."""
+        return self._made("MAP_VALUES({})")
+
+    @property
+    def map_entries(self) -> Expression:
+        """Return the entries of a map as rows."""
+        return self._made("MAP_ENTRIES({})")
+
+    def map_union(self, *args: Any) -> Expression:
+        """Return a map with the entries of this one and others."""
+        return self._called("MAP_UNION", *args)

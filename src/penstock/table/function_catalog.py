@@ -1,0 +1,121 @@
+"""`FunctionCatalog`: the functions of a program that SQL calls, by the names that plans have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from penstock.table.composing.sql_text import path_parts, quoted
+from penstock.table.operators.python_calls import PythonCall
+from penstock.table.planner.errors import SqlError
+from penstock.table.user_functions import UserDefinedFunctionWrapper
+
+if TYPE_CHECKING:
+    from penstock.table.planner.planner import Planner
+
+
+class FunctionCatalog:
+    """Registers functions with the planner. `planner`: returns it, and starts it if it does not run."""
+
+    def __init__(self, planner: Callable[[], Planner], current: Callable[[], tuple[str, str]]) -> None:
+        self._planner = planner
+        self._current = current
+        self.calls: dict[str, PythonCall] = {}
+        """By the names of plans, in lower case."""
+        self._inline: dict[tuple[Any, ...], str] = {}
+        self._pending: list[Callable[[Planner], None]] = []
+        self._kept: list[UserDefinedFunctionWrapper] = []
+
+    def create(
+        self, path: str, function: Any, *, is_system: bool, ignore_if_exists: bool = False, replace: bool = False
+    ) -> None:
+        """Make a function known. Raises SqlError if there is one, TypeError for what is not a function."""
+        wrapper = _checked(function)
+        key = self._key(path, is_system)
+        if key in self.calls and replace:
+            self.drop(path, is_system=is_system)
+        elif key in self.calls and ignore_if_exists:
+            return
+        # Names of the system are not paths.
+        self._register(self._planner(), path_parts(path)[-1] if is_system else path, wrapper, is_system=is_system)
+        self.calls[key] = _call(wrapper, path_parts(path)[-1], None)
+
+    def drop(self, path: str, *, is_system: bool) -> bool:
+        """Forget a function. Return whether there was one."""
+        key = self._key(path, is_system)
+        found = self.calls.pop(key, None) is not None
+        name = ".".join(map(quoted, path_parts(path)))
+        self._planner().execute(f"DROP TEMPORARY {'SYSTEM ' if is_system else ''}FUNCTION IF EXISTS {name}")
+        return found
+
+    def inline(self, function: UserDefinedFunctionWrapper, row_names: tuple[str, ...] | None) -> str:
+        """Return the quoted name of a function that an expression calls, which the planner learns before it plans.
+
+        `row_names`: the columns, for a function that gets rows.
+        """
+        key = (id(function.func), str(function.planned_type), function.deterministic, row_names)
+        if key not in self._inline:
+            # Flink's own functions keep their names.
+            name = f"{function.name}${len(self._inline) + 1}"
+            self._inline[key] = name
+            self._kept.append(function)
+            self.calls[name.lower()] = _call(function, function.name, row_names)
+            self._pending.append(lambda planner: self._register(planner, name, function, is_system=True))
+        return quoted(self._inline[key])
+
+    def flush(self, planner: Planner) -> None:
+        """Register what expressions call."""
+        while self._pending:
+            self._pending[0](planner)
+            self._pending.pop(0)
+
+    def _register(self, planner: Planner, name: str, function: UserDefinedFunctionWrapper, *, is_system: bool) -> None:
+        planner.create_function(
+            name,
+            None if function.takes_row else function.input_types,
+            function.planned_type,
+            deterministic=function.deterministic,
+            is_table_function=function.is_table_function,
+            is_system=is_system,
+        )
+
+    def _key(self, path: str, is_system: bool) -> str:
+        parts = path_parts(path)
+        if is_system:
+            return parts[-1].lower()
+        catalog, database = self._current()
+        full = [catalog, database][: 3 - len(parts)] + parts
+        return ".".join(quoted(part) for part in [*full[:-1], full[-1].lower()]).lower()
+
+
+def function_at(target: str) -> UserDefinedFunctionWrapper:
+    """Return the function that `CREATE FUNCTION ... AS 'module.name' LANGUAGE PYTHON` names. Raises SqlError."""
+    module, _, name = target.rpartition(".")
+    if not module:
+        raise SqlError(f"expected AS 'module.name', got {target!r}")
+    try:
+        found = getattr(import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise SqlError(f"the function {target!r} can't be imported: {error}") from None
+    if not isinstance(found, UserDefinedFunctionWrapper):
+        raise SqlError(
+            f"{target!r} has no types: decorate the function with @udf(result_type=...) or @udtf(result_types=...)"
+        )
+    return found
+
+
+def _checked(function: Any) -> UserDefinedFunctionWrapper:
+    if isinstance(function, UserDefinedFunctionWrapper):
+        return function
+    raise TypeError(f"expected a function made by udf or udtf, got {function!r}: its types have to be declared")
+
+
+def _call(function: UserDefinedFunctionWrapper, name: str, row_names: tuple[str, ...] | None) -> PythonCall:
+    return PythonCall(
+        name,
+        function.func,
+        kind=getattr(function, "func_type", "general"),
+        deterministic=function.deterministic,
+        row_names=row_names,
+    )
