@@ -139,6 +139,7 @@ class KafkaProducer:
         `timestamps`: in milliseconds; at most 0, or None: the time of writing.
         """
         count, queued = len(batch.values), 0
+        timestamps = timestamps if batch.timestamps is None else batch.timestamps
         wait: LongWait | None = None
         while queued < count:
             left = iter(batch.values[queued:])
@@ -152,6 +153,8 @@ class KafkaProducer:
                 repeat(None),
                 repeat(0) if timestamps is None else timestamps[queued:],
             ]
+            if batch.headers is not None:
+                arguments.append(batch.headers[queued:])
             try:
                 deque(map(self._producer.produce, *arguments), maxlen=0)
                 return

@@ -38,6 +38,7 @@ class AvroFormat(MessageFormat):
     """Rows as Avro records, without a header."""
 
     name = "avro"
+    reads_whole = True
     options: ClassVar[tuple[ConfigOption[Any], ...]] = (ENCODING, CODEC, LEGACY_TIMESTAMPS)
 
     def check(self) -> None:
@@ -49,10 +50,6 @@ class AvroFormat(MessageFormat):
 
     def encoder(self, schema: pyarrow.Schema) -> Encoder:
         return _Encoder(self.schema(schema))
-
-    def needed(self, read: pyarrow.Schema, whole: pyarrow.Schema) -> pyarrow.Schema:
-        # A message has no header, so its schema is that of the whole table.
-        return whole
 
     def schema(self, columns: pyarrow.Schema) -> AvroSchema:
         """Return the schema of records of these columns. Raises ValueError for a type that Avro does not have."""
@@ -103,6 +100,8 @@ def _type(kind: pyarrow.DataType, name: str, *, is_legacy: bool) -> Any:
 
 
 class _Decoder(MessageDecoder):
+    name = "Avro"
+
     def __init__(self, schema: pyarrow.Schema, avro: AvroSchema) -> None:
         super().__init__(schema, ignores_errors=False)
         self._avro = avro

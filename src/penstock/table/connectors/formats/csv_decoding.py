@@ -26,8 +26,12 @@ _Converter = Callable[[str], Any]
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _SHORT_DATE = re.compile(r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})(.*)", re.DOTALL)
 
+
 class CsvDecoder(MessageDecoder):
     """Decodes lines whose fields are the columns, in order."""
+
+    name = "CSV"
+    remedy = "csv.ignore-parse-errors to true"
 
     def __init__(self, schema: pyarrow.Schema, form: CsvForm, *, ignores_errors: bool) -> None:
         super().__init__(schema, ignores_errors=ignores_errors)

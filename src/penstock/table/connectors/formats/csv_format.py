@@ -30,6 +30,7 @@ class CsvFormat(MessageFormat):
     """Rows as lines of fields."""
 
     name = "csv"
+    reads_whole = True
     options: ClassVar[tuple[ConfigOption[Any], ...]] = (
         DELIMITER,
         NO_QUOTES,
@@ -72,9 +73,6 @@ class CsvFormat(MessageFormat):
         for field in schema:
             check_type(field)
         return CsvEncoder(self.form)
-
-    def needed(self, read: pyarrow.Schema, whole: pyarrow.Schema) -> pyarrow.Schema:
-        return whole
 
 
 def _unescaped(text: str) -> str:

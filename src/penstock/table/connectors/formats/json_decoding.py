@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal
 from itertools import accumulate, chain
 from operator import attrgetter
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 import pyarrow
@@ -28,6 +28,9 @@ _Build = Callable[[list[Any]], pyarrow.Array]
 
 class JsonDecoder(MessageDecoder):
     """Decodes objects. Fields that are not columns are not looked at."""
+
+    name = "JSON"
+    remedy = "json.ignore-parse-errors to true"
 
     def __init__(self, schema: pyarrow.Schema, reading: JsonReading) -> None:
         super().__init__(schema, ignores_errors=reading.ignores_errors)

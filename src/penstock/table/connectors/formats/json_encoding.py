@@ -118,9 +118,7 @@ class JsonEncoder:
             entries.append(pairs)
         items = pyarrow.array([item for pairs in entries for item in pairs.values()], column.type.item_type)
         texts = iter(self._value(items).fill_null("null").to_pylist())
-        objects = (
-            ",".join(f"{json_bytes(key).decode()}:{next(texts)}" for key in pairs) for pairs in entries
-        )
+        objects = (",".join(f"{json_bytes(key).decode()}:{next(texts)}" for key in pairs) for pairs in entries)
         return pyarrow.array([f"{{{one}}}" for one in objects], TEXT)
 
 

@@ -44,6 +44,12 @@ class MessageDecoder(ABC):
     `schema`: the columns. `ignores_errors`: skip unreadable messages.
     """
 
+    name: ClassVar[str]
+    remedy: ClassVar[str] = ""
+    """The setting by which unreadable messages are left out; empty: there is none."""
+    reads_null: ClassVar[bool] = False
+    """Whether a message without content has a row, too. Otherwise there is no such message among those to decode."""
+
     def __init__(self, schema: pyarrow.Schema, *, ignores_errors: bool) -> None:
         self.schema = schema
         self.ignores_errors = ignores_errors
@@ -129,6 +135,8 @@ class MessageFormat(ABC):
     name: ClassVar[str]
     options: ClassVar[tuple[ConfigOption[Any], ...]] = ()
     """Without the name of the format in front."""
+    reads_whole: ClassVar[bool] = False
+    """Whether messages can only be decoded to all columns of a table, because they have no names."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         self._values = dict(values)
@@ -148,13 +156,6 @@ class MessageFormat(ABC):
     @abstractmethod
     def encoder(self, schema: pyarrow.Schema) -> Encoder:
         """Return an encoder of these columns. Raises ValueError for a type that the format does not have."""
-
-    def needed(self, read: pyarrow.Schema, whole: pyarrow.Schema) -> pyarrow.Schema:
-        """Return the columns that are decoded if a query reads some: a format by position needs the `whole` table.
-
-        The default: those that are read.
-        """
-        return read
 
 
 _FORMATS = {

@@ -32,6 +32,7 @@ class RawFormat(MessageFormat):
     """A text, bytes, a number or a boolean, as it is."""
 
     name = "raw"
+    reads_whole = True
     options: ClassVar[tuple[ConfigOption[Any], ...]] = (CHARSET, ENDIANNESS)
 
     def check(self) -> None:
@@ -48,9 +49,6 @@ class RawFormat(MessageFormat):
     def encoder(self, schema: pyarrow.Schema) -> Encoder:
         return _Encoder(self._field(schema), self.get(CHARSET), _ORDERS[self.get(ENDIANNESS)])
 
-    def needed(self, read: pyarrow.Schema, whole: pyarrow.Schema) -> pyarrow.Schema:
-        return whole
-
     def _field(self, schema: pyarrow.Schema) -> pyarrow.Field:
         if len(schema) != 1:
             raise ValueError(f"the format raw has one column, got {len(schema)}: {', '.join(schema.names)}")
@@ -61,6 +59,9 @@ class RawFormat(MessageFormat):
 
 
 class _Decoder(MessageDecoder):
+    name = "raw"
+    reads_null = True
+
     def __init__(self, schema: pyarrow.Schema, field: pyarrow.Field, charset: str, order: str) -> None:
         super().__init__(schema, ignores_errors=False)
         self._name = field.name
@@ -78,8 +79,8 @@ class _Decoder(MessageDecoder):
     def single(self, message: bytes) -> dict[str, Any]:
         return {self._name: self._value(message)}
 
-    def _value(self, message: bytes) -> Any:
-        if arrow.is_binary(self._kind):
+    def _value(self, message: bytes | None) -> Any:
+        if message is None or arrow.is_binary(self._kind):
             return message
         if arrow.is_string(self._kind):
             # As Java decodes: what is not of the charset becomes a replacement character.

@@ -9,7 +9,7 @@ import pyarrow
 
 from penstock.common.columns.record_columns import RecordColumns
 from penstock.engine.plan.transformations import Transformation
-from penstock.table.connectors.table_connector import ScanRequest, connector_of
+from penstock.table.connectors.table_connector import METADATA, ScanRequest, connector_of, physical_columns
 from penstock.table.execution.column_source import ColumnSourceTransformation
 from penstock.table.execution.pruning import fields_read, pruned
 from penstock.table.execution.registry import translates
@@ -28,9 +28,6 @@ from penstock.table.planner.nodes.tables import (
     TableSourceScan1,
     WatermarkPushDown,
 )
-
-METADATA = "$metadata_"
-"""The beginning of names of columns of metadata, between connector and scan."""
 
 
 @translates(TableSourceScan, TableSourceScan1)
@@ -79,16 +76,6 @@ def with_secrets(table: ContextResolvedTable, translation: Translation) -> Conte
         raise translation.unsupported(f"the plan has no options of the table {table.identifier}: compile it again")
     options = dict(translation.secrets.resolve(resolved.options))
     return msgspec.structs.replace(table, resolved_table=msgspec.structs.replace(resolved, options=options))
-
-
-def physical_columns(table: ContextResolvedTable) -> list[pyarrow.Field]:
-    """Return the physical columns of a table."""
-    assert table.resolved_table is not None
-    return [
-        pyarrow.field(column.name, arrow_type(column.data_type.logical))
-        for column in table.resolved_table.schema.columns
-        if column.kind == "PHYSICAL" and column.data_type is not None
-    ]
 
 
 def pushed_down(
