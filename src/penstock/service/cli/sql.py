@@ -73,7 +73,7 @@ def sql(
     Queries print their rows on standard output. Insertions start jobs, and the command waits for their end. Ctrl-C
     lists what still runs.
 
-    \b
+    
       penstock sql -e "SELECT 1 + 1"
       penstock sql -f flights.sql
       penstock sql -f tables.sql -e "SELECT * FROM flights" -o json

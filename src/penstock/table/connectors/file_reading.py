@@ -139,7 +139,9 @@ class PartitionedFiles(FileFormat[Any]):
         for chunk in self._inner.read(split, skipped):
             batch: Any = chunk.values
             columns = [
-                pyarrow.repeat(values[field.name], len(batch)) if field.name in values else batch.column(field.name)
+                pyarrow.repeat(values[field.name], len(batch))
+                if field.name in values
+                else _fitted(batch.column(field.name), field.type)
                 for field in self._schema
             ]
             whole: Any = pyarrow.RecordBatch.from_arrays(columns, schema=self._schema)
@@ -157,6 +159,10 @@ class PartitionedFiles(FileFormat[Any]):
                 text = unquote(folders[field.name])
                 found[field.name] = _partition_value(path, field, None if text == self._null else text)
         return found
+
+
+def _fitted(column: pyarrow.Array, kind: pyarrow.DataType) -> pyarrow.Array:
+    return column if column.type == kind else column.cast(kind)
 
 
 def _partition_value(path: str, field: pyarrow.Field, text: str | None) -> pyarrow.Scalar:

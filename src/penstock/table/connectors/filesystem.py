@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow
 
+from penstock.common.columns.record_columns import RecordColumns
 from penstock.common.config_options import ConfigOption, option
 from penstock.common.config_values import BooleanType, DurationType, IntegerType, MemorySizeType, TextType
 from penstock.common.files.file_systems import absolute
@@ -172,13 +173,16 @@ def _reader(table: _Table, names: Sequence[str]) -> FileFormat[Any]:
             raise ValueError("its columns have types that Parquet files do not have")
         return found
     if isinstance(messages, AvroFormat):
-        return AvroFiles(messages.schema(table.in_files)).on_columns(columns)
+        schema = messages.schema(table.in_files)
+        # Times without a zone are instants in these files: `PartitionedFiles` converts them.
+        in_avro = columns_of(schema)
+        return AvroFiles(schema).on_columns(RecordColumns(pyarrow.schema([in_avro.field(name) for name in names])))
     quote = None
-    schema = table.in_files if messages.reads_whole else columns.schema
+    in_lines = table.in_files if messages.reads_whole else columns.schema
     if isinstance(messages, CsvFormat):
         quote = messages.form.quote
-    messages.decoder(schema)
-    return MessageLines(messages, schema, quote)
+    messages.decoder(in_lines)
+    return MessageLines(messages, in_lines, quote)
 
 
 def _sink(table: _Table, folders: PartitionFolders) -> FileSink:
