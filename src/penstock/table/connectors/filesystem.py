@@ -99,6 +99,8 @@ class _Table:
 class FilesystemConnector(TableConnector):
     """Reads and writes files, whose folders may be partitions of the table."""
 
+    sink_abilities = frozenset({"Partitioning"})
+
     def scan(self, request: ScanRequest) -> TableScan:
         table = _table(request.table)
         for key in request.metadata:

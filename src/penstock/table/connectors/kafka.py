@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow
@@ -90,6 +90,7 @@ class _Table:
 class KafkaConnector(TableConnector):
     """Reads and appends messages. Rows of a table that is read are insertions."""
 
+    sink_abilities = frozenset({"WritingMetadata"})
     upserts = False
 
     def scan(self, request: ScanRequest) -> TableScan:
@@ -129,7 +130,8 @@ class KafkaConnector(TableConnector):
         topics = topics_of(options)
         if len(topics) != 1:
             raise options.error(f"exactly one topic can be written, got {len(topics)}")
-        metadata = _written_metadata(request.table)
+        names = request.columns.names
+        metadata = dict(zip(request.metadata, names[len(names) - len(request.metadata) :], strict=True))
         for name in metadata:
             if name not in _WRITABLE:
                 raise options.error(f"the metadata {name!r} can't be written: declare its column VIRTUAL")
@@ -215,16 +217,6 @@ class UpsertKafkaConnector(KafkaConnector):
         if key is None:
             raise options.error("upsert-kafka needs a primary key: declare PRIMARY KEY (...) NOT ENFORCED")
         return key.columns
-
-
-def _written_metadata(table: ContextResolvedTable) -> Mapping[str, str]:
-    """Return the columns of metadata that are written, by the metadata's key."""
-    assert table.resolved_table is not None
-    return {
-        column.metadata_key or column.name: column.name
-        for column in table.resolved_table.schema.columns
-        if column.kind == "METADATA" and not column.is_virtual
-    }
 
 
 def _sink(options: TableOptions, serializer: KafkaTableSerialization) -> KafkaSink:
