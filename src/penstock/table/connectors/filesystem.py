@@ -213,7 +213,7 @@ def _sink(table: _Table, folders: PartitionFolders) -> FileSink:
             raise ValueError(f"auto-compaction and {POLICY.key} exclude each other")
         size = options.get(COMPACTED_BYTES) or options.get(PART_BYTES)
         strategy = FileCompactStrategy.builder().set_size_threshold(size).build()
-        builder.enable_compact(strategy, ConcatFileCompactor())
+        builder.enable_compact(strategy, ConcatFileCompactor(None))
     return builder.build()
 
 

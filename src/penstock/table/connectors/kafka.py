@@ -118,7 +118,7 @@ class KafkaConnector(TableConnector):
         except ValueError as error:
             raise options.error(str(error)) from None
         assert source is not None
-        return TableScan(source, columns, options.get(SCAN_PARALLELISM))
+        return TableScan(source, columns, options.get(SCAN_PARALLELISM), watermarks_by_split=True)
 
     def sink(self, request: SinkRequest) -> TableSink:
         table = self._table(request.table)

@@ -59,12 +59,14 @@ class ScanRequest:
 class TableScan:
     """How a table is read. `source` gives batches of `columns`: those of the request, its metadata, perhaps KIND.
 
-    `parallelism`: None: that of the program.
+    `parallelism`: None: that of the program. `watermarks_by_split`: whether a subtask reads several splits side by
+    side, such as partitions of a topic: then each has watermarks, and the slowest holds back the others.
     """
 
     source: Source[Any]
     columns: RecordColumns
     parallelism: int | None = None
+    watermarks_by_split: bool = False
 
 
 @dataclass(frozen=True)

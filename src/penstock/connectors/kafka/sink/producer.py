@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import repeat
 from operator import length_hint
 from typing import Any
@@ -144,7 +144,7 @@ class KafkaProducer:
         while queued < count:
             left = iter(batch.values[queued:])
             # In the order of `produce`: neither a partition nor callbacks, which precede the timestamp.
-            arguments = [
+            arguments: list[Iterable[Any]] = [
                 repeat(batch.topic),
                 left,
                 repeat(None) if batch.keys is None else batch.keys[queued:],

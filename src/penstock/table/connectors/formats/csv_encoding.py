@@ -81,7 +81,7 @@ class CsvEncoder:
 
 
 def _is_number(kind: pyarrow.DataType) -> bool:
-    return arrow.is_integer(kind) or arrow.is_floating(kind) or arrow.is_decimal(kind) or arrow.is_boolean(kind)
+    return any(one(kind) for one in (arrow.is_integer, arrow.is_floating, arrow.is_decimal, arrow.is_boolean))
 
 
 def _each(column: pyarrow.Array, text_of: Callable[..., str]) -> pyarrow.Array:

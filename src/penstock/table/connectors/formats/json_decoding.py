@@ -53,7 +53,7 @@ class JsonDecoder(MessageDecoder):
 
     def single(self, message: bytes) -> dict[str, Any] | None:
         value = value_of(message)
-        return None if value is None else self._convert(value)  # type: ignore[no-any-return]
+        return None if value is None else self._convert(value)
 
 
 def _row(fields: Sequence[pyarrow.Field], reading: JsonReading) -> tuple[Any, _Build]:
@@ -146,7 +146,7 @@ def _list(kind: pyarrow.ListType, reading: JsonReading) -> tuple[Any, _Build]:
         elements = build_element(list(chain.from_iterable(filter(None, values))))
         return pyarrow.ListArray.from_arrays(_offsets(values), elements, type=kind)
 
-    return list[hint | None], build
+    return list[hint | None], build  # type: ignore[valid-type]
 
 
 def _map(kind: pyarrow.MapType, reading: JsonReading) -> tuple[Any, _Build]:
@@ -158,7 +158,7 @@ def _map(kind: pyarrow.MapType, reading: JsonReading) -> tuple[Any, _Build]:
         items = build_item(list(chain.from_iterable(one.values() for one in maps)))
         return pyarrow.MapArray.from_arrays(_offsets(values), keys, items, type=kind)
 
-    return dict[str, hint | None], build
+    return dict[str, hint | None], build  # type: ignore[valid-type]
 
 
 def _offsets(values: list[Any]) -> pyarrow.Array:

@@ -9,8 +9,9 @@ import pyarrow
 
 from penstock.common.config_options import ConfigOption, option
 from penstock.common.config_values import BooleanType, EnumType, TextType
-from penstock.table.connectors.formats.json_decoding import JsonDecoder, JsonReading
+from penstock.table.connectors.formats.json_decoding import JsonDecoder
 from penstock.table.connectors.formats.json_encoding import JsonEncoder, JsonWriting
+from penstock.table.connectors.formats.json_values import JsonReading
 from penstock.table.connectors.formats.message_format import Encoder, MessageDecoder, MessageFormat
 
 

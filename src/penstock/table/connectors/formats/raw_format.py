@@ -106,6 +106,6 @@ class _Encoder:
         if arrow.is_binary(self._kind):
             return bytes
         if arrow.is_string(self._kind):
-            return lambda value: value.encode(self._charset)  # type: ignore[no-any-return]
+            return lambda value: value.encode(self._charset)
         form = self._order + _NUMBERS[self._kind]
         return lambda value: struct.pack(form, value)

@@ -13,6 +13,7 @@ from penstock.table.connectors.table_connector import METADATA, ScanRequest, con
 from penstock.table.execution.column_source import ColumnSourceTransformation
 from penstock.table.execution.pruning import fields_read, pruned
 from penstock.table.execution.registry import translates
+from penstock.table.execution.split_watermarks import idle_timeout_ms, split_watermarks
 from penstock.table.execution.translation import ZONE, Translation
 from penstock.table.functions.arrow_types import arrow_type
 from penstock.table.operators.scan import Path, ScanOperator
@@ -46,8 +47,14 @@ def scan(translation: Translation, node: TableSourceScan, inputs: Sequence[Trans
     )
     found = connector_of(table).scan(request)
     name = table.identifier.replace("`", "")
+    by_split = watermark is not None and found.watermarks_by_split
     source = ColumnSourceTransformation(
-        translation.program.next_id(), name, found.source, columns=found.columns, parallelism=found.parallelism
+        translation.program.next_id(),
+        name,
+        found.source,
+        columns=found.columns,
+        parallelism=found.parallelism,
+        watermarks=split_watermarks(translation, watermark, paths) if watermark is not None and by_split else None,
     )
     translation.name(source, node, "source")
     given = _given(translation.columns(node), found.columns, paths)
@@ -55,15 +62,14 @@ def scan(translation: Translation, node: TableSourceScan, inputs: Sequence[Trans
     rows: Transformation = translation.operator(
         node, ScanOperator("Scan", paths, received=found.columns, given=given), [source], role="scan"
     )
-    if watermark is not None:
+    if watermark is not None and not by_split:
         rowtime = watermark.rowtime_expr or watermark.watermark_expr
-        idle_ms = watermark.idle_timeout_millis
         operator = WatermarkOperator(
             "Watermarks",
             translation.expressions(watermark.watermark_expr, rowtime),
             columns=given,
             interval_ms=translation.watermark_interval_ms,
-            idle_ms=idle_ms if idle_ms > 0 else None,
+            idle_ms=idle_timeout_ms(watermark),
         )
         rows = translation.operator(node, operator, [rows], role="watermarks")
     return rows
