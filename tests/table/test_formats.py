@@ -247,5 +247,5 @@ def test_options_that_are_refused(name: str, options: dict[str, Any], reason: st
 def test_types_that_formats_do_not_have(name: str) -> None:
     schema = pa.schema([("d", pa.duration("ms")), ("e", pa.string())])
     for make in (format_of(name).decoder, format_of(name).encoder):
-        with pytest.raises(ValueError, match="duration|INTERVAL|one column"):
+        with pytest.raises(ValueError, match=r"duration|INTERVAL|one column"):
             make(schema)
