@@ -12,7 +12,8 @@ from penstock.connectors.postgres.sink.statement import insert_into
 from penstock.table.operators.table_columns import KIND
 
 _SESSION = "penstock sink"
-_UPDATE_BEFORE, _DELETE = 1, 3
+_REMOVED = (1, 3)
+"""UPDATE_BEFORE, behind which the new row follows, unless the query has filtered it; and DELETE."""
 
 
 class JdbcUpserts(Sink[Any]):
@@ -86,12 +87,10 @@ class _Writer(SinkWriter[Any]):
         kinds = batch.column(KIND).to_pylist()
         rows = zip(*(batch.column(name).to_pylist() for name in self._sink.columns), strict=True)
         for kind, row in zip(kinds, rows, strict=True):
-            if kind == _UPDATE_BEFORE:
-                continue
             key = tuple(row[place] for place in self._key_places)
             # Behind the others of the batch: of one key the last one counts.
             self._changes.pop(key, None)
-            self._changes[key] = None if kind == _DELETE else row
+            self._changes[key] = None if kind in _REMOVED else row
             if len(self._changes) >= self._sink.batch_size:
                 self._flush()
         if self._changes and self._since_ms is None and self._context is not None:
