@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterator
 
@@ -16,6 +17,8 @@ _RESULT_MODE = "sql-client.execution.result-mode"
 _MODES = {"table": ResultMode.TABLE, "changelog": ResultMode.CHANGELOG, "tableau": ResultMode.CHANGELOG}
 """Flink's modes; its tableau prints a changelog."""
 _ENDS = ("QUIT", "EXIT")
+_SET_OF_CLIENTS = re.compile(r"(\s*)BEGIN\s+STATEMENT\s+SET\s*;", re.IGNORECASE)
+"""How Flink's SQL client begins a set of statements."""
 
 
 class SqlScript:
@@ -66,7 +69,7 @@ class SqlScript:
                 yield f"job {client.get_job_id()} '{name}'"
 
     def _execute(self, sql: str) -> None:
-        result = self._environment.execute_sql(sql)
+        result = self._environment.execute_sql(_SET_OF_CLIENTS.sub(r"\1EXECUTE STATEMENT SET BEGIN", sql, count=1))
         client = result.get_job_client()
         name = " ".join(sql.split())
         short = name if len(name) <= 60 else f"{name[:57]}..."
