@@ -31,6 +31,13 @@ class TableConfig:
         """Set the session's time zone by its name: `Europe/Berlin`, `UTC+8`."""
         self.set(_ZONE, timezone_id)
 
+    def reset(self, initial: Mapping[str, str], key: str | None = None) -> None:
+        """Bring back the value that an option has in `initial`; without a key those of all options. Not in PyFlink."""
+        for one in list(self._options) if key is None else [key]:
+            self._options.pop(one, None)
+            if one in initial:
+                self._options[one] = initial[one]
+
     def to_dict(self) -> dict[str, str]:
         """Return all options that are set. Not in PyFlink."""
         return dict(self._options)

@@ -231,13 +231,19 @@ class TableEnvironment(CatalogMethods, TableMakers, DriverOnly):
         return {key: value for key, value in options.items() if key == _MODE or not key.startswith(_JOB_OPTIONS)}
 
     def _read_options(self, planner: Planner, stmt: str) -> None:
-        """Take over options that a statement has set."""
+        """Take over options that a statement has set or reset."""
         words = stmt.split(None, 1)
-        if words and words[0].upper().rstrip(";") in ("SET", "RESET"):
-            for key, value in planner.execute("SET").rows:
-                if key is not None and value is not None:
-                    self._config.set(key, value)
-                    self._known_options[key] = value
+        if not words or (word := words[0].upper().rstrip(";")) not in ("SET", "RESET"):
+            return
+        if word == "RESET":
+            key = words[1].strip().rstrip(";").strip().strip("'") if len(words) > 1 else None
+            initial = self._settings.get_configuration().to_dict()
+            self._config.reset(initial, key or None)
+            self._known_options = self._planner_options()
+        for key, value in planner.execute("SET").rows:
+            if key is not None and value is not None:
+                self._config.set(key, value)
+                self._known_options[key] = value
 
     def _run(self, planner: Planner, plan: Any, result_table: str | None) -> TableResult:
         from penstock.table.execution.jobs import start

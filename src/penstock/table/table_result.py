@@ -76,6 +76,20 @@ class TableResult:
         """Return names and types of the columns, by PyFlink's older names."""
         return TableSchema([(name, kind, str(kind)) for name, kind in zip(self._names, self.types, strict=True)])
 
+    def get_column_types(self) -> list[LogicalType]:
+        """Return the types of the columns. Not in PyFlink, which has a ResolvedSchema."""
+        return list(self.types)
+
+    @property
+    def is_changelog(self) -> bool:
+        """Whether the rows are those of a query. Not in PyFlink."""
+        return self._is_changelog
+
+    @property
+    def zone(self) -> str:
+        """The time zone in which instants are printed. Not in PyFlink."""
+        return self._zone
+
     def wait(self, timeout_ms: int | None = None) -> None:
         """Wait until the job has ended, or, of a query, until its rows are there to be read.
 

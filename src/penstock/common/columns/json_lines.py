@@ -60,13 +60,14 @@ def _values(column: pyarrow.Array, zone: str) -> pyarrow.Array:
     if texts is None:
         texts = pyarrow.array([None if value is None else _json(value) for value in python_values(column)], TEXT)
     elif is_text(column.type):
-        texts = _quoted(texts)
+        texts = quoted(texts)
     elif arrow.is_temporal(column.type):
         texts = joined('"', texts, f'{zone}"' if arrow.is_timestamp(column.type) else '"')
     return texts.fill_null("null")
 
 
-def _quoted(texts: pyarrow.Array) -> pyarrow.Array:
+def quoted(texts: pyarrow.Array) -> pyarrow.Array:
+    """Return texts as JSON: quoted, and escaped where needed."""
     if not _has_escaped(content_of(texts)):
         return joined('"', texts, '"')
     is_escaped = compute.match_substring_regex(texts, _ESCAPED).fill_null(False)

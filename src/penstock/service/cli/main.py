@@ -16,6 +16,7 @@ from penstock.service.cli.logs import logs
 from penstock.service.cli.prepare import prepare
 from penstock.service.cli.query import query
 from penstock.service.cli.run import run
+from penstock.service.cli.sql import sql
 from penstock.service.cli.state import state
 from penstock.service.cli.top import top
 from penstock.service.cli.update import update
@@ -32,6 +33,7 @@ Start here:
   penstock explain job.py                   draw the job graph and the slots it needs
   penstock run job.py                       run it on this machine
   penstock run -p 4 job.py --day monday     four subtasks of each operator; --day is the job's own
+  penstock sql -e "SELECT 1 + 1"            statements of Flink's SQL; -f FILE executes a script
   penstock list                             jobs; then top, logs, savepoint, scale, update, stop, cancel JOB
   penstock state ls SAVEPOINT               contents of a savepoint or checkpoint; then state show
   penstock query JOB STATE KEY              state of a running job, as of its last completed checkpoint
@@ -96,6 +98,7 @@ def _options(
 
 app.command(context_settings=_PROGRAM_FIRST)(run)
 app.command(context_settings=_PROGRAM_FIRST)(explain)
+app.command()(sql)
 app.command("list")(jobs.list_jobs)
 app.command()(top)
 app.command()(logs)

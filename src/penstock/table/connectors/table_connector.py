@@ -22,6 +22,7 @@ from penstock.engine.jobmaster.results.result_sinks import ResultSink
 from penstock.engine.plan.transformations import Transformation
 from penstock.table.connectors.lookup import LookupRequest, TableLookup
 from penstock.table.connectors.table_options import CONNECTOR
+from penstock.table.functions.arrow_types import arrow_type
 from penstock.table.logical_types import LogicalType
 from penstock.table.operators.table_columns import TableColumns
 from penstock.table.planner.errors import SqlError
@@ -29,6 +30,8 @@ from penstock.table.planner.nodes.tables import ContextResolvedTable
 
 INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE = "INSERT", "UPDATE_BEFORE", "UPDATE_AFTER", "DELETE"
 """Kinds of rows, as plans name them."""
+METADATA = "$metadata_"
+"""The beginning of names of columns of metadata, between connector and plan."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,8 @@ class ScanRequest:
     """A table to read.
 
     `schema`: the physical columns that are read, of rows only the fields that are. `whole`: the same columns with all
-    of their fields. A connector may give either. `metadata`: columns of metadata, by the connector's keys.
+    of their fields. A connector may give either. `metadata`: columns of metadata, by the connector's keys; the source
+    gives them with METADATA in front of the key.
     """
 
     table: ContextResolvedTable
@@ -57,12 +61,15 @@ class TableScan:
     """How a table is read. `source` gives batches of `columns`: those of the request, its metadata, perhaps KIND.
 
     `parallelism`: None: that of the program. `stream`: in place of a source, a stream with these columns.
+    `parallelism`: None: that of the program. `watermarks_by_split`: whether a subtask reads several splits side by
+    side, such as partitions of a topic: then each has watermarks, and the slowest holds back the others.
     """
 
     source: Source[Any] | None
     columns: RecordColumns
     parallelism: int | None = None
     stream: Transformation | None = None
+    watermarks_by_split: bool = False
 
 
 @dataclass(frozen=True)
@@ -141,9 +148,12 @@ _BUILT_IN = {
     "data-stream": "data_streams:DataStreamConnector",
     "datagen": "datagen:DatagenConnector",
     "filesystem": "filesystem:FilesystemConnector",
+    "jdbc": "jdbc:JdbcConnector",
+    "kafka": "kafka:KafkaConnector",
     "nexmark": "nexmark_connector:NexmarkConnector",
     "print": "print_connector:PrintConnector",
     "python-input-format": "program_data:ProgramDataConnector",
+    "upsert-kafka": "kafka:UpsertKafkaConnector",
 }
 """Connector -> module of this package and class."""
 _registered: dict[str, TableConnector] = {}
@@ -171,3 +181,13 @@ def connector_of(table: ContextResolvedTable) -> TableConnector:
         module, _, attribute = _BUILT_IN[name].partition(":")
         _registered[name] = getattr(import_module(f"penstock.table.connectors.{module}"), attribute)()
     return _registered[name]
+
+
+def physical_columns(table: ContextResolvedTable) -> list[pyarrow.Field]:
+    """Return the physical columns of a table."""
+    assert table.resolved_table is not None
+    return [
+        pyarrow.field(column.name, arrow_type(column.data_type.logical))
+        for column in table.resolved_table.schema.columns
+        if column.kind == "PHYSICAL" and column.data_type is not None
+    ]

@@ -30,17 +30,27 @@ _OF_ALL_SOURCES = frozenset(
 
 
 class TableOptions:
-    """The options of a table. `known`: those that its connector has.
+    """The options of a table. `known`: those that its connector has. `prefixes`: of options with any other name.
 
     Raises SqlError, which names the table and the option, if one is not known or has a value of another type.
     """
 
-    def __init__(self, identifier: str, given: Mapping[str, str], known: Sequence[ConfigOption[Any]]) -> None:
+    def __init__(
+        self,
+        identifier: str,
+        given: Mapping[str, str],
+        known: Sequence[ConfigOption[Any]],
+        *,
+        prefixes: tuple[str, ...] = (),
+    ) -> None:
         self._identifier = identifier
+        self._given = given
         connector, keys = given.get(CONNECTOR, ""), sorted(one.key for one in known)
-        if unknown := sorted(given.keys() - _OF_ALL_SOURCES - set(keys)):
+        unknown = [key for key in sorted(given.keys() - _OF_ALL_SOURCES - set(keys)) if not key.startswith(prefixes)]
+        if unknown:
             lacking = " and no ".join(map(repr, unknown))
-            raise self.error(f"the connector {connector!r} has no option {lacking}. It has {', '.join(keys)}")
+            all_keys = ", ".join([*keys, *(f"{prefix}*" for prefix in prefixes)])
+            raise self.error(f"the connector {connector!r} has no option {lacking}. It has {all_keys}")
         configuration = Configuration.from_dict(dict(given))
         self._values: dict[str, Any] = {}
         for one in known:
@@ -52,6 +62,17 @@ class TableOptions:
     def get(self, option: ConfigOption[Any]) -> Any:
         """Return the value of an option, or its default."""
         return self._values[option.key]
+
+    def required(self, option: ConfigOption[Any]) -> Any:
+        """Return the value of an option. Raises SqlError if it is not set."""
+        value = self.get(option)
+        if value is None:
+            raise self.error(f"the option {option.key!r} is required: write it in WITH (...)")
+        return value
+
+    def behind(self, prefix: str) -> dict[str, str]:
+        """Return the options with this prefix, without it."""
+        return {key.removeprefix(prefix): value for key, value in self._given.items() if key.startswith(prefix)}
 
     def error(self, message: str) -> SqlError:
         """Return an error that names the table."""

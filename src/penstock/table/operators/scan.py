@@ -36,7 +36,7 @@ class ScanOperator(Operator):
         if KIND in batch.schema.names:
             found = batch.column(KIND).to_numpy(zero_copy_only=False).astype(numpy.uint8)
             kinds = found if found.any() else None
-        columns = [_at(batch, path) for path in self._paths]
+        columns = [column_at(batch, path) for path in self._paths]
         return self.output.emit(Columns(batch_of_columns(columns, self._given.schema, len(chunk)), None, kinds))
 
 
@@ -60,7 +60,8 @@ class KindColumnOperator(Operator):
         return self.output.emit(Columns(batch))
 
 
-def _at(batch: pyarrow.RecordBatch, path: Path) -> pyarrow.Array:
+def column_at(batch: pyarrow.RecordBatch, path: Path) -> pyarrow.Array:
+    """Return a column, or a field of a row in it."""
     column = batch.column(path[0])
     for name in path[1:]:
         column = compute.struct_field(column, name)

@@ -75,7 +75,7 @@ class WatermarkOperator(EventTimeOrigin):
             found = self._expressions.evaluate(
                 chunk.batch.columns, len(chunk), now_ms=self.context.now_ms(), watermark_ms=None
             )
-            marks, times = (self._milliseconds(column, len(chunk)) for column in found)
+            marks, times = (milliseconds_or_lowest(column, len(chunk)) for column in found)
         except RAISED as error:
             raise self.context.user_error(error, "watermark expression", ShownBatch(chunk.batch)) from error
         return self.emit_pieces(self._cut(chunk, marks, times))
@@ -104,15 +104,6 @@ class WatermarkOperator(EventTimeOrigin):
         self._due = self._highest
         self.advance()
         return self.emit_announced_or_pause()
-
-    def _milliseconds(self, column: Any, rows: int) -> Any:
-        """Return times, with the lowest timestamp for NULL."""
-        if not hasattr(column, "view"):
-            column = numpy.full(rows, MIN_TIMESTAMP) if not column.is_valid else column
-        if isinstance(column, numpy.ndarray):
-            return column
-        numbers, valid = milliseconds_of(column)
-        return numbers if valid is None else numpy.where(valid, numbers, MIN_TIMESTAMP)
 
     def _cut(self, chunk: Columns, marks: Any, times: Any) -> Iterator[Columns]:
         highest = numpy.maximum.accumulate(numpy.maximum(marks, self._highest))
@@ -146,3 +137,13 @@ class WatermarkOperator(EventTimeOrigin):
                 return found
             found.append(row)
             last = int(highest[row])
+
+
+def milliseconds_or_lowest(column: Any, rows: int) -> Any:
+    """Return the times of an expression's result (ms), with the lowest timestamp for NULL."""
+    if not hasattr(column, "view"):
+        column = numpy.full(rows, MIN_TIMESTAMP) if not column.is_valid else column
+    if isinstance(column, numpy.ndarray):
+        return column
+    numbers, valid = milliseconds_of(column)
+    return numbers if valid is None else numpy.where(valid, numbers, MIN_TIMESTAMP)

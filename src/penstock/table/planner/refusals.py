@@ -16,6 +16,8 @@ _VALIDATION = "SQL validation failed."
 _EXPECTED_MAX = 12
 _MISSING = re.compile(r"class penstock\.\S+ cannot be cast to class \S+\.(\w+?)(?:Table)?(?:Source|Sink) ")
 """Matches what the planner says if a table must be able to do more than ours."""
+_CLASS = re.compile(r"\b(?:class )?(?:org|java|javax|scala|penstock)\.(?:\w+\.)*([A-Z]\w*)")
+"""Matches names of classes in Java with their packages, which say nothing to users of SQL."""
 _ENCOUNTERED = re.compile(r'Encountered "(\w+)')
 _NAME = "<IDENTIFIER>"
 _OPERATION = re.compile(r"(?<=[a-z])(?=[A-Z])")
@@ -41,7 +43,7 @@ def sql_error(sql: str, causes: Sequence[Mapping[str, Any]]) -> SqlError:
         line, column = map(int, at.groups())
         end_column = column
         message = message.replace(at[0], "", 1).replace(" .", ".")
-    message = _with_expected(message)
+    message = _with_expected(_CLASS.sub(r"\1", message))
     place = shown_place(sql, line, column, end_column) or (_first_line(sql),)
     where = f" (line {line}, column {column})" if line else ""
     return SqlError("\n".join([message + where, *place]), line=line, column=column)

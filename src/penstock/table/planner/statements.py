@@ -25,6 +25,14 @@ _FUNCTION = re.compile(
     rf"AS{_BLANK}+'(?P<target>(?:[^']|'')*)'{_BLANK}+LANGUAGE{_BLANK}+PYTHON{_BLANK}*;?{_BLANK}*",
     re.IGNORECASE | re.DOTALL,
 )
+_REFUSED = {
+    "UPDATE": "a stream has no rows to update: write the changed rows with INSERT INTO a table with a primary key",
+    "DELETE": "a stream has no rows to delete: filter them in a query, or delete them where they are stored",
+    "TRUNCATE": "delete the rows where they are stored",
+    "ANALYZE": "plans of streams use no statistics",
+    "CALL": "there are no procedures",
+}
+"""Statements that are never executed, and why."""
 _MODIFIERS = ("OR", "REPLACE", "TEMPORARY", "SYSTEM")
 
 
@@ -69,6 +77,10 @@ def split_statements(script: str) -> list[Statement]:
 def check_statement(sql: str) -> None:
     """Raise SqlError if the statement would load Java code into the planner, or needs Python to be complete."""
     words = [token.text.upper() for token in tokens(sql) if token.kind == "word"]
+    if words and words[0] in _REFUSED:
+        raise SqlError(f"{words[0]} is not supported: {_REFUSED[words[0]]}")
+    if words[:2] == ["SHOW", "PROCEDURES"]:
+        raise SqlError("SHOW PROCEDURES is not supported: there are no procedures")
     if words[:2] in (["ADD", "JAR"], ["REMOVE", "JAR"]):
         raise SqlError(f"{' '.join(words[:2])} is not supported: functions and connectors are written in Python")
     kind = next((word for word in words[1:] if word not in _MODIFIERS), "")

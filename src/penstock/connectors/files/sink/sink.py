@@ -28,7 +28,7 @@ from penstock.connectors.files.sink.bucket import (
     BasePathBucketAssigner,
     BucketAssigner,
     DateTimeBucketAssigner,
-    PartitionBucketAssigner,
+    FoldersOfValues,
 )
 from penstock.connectors.files.sink.bulk_writer import BulkFileWriter
 from penstock.connectors.files.sink.committer import FileCommitter
@@ -109,7 +109,7 @@ class FileSink(Sink[Any]):
         if format is None or not format.takes_columns(columns):
             return False
         assigner = self._settings.assigner
-        if type(assigner) is PartitionBucketAssigner:
+        if isinstance(assigner, FoldersOfValues):
             # Programs on rows import nothing of columns.
             from penstock.connectors.files.sink.divided import can_divide
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import repeat
 from operator import length_hint
 from typing import Any
@@ -139,11 +139,12 @@ class KafkaProducer:
         `timestamps`: in milliseconds; at most 0, or None: the time of writing.
         """
         count, queued = len(batch.values), 0
+        timestamps = timestamps if batch.timestamps is None else batch.timestamps
         wait: LongWait | None = None
         while queued < count:
             left = iter(batch.values[queued:])
             # In the order of `produce`: neither a partition nor callbacks, which precede the timestamp.
-            arguments = [
+            arguments: list[Iterable[Any]] = [
                 repeat(batch.topic),
                 left,
                 repeat(None) if batch.keys is None else batch.keys[queued:],
@@ -152,6 +153,8 @@ class KafkaProducer:
                 repeat(None),
                 repeat(0) if timestamps is None else timestamps[queued:],
             ]
+            if batch.headers is not None:
+                arguments.append(batch.headers[queued:])
             try:
                 deque(map(self._producer.produce, *arguments), maxlen=0)
                 return

@@ -31,11 +31,17 @@ class KafkaProducerRecord(msgspec.Struct, frozen=True, gc=False):
 
 
 class KafkaProducerBatch(msgspec.Struct, frozen=True, gc=False):
-    """Messages to write to a topic, in order. `keys` None: messages without keys. The client chooses the partitions."""
+    """Messages to write to a topic, in order. `keys` None: messages without keys. The client chooses the partitions.
+
+    `timestamps`: in milliseconds, at most 0: the time of writing; None: those of the stream's records. `headers`: of
+    each message, None: without.
+    """
 
     topic: str
     values: Sequence[bytes | None]
     keys: Sequence[bytes | None] | None = None
+    timestamps: Sequence[int] | None = None
+    headers: Sequence[Headers | None] | None = None
 
 
 class KafkaTopicSelector(ABC):

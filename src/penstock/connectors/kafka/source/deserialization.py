@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Any, Generic, Protocol
 
 import msgspec
 
@@ -53,6 +53,13 @@ class UnreadableRecord(msgspec.Struct, frozen=True):
     error: str
 
 
+class MessageDeserializer(Protocol):
+    """A converter of messages."""
+
+    def values_of(self, messages: Sequence[Any]) -> tuple[Any, list[int] | None]:
+        """Return a list of values or a batch, and timestamps (ms; None if one is missing)."""
+
+
 class KafkaRecordDeserializationSchema(ABC, Generic[Record]):
     """Convert a whole message to a value. Source: Flink's interface of this name."""
 
@@ -68,6 +75,17 @@ class KafkaRecordDeserializationSchema(ABC, Generic[Record]):
         """Return a decoder of the contents of messages, if their values depend on nothing else; None: there is none.
 
         See `DeserializationSchema.column_decoder`. Messages without content are skipped. Penstock's own.
+        """
+        return None
+
+    def reads_columns(self, columns: RecordColumns) -> bool:
+        """Return whether `message_deserializer` returns one for these columns. Penstock's own."""
+        return False
+
+    def message_deserializer(self, columns: RecordColumns, skipped: Callable[[], None]) -> MessageDeserializer | None:
+        """Return a converter of whole messages to batches of these columns; None: there is none.
+
+        `skipped` is to be called for each message that is left out because it is unreadable. Penstock's own.
         """
         return None
 

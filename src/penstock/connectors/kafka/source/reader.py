@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from penstock.api.source import ReaderContext, Records
 from penstock.connectors.base.fetching_reader import FetchingReader
 from penstock.connectors.kafka.source.deserialization import (
     Deserializer,
     KafkaRecordDeserializationSchema,
+    MessageDeserializer,
     OnUnreadable,
 )
 from penstock.connectors.kafka.source.fetcher import Fetched, Fetcher
@@ -17,13 +18,6 @@ from penstock.connectors.kafka.topic_partition import KafkaPartitionSplit, Kafka
 
 if TYPE_CHECKING:
     from penstock.common.columns.record_columns import RecordColumns
-
-
-class MessageDeserializer(Protocol):
-    """A converter of messages."""
-
-    def values_of(self, messages: Sequence[Any]) -> tuple[Any, list[int] | None]:
-        """Return a list of values or a batch, and timestamps (ms; None if one is missing)."""
 
 
 class KafkaReader(FetchingReader[Fetcher]):
@@ -43,7 +37,7 @@ class KafkaReader(FetchingReader[Fetcher]):
         self._settings = settings
         metrics = context.metric_group
         errors = metrics.counter("numRecordsInErrors")
-        self._deserializer = _deserializer(schema, columns, Deserializer(schema, on_error, errors.inc))
+        self._deserializer = _deserializer(schema, columns, Deserializer(schema, on_error, errors.inc), errors.inc)
         metrics.gauge("pendingRecords", self._lag)
 
     def create_fetcher(self) -> Fetcher:
@@ -88,10 +82,15 @@ class KafkaReader(FetchingReader[Fetcher]):
 
 
 def _deserializer(
-    schema: KafkaRecordDeserializationSchema, columns: RecordColumns | None, values: Deserializer
+    schema: KafkaRecordDeserializationSchema,
+    columns: RecordColumns | None,
+    values: Deserializer,
+    skipped: Callable[[], None],
 ) -> MessageDeserializer:
     if columns is None:
         return values
+    if (of_messages := schema.message_deserializer(columns, skipped)) is not None:
+        return of_messages
     from penstock.connectors.kafka.source.column_deserialization import ColumnDeserializer
 
     decode = schema.column_decoder(columns)

@@ -120,7 +120,9 @@ class KafkaSource(Source[Record]):
 
         None if records may be UnreadableRecords, which have no columns.
         """
-        if self._on_error is OnError.EMIT or self._schema.column_decoder(columns) is None:
+        if self._on_error is OnError.EMIT:
+            return None
+        if self._schema.column_decoder(columns) is None and not self._schema.reads_columns(columns):
             return None
         of_columns = copy.copy(self)
         of_columns._columns = columns

@@ -9,8 +9,8 @@ import pyarrow
 from penstock.engine.plan.transformations import Transformation
 from penstock.table.connectors.lookup import LookupRequest, TableLookup
 from penstock.table.connectors.retried_lookup import RetriedLookup
-from penstock.table.connectors.table_connector import connector_of
-from penstock.table.execution.nodes.scan import METADATA, pushed_down, with_secrets
+from penstock.table.connectors.table_connector import METADATA, connector_of
+from penstock.table.execution.nodes.scan import pushed_down, with_secrets
 from penstock.table.execution.registry import translates
 from penstock.table.execution.translation import ZONE, Translation
 from penstock.table.operators.lookup_join import Lookup, LookupJoinOperator

@@ -9,11 +9,12 @@ import pyarrow
 
 from penstock.common.columns.record_columns import RecordColumns
 from penstock.engine.plan.transformations import Transformation
-from penstock.table.connectors.table_connector import ScanRequest, connector_of
+from penstock.table.connectors.table_connector import METADATA, ScanRequest, connector_of, physical_columns
 from penstock.table.connectors.table_options import CONNECTOR
 from penstock.table.execution.column_source import ColumnSourceTransformation
 from penstock.table.execution.pruning import fields_read, pruned
 from penstock.table.execution.registry import translates
+from penstock.table.execution.split_watermarks import idle_timeout_ms, split_watermarks
 from penstock.table.execution.translation import ZONE, Translation
 from penstock.table.functions.arrow_types import arrow_type
 from penstock.table.operators.scan import Path, ScanOperator
@@ -32,8 +33,6 @@ from penstock.table.planner.nodes.tables import (
 from penstock.table.planner.rex_nodes import RexCall
 
 _STREAMS = "data-stream"
-METADATA = "$metadata_"
-"""The beginning of names of columns of metadata, between connector and scan."""
 
 
 @translates(TableSourceScan, TableSourceScan1)
@@ -52,11 +51,17 @@ def scan(translation: Translation, node: TableSourceScan, inputs: Sequence[Trans
     )
     found = connector_of(table).scan(request)
     name = table.identifier.replace("`", "")
+    by_split = watermark is not None and found.watermarks_by_split
     source = found.stream
     if source is None:
         assert found.source is not None
         source = ColumnSourceTransformation(
-            translation.program.next_id(), name, found.source, columns=found.columns, parallelism=found.parallelism
+            translation.program.next_id(),
+            name,
+            found.source,
+            columns=found.columns,
+            parallelism=found.parallelism,
+            watermarks=split_watermarks(translation, watermark, paths) if watermark is not None and by_split else None,
         )
         translation.name(source, node, "source")
     given = _given(translation.columns(node), found.columns, paths)
@@ -64,15 +69,14 @@ def scan(translation: Translation, node: TableSourceScan, inputs: Sequence[Trans
     rows: Transformation = translation.operator(
         node, ScanOperator("Scan", paths, received=found.columns, given=given), [source], role="scan"
     )
-    if watermark is not None:
+    if watermark is not None and not by_split:
         rowtime = watermark.rowtime_expr or watermark.watermark_expr
-        idle_ms = watermark.idle_timeout_millis
         operator = WatermarkOperator(
             "Watermarks",
             translation.expressions(watermark.watermark_expr, rowtime),
             columns=given,
             interval_ms=translation.watermark_interval_ms,
-            idle_ms=idle_ms if idle_ms > 0 else None,
+            idle_ms=idle_timeout_ms(watermark),
         )
         rows = translation.operator(node, operator, [rows], role="watermarks")
     return rows
@@ -85,16 +89,6 @@ def with_secrets(table: ContextResolvedTable, translation: Translation) -> Conte
         raise translation.unsupported(f"the plan has no options of the table {table.identifier}: compile it again")
     options = dict(translation.secrets.resolve(resolved.options))
     return msgspec.structs.replace(table, resolved_table=msgspec.structs.replace(resolved, options=options))
-
-
-def physical_columns(table: ContextResolvedTable) -> list[pyarrow.Field]:
-    """Return the physical columns of a table."""
-    assert table.resolved_table is not None
-    return [
-        pyarrow.field(column.name, arrow_type(column.data_type.logical))
-        for column in table.resolved_table.schema.columns
-        if column.kind == "PHYSICAL" and column.data_type is not None
-    ]
 
 
 def pushed_down(

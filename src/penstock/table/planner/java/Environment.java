@@ -8,6 +8,7 @@ import java.util.Iterator;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import org.apache.flink.configuration.Configuration;
 import org.apache.flink.table.api.EnvironmentSettings;
 import org.apache.flink.table.api.ExplainDetail;
 import org.apache.flink.table.api.Schema;
@@ -53,6 +54,8 @@ public class Environment {
         new URLClassLoader(new URL[0], Environment.class.getClassLoader());
     private final TableEnvironmentInternal tables;
     private int results = 0;
+    /** Options that the environment was opened with, which RESET brings back. */
+    private final Map initial;
 
     Environment(Map options) {
         EnvironmentSettings settings = EnvironmentSettings.newInstance().inStreamingMode()
@@ -61,6 +64,7 @@ public class Environment {
         tables.registerCatalog(CATALOG, new AnyConnectorCatalog(CATALOG, "default_database"));
         tables.useCatalog(CATALOG);
         tables.loadModule("penstock", new AnyConnectorCatalog.AnyConnectorModule());
+        initial = options;
         for (Iterator i = options.entrySet().iterator(); i.hasNext();) {
             Map.Entry option = (Map.Entry) i.next();
             set((String) option.getKey(), (String) option.getValue());
@@ -96,7 +100,7 @@ public class Environment {
             return set((SetOperation) operation);
         }
         if (operation instanceof ResetOperation) {
-            throw new UnsupportedOperationException("RESET");
+            return reset((ResetOperation) operation);
         }
         if (operation instanceof QueryOperation || isInsertion(operation)) {
             return compile(Arrays.asList(new Object[] {sql}));
@@ -261,6 +265,30 @@ public class Environment {
         answer.put("columns", new String[] {"key", "value"});
         answer.put("rows", rows);
         return answer;
+    }
+
+    /** Brings back an option, or all, as they were when the environment was opened. */
+    private Map reset(ResetOperation operation) {
+        Configuration configuration = tables.getConfig().getConfiguration();
+        List keys = new ArrayList();
+        if (operation.getKey().isPresent()) {
+            keys.add(operation.getKey().get());
+        } else {
+            for (Iterator i = configuration.toMap().keySet().iterator(); i.hasNext();) {
+                String key = (String) i.next();
+                if (!key.startsWith("__") && !key.startsWith("table.builtin-") && !"execution.runtime-mode".equals(key)) {
+                    keys.add(key);
+                }
+            }
+        }
+        for (Iterator i = keys.iterator(); i.hasNext();) {
+            String key = (String) i.next();
+            configuration.removeKey(key);
+            if (initial.containsKey(key)) {
+                set(key, (String) initial.get(key));
+            }
+        }
+        return new LinkedHashMap();
     }
 
     /** The planner compiles insertions alone: a query's rows go into a table of its own. */

@@ -1,0 +1,138 @@
+"""Scripts of statements: what they print, where their errors are, which jobs they leave."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.table.in_process import environment
+
+from penstock.common.types import Row, RowKind
+from penstock.table import StreamTableEnvironment
+from penstock.table.logical_types import INT
+from penstock.table.planner.errors import PlannerError, SqlError
+from penstock.table.planner.planner import shared_process
+from penstock.table.result_printer import ResultMode, print_rows
+from penstock.table.sql_script import SqlScript
+
+QUERY = "SELECT s, COUNT(*) AS n FROM (VALUES ('a'), ('b'), ('a')) AS v(s) GROUP BY s"
+
+
+@pytest.fixture(scope="module")
+def tables() -> StreamTableEnvironment:
+    try:
+        shared_process()
+    except PlannerError as error:
+        pytest.skip(f"Flink's planner can't be had here: {error}")
+    return StreamTableEnvironment.create(environment(1))
+
+
+def printed(
+    tables: StreamTableEnvironment, capsys: pytest.CaptureFixture[str], text: str, mode: ResultMode | None = None
+) -> list[str]:
+    """Run a script, and return the lines that it prints."""
+    SqlScript(tables, "x.sql", mode, announce=lambda line: None).run(text)
+    return capsys.readouterr().out.splitlines()
+
+
+def test_a_query_is_a_table_a_changelog_or_json(
+    tables: StreamTableEnvironment, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A table has only the rows that are left, the others each change."""
+    table = printed(tables, capsys, QUERY)
+    assert [line.split() for line in table[3:5]] in (
+        [["|", "b", "|", "1", "|"], ["|", "a", "|", "2", "|"]],
+        [["|", "a", "|", "2", "|"], ["|", "b", "|", "1", "|"]],
+    )
+    assert table[-1] == "2 rows in set"
+    changes = printed(tables, capsys, QUERY, ResultMode.CHANGELOG)
+    assert [line.split()[1] for line in changes if line.startswith(("| +", "| -"))].count("-U") == 1
+    assert printed(tables, capsys, f"SET 'sql-client.execution.result-mode' = 'tableau'; {QUERY}")[1:] == changes
+    tables.get_config().set("sql-client.execution.result-mode", "table")
+    lines = [json.loads(line) for line in printed(tables, capsys, QUERY, ResultMode.JSON)]
+    assert sorted(line["op"] for line in lines) == ["+I", "+I", "+U", "-U"]
+    assert {"op": "+U", "row": {"s": "a", "n": 2}} in lines
+
+
+def test_a_table_shows_what_is_there_at_ctrl_c(capsys: pytest.CaptureFixture[str]) -> None:
+    def rows() -> object:
+        for kind, number in ((RowKind.INSERT, 1), (RowKind.INSERT, 1), (RowKind.DELETE, 1), (RowKind.INSERT, 2)):
+            row = Row(number)
+            row.set_row_kind(kind)
+            yield row
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        print_rows(rows(), ["n"], [INT], mode=ResultMode.TABLE, is_changelog=True, zone="UTC")  # type: ignore[arg-type]
+    assert [line for line in capsys.readouterr().out.splitlines() if line[:1] == "|"] == ["| n |", "| 1 |", "| 2 |"]
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("SELECT nope FROM (VALUES (1)) AS v(n)", "line 1, column 8"),
+        ("-- a\nSHOW TABLES;\n\n  SELECT\n    nope FROM (VALUES (1)) AS v(n);", "line 5, column 5"),
+        ("SHOW TABLES; SELECT nope FROM (VALUES (1)) AS v(n)", "line 1, column 21"),
+        ("SHOW TABLES;\nUPDATE t SET n = 1", "line 2"),
+    ],
+)
+def test_errors_have_the_places_of_the_script(tables: StreamTableEnvironment, text: str, place: str) -> None:
+    with pytest.raises(SqlError) as raised:
+        SqlScript(tables, "x.sql").run(text)
+    message = str(raised.value)
+    assert message.startswith(f"x.sql, {place}:")
+    assert "org.apache" not in message
+
+
+def test_insertions_are_jobs_and_a_set_is_one(
+    tables: StreamTableEnvironment, capsys: pytest.CaptureFixture[str]
+) -> None:
+    announced: list[str] = []
+    script = SqlScript(tables, "x.sql", announce=announced.append)
+    script.run(
+        """CREATE TABLE sink_of_script (n INT) WITH ('connector' = 'blackhole');
+        INSERT INTO sink_of_script VALUES (1);
+        BEGIN STATEMENT SET; INSERT INTO sink_of_script VALUES (1); INSERT INTO sink_of_script VALUES (2); END;
+        QUIT; SELECT nonsense"""
+    )
+    script.wait()
+    assert len(announced) == 2 and "INSERT INTO sink_of_script VALUES (1)" in announced[0]
+    assert list(script.running()) == []
+
+
+def test_options_are_set_and_reset(tables: StreamTableEnvironment) -> None:
+    config = tables.get_config()
+    config.set("parallelism.default", "1")
+    tables.execute_sql("SET 'table.exec.state.ttl' = '1 h'")
+    tables.execute_sql("SET 'pipeline.name' = 'x'")
+    tables.execute_sql("RESET 'table.exec.state.ttl'")
+    assert config.get("table.exec.state.ttl", None) is None
+    assert (config.get("pipeline.name", None), config.get("parallelism.default", None)) == ("x", "1")
+    tables.execute_sql("RESET")
+    assert config.get("pipeline.name", None) is config.get("parallelism.default", None) is None
+
+
+@pytest.mark.parametrize("statement", ["UPDATE t SET n = 1", "DELETE FROM t", "CALL p()", "SHOW PROCEDURES"])
+def test_statements_that_are_refused_name_no_java_class(tables: StreamTableEnvironment, statement: str) -> None:
+    with pytest.raises(SqlError, match="is not supported: ") as raised:
+        tables.execute_sql(statement)
+    assert "org." not in str(raised.value) and "class" not in str(raised.value)
+
+
+def test_a_file_is_read_from_the_terminal(tmp_path: Path) -> None:
+    """Errors of the command's arguments come before anything starts."""
+    from typer.testing import CliRunner
+
+    from penstock.service.cli.main import app
+
+    runner = CliRunner()
+    for arguments, reason in (
+        (["sql"], "-f FILE"),
+        (["sql", "-f", str(tmp_path / "nope.sql")], "cannot read"),
+        (["sql", "-e", "SELECT 1", "-o", "xml"], "expected one of table, changelog, json"),
+        (["sql", "-e", "SELECT 1", "-d"], "only a cluster"),
+    ):
+        result = runner.invoke(app, arguments)
+        assert result.exit_code == 2
+        assert reason in " ".join(result.output.split())
