@@ -8,9 +8,11 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pyarrow as pa
+from tests.table.halves_simulation import HalvesSimulation, halves
 from tests.table.halves_source import HalvesSource
 from tests.table.in_process import InProcess
 from tests.table.row_texts import parse_row, trimmed
@@ -18,6 +20,8 @@ from tests.table.row_texts import parse_row, trimmed
 from penstock.common.types import Row
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.engine.jobmaster.results.result_sinks import ResultSink
+from penstock.engine.plan.job_graph import JobGraph
+from penstock.hosts.simulator import Circumstances, Simulation
 from penstock.table import StreamTableEnvironment
 from penstock.table.connectors.table_connector import (
     ScanRequest,
@@ -32,6 +36,8 @@ from penstock.table.operators.table_columns import KIND, TableColumns
 from penstock.table.row_text import RowText
 
 PROGRAMS = Path(__file__).parents[3] / "shared" / "data" / "flink-table-tests" / "programs.jsonl.gz"
+TIME = Circumstances(jump_rate=0.0)
+"""Rows that follow each other are in one window of processing time."""
 
 
 @dataclass
@@ -136,11 +142,35 @@ def is_in_scope(program: dict[str, Any]) -> bool:
     return is_sql and has_sinks and not kinds & {"FUNCTION", "MODEL", "TEMPORAL_FUNCTION", "SINK_WITHOUT_DATA"}
 
 
-def run(program: dict[str, Any], parallelism: int = 2) -> Outcome:
-    """Run a program over all rows of its tables, and compare."""
+class BetweenHalves(InProcess):
+    """Stops each job with a savepoint between the halves of its rows, and starts it again from it."""
+
+    def __init__(self, parallelism: int) -> None:
+        super().__init__(circumstances=TIME)
+        self._parallelism = parallelism
+        self.not_restored = 0
+        """How many jobs with halves were not restored."""
+
+    def simulation(self, graph: JobGraph) -> Simulation:
+        """Return the simulation of a job, which is restored with the other parallelism."""
+        self.not_restored += halves(graph) > 0
+        return HalvesSimulation(graph, Random(self.seed), self.circumstances, self._parallelism, self._note)
+
+    def _note(self) -> None:
+        self.not_restored -= 1
+
+
+def run(program: dict[str, Any], parallelism: int = 2, restored: int | None = 2) -> Outcome:
+    """Run a program over both halves of the rows of its tables, and compare.
+
+    `restored`: its parallelism after a savepoint between the halves; None: it runs over all rows at once.
+    """
     outcome = Outcome()
+    executor = InProcess(circumstances=TIME) if restored is None else BetweenHalves(restored)
     try:
-        values = _execute(program, outcome, parallelism)
+        values = _execute(program, outcome, parallelism, executor)
+        if isinstance(executor, BetweenHalves) and executor.not_restored:
+            outcome.error = "no savepoint was taken between the halves"
     except Exception as error:
         outcome.error = f"{type(error).__name__}: {error}"
         return outcome
@@ -148,10 +178,9 @@ def run(program: dict[str, Any], parallelism: int = 2) -> Outcome:
     return outcome
 
 
-def _execute(program: dict[str, Any], outcome: Outcome, parallelism: int) -> Values:
+def _execute(program: dict[str, Any], outcome: Outcome, parallelism: int, executor: InProcess) -> Values:
     values = Values()
     register_connector("values", values)
-    executor = InProcess()
     env = StreamExecutionEnvironment(executor=executor)
     env.set_parallelism(parallelism)
     tables = StreamTableEnvironment.create(env)
