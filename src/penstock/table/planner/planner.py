@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import itertools
+import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Literal
 
@@ -92,7 +94,7 @@ class Planner:
         sql = self.secrets.hide(sql)
         answer = self._request(sql, {"operation": "execute", "sql": sql})
         if "plan" in answer:
-            return StatementResult(plan=read_plan(answer["plan"]), result_table=answer.get("result"))
+            return StatementResult(plan=self._read(answer["plan"], [sql]), result_table=answer.get("result"))
         self._log.append({"operation": "execute", "sql": sql})
         rows = tuple(tuple(row) for row in answer.get("rows", ()))
         return StatementResult(columns=tuple(answer.get("columns", ())), rows=rows)
@@ -112,7 +114,7 @@ class Planner:
         """Return the plan of several insertions or queries as one job. Raises what `execute` raises."""
         checked = self._checked(statements)
         answer = self._request(";\n".join(checked), {"operation": "compile", "statements": checked})
-        return read_plan(answer["plan"])
+        return self._read(answer["plan"], checked)
 
     def explain(self, statements: Sequence[str], details: Sequence[ExplainDetail] = ()) -> str:
         """Return Flink's text about the plan of a query, or of several insertions as one job. Raises SqlError."""
@@ -147,6 +149,10 @@ class Planner:
             self._process.request("close", environment=self.environment)
         self._opened = 0
         self._log.clear()
+
+    def _read(self, plan: str, statements: Sequence[str]) -> CompiledPlan:
+        origin = json.dumps([self._options, self._log, list(statements)], sort_keys=True)
+        return replace(read_plan(plan), origin=hashlib.sha256(origin.encode()).hexdigest())
 
     def _checked(self, statements: Sequence[str]) -> list[str]:
         for sql in statements:
