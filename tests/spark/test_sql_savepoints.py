@@ -50,7 +50,9 @@ def test_a_query_continues_from_its_savepoint_with_its_plan(tmp_path: Path) -> N
     assert plan is not None and [type(node).__name__ for node in plan.nodes.values()][-2:] == ["GroupAggregate", "Sink"]
 
     changed = tables(savepoint)
-    message = failure_of(lambda: changed.execute_sql("SELECT event_type, MAX(event_type) FROM events GROUP BY event_type"))
+    message = failure_of(
+        lambda: changed.execute_sql("SELECT event_type, MAX(event_type) FROM events GROUP BY event_type")
+    )
     assert "has the state of GroupAggregate(groupBy=[event_type], select=[event_type, COUNT(*)" in message
     assert "MAX(event_type)" in message and "Start from it with the statements" in message
 

@@ -20,9 +20,9 @@ from tests.table.row_texts import parse_row, trimmed
 
 from penstock.common.types import Row
 from penstock.datastream import StreamExecutionEnvironment
-from penstock.engine.jobmaster.results.result_sinks import ResultSink
 from penstock.engine.checkpoint.manifest import Manifest
 from penstock.engine.jobmaster.checkpoint_vertices import vertex_of_sinks
+from penstock.engine.jobmaster.results.result_sinks import ResultSink
 from penstock.engine.plan.job_graph import JobGraph
 from penstock.hosts.simulator import Circumstances, Simulation
 from penstock.service.client.plan_executor import PlanExecutor

@@ -56,4 +56,3 @@ class HalvesSimulation(Simulation):
 def halves(graph: JobGraph) -> int:
     """Return the number of sources that have halves. Others, such as VALUES, end at once."""
     return sum(isinstance(vertex.source, HalvesSource) for vertex in graph.sources)
-

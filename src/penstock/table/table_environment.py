@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from penstock.common.configuration import Configuration
 from penstock.common.doors import pyflink_names
 from penstock.common.functions.driver_only import DriverOnly
 from penstock.table.environment_settings import EnvironmentSettings
@@ -16,7 +17,8 @@ from penstock.table.table_config import TableConfig
 
 if TYPE_CHECKING:
     from penstock.datastream.stream_execution_environment import StreamExecutionEnvironment
-    from penstock.table.planner.planner import ExplainDetail, Planner
+    from penstock.table.planner.planner import Planner
+    from penstock.table.planner.statements import ExplainDetail
     from penstock.table.statement_set import StatementSet
     from penstock.table.table_result import TableResult
 
@@ -63,10 +65,14 @@ class TableEnvironment(DriverOnly):
         the second. Raises SqlError for an invalid statement, UnsupportedPlanError for one that can't be executed (both
         name what it is), PlannerError if there is no planner, and what `StreamExecutionEnvironment.execute` raises.
         """
+        from penstock.table.planner.statements import explain_statement
         from penstock.table.table_result import ResultKind, TableResult
 
         _check_text(stmt)
         planner = self._synchronized()
+        if (found := explain_statement(stmt)) is not None:
+            text = self._explained([found.statement], found.details)
+            return TableResult.of_rows(("result",), [STRING], [(text,)], ResultKind.SUCCESS_WITH_CONTENT)
         result = planner.execute(stmt)
         if result.plan is not None:
             return self._run(planner, result.plan, result.result_table)
@@ -76,9 +82,12 @@ class TableEnvironment(DriverOnly):
         return TableResult.of_rows(result.columns, [STRING] * len(result.columns), result.rows, kind)
 
     def explain_sql(self, stmt: str, *extra_details: ExplainDetail) -> str:
-        """Return Flink's text about the plan of a query or an insertion. Raises SqlError."""
+        """Return Flink's text about the plan of a query or an insertion, and the operators that execute it.
+
+        Raises SqlError.
+        """
         _check_text(stmt)
-        return self._synchronized().explain([stmt], extra_details)
+        return self._explained([stmt], extra_details)
 
     def create_statement_set(self) -> StatementSet:
         """Return a set of insertions that run as one job."""
@@ -135,7 +144,23 @@ class TableEnvironment(DriverOnly):
     # Internal to the package.
 
     def _explained(self, statements: Sequence[str], details: Sequence[ExplainDetail]) -> str:
-        return self._synchronized().explain(statements, details)
+        from penstock.table.execution.explanation import explained
+        from penstock.table.planner.errors import UnsupportedPlanError
+
+        planner = self._synchronized()
+        text = planner.explain(statements, details)
+        options = self._config.to_dict()
+        configuration = Configuration()
+        configuration.add_all(self._environment.configuration_of_job())
+        for key, value in options.items():
+            if key.startswith(_JOB_OPTIONS):
+                configuration.set_string(key, value)
+        configuration.set_string(_MODE, "STREAMING")
+        try:
+            plan = planner.compile_plan(statements)
+        except UnsupportedPlanError as error:
+            return f"{text}\n== Execution ==\nThis can't be executed: {error}\n"
+        return f"{text}\n{explained(plan, configuration, options=options, secrets=planner.secrets)}"
 
     def _executed(self, statements: Sequence[str]) -> TableResult:
         """Start the job of several insertions."""

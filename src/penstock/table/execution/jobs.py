@@ -96,9 +96,7 @@ def _restored(environment: StreamExecutionEnvironment, plan: CompiledPlan, job_n
             return plan
     else:
         manifest = restored_manifest(configuration, job_name)
-    return restored_plan(
-        plan, manifest, allow_non_restored=configuration.get(options_of_jobs.IGNORE_UNCLAIMED_STATE)
-    )
+    return restored_plan(plan, manifest, allow_non_restored=configuration.get(options_of_jobs.IGNORE_UNCLAIMED_STATE))
 
 
 class _Affected(list[Row]):

@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, Literal
+from typing import Any
 
 from penstock.common.configuration import Configuration
 from penstock.hosts.spark.driver.session import keeps_session
@@ -23,10 +23,8 @@ from penstock.table.planner.planner_process import PlannerProcess
 from penstock.table.planner.preparation import launch, prepare_in_background
 from penstock.table.planner.refusals import sql_error
 from penstock.table.planner.secret_options import SecretOptions
-from penstock.table.planner.statements import check_statement
+from penstock.table.planner.statements import ExplainDetail, check_statement
 
-ExplainDetail = Literal["CHANGELOG_MODE", "ESTIMATED_COST", "JSON_EXECUTION_PLAN", "PLAN_ADVICE"]
-"""Additions to the text about a plan, by Flink's names."""
 _ids = itertools.count(1)
 
 
