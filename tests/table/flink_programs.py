@@ -8,11 +8,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from random import Random
 from typing import Any
 
 import pyarrow as pa
+from tests.table import flink_cases
+from tests.table.flink_cases import cases_of
 from tests.table.halves_simulation import HalvesSimulation, halves
 from tests.table.halves_source import HalvesSource
 from tests.table.in_process import InProcess
@@ -43,7 +44,7 @@ from penstock.table.planner.compiled_plan import CompiledPlan
 from penstock.table.planner.secret_options import SecretOptions
 from penstock.table.row_text import RowText
 
-PROGRAMS = Path(__file__).parents[3] / "shared" / "data" / "flink-table-tests" / "programs.jsonl.gz"
+PROGRAMS = cases_of(flink_cases.PROGRAMS)
 TIME = Circumstances(jump_rate=0.0)
 """Rows that follow each other are in one window of processing time."""
 

@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable
 
 import pytest
+from tests.table.flink_cases import ABSENT
 from tests.table.flink_programs import PROGRAMS, Outcome, is_in_scope, programs, run
 
 from penstock.table.planner.errors import PlannerError
@@ -51,7 +52,7 @@ PASSED = {
 @pytest.fixture(autouse=True)
 def planner() -> None:
     if not PROGRAMS.exists():
-        pytest.skip(f"Flink's table test programs are not here: {PROGRAMS.name}")
+        pytest.skip(ABSENT)
     try:
         shared_process()
     except PlannerError as error:

@@ -20,6 +20,8 @@ from penstock.table.operators.table_columns import TableColumns
 from penstock.table.operators.watermarks import WatermarkOperator
 from penstock.table.planner.nodes.tables import (
     ContextResolvedTable,
+    FilterPushDown,
+    LimitPushDown,
     ProjectPushDown,
     ReadingMetadata,
     SourceWatermark,
@@ -107,6 +109,9 @@ def _pushed_down(
             paths = [*paths, *((name,) for name, _ in metadata.values())]
         elif isinstance(ability, WatermarkPushDown):
             watermark = ability
+        elif isinstance(ability, LimitPushDown) or (isinstance(ability, FilterPushDown) and not ability.predicates):
+            # Plans of Flink's connectors: the source need not give more rows, and the plan limits them again.
+            continue
         elif isinstance(ability, SourceWatermark):
             raise translation.unsupported("SOURCE_WATERMARK() is not supported: declare an expression")
         else:
