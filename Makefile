@@ -25,7 +25,7 @@ WITHOUT_SPARK := tests/simulation tests/unit tests/typing
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup helm manifests demo demo-kafka cluster servers test test-fast test-flink coverage test-figures parity lint fix sim soak corpora chaos bench bench-peers docs reference changelog check clean
+.PHONY: help setup helm manifests demo demo-kafka cluster servers test test-fast test-flink test-flink-sql coverage test-figures parity lint fix sim soak corpora chaos bench bench-peers docs reference changelog check clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -66,6 +66,10 @@ test-fast: $(READY) ## unit tests, types and a part of the simulation, without S
 
 test-flink: $(READY) ## Flink's own command, classes and web pages against our REST, from the wheel apache-flink (fetched once)
 	@home=$$($(BIN)/python -m benchmarks.peers.environments) && FLINK_HOME=$$home $(PYTEST) tests/e2e/test_flinks_clients.py $(ARGS)
+
+test-flink-sql: $(READY) ## Flink's own tests of its SQL, fetched by Maven the first time (needs a JDK): programs with a savepoint between their halves, compiled plans, functions
+	@$(BIN)/python -m tests.table.flink_cases
+	@$(PYTEST) -s -m "" tests/table/test_flink_programs.py tests/table/test_flink_plans.py tests/unit/table/test_flink_function_cases.py $(ARGS)
 
 coverage: $(READY) ## branches that unit tests and simulation reach: per package here, per line in coverage/html
 	@rm -rf coverage

@@ -5,20 +5,29 @@ from __future__ import annotations
 import gzip
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from functools import partial
+from random import Random
 from typing import Any
 
 import numpy
 import pyarrow as pa
+from tests.table import flink_cases
+from tests.table.flink_cases import cases_of
+from tests.table.halves_simulation import HalvesSimulation, halves
 from tests.table.halves_source import HalvesSource
 from tests.table.in_process import InProcess
 from tests.table.row_texts import parse_row, trimmed
 
 from penstock.common.types import Row
 from penstock.datastream import StreamExecutionEnvironment
+from penstock.engine.checkpoint.manifest import Manifest
+from penstock.engine.jobmaster.checkpoint_vertices import vertex_of_sinks
 from penstock.engine.jobmaster.results.result_sinks import ResultSink
+from penstock.engine.plan.job_graph import JobGraph
+from penstock.hosts.simulator import Circumstances, Simulation
+from penstock.service.client.plan_executor import PlanExecutor
 from penstock.table import StreamTableEnvironment
 from penstock.table.connectors.lookup import Found, LookupRequest, TableLookup
 from penstock.table.connectors.table_connector import (
@@ -29,11 +38,17 @@ from penstock.table.connectors.table_connector import (
     TableSink,
     register_connector,
 )
+from penstock.table.execution.plan_of_job import plan_of_checkpoint
+from penstock.table.execution.translation import Translation
 from penstock.table.logical_types import LogicalType
 from penstock.table.operators.table_columns import KIND, TableColumns
+from penstock.table.planner.compiled_plan import CompiledPlan
+from penstock.table.planner.secret_options import SecretOptions
 from penstock.table.row_text import RowText
 
-PROGRAMS = Path(__file__).parents[3] / "shared" / "data" / "flink-table-tests" / "programs.jsonl.gz"
+PROGRAMS = cases_of(flink_cases.PROGRAMS)
+TIME = Circumstances(jump_rate=0.0)
+"""Rows that follow each other are in one window of processing time."""
 
 
 @dataclass
@@ -109,7 +124,8 @@ class Values(TableConnector):
         assert resolved is not None
         key = resolved.schema.primary_key
         received = Received(request.row_type, () if key is None else key.columns)
-        self.sinks[_name(request.table.identifier)] = received
+        # A job that is restored continues with the one that is there.
+        received = self.sinks.setdefault(_name(request.table.identifier), received)
         return TableSink(results=received, parallelism=1)
 
 
@@ -181,11 +197,56 @@ def is_in_scope(program: dict[str, Any]) -> bool:
     return is_sql and has_sinks and not kinds & {"FUNCTION", "MODEL", "TEMPORAL_FUNCTION", "SINK_WITHOUT_DATA"}
 
 
-def run(program: dict[str, Any], parallelism: int = 2) -> Outcome:
-    """Run a program over all rows of its tables, and compare."""
+class BetweenHalves(InProcess):
+    """Stops each job with a savepoint between the halves of its rows, and starts it with the plan in the savepoint."""
+
+    def __init__(self, parallelism: int | None) -> None:
+        """`parallelism`: the one after the savepoint; None: the job runs without one."""
+        super().__init__(circumstances=TIME)
+        self._parallelism = parallelism
+        self.options: Mapping[str, str] = {}
+        """The options of the table environment."""
+        self.not_restored = 0
+        """How many jobs with halves were not restored."""
+
+    def simulation(self, graph: JobGraph) -> Simulation:
+        """Return the simulation of a job, which is restored with the other parallelism."""
+        if self._parallelism is None:
+            return super().simulation(graph)
+        self.not_restored += halves(graph) > 0
+        return HalvesSimulation(graph, Random(self.seed), self.circumstances, partial(self._restored, graph))
+
+    def _restored(self, before: JobGraph, manifest: Manifest) -> JobGraph:
+        self.not_restored -= 1
+        plan = plan_of_checkpoint(manifest)
+        assert plan is not None, "the savepoint has no plan"
+        graph = self._graph(plan, skipped=0)
+        # Results have the number of their sink, which follows from what the program has run before.
+        skipped = min(vertex_of_sinks(before)) - min(vertex_of_sinks(graph))
+        return self._graph(plan, skipped) if skipped else graph
+
+    def _graph(self, plan: CompiledPlan, skipped: int) -> JobGraph:
+        planned = PlanExecutor()
+        env = StreamExecutionEnvironment(executor=planned)
+        env.set_parallelism(self._parallelism or 1)
+        for _ in range(skipped):
+            env.next_id()
+        Translation(plan, env, options=self.options, secrets=SecretOptions()).run()
+        env.execute_async()
+        return planned.graphs[0]
+
+
+def run(program: dict[str, Any], parallelism: int = 2, restored: int | None = 2) -> Outcome:
+    """Run a program over both halves of the rows of its tables, and compare.
+
+    `restored`: its parallelism after a savepoint between the halves; None: it runs over all rows at once.
+    """
     outcome = Outcome()
+    executor = BetweenHalves(restored)
     try:
-        values = _execute(program, outcome, parallelism)
+        values = _execute(program, outcome, parallelism, executor)
+        if executor.not_restored:
+            outcome.error = "no savepoint was taken between the halves"
     except Exception as error:
         outcome.error = f"{type(error).__name__}: {error}"
         return outcome
@@ -193,11 +254,10 @@ def run(program: dict[str, Any], parallelism: int = 2) -> Outcome:
     return outcome
 
 
-def _execute(program: dict[str, Any], outcome: Outcome, parallelism: int) -> Values:
+def _execute(program: dict[str, Any], outcome: Outcome, parallelism: int, executor: BetweenHalves) -> Values:
     values = Values()
     register_connector("values", values)
     HalvesSource.is_second = False
-    executor = InProcess()
     env = StreamExecutionEnvironment(executor=executor)
     env.set_parallelism(parallelism)
     tables = StreamTableEnvironment.create(env)
@@ -210,6 +270,7 @@ def _execute(program: dict[str, Any], outcome: Outcome, parallelism: int) -> Val
         elif "schema" in one:
             tables.execute_sql(_create_table(one))
             values.sources[one["name"]] = (one.get("before", []), one.get("after", []))
+    executor.options = tables.get_config().to_dict()
     for one in program["run"]:
         if one["kind"] == "STATEMENT_SET":
             statements = tables.create_statement_set()

@@ -15,6 +15,37 @@ PAUSE_MS = 20_000
 PACE_MS = 5
 
 
+class Pauses:
+    """The readers that wait behind the first half of their rows, with the time since when (ms)."""
+
+    def __init__(self) -> None:
+        self._began: dict[int, int] = {}
+        self._readers: list[object] = []
+
+    def note(self, reader: object, now_ms: int) -> None:
+        """Record that a reader waits. Readers are kept alive, because ids could be reused otherwise."""
+        if id(reader) not in self._began:
+            self._readers.append(reader)
+            self._began[id(reader)] = now_ms
+
+    def last_ms(self, count: int) -> int | None:
+        """Return when the last of `count` readers began to wait; None: not all of them wait."""
+        return max(self._began.values()) if len(self._began) >= count > 0 else None
+
+
+_current = Pauses()
+
+
+def new_pauses() -> Pauses:
+    """Return a new recorder, to which all readers of this process report from now on.
+
+    Readers are unpickled in slots, so a test can't pass objects to them.
+    """
+    global _current
+    _current = Pauses()
+    return _current
+
+
 class HalvesSource(Source[Any]):
     """`first`: how many rows the first half has. One subtask reads all rows, in order.
 
@@ -67,6 +98,8 @@ class _HalvesReader(SplitReader[Any]):
         if position in (self._first, count):
             until = self._ends_of_pauses.setdefault(position, self.context.now_ms() + PAUSE_MS)
             if self.context.now_ms() < until:
+                if position == self._first:
+                    _current.note(self, self.context.now_ms())
                 return Nothing(until)
             HalvesSource.is_second = True
         if self._is_paced and position < count:

@@ -7,6 +7,7 @@ from random import Random
 from penstock.common import Configuration
 from penstock.common.job_client import JobClient
 from penstock.datastream import StreamExecutionEnvironment
+from penstock.engine.plan.job_graph import JobGraph
 from penstock.hosts.simulator import Circumstances, Simulation, Trace
 from penstock.service.client.executor import PipelineExecutor, Submission
 from penstock.service.client.plan_executor import PlanExecutor
@@ -25,7 +26,7 @@ class InProcess(PipelineExecutor):
 
     def execute(self, submission: Submission) -> JobClient:
         """Run a job."""
-        simulation = Simulation(submission.graph, Random(self.seed), self.circumstances, Trace(None))
+        simulation = self.simulation(submission.graph)
         simulation.run()
         self.error = simulation.error
         self.restarts = simulation.went_back
@@ -37,6 +38,10 @@ class InProcess(PipelineExecutor):
             else:
                 sink.failed(self.error)
         return PlanExecutor().execute(Submission(submission.graph, {}, Configuration(), None))
+
+    def simulation(self, graph: JobGraph) -> Simulation:
+        """Return the simulation of a job."""
+        return Simulation(graph, Random(self.seed), self.circumstances, Trace(None))
 
 
 def environment(parallelism: int = 2, seed: int = 1) -> StreamExecutionEnvironment:

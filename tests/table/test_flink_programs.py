@@ -1,13 +1,17 @@
 """Flink's own table test programs, through the simulator: the changes of their sinks, over both halves of their rows.
 
+Between the halves each job stops with a savepoint, and is restored from it with the same or another parallelism.
+
 `pytest -s` prints how many pass, by kind of program and by kind of node.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Callable
 
 import pytest
+from tests.table.flink_cases import ABSENT
 from tests.table.flink_programs import PROGRAMS, Outcome, is_in_scope, programs, run
 
 from penstock.table.planner.errors import PlannerError
@@ -52,7 +56,7 @@ PASSED = {
 @pytest.fixture(autouse=True)
 def planner() -> None:
     if not PROGRAMS.exists():
-        pytest.skip(f"Flink's table test programs are not here: {PROGRAMS.name}")
+        pytest.skip(ABSENT)
     try:
         shared_process()
     except PlannerError as error:
@@ -62,13 +66,24 @@ def planner() -> None:
 @pytest.mark.timeout(900)
 def test_programs_give_the_changes_that_flink_gives() -> None:
     """A program passes if its sinks get the same changes, or, if inputs of a node have no order, the same table."""
+    _check(lambda number: (2, 2 + number % 2))
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("parallelisms", [(2, None), (2, 2), (2, 3), (2, 1)])
+def test_programs_are_restored_with_any_parallelism(parallelisms: tuple[int, int | None]) -> None:
+    """The same, with one parallelism before and one after the savepoint for all programs; None: without a savepoint."""
+    _check(lambda number: parallelisms)
+
+
+def _check(parallelisms: Callable[[int], tuple[int, int | None]]) -> None:
+    """Run all programs. `parallelisms`: before and after the savepoint, of the program of a number."""
     passed: Counter[str] = Counter()
     total: Counter[str] = Counter()
     of_nodes: dict[str, Counter[str]] = defaultdict(Counter)
-    for program in programs():
-        if not is_in_scope(program):
-            continue
-        outcome = run(program)
+    for number, program in enumerate(filter(is_in_scope, programs())):
+        outcome = run(program, *parallelisms(number))
         kind = _kind(outcome)
         total[program["class"]] += 1
         passed[program["class"]] += kind in ("same changes", "same table")

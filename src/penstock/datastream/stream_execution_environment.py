@@ -81,6 +81,7 @@ class StreamExecutionEnvironment(DriverOnly):
         self._sinks: list[Transformation] = []
         self._result_sinks: dict[int, ResultSink] = {}
         self._ids = 0
+        self._compiled_plan = ""
 
     if not TYPE_CHECKING:
 
@@ -454,6 +455,7 @@ class StreamExecutionEnvironment(DriverOnly):
         """Start the program and return a JobClient immediately."""
         try:
             graph = self._job_graph(job_name)
+            graph.compiled_plan, self._compiled_plan = self._compiled_plan, ""
             result_sinks, self._result_sinks, self._sinks = self._result_sinks, {}, []
             executor = self._executor or context_environment().executor or load_executor(self._configuration)
             client = executor.execute(Submission(graph, result_sinks, self._configuration, self._spark))
@@ -505,6 +507,14 @@ class StreamExecutionEnvironment(DriverOnly):
             yield
         finally:
             self._sinks, self._result_sinks = others
+
+    def configuration_of_job(self) -> Configuration:
+        """Return the configuration that the next job will have."""
+        return self._configuration
+
+    def keep_plan(self, compiled_plan: str) -> None:
+        """Let the checkpoints of the next job contain the plan of its SQL statements."""
+        self._compiled_plan = compiled_plan
 
     def _stream_graph(self) -> StreamGraph:
         return stream_graph_of(self._sinks, self._configuration, self.get_buffer_timeout())

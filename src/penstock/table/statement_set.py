@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from penstock.table.planner.planner import ExplainDetail
+    from penstock.table.planner.statements import ExplainDetail
     from penstock.table.table import Table
     from penstock.table.table_descriptor import TableDescriptor
     from penstock.table.table_pipeline import TablePipeline

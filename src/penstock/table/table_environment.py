@@ -21,7 +21,8 @@ from penstock.table.table_config import TableConfig
 if TYPE_CHECKING:
     from penstock.datastream.stream_execution_environment import StreamExecutionEnvironment
     from penstock.table.composing.relation import Relation
-    from penstock.table.planner.planner import ExplainDetail, Planner
+    from penstock.table.planner.planner import Planner
+    from penstock.table.planner.statements import ExplainDetail
     from penstock.table.statement_set import StatementSet
     from penstock.table.table_pipeline import TablePipeline
     from penstock.table.table_result import TableResult
@@ -79,7 +80,7 @@ class TableEnvironment(CatalogMethods, TableMakers, DriverOnly):
         the second. Raises SqlError for an invalid statement, UnsupportedPlanError for one that can't be executed (both
         name what it is), PlannerError if there is no planner, and what `StreamExecutionEnvironment.execute` raises.
         """
-        from penstock.table.planner.statements import function_statement
+        from penstock.table.planner.statements import explain_statement, function_statement
         from penstock.table.table_result import ResultKind, TableResult
 
         _check_text(stmt)
@@ -87,6 +88,9 @@ class TableEnvironment(CatalogMethods, TableMakers, DriverOnly):
         if (of_function := function_statement(stmt)) is not None:
             self._create_function(of_function)
             return TableResult.of_rows(["result"], [STRING], [("OK",)], ResultKind.SUCCESS)
+        if (found := explain_statement(stmt)) is not None:
+            text = self.explain_statements([found.statement], found.details)
+            return TableResult.of_rows(("result",), [STRING], [(text,)], ResultKind.SUCCESS_WITH_CONTENT)
         result = planner.execute(stmt)
         if result.plan is not None:
             return self._run(planner, result.plan, result.result_table)
@@ -96,7 +100,10 @@ class TableEnvironment(CatalogMethods, TableMakers, DriverOnly):
         return TableResult.of_rows(result.columns, [STRING] * len(result.columns), result.rows, kind)
 
     def explain_sql(self, stmt: str, *extra_details: ExplainDetail) -> str:
-        """Return Flink's text about the plan of a query or an insertion. Raises SqlError."""
+        """Return Flink's text about the plan of a query or an insertion, and the operators that execute it.
+
+        Raises SqlError.
+        """
         _check_text(stmt)
         return self.explain_statements([stmt], extra_details)
 
@@ -121,8 +128,26 @@ class TableEnvironment(CatalogMethods, TableMakers, DriverOnly):
     # Internal to the package.
 
     def explain_statements(self, statements: Sequence[str], details: Sequence[ExplainDetail]) -> str:
-        """Return Flink's text about the plan of several statements."""
-        return self._synchronized().explain(statements, details)
+        """Return Flink's text about the plan of several statements, and the operators that execute it."""
+        from penstock.table.execution.explanation import explained
+        from penstock.table.planner.errors import UnsupportedPlanError
+
+        planner = self._synchronized()
+        text = planner.explain(statements, details)
+        options = self._config.to_dict()
+        configuration = Configuration()
+        configuration.add_all(self._environment.configuration_of_job())
+        for key, value in options.items():
+            if key.startswith(_JOB_OPTIONS):
+                configuration.set_string(key, value)
+        configuration.set_string(_MODE, "STREAMING")
+        try:
+            plan = planner.compile_plan(statements)
+        except UnsupportedPlanError as error:
+            return f"{text}\n== Execution ==\nThis can't be executed: {error}\n"
+        functions = self.functions.calls if "functions" in self.__dict__ else {}
+        shown = explained(plan, configuration, options=options, secrets=planner.secrets, functions=functions)
+        return f"{text}\n{shown}"
 
     def execute_statements(self, statements: Sequence[str]) -> TableResult:
         """Start the job of several insertions."""

@@ -103,6 +103,10 @@ class CheckpointCoordinator:
         if manifest.job_id == self._job.job_id and (not manifest.savepoint or self._job.epoch > 1):
             self._completed.start_from(manifest, older)
 
+    def plan_changed(self, compiled_plan: str) -> None:
+        """Let later checkpoints contain this plan of SQL statements: the job has been updated."""
+        self._job = self._job._replace(compiled_plan=compiled_plan)
+
     def tasks_began(
         self, attempt: int, vertices: Sequence[CheckpointVertex], enumerator_states: EnumeratorStates, now_ms: int
     ) -> None:

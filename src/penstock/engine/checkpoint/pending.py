@@ -21,6 +21,8 @@ class JobIdentity(NamedTuple):
     job_name: str
     attempt: int = 0
     epoch: int = 1
+    compiled_plan: str = ""
+    """See Manifest.compiled_plan."""
 
 
 class PendingCheckpoint:
@@ -124,6 +126,7 @@ class PendingCheckpoint:
             commits=_commits_by_sink(vertices, commits),
             savepoint=bool(self.savepoint),
             epoch=job.epoch,
+            compiled_plan=job.compiled_plan,
         ).with_oldest_reader()
 
 

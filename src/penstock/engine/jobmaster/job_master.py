@@ -109,7 +109,7 @@ class JobMaster:
         self.completed = CompletedCheckpoints(self.storage, settings.checkpoints.retained)
         end = RecordedEnd(self.storage, self.completed, epoch)
         self.coordinator = CheckpointCoordinator(
-            JobIdentity(job_id, graph.name, epoch=epoch),
+            JobIdentity(job_id, graph.name, epoch=epoch, compiled_plan=graph.compiled_plan),
             settings=settings.checkpoints,
             storage=self.storage,
             completed=self.completed,

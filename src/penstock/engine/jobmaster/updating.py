@@ -127,6 +127,7 @@ class JobUpdating:
             self._reply(JobError(f"the job keeps its functions because the checkpoint failed: {outcome}"))
             return
         self._job.graph = self._next
+        self._job.coordinator.plan_changed(self._next.compiled_plan)
         self._phase = UpdatePhase.IDLE
         names = ", ".join(f"'{name}'" for name in self._operators)
         self._emit(Updated(self._operators, outcome.checkpoint_id))

@@ -75,6 +75,18 @@ def start_point(graph: JobGraph, configuration: Configuration, resumes: str = ""
     return start if start.latest is not latest else dataclasses.replace(start, record=record)
 
 
+def restored_manifest(configuration: Configuration, job_name: str) -> Manifest | None:
+    """Return the manifest that a job of this name will start from, without taking the job over; None: it has none.
+
+    Raises CheckpointError if it is missing or damaged.
+    """
+    path, base = configuration.get(options.STATE_RECOVERY_PATH), configuration.get(options.CHECKPOINT_DIRECTORY)
+    if path is None or (path == LATEST and base is None):
+        return None
+    _reach(base if path == LATEST and base is not None else path)
+    return latest_of(base, job_name).manifest if path == LATEST and base is not None else read_manifest(path)
+
+
 def _claimed(base: str, job_id: str, name: str, duplicating_sinks: list[str]) -> tuple[Latest | None, JobRecord]:
     """Return the newest checkpoint of a job, if it has one, and the job's record at that time, claimed."""
     store = record_in(f"{base.rstrip('/')}/{job_id}")

@@ -6,12 +6,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from penstock.common.configuration import options as options_of_jobs
 from penstock.common.configuration.choices import RuntimeExecutionMode
+from penstock.common.errors import CheckpointError
 from penstock.common.types import Row
 from penstock.datastream.collected import CloseableIterator
 from penstock.engine.jobmaster.results.result_sinks import CollectedResults
 from penstock.engine.plan.transformations import Transformation
+from penstock.service.client.start_point import restored_manifest
 from penstock.table.environment_settings import EnvironmentSettings
+from penstock.table.execution.plan_of_job import packed_plan, restored_plan
 from penstock.table.execution.row_values import row_reader
 from penstock.table.execution.translation import ZONE, Translation
 from penstock.table.logical_types import BIGINT, LogicalType
@@ -45,13 +49,17 @@ def start(
     `StreamExecutionEnvironment.execute` raises.
     """
     options = _configured(environment, config, settings)
+    job_name = options.get("pipeline.name") or _name(plan)
+    plan = _restored(environment, plan, job_name)
     results = CollectedResults()
-    collectors = {} if result_table is None else {result_table: results}
+    # The plan of a checkpoint may have another name for the table of the query's rows.
+    collectors = {} if result_table is None else {plan.sinks[0].dynamic_table_sink.table.identifier: results}
     translation = _translation(environment, planner, plan, options, functions)
     translation.collectors = collectors
     with environment.separate_job():
         translation.run()
-        client = environment.execute_async(options.get("pipeline.name") or _name(plan))
+        environment.keep_plan(packed_plan(plan))
+        client = environment.execute_async(job_name)
     if result_table is None:
         names = [sink.dynamic_table_sink.table.identifier.replace("`", "") for sink in plan.sinks]
         affected = [Row(*[_AFFECTED_UNKNOWN for _ in names])]
@@ -132,6 +140,20 @@ def result_row(plan: CompiledPlan) -> LogicalType:
     assert table is not None
     names = tuple(column.name for column in table.schema.columns)
     return replace(sink.output_type.logical, names=names)
+
+
+def _restored(environment: StreamExecutionEnvironment, plan: CompiledPlan, job_name: str) -> CompiledPlan:
+    """Return the plan to run with, if the job starts from a checkpoint: see plan_of_job.py."""
+    configuration = environment.configuration_of_job()
+    if configuration.get(options_of_jobs.TARGET) == "remote":
+        # Only the cluster may see its checkpoints.
+        try:
+            manifest = restored_manifest(configuration, job_name)
+        except CheckpointError:
+            return plan
+    else:
+        manifest = restored_manifest(configuration, job_name)
+    return restored_plan(plan, manifest, allow_non_restored=configuration.get(options_of_jobs.IGNORE_UNCLAIMED_STATE))
 
 
 class _Affected(list[Row]):

@@ -35,6 +35,8 @@ class CompiledPlan:
     """The inputs of each node, in order."""
     text: str
     """The JSON."""
+    origin: str = ""
+    """A digest of the statements, tables and options that it was compiled from; empty: it was read from a file."""
 
     @cached_property
     def sinks(self) -> Sequence[tables.Sink]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import itertools
+import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, Literal
+from typing import Any
 
 from penstock.common.configuration import Configuration
 from penstock.hosts.spark.driver.session import keeps_session
@@ -23,10 +25,8 @@ from penstock.table.planner.planner_process import PlannerProcess
 from penstock.table.planner.preparation import launch, prepare_in_background
 from penstock.table.planner.refusals import sql_error
 from penstock.table.planner.secret_options import SecretOptions
-from penstock.table.planner.statements import check_statement
+from penstock.table.planner.statements import ExplainDetail, check_statement
 
-ExplainDetail = Literal["CHANGELOG_MODE", "ESTIMATED_COST", "JSON_EXECUTION_PLAN", "PLAN_ADVICE"]
-"""Additions to the text about a plan, by Flink's names."""
 _OF_PYFLINK = "The dependency of 'flink-python' is not present"
 _ids = itertools.count(1)
 
@@ -95,7 +95,7 @@ class Planner:
         sql = self.secrets.hide(sql)
         answer = self._request(sql, {"operation": "execute", "sql": sql})
         if "plan" in answer:
-            return StatementResult(plan=read_plan(answer["plan"]), result_table=answer.get("result"))
+            return StatementResult(plan=self._read(answer["plan"], [sql]), result_table=answer.get("result"))
         self._log.append({"operation": "execute", "sql": sql})
         rows = tuple(tuple(row) for row in answer.get("rows", ()))
         return StatementResult(columns=tuple(answer.get("columns", ())), rows=rows)
@@ -115,7 +115,7 @@ class Planner:
         """Return the plan of several insertions or queries as one job. Raises what `execute` raises."""
         checked = self._checked(statements)
         answer = self._request(";\n".join(checked), {"operation": "compile", "statements": checked})
-        return read_plan(answer["plan"])
+        return self._read(answer["plan"], checked)
 
     def explain(self, statements: Sequence[str], details: Sequence[ExplainDetail] = ()) -> str:
         """Return Flink's text about the plan of a query, or of several insertions as one job. Raises SqlError.
@@ -172,6 +172,10 @@ class Planner:
             self._process.request("close", environment=self.environment)
         self._opened = 0
         self._log.clear()
+
+    def _read(self, plan: str, statements: Sequence[str]) -> CompiledPlan:
+        origin = json.dumps([self._options, self._log, list(statements)], sort_keys=True)
+        return replace(read_plan(plan), origin=hashlib.sha256(origin.encode()).hexdigest())
 
     def _checked(self, statements: Sequence[str]) -> list[str]:
         for sql in statements:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple, cast
 
 from penstock.table.planner.errors import SqlError
 
@@ -49,6 +49,39 @@ class Statement(NamedTuple):
 
     sql: str
     line: int
+
+
+ExplainDetail = Literal["CHANGELOG_MODE", "ESTIMATED_COST", "JSON_EXECUTION_PLAN", "PLAN_ADVICE"]
+"""Additions to the text about a plan, by Flink's names."""
+
+
+class Explain(NamedTuple):
+    """EXPLAIN of a query, an insertion or a statement set."""
+
+    statement: str
+    details: tuple[ExplainDetail, ...]
+
+
+_BLANK = r"(?:\s|--[^\n]*\n|/\*.*?\*/)"
+_DETAIL = "ESTIMATED_COST|CHANGELOG_MODE|JSON_EXECUTION_PLAN|PLAN_ADVICE"
+_EXPLAIN = re.compile(
+    rf"{_BLANK}*EXPLAIN{_BLANK}+(?:PLAN{_BLANK}+FOR{_BLANK}+"
+    rf"|(?P<details>(?:{_DETAIL})(?:{_BLANK}*,{_BLANK}*(?:{_DETAIL}))*){_BLANK}+)?(?P<statement>.+)",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+def explain_statement(sql: str) -> Explain | None:
+    """Return the parts of EXPLAIN, or None for another statement. What it explains stays at its place in the text."""
+    found = _EXPLAIN.fullmatch(sql)
+    if found is None:
+        return None
+    before = re.sub(r"[^\n]", " ", sql[: found.start("statement")])
+    details = re.findall(_DETAIL, found["details"] or "", re.IGNORECASE)
+    statement = found["statement"].rstrip().rstrip(";")
+    if re.match(r"STATEMENT\s", statement, re.IGNORECASE):
+        before = before[: -len("EXECUTE ")] + "EXECUTE "
+    return Explain(before + statement, tuple(cast("ExplainDetail", one.upper()) for one in details))
 
 
 def split_statements(script: str) -> list[Statement]:

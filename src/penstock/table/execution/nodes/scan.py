@@ -22,6 +22,8 @@ from penstock.table.operators.table_columns import TableColumns
 from penstock.table.operators.watermarks import WatermarkOperator
 from penstock.table.planner.nodes.tables import (
     ContextResolvedTable,
+    FilterPushDown,
+    LimitPushDown,
     ProjectPushDown,
     ReadingMetadata,
     SourceAbility,
@@ -112,6 +114,9 @@ def pushed_down(
                 raise translation.unsupported("SOURCE_WATERMARK() is not supported: declare an expression")
         elif isinstance(ability, WatermarkPushDown):
             watermark = ability
+        elif isinstance(ability, LimitPushDown) or (isinstance(ability, FilterPushDown) and not ability.predicates):
+            # Plans of Flink's connectors: the source need not give more rows, and the plan limits them again.
+            continue
         else:
             raise translation.unsupported(f"{type(ability).__name__} is not supported by the connector")
     return paths, metadata, watermark

@@ -40,6 +40,7 @@ import org.apache.flink.table.operations.ddl.CreateTableOperation;
 import org.apache.flink.table.operations.ddl.DropOperation;
 import org.apache.flink.table.operations.ddl.DropTableOperation;
 import org.apache.flink.table.types.logical.LogicalType;
+import org.apache.flink.table.planner.plan.nodes.exec.ExecNodeContext;
 import org.apache.flink.table.types.utils.DataTypeUtils;
 import org.apache.flink.types.Row;
 
@@ -139,6 +140,8 @@ public class Environment {
     /** Plans queries and insertions as one job. */
     Map compile(List statements) throws Exception {
         Map answer = new LinkedHashMap();
+        // Ids name the state of nodes: they may not depend on what this process has planned before.
+        ExecNodeContext.resetIdCounter();
         try {
             answer.put("plan", tables.compilePlan(insertions(statements, answer)).asJsonString());
         } finally {
