@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
+from penstock.common.config_values import parse_duration
 from penstock.common.functions.field_key import FieldKey
 from penstock.common.job_client import JobClient
 from penstock.engine.jobmaster.results.result_sinks import ResultSink
@@ -133,6 +134,11 @@ class Translation:
             HashPartitioner(FieldKey(tuple(columns.names[key] for key in keys))) if keys else GlobalPartitioner()
         )
         return PartitionTransformation(self.program.next_id(), stream, partitioner)
+
+    def ttl_ms(self, node: ExecNode, index: int = 0) -> int | None:
+        """Return how long the state of a node is kept, by the state's index; None: for ever."""
+        found = next((state.ttl for state in node.state or () if state.index == index), "0 ms")
+        return parse_duration(found) or None
 
     def check_no_ttl(self, node: ExecNode) -> None:
         """Raise UnsupportedPlanError if the state of a node has a time to live."""

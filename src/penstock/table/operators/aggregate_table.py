@@ -36,9 +36,9 @@ class AggregateTable(ArrayTable):
             column.take(order) if place in read and column is not None else None for place, column in enumerate(columns)
         ]
         in_order = signs[runs.order]
-        self.rows.run_counts(runs, in_order)
+        self.rows.add_counts(runs, in_order)
         for place, one in enumerate(self.aggregates):
-            one.run(self._calls.rows_of(place, ordered, runs, in_order))
+            one.add(self._calls.rows_of(place, ordered, runs, in_order))
 
     def merge(self, other: AggregateTable) -> None:
         """Add all that another table has."""

@@ -10,11 +10,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow
 
+from penstock.api.state.ttl import StateTtlConfig
+from penstock.common.time import Time
 from penstock.engine.runtime.chunks import ChunkKind
 from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.runtime.columns.keyed_values import KeyedValues, Slots
+from penstock.engine.runtime.operators.expiring_values import ExpiringValues
 from penstock.engine.runtime.operators.keyed import KeyedOperator
 from penstock.engine.state.arrays.array_table import KEYS_MAX, ArrayTable
+from penstock.engine.state.arrays.expiring_table import array_table, expire_arrays
 from penstock.engine.state.arrays.row_keys import RowKeys
 from penstock.engine.state.arrays.state_array import StateArray
 from penstock.table.operators.table_columns import TableColumns
@@ -29,13 +33,25 @@ STATE_TABLE = "(state)"
 
 
 class KeyedTableOperator(KeyedOperator):
-    """`keys`: the columns of the key; none: all rows have one key. Subclasses define `new_arrays` and `process`."""
+    """`keys`: the columns of the key; none: all rows have one key. Subclasses define `new_arrays` and `process`.
+
+    `ttl_ms`: how long a key keeps its state after it was last changed; None: for ever.
+    """
 
     takes: ClassVar[ChunkKind] = ChunkKind.COLUMNS
     gives: ClassVar[ChunkKind] = ChunkKind.COLUMNS
 
-    def __init__(self, name: str, keys: Sequence[str], *, received: TableColumns, given: TableColumns) -> None:
+    def __init__(
+        self,
+        name: str,
+        keys: Sequence[str],
+        *,
+        received: TableColumns,
+        given: TableColumns,
+        ttl_ms: int | None = None,
+    ) -> None:
         super().__init__(name, selector_of(keys))
+        self.ttl_ms = ttl_ms
         self.key_names = tuple(keys)
         self.columns_received = received
         self.received = received
@@ -57,6 +73,11 @@ class KeyedTableOperator(KeyedOperator):
     def open(self) -> None:
         super().open()
         self._values = self._new_values()
+        if self._heap_table is not None:
+            expire_arrays(self.backend, STATE_TABLE, self._heap_table, self.context.now_ms())
+        elif self.ttl_ms is not None:
+            self._rows_behind = ExpiringValues(self.backend, STATE_TABLE, self._behind, ttl_of(self.ttl_ms))
+            self._rows_behind.use()
 
     @property
     def state(self) -> ArrayTable:
@@ -70,11 +91,15 @@ class KeyedTableOperator(KeyedOperator):
 
     def slots_of(self, chunk: Columns) -> Slots:
         """Return the slot of each row's key, and which keys had a value before. Their state may change now."""
+        found = self.find_slots(chunk)
+        self.state.change(found.slots)
+        return found
+
+    def find_slots(self, chunk: Columns) -> Slots:
+        """Return the same as `slots_of`. Before the state of some is changed, `state.change` is to be called."""
         assert self._values is not None
         found = self._values.slots_of(self.keys_of_rows(chunk))
-        exist = found.have_values & self.state.exist(found.slots)
-        self.state.change(found.slots)
-        return Slots(found.slots, exist)
+        return Slots(found.slots, found.have_values & self.state.exist(found.slots))
 
     def remove(self, slots: Any) -> None:
         """Remove the state of keys."""
@@ -84,6 +109,7 @@ class KeyedTableOperator(KeyedOperator):
         """Empty the cache if it is full, and give the slots of removed keys to others."""
         if self._heap_table is not None:
             self._heap_table.drop_removed()
+            self._heap_table.reserve_widened()
         elif len(self.state) > KEYS_MAX or self._memory.is_over:
             self._write_back()
             self.state.release_memory()
@@ -102,7 +128,7 @@ class KeyedTableOperator(KeyedOperator):
         return len(self._heap_table if self._heap_table is not None else self.state if self._values else ())
 
     def _new_table(self, is_cache: bool = False) -> ArrayTable:
-        return ArrayTable(self.new_arrays(), self._memory, is_cache)
+        return array_table(self.new_arrays(), self.ttl_ms, self.context.now_ms, memory=self._memory, is_cache=is_cache)
 
     def _new_values(self) -> KeyedValues:
         if self._heap_table is not None:
@@ -111,4 +137,13 @@ class KeyedTableOperator(KeyedOperator):
 
     def _write_back(self) -> None:
         """Write what has changed in the cache to the table behind it."""
-        self._behind.current.update(self.state.take_changes())
+        changes = self.state.take_changes()
+        if self.ttl_ms is None:
+            self._behind.current.update(changes)
+        else:
+            self._rows_behind.write(changes)
+
+
+def ttl_of(ttl_ms: int) -> StateTtlConfig:
+    """Return a time to live that begins when state is written; what has expired is not read. As Flink's SQL does."""
+    return StateTtlConfig.new_builder(Time.milliseconds(ttl_ms)).build()

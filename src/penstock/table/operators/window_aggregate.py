@@ -71,9 +71,7 @@ class WindowAggregateOperator(WindowedOperator):
         calls.aggregates()
 
     def columns_read(self, index: int = 0) -> tuple[str, ...]:
-        names = self._received.names
-        read = {names[place] for place in self._calls.columns_read} | {*self._key_names, self._times.column}
-        return tuple(name for name in names if name in read) or names[:1]
+        return self._calls.names_read(self._received, [*self._key_names, self._times.column])
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)

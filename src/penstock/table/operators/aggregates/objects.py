@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import copy
+import pickle
 from abc import abstractmethod
 from collections.abc import Sequence
-from decimal import ROUND_HALF_UP, Decimal, localcontext
 from typing import Any
 
-import numpy
 import pyarrow
 
 from penstock.common.columns.to_values import python_values
@@ -17,15 +16,13 @@ from penstock.engine.state.arrays.row_keys import Integers
 from penstock.table.operators.aggregates.base import Aggregate, RunRows
 from penstock.table.operators.plain_objects import PlainObjects
 
-_DIGITS_MAX = 38
-
 
 class ObjectAggregate(Aggregate):
     """Base: `create`, `add` and `value` of one key."""
 
     def __init__(self, result_type: pyarrow.DataType) -> None:
         self._objects = PlainObjects(copy.deepcopy)
-        super().__init__(result_type, [self._objects])
+        super().__init__(result_type, [self._objects], [pyarrow.binary()])
 
     @abstractmethod
     def create(self) -> Any:
@@ -65,74 +62,17 @@ class ObjectAggregate(Aggregate):
         ]
         return pyarrow.array(found, self.result_type)
 
-    def merge(self, slots: Integers, other: Aggregate, other_slots: Integers) -> None:
-        assert isinstance(other, ObjectAggregate)
+    def partials(self, slots: Integers) -> list[pyarrow.Array]:
+        states = self._objects.values[slots].tolist()
+        return [pyarrow.array([None if one is None else pickle.dumps(one) for one in states], pyarrow.binary())]
+
+    def add_partials(self, runs: Runs, columns: Sequence[pyarrow.Array]) -> None:
         states = self._objects.values
-        for slot, more in zip(slots.tolist(), other._objects.values[other_slots].tolist(), strict=True):
-            if more is not None:
-                states[slot] = copy.deepcopy(more) if states[slot] is None else self.merged(states[slot], more)
-
-
-class DecimalSum(ObjectAggregate):
-    """SUM, $SUM0 and AVG of decimals: (sum, count). A result with too many digits is NULL."""
-
-    def __init__(self, result_type: pyarrow.DataType, kind: str) -> None:
-        super().__init__(result_type)
-        self._kind = kind
-
-    def create(self) -> Any:
-        return Decimal(0), 0
-
-    def add(self, state: Any, values: Sequence[Any], sign: int) -> Any:
-        with localcontext(prec=2 * _DIGITS_MAX):
-            return state[0] + sign * values[0], state[1] + sign
-
-    def value(self, state: Any) -> Any:
-        total, count = state
-        if not count and self._kind != "$SUM0":
-            return None
-        with localcontext(prec=2 * _DIGITS_MAX):
-            found = total / count if self._kind == "AVG" else total
-            found = found.quantize(Decimal(1).scaleb(-self.result_type.scale), ROUND_HALF_UP)
-        return found if abs(found) < 10 ** (self.result_type.precision - self.result_type.scale) else None
-
-    def merged(self, state: Any, other: Any) -> Any:
-        return state[0] + other[0], state[1] + other[1]
-
-
-class RetractedExtreme(ObjectAggregate):
-    """MIN and MAX with retraction: how often each value is there, and the best one."""
-
-    def __init__(self, result_type: pyarrow.DataType, *, is_max: bool) -> None:
-        super().__init__(result_type)
-        self._best = max if is_max else min
-
-    def create(self) -> Any:
-        return {}, None
-
-    def add(self, state: Any, values: Sequence[Any], sign: int) -> Any:
-        counts, best = state
-        (value,) = values
-        count = counts.get(value, 0) + sign
-        if count:
-            counts[value] = count
-        else:
-            counts.pop(value, None)
-        if count > 0 and sign > 0:
-            best = value if best is None else self._best(best, value)
-        elif count <= 0 and (best is None or value == best):
-            present = [one for one, number in counts.items() if number > 0]
-            best = self._best(present) if present else None
-        return counts, best
-
-    def value(self, state: Any) -> Any:
-        return state[1]
-
-    def merged(self, state: Any, other: Any) -> Any:
-        for value, count in other[0].items():
-            for _ in range(abs(count)):
-                state = self.add(state, (value,), 1 if count > 0 else -1)
-        return state
+        for slot, packed in zip(runs.of_runs(runs.slots).tolist(), columns[0].to_pylist(), strict=True):
+            if packed is not None:
+                # Subtasks of the same job have packed it.
+                more = pickle.loads(packed)
+                states[slot] = more if states[slot] is None else self.merged(states[slot], more)
 
 
 class ListedValues(ObjectAggregate):
@@ -224,57 +164,3 @@ class Collect(ObjectAggregate):
         for value, count in other.items():
             state = self.add(state, (value,), count)
         return state
-
-
-class Distinct(Aggregate):
-    """An aggregate of distinct values: a row counts if its values come first, or go last."""
-
-    def __init__(self, inner: Aggregate, arguments: Sequence[pyarrow.DataType]) -> None:
-        self._inner = inner
-        self._arguments = tuple(arguments)
-        self._seen = PlainObjects(dict)
-        super().__init__(inner.result_type, [self._seen, *inner.arrays])
-
-    def run(self, rows: RunRows) -> pyarrow.Array:
-        runs, seen = rows.runs, self._seen.values
-        values = list(zip(*map(python_values, rows.values), strict=True))
-        signs = rows.signs.tolist()
-        effective = [0] * len(signs)
-        for slot, start, end in zip(runs.slots.tolist(), runs.starts.tolist(), runs.ends.tolist(), strict=True):
-            counts = seen[slot]
-            if counts is None:
-                counts = seen[slot] = {}
-            for row in range(start, end + 1):
-                sign = signs[row]
-                if sign:
-                    before = counts.get(values[row], 0)
-                    count = before + sign
-                    if count:
-                        counts[values[row]] = count
-                    else:
-                        counts.pop(values[row], None)
-                    effective[row] = int(count > 0) - int(before > 0)
-        return self._inner.run(RunRows(runs, rows.values, numpy.array(effective, numpy.int64)))
-
-    def results(self, slots: Integers) -> pyarrow.Array:
-        return self._inner.results(slots)
-
-    def merge(self, slots: Integers, other: Aggregate, other_slots: Integers) -> None:
-        assert isinstance(other, Distinct)
-        seen = self._seen.values
-        rows: list[tuple[int, tuple[Any, ...], int]] = []
-        for slot, more in zip(slots.tolist(), other._seen.values[other_slots].tolist(), strict=True):
-            counts = seen[slot] if seen[slot] is not None else {}
-            seen[slot] = counts
-            for values, number in (more or {}).items():
-                before = counts.get(values, 0)
-                counts[values] = before + number
-                rows.append((slot, values, int(before + number > 0) - int(before > 0)))
-        if rows:
-            runs = Runs(numpy.array([slot for slot, _, _ in rows], numpy.int64))
-            of_rows = [rows[place] for place in runs.order.tolist()]
-            arguments = [
-                pyarrow.array([values[place] for _, values, _ in of_rows], kind)
-                for place, kind in enumerate(self._arguments)
-            ]
-            self._inner.run(RunRows(runs, arguments, numpy.array([sign for _, _, sign in of_rows], numpy.int64)))
