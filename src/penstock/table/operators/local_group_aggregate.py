@@ -55,23 +55,28 @@ class LocalGroupAggregateOperator(Operator):
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
-        self._bundle = Bundle(self._bundle_size)
+        self.bundle = Bundle(self._bundle_size)
 
     def process(self, chunk: Columns) -> bool:
-        return self._send(self._bundle.add(chunk))
+        return self.send(self.bundle.add(chunk))
 
     def watermark(self, timestamp: int) -> bool:
-        may_continue = self._send(self._bundle.end())
+        may_continue = self.send(self.bundle.end())
         return super().watermark(timestamp) and may_continue
 
     def prepare_snapshot(self, checkpoint_id: int, savepoint: bool) -> list[Any]:
-        self._send(self._bundle.end())
+        self.send(self.bundle.end())
         return []
 
     def finish(self) -> bool:
-        return self._send(self._bundle.end())
+        return self.send(self.bundle.end())
 
-    def _send(self, bundles: Iterator[Columns]) -> bool:
+    def more_keys(self, rows: Columns) -> list[pyarrow.Array]:
+        """Return columns of the key that are computed. They come behind partials."""
+        return []
+
+    def send(self, bundles: Iterator[Columns]) -> bool:
+        """Send what aggregates have of bundles. False: the caller should stop for now."""
         may_continue = True
         for rows in bundles:
             try:
@@ -84,12 +89,15 @@ class LocalGroupAggregateOperator(Operator):
     def _partials_of(self, rows: Columns) -> Columns:
         by_name = dict(zip(rows.batch.schema.names, rows.batch.columns, strict=True))
         keys = [by_name[name] for name in self._keys]
-        runs = Runs(group_numbers(keys, len(rows)))
+        more = self.more_keys(rows)
+        runs = Runs(group_numbers([*keys, *more], len(rows)))
         groups = Groups(self._calls.aggregates())
+        groups.make_room(len(runs.slots))
         groups.add(self._calls, runs, [by_name.get(name) for name in self._received.names], signs_of(rows))
         firsts = runs.order[runs.starts]
         # In the order of the first rows of groups.
         order = numpy.argsort(firsts)
         taken = pyarrow.array(firsts[order])
-        columns = [*(key.take(taken) for key in keys), *groups.partials(runs.slots[order])]
+        partials = groups.partials(runs.slots[order])
+        columns = [*(key.take(taken) for key in keys), *partials, *(key.take(taken) for key in more)]
         return Columns(batch_of_columns(columns, self._partials.schema, len(order)))

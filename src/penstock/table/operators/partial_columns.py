@@ -49,14 +49,13 @@ class Groups:
         self.aggregates = list(aggregates)
 
     def add(self, calls: Calls, runs: Runs, columns: Sequence[pyarrow.Array | None], signs: Integers) -> None:
-        """Add rows. `columns`: those of the input by position, in the order of rows."""
+        """Add rows to groups, for which there is room. `columns`: those of the input by position, in their order."""
         order = pyarrow.array(runs.order)
         read = calls.columns_read
         ordered = [
             column.take(order) if place in read and column is not None else None for place, column in enumerate(columns)
         ]
         in_order = signs[runs.order]
-        self.make_room(len(runs.slots))
         self.rows.add_counts(runs, in_order)
         for place, one in enumerate(self.aggregates):
             one.add(calls.rows_of(place, ordered, runs, in_order))
@@ -77,10 +76,10 @@ def group_numbers(columns: Sequence[pyarrow.Array], rows: int) -> Integers:
         return numpy.zeros(rows, numpy.int64)
     if any(pyarrow.types.is_nested(column.type) for column in columns):
         return keys_of(columns).codes
-    numbers, count = _coded(columns[0])
+    numbers, _ = _coded(columns[0])
     for column in columns[1:]:
         more, distinct = _coded(column)
-        numbers, count = _coded(pyarrow.array(numbers * distinct + more))
+        numbers, _ = _coded(pyarrow.array(numbers * distinct + more))
     return numbers
 
 

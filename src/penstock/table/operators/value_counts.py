@@ -8,7 +8,6 @@ from typing import Any
 import numpy
 import pyarrow
 
-from penstock.common.columns.to_values import python_values
 from penstock.engine.runtime.columns.aggregate_arrays import grown
 from penstock.engine.runtime.columns.field_arrays import objects
 from penstock.engine.runtime.columns.keys import row_keys
@@ -122,7 +121,7 @@ class ValueCounts(StateArray):
         self._dead += int(sizes.sum())
         self._owners[left] = numpy.arange(self._next_owner, self._next_owner + len(left))
         self._next_owner += len(left)
-        if self._dead > _MANY_DEAD and 2 * self._dead > self._used or self._next_owner >= 1 << (_CODE_BITS - 1):
+        if (self._dead > _MANY_DEAD and 2 * self._dead > self._used) or self._next_owner >= 1 << (_CODE_BITS - 1):
             self._rebuild(numpy.arange(len(self._owners)))
 
     def keep(self, slots: Integers) -> None:
@@ -245,4 +244,5 @@ def _column(values: Any, kind: pyarrow.DataType) -> pyarrow.Array:
 
 
 def _listed_values(stored: Any) -> list[Any]:
-    return numpy.frombuffer(stored, "<i8").tolist() if isinstance(stored, bytes) else stored
+    values: list[Any] = numpy.frombuffer(stored, "<i8").tolist() if isinstance(stored, bytes) else stored
+    return values

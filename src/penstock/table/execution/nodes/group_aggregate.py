@@ -113,7 +113,8 @@ def incremental_group_aggregate(
 ) -> Transformation:
     """Translate an IncrementalGroupAggregate: what it sends is what the global aggregate behind it merges."""
     received = translation.input(node)
-    finals = _global_behind(translation, node).agg_calls
+    behind = _global_behind(translation, node)
+    finals = behind.agg_calls
     calls = Calls(
         node.partial_original_agg_calls,
         node.partial_local_agg_input_row_type.fields,
@@ -123,7 +124,9 @@ def incremental_group_aggregate(
     keys = received.names[: len(node.partial_agg_grouping)]
     final_keys = [keys[place] for place in node.final_agg_grouping]
     final_calls = Calls(
-        finals, _global_behind(translation, node).local_agg_input_row_type.fields, node.partial_agg_call_need_retractions
+        finals,
+        _global_behind(translation, node).local_agg_input_row_type.fields,
+        node.partial_agg_call_need_retractions,
     )
     given = _partials(received, final_keys, final_calls)
     translation.gives(node, given)

@@ -18,19 +18,19 @@ from penstock.table.operators.plain_objects import PlainObjects
 
 
 class ObjectAggregate(Aggregate):
-    """Base: `create`, `add` and `value` of one key."""
+    """Base: `create`, `with_row` and `value` of one key."""
 
     def __init__(self, result_type: pyarrow.DataType) -> None:
-        self._objects = PlainObjects(copy.deepcopy)
-        super().__init__(result_type, [self._objects], [pyarrow.binary()])
+        self.objects = PlainObjects(copy.deepcopy)
+        super().__init__(result_type, [self.objects], [pyarrow.binary()])
 
     @abstractmethod
     def create(self) -> Any:
         """Return the state of a new key."""
 
-    @abstractmethod
-    def add(self, state: Any, values: Sequence[Any], sign: int) -> Any:
+    def with_row(self, state: Any, values: Sequence[Any], sign: int) -> Any:
         """Add a row, or retract it. Return the state, which may be the same object."""
+        raise NotImplementedError
 
     @abstractmethod
     def value(self, state: Any) -> Any:
@@ -41,7 +41,7 @@ class ObjectAggregate(Aggregate):
         """Return the state of both, and leave `other` as it is."""
 
     def run(self, rows: RunRows) -> pyarrow.Array:
-        runs, states = rows.runs, self._objects.values
+        runs, states = rows.runs, self.objects.values
         arguments = list(zip(*map(python_values, rows.values), strict=True))
         signs, ends = rows.signs.tolist(), runs.ends.tolist()
         results: list[Any] = []
@@ -51,23 +51,30 @@ class ObjectAggregate(Aggregate):
                 state = self.create()
             for row in range(start, end + 1):
                 if signs[row]:
-                    state = self.add(state, arguments[row], signs[row])
+                    state = self.with_row(state, arguments[row], signs[row])
                 results.append(self.value(state))
             states[slot] = state
         return pyarrow.array(results, self.result_type)
 
+    def add(self, rows: RunRows) -> None:
+        runs, states = rows.runs, self.objects.values
+        arguments = zip(*map(python_values, rows.values), strict=True)
+        slots = runs.of_runs(runs.slots).tolist()
+        for slot, values, sign in zip(slots, arguments, rows.signs.tolist(), strict=True):
+            if sign:
+                state = states[slot]
+                states[slot] = self.with_row(self.create() if state is None else state, values, sign)
+
     def results(self, slots: Integers) -> pyarrow.Array:
-        found = [
-            self.value(self.create() if state is None else state) for state in self._objects.values[slots].tolist()
-        ]
+        found = [self.value(self.create() if state is None else state) for state in self.objects.values[slots].tolist()]
         return pyarrow.array(found, self.result_type)
 
     def partials(self, slots: Integers) -> list[pyarrow.Array]:
-        states = self._objects.values[slots].tolist()
+        states = self.objects.values[slots].tolist()
         return [pyarrow.array([None if one is None else pickle.dumps(one) for one in states], pyarrow.binary())]
 
     def add_partials(self, runs: Runs, columns: Sequence[pyarrow.Array]) -> None:
-        states = self._objects.values
+        states = self.objects.values
         for slot, packed in zip(runs.of_runs(runs.slots).tolist(), columns[0].to_pylist(), strict=True):
             if packed is not None:
                 # Subtasks of the same job have packed it.
@@ -85,7 +92,7 @@ class ListedValues(ObjectAggregate):
     def create(self) -> Any:
         return []
 
-    def add(self, state: Any, values: Sequence[Any], sign: int) -> Any:
+    def with_row(self, state: Any, values: Sequence[Any], sign: int) -> Any:
         row = tuple(values)
         if sign > 0:
             state.append(row)
@@ -115,7 +122,7 @@ class KeptValue(ObjectAggregate):
     def create(self) -> Any:
         return ()
 
-    def add(self, state: Any, values: Sequence[Any], sign: int) -> Any:
+    def with_row(self, state: Any, values: Sequence[Any], sign: int) -> Any:
         return state if state and self._is_first else (values[0],)
 
     def value(self, state: Any) -> Any:
@@ -131,7 +138,7 @@ class SingleValue(ObjectAggregate):
     def create(self) -> Any:
         return []
 
-    def add(self, state: Any, values: Sequence[Any], sign: int) -> Any:
+    def with_row(self, state: Any, values: Sequence[Any], sign: int) -> Any:
         if sign > 0 and state:
             raise ValueError("SingleValueAggFunction received more than one element.")
         return [values[0]] if sign > 0 else []
@@ -149,7 +156,7 @@ class Collect(ObjectAggregate):
     def create(self) -> Any:
         return {}
 
-    def add(self, state: Any, values: Sequence[Any], sign: int) -> Any:
+    def with_row(self, state: Any, values: Sequence[Any], sign: int) -> Any:
         count = state.get(values[0], 0) + sign
         if count:
             state[values[0]] = count
@@ -162,5 +169,5 @@ class Collect(ObjectAggregate):
 
     def merged(self, state: Any, other: Any) -> Any:
         for value, count in other.items():
-            state = self.add(state, (value,), count)
+            state = self.with_row(state, (value,), count)
         return state
