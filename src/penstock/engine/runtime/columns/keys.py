@@ -30,10 +30,10 @@ def keys_of(columns: Sequence[pyarrow.Array]) -> BatchKeys:
 
     Python handles the distinct keys only, each once. Raises what `python_values` raises.
     """
-    parts = [_coded(column) for column in columns]
+    parts = [coded_keys(column) for column in columns]
     if len(parts) == 1:
         (values, codes) = parts[0]
-        return BatchKeys([as_key(value) for value in values], codes)
+        return BatchKeys(values, codes)
     combined, count = parts[0][1], len(parts[0][0])
     for values, codes in parts[1:]:
         if count * max(1, len(values)) > _CODES_MAX:
@@ -43,16 +43,17 @@ def keys_of(columns: Sequence[pyarrow.Array]) -> BatchKeys:
     first = numpy.full(int(dense.max(initial=-1)) + 1, -1, numpy.int64)
     first[dense[::-1]] = numpy.arange(len(dense) - 1, -1, -1)
     rows = [[values[code] for code in codes[first]] for values, codes in parts]
-    return BatchKeys([as_key(key) for key in zip(*rows, strict=True)], dense)
+    return BatchKeys(list(zip(*rows, strict=True)), dense)
 
 
-def _coded(column: pyarrow.Array) -> tuple[list[Any], Any]:
-    """Return the distinct values of a column, and the index of each row's value."""
+def coded_keys(column: pyarrow.Array) -> tuple[list[Any], Any]:
+    """Return the distinct values of a column as keys, and the index of each row's value."""
     if pyarrow.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     if pyarrow.types.is_nested(column.type):
-        return python_values(column), numpy.arange(len(column), dtype=numpy.int64)
+        return [as_key(value) for value in python_values(column)], numpy.arange(len(column), dtype=numpy.int64)
     encoded = column.dictionary_encode(null_encoding="encode")
+    # A tuple of keys is a key. Python has no other objects for values that are not nested than those that can be keys.
     return python_values(encoded.dictionary), encoded.indices.to_numpy().astype(numpy.int64)
 
 

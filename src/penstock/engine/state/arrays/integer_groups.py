@@ -17,6 +17,8 @@ from penstock.engine.state.arrays.row_keys import Integers
 from penstock.engine.state.keys import encode_key
 
 _BYTES = 8
+_OVERHEAD = len(encode_key(0))
+"""The bytes of an encoded integer but for its amount."""
 _SPREAD = 0x9E3779B1
 _LIMITS = numpy.array([1 << (8 * size) for size in range(_BYTES)], numpy.uint64)
 """The smallest number of 1 byte, of 2 bytes, and so on."""
@@ -24,8 +26,20 @@ _LIMITS = numpy.array([1 << (8 * size) for size in range(_BYTES)], numpy.uint64)
 
 def groups_of_integers(values: Integers, max_parallelism: int) -> Integers:
     """Return the key group of each integer, as `key_group_of` does of one."""
+    return groups_of_codes(codes_of_integers(values)[0], max_parallelism)
+
+
+def groups_of_codes(codes: Any, max_parallelism: int) -> Integers:
+    """Return the key groups of keys by the CRCs of their encoding."""
+    spread = codes.astype(numpy.uint64) * numpy.uint64(_SPREAD) & numpy.uint64(0xFFFFFFFF)
+    groups: Integers = (spread * numpy.uint64(max_parallelism) >> numpy.uint64(32)).view(numpy.int64)
+    return groups
+
+
+def codes_of_integers(values: Integers) -> tuple[Any, Integers]:
+    """Return the CRC of each integer's encoding (uint32), and how many bytes that has."""
     if not len(values):
-        return numpy.zeros(0, numpy.int64)
+        return numpy.zeros(0, numpy.uint32), numpy.zeros(0, numpy.int64)
     beginnings, added = _tables()
     negative = values < 0
     # The smallest has no positive counterpart in int64, but its bits are those of its amount in uint64.
@@ -34,9 +48,7 @@ def groups_of_integers(values: Integers, max_parallelism: int) -> Integers:
     codes = beginnings[negative.view(numpy.uint8), sizes]
     for place in range(int(sizes.max())):
         codes ^= added[place][(amounts >> numpy.uint64(8 * place)).astype(numpy.uint8)]
-    spread = codes.astype(numpy.uint64) * numpy.uint64(_SPREAD) & numpy.uint64(0xFFFFFFFF)
-    groups: Integers = (spread * numpy.uint64(max_parallelism) >> numpy.uint64(32)).view(numpy.int64)
-    return groups
+    return codes, sizes + _OVERHEAD
 
 
 @functools.cache
