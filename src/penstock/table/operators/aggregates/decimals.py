@@ -142,7 +142,7 @@ def _decimals(low: Integers, high: Integers, exist: Mask, scale: int) -> pyarrow
     valid = pyarrow.py_buffer(numpy.packbits(exist, bitorder="little").tobytes())
     found = pyarrow.Array.from_buffers(kind, len(low), [None if exist.all() else valid, data])
     if len(high) and int(numpy.abs(high >> _BITS).max()) >= _LARGE:
-        most = pyarrow.scalar(Decimal(10**_DIGITS_MAX - 1).scaleb(-scale), kind)
+        most = pyarrow.scalar(Decimal((0, (9,) * _DIGITS_MAX, -scale)), kind)
         is_within = compute.and_(compute.less_equal(found, most), compute.greater_equal(found, compute.negate(most)))
         found = compute.if_else(is_within, found, pyarrow.scalar(None, kind))
     return found
