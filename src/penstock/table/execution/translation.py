@@ -160,14 +160,10 @@ class Translation:
         if any(not state.ttl.startswith("0 ") for state in node.state or ()):
             raise self.unsupported("state with a time to live is not supported: set table.exec.state.ttl to 0")
 
-    def check_zone(self, time: LogicalType) -> None:
-        """Raise UnsupportedPlanError for windows of TIMESTAMP_LTZ in a session that is not in UTC."""
+    def window_zone(self, time: LogicalType) -> str | None:
+        """Return the zone in whose local times windows begin and end; None: in times as they are."""
         zone = self.options.get(ZONE, "UTC")
-        if time.root == "TIMESTAMP_LTZ" and zone not in ("UTC", "Z", "Etc/UTC", "GMT"):
-            raise self.unsupported(
-                f"windows of TIMESTAMP_LTZ in the time zone {zone} can't be executed yet: set {ZONE} to UTC, or cast "
-                "the time to TIMESTAMP(3)"
-            )
+        return None if time.root != "TIMESTAMP_LTZ" or zone in ("UTC", "Z", "Etc/UTC", "GMT") else zone
 
     def unsupported(self, what: str) -> UnsupportedPlanError:
         """Return the error of something that the current node asks for."""

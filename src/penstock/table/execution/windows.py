@@ -6,8 +6,15 @@ import re
 from typing import TYPE_CHECKING
 
 from penstock.table.operators.table_columns import TableColumns
-from penstock.table.operators.window_aggregate import WindowTimes
-from penstock.table.operators.window_slices import ATTACHED, CUMULATE, HOP, TUMBLE, WindowSlices
+from penstock.table.operators.window_slices import (
+    ATTACHED,
+    CUMULATE,
+    HOP,
+    SESSION,
+    TUMBLE,
+    WindowSlices,
+    WindowTimes,
+)
 from penstock.table.planner.nodes.specs import (
     AnyWindow,
     AnyWindowing,
@@ -38,8 +45,8 @@ def milliseconds(duration: str | None) -> int:
     return -total if sign else total
 
 
-def slices_of(window: AnyWindow, translation: Translation) -> WindowSlices:
-    """Return the slices of a window. Raises UnsupportedPlanError for sessions: their slices depend on the rows."""
+def slices_of(window: AnyWindow) -> WindowSlices:
+    """Return the slices of a window, or the gap of sessions."""
     if isinstance(window, TumblingWindow):
         size = milliseconds(window.size)
         return WindowSlices(TUMBLE, size, size, milliseconds(window.offset))
@@ -49,17 +56,20 @@ def slices_of(window: AnyWindow, translation: Translation) -> WindowSlices:
         size, step = milliseconds(window.max_size), milliseconds(window.step)
         return WindowSlices(CUMULATE, size, step, milliseconds(window.offset))
     assert isinstance(window, SessionWindow)
-    raise translation.unsupported("SESSION windows can't be executed yet: use TUMBLE, HOP or CUMULATE")
+    gap = milliseconds(window.gap)
+    return WindowSlices(SESSION, gap, gap)
 
 
 def window_times(windowing: AnyWindowing, columns: TableColumns, translation: Translation) -> WindowTimes:
-    """Return how rows of these columns are assigned to windows. Raises UnsupportedPlanError for sessions."""
-    slices = slices_of(windowing.window, translation)
-    translation.check_zone(windowing.time_attribute_type.logical)
+    """Return how rows of these columns are assigned to windows."""
+    slices = slices_of(windowing.window)
+    zone = translation.window_zone(windowing.time_attribute_type.logical)
     if isinstance(windowing, WindowAttachedWindowing):
+        if slices.kind == SESSION:
+            raise translation.unsupported("aggregates of sessions that rows have already are not supported")
         attached = slices._replace(kind=ATTACHED, attached=slices.kind)
-        return WindowTimes(attached, columns.names[windowing.window_end], windowing.is_rowtime)
+        return WindowTimes(attached, columns.names[windowing.window_end], windowing.is_rowtime, zone)
     if isinstance(windowing, TimeAttributeWindowing):
         column = columns.names[windowing.time_attribute_index] if windowing.is_rowtime else None
-        return WindowTimes(slices, column, windowing.is_rowtime)
+        return WindowTimes(slices, column, windowing.is_rowtime, zone)
     raise translation.unsupported(f"windows of the kind {type(windowing).__name__} are not supported here")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy
@@ -14,7 +14,8 @@ from penstock.engine.runtime.columns.runs import Runs
 from penstock.engine.state.arrays.row_keys import Integers
 from penstock.table.logical_types import LogicalType
 from penstock.table.operators.aggregates.base import Aggregate, RunRows
-from penstock.table.operators.aggregates.choice import aggregate_of
+from penstock.table.operators.aggregates.choice import aggregates_of
+from penstock.table.operators.table_columns import TableColumns
 from penstock.table.planner.nodes.aggregate_nodes import AggregateCall
 
 _RETRACTED = (RowKind.UPDATE_BEFORE.value, RowKind.DELETE.value)
@@ -29,10 +30,7 @@ class Calls(NamedTuple):
 
     def aggregates(self) -> list[Aggregate]:
         """Return new aggregates. Raises UnsupportedPlanError for a function that is not supported."""
-        return [
-            aggregate_of(call, self.inputs, needs)
-            for call, needs in zip(self.calls, self.need_retractions, strict=True)
-        ]
+        return aggregates_of(self.calls, self.inputs, self.need_retractions)
 
     def rows_of(self, place: int, columns: Sequence[pyarrow.Array], runs: Runs, signs: Integers) -> RunRows:
         """Return the rows of a call. `columns` and `signs` are in the order of runs."""
@@ -52,6 +50,11 @@ class Calls(NamedTuple):
         """The positions of columns that calls read."""
         filters = {call.filter_arg for call in self.calls if call.filter_arg >= 0}
         return frozenset(filters.union(*(call.arg_list for call in self.calls)))
+
+    def names_read(self, received: TableColumns, more: Iterable[str | None]) -> tuple[str, ...]:
+        """Return the columns that calls read, and `more`: one at least."""
+        read = {received.names[place] for place in self.columns_read} | set(more)
+        return tuple(name for name in received.names if name in read) or received.names[:1]
 
 
 def signs_of(chunk: Columns) -> Integers:

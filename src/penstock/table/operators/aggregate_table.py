@@ -14,6 +14,8 @@ from penstock.engine.state.arrays.row_keys import BatchKeys, IntegerKeys, Intege
 from penstock.engine.state.memory_budget import MemoryAccount
 from penstock.table.operators.aggregate_calls import Calls
 from penstock.table.operators.aggregates.numbers import Count
+from penstock.table.operators.partial_columns import by_aggregate
+from penstock.table.operators.table_keys import columns_of_keys
 
 
 class AggregateTable(ArrayTable):
@@ -36,9 +38,22 @@ class AggregateTable(ArrayTable):
             column.take(order) if place in read and column is not None else None for place, column in enumerate(columns)
         ]
         in_order = signs[runs.order]
-        self.rows.run_counts(runs, in_order)
+        self.rows.add_counts(runs, in_order)
         for place, one in enumerate(self.aggregates):
-            one.run(self._calls.rows_of(place, ordered, runs, in_order))
+            one.add(self._calls.rows_of(place, ordered, runs, in_order))
+        self.reserve_widened()
+
+    def add_partials(self, keys: RowKeys, columns: Sequence[pyarrow.Array | None]) -> None:
+        """Add partials: the columns behind those of keys."""
+        slots = self.slots_of(keys)
+        self.change(slots)
+        runs = Runs(slots)
+        order = pyarrow.array(runs.order)
+        *partials, counts = [column.take(order) for column in columns if column is not None]
+        self.rows.add_partials(runs, [counts])
+        for one, of_one in by_aggregate(self.aggregates, partials):
+            one.add_partials(runs, of_one)
+        self.reserve_widened()
 
     def merge(self, other: AggregateTable) -> None:
         """Add all that another table has."""
@@ -58,10 +73,4 @@ class AggregateTable(ArrayTable):
 
     def key_columns(self, slots: Integers, kinds: Sequence[pyarrow.DataType]) -> list[pyarrow.Array]:
         """Return the fields of keys as columns of these types."""
-        if not kinds:
-            return []
-        keys = self.keys_at(slots)
-        if len(kinds) > 1:
-            assert isinstance(keys, list)
-            return [pyarrow.array(of, kind) for of, kind in zip(zip(*keys, strict=True), kinds, strict=True)]
-        return [pyarrow.array(keys).cast(kinds[0]) if not isinstance(keys, list) else pyarrow.array(keys, kinds[0])]
+        return columns_of_keys(self.keys_at(slots), kinds)

@@ -41,17 +41,16 @@ class GroupAggregateOperator(KeyedTableOperator):
         given: TableColumns,
         update_before: bool,
         retracts: bool,
+        ttl_ms: int | None = None,
     ) -> None:
-        super().__init__(name, keys, received=received, given=given)
+        super().__init__(name, keys, received=received, given=given, ttl_ms=ttl_ms)
         self._calls = calls
         self._update_before = update_before
         self._retracts = retracts
         calls.aggregates()
 
     def columns_read(self, index: int = 0) -> tuple[str, ...]:
-        names = self.received.names
-        read = {names[place] for place in self._calls.columns_read} | set(self.key_names)
-        return tuple(name for name in names if name in read) or names[:1]
+        return self._calls.names_read(self.received, self.key_names)
 
     def new_arrays(self) -> Sequence[StateArray]:
         # The number of rows tells when a key ends. Without retraction it tells that a key has begun.
@@ -178,7 +177,14 @@ class GroupAggregateOperator(KeyedTableOperator):
         had_value = numpy.ones(len(chunk), numpy.bool_)
         had_value[runs.starts] = exist
         changes = run_changes(
-            runs, results, before, had_value=had_value, has_value=counts > 0, update_before=self._update_before
+            runs,
+            results,
+            before,
+            had_value=had_value,
+            has_value=counts > 0,
+            update_before=self._update_before,
+            # Operators behind it must not let their state expire earlier, as in Flink.
+            emit_equal=self.ttl_ms is not None,
         )
         if not len(changes):
             return None, changes.rows

@@ -117,6 +117,7 @@ class KeyedTableOperator(KeyedOperator):
         """Empty the cache if it is full, and give the slots of removed keys to others."""
         if self._heap_table is not None:
             self._heap_table.drop_removed()
+            self._heap_table.reserve_widened()
         elif len(self.state) > KEYS_MAX or self._memory.is_over:
             self._write_back()
             self.state.release_memory()

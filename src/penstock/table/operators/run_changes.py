@@ -36,12 +36,13 @@ def run_changes(
     had_value: Mask,
     has_value: Mask,
     update_before: bool,
+    emit_equal: bool = False,
 ) -> RunChanges:
     """Return the changes of the rows of a chunk.
 
     `after`: the value of its key after each row, in the order of runs; `before`: that of each run before its first row.
     `had_value`, `has_value`: whether its key has a value before and after each row, in the order of runs. A row that
-    leaves the value as it is changes nothing. `update_before`: whether -U is emitted.
+    leaves the value as it is changes nothing, unless `emit_equal`. `update_before`: whether -U is emitted.
     """
     count = len(runs)
     previous = numpy.arange(-1, count - 1)
@@ -49,7 +50,7 @@ def run_changes(
     both = pyarrow.concat_batches([after, before]) if before.num_columns else after
     changed = numpy.ones(count, numpy.bool_)
     compared = numpy.flatnonzero(had_value & has_value)
-    if len(compared):
+    if len(compared) and not emit_equal:
         now, then = pyarrow.array(compared), pyarrow.array(previous[compared])
         changed[compared] = ~equal_rows(both.take(now), both.take(then)) if both.num_columns else False
     first = had_value & (~has_value | (changed & update_before))

@@ -13,7 +13,7 @@ from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.runtime.columns.keyed_input import keys_in
 from penstock.engine.runtime.columns.keys import row_keys
 from penstock.engine.runtime.operators.operator import Operator
-from penstock.engine.state.arrays.row_keys import IntegerKeys, RowKeys
+from penstock.engine.state.arrays.row_keys import IntegerKeys, Integers, RowKeys
 
 
 def selector_of(keys: Sequence[str]) -> Callable[[Any], Any]:
@@ -29,6 +29,19 @@ def keys_of_chunk(operator: Operator, chunk: Columns, keys: Sequence[str]) -> Ro
 def keys_of_batch(batch: pyarrow.RecordBatch, keys: Sequence[str]) -> RowKeys:
     """Return the key of each row."""
     return row_keys([batch.column(name) for name in keys]) if keys else _one_key(batch.num_rows)
+
+
+def columns_of_keys(keys: Integers | list[Any], kinds: Sequence[pyarrow.DataType]) -> list[pyarrow.Array]:
+    """Return the fields of keys as columns of these types."""
+    if not kinds:
+        return []
+    if len(kinds) > 1:
+        if not len(keys):
+            return [pyarrow.array([], kind) for kind in kinds]
+        return [pyarrow.array(of, kind) for of, kind in zip(zip(*keys, strict=True), kinds, strict=True)]
+    if isinstance(keys, list):
+        return [pyarrow.array(keys, kinds[0])]
+    return [pyarrow.array(keys).cast(kinds[0])]
 
 
 class _NoKey:

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy
 import pyarrow
 
-from penstock.common.errors import ProgramError
 from penstock.common.functions.user_calls import RAISED
 from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.runtime.columns.shown_rows import ShownBatch
@@ -22,9 +21,10 @@ from penstock.engine.state.arrays.row_keys import Integers, RowKeys
 from penstock.engine.state.arrays.sliced_arrays import SlicedArrays
 from penstock.table.operators.aggregate_calls import Calls, signs_of
 from penstock.table.operators.aggregate_table import AggregateTable
-from penstock.table.operators.table_columns import TableColumns, batch_of_columns, milliseconds_of
+from penstock.table.operators.table_columns import TableColumns, batch_of_columns
 from penstock.table.operators.table_keys import keys_of_chunk, selector_of
-from penstock.table.operators.window_slices import WindowSlices, distinct_ends
+from penstock.table.operators.window_slices import WindowTimes, distinct_ends
+from penstock.table.operators.window_zones import times_of_local
 from penstock.table.operators.windowed import WindowedOperator
 
 if TYPE_CHECKING:
@@ -33,18 +33,9 @@ if TYPE_CHECKING:
 
 SLICES_TABLE = "(windows) slices of aggregates"
 """(key, end of slice) -> the number of rows, and aggregates."""
+SLICE_END = "$slice_end"
+"""The column behind partials with the end of their slice (ms)."""
 START, END, ROWTIME, PROCTIME = "WindowStart", "WindowEnd", "Rowtime", "Proctime"
-
-
-class WindowTimes(NamedTuple):
-    """How rows are assigned to windows. `column`: with the row's time, or the end of its window.
-
-    None: the time at which a row comes.
-    """
-
-    slices: WindowSlices
-    column: str | None
-    is_event_time: bool
 
 
 class WindowAggregateOperator(WindowedOperator):
@@ -61,7 +52,7 @@ class WindowAggregateOperator(WindowedOperator):
         received: TableColumns,
         given: TableColumns,
     ) -> None:
-        super().__init__(name, selector_of(keys), is_event_time=times.is_event_time)
+        super().__init__(name, selector_of(keys), is_event_time=times.is_event_time, zone=times.zone)
         self._key_names = tuple(keys)
         self._calls = calls
         self._times = times
@@ -71,9 +62,7 @@ class WindowAggregateOperator(WindowedOperator):
         calls.aggregates()
 
     def columns_read(self, index: int = 0) -> tuple[str, ...]:
-        names = self._received.names
-        read = {names[place] for place in self._calls.columns_read} | {*self._key_names, self._times.column}
-        return tuple(name for name in names if name in read) or names[:1]
+        return self._calls.names_read(self._received, [*self._key_names, self._times.column])
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
@@ -95,11 +84,10 @@ class WindowAggregateOperator(WindowedOperator):
         return self.do(self._add(chunk), None)
 
     def _add(self, chunk: Columns) -> Iterator[None]:
-        ends = self._slice_ends(chunk)
+        ends = self.slice_ends(chunk)
         keys = keys_of_chunk(self, chunk, self._key_names)
         signs = signs_of(chunk)
-        by_name = dict(zip(chunk.batch.schema.names, chunk.batch.columns, strict=True))
-        columns = [by_name.get(name) for name in self._received.names]
+        columns = self.columns_of(chunk)
         found = distinct_ends(ends)
         spec = self._times.slices
         for end in found:
@@ -130,7 +118,7 @@ class WindowAggregateOperator(WindowedOperator):
                 if window not in waiting and not self.is_fired(window):
                     heappush(self._ends, window)
         try:
-            self._table(end).add(keys, columns, signs)
+            self.add_to(self._table(end), keys, columns, signs)
         except RAISED as error:
             raise self.context.user_error(error, "aggregate", ShownBatch(chunk.batch)) from error
 
@@ -160,27 +148,25 @@ class WindowAggregateOperator(WindowedOperator):
     def _results(self, end: int, table: AggregateTable, slots: Integers) -> Columns:
         schema = self._given.schema
         keys = table.key_columns(slots, schema.types[: len(self._key_names)])
-        bounds = {START: self._times.slices.start_of(end), END: end, ROWTIME: end - 1, PROCTIME: self.context.now_ms()}
-        kinds = schema.types[len(schema.types) - len(self._properties) :]
-        times = [
-            pyarrow.scalar(bounds[one], pyarrow.int64()).cast(kind)
-            for one, kind in zip(self._properties, kinds, strict=True)
-        ]
+        start = self._times.slices.start_of(end)
+        times = window_times_of(self, self._properties, schema, start, end)
         found = [one.results(slots) for one in table.aggregates]
         return Columns(batch_of_columns([*keys, *found, *times], schema, len(slots)))
 
-    def _slice_ends(self, chunk: Columns) -> Integers:
-        column = self._times.column
-        if column is None:
-            now = numpy.full(len(chunk), self.context.now_ms(), numpy.int64)
-            return self._times.slices.slice_ends(now)
-        times, valid = milliseconds_of(chunk.batch.column(column))
-        if valid is not None:
-            raise ProgramError(
-                f"operator '{self.name}': the time {column!r} of a row is NULL. A window needs a time: "
-                "drop such rows by a condition, or give them one"
-            )
-        return times if self._times.slices.kind == "ATTACHED" else self._times.slices.slice_ends(times)
+    def slice_ends(self, chunk: Columns) -> Integers:
+        """Return the end of each row's slice."""
+        return self._times.slice_ends(chunk, self)
+
+    def columns_of(self, chunk: Columns) -> list[pyarrow.Array | None]:
+        """Return the columns that `add_to` gets, those that are not read as None."""
+        by_name = dict(zip(chunk.batch.schema.names, chunk.batch.columns, strict=True))
+        return [by_name.get(name) for name in self._received.names]
+
+    def add_to(
+        self, table: AggregateTable, keys: RowKeys, columns: Sequence[pyarrow.Array | None], signs: Integers
+    ) -> None:
+        """Add rows to a slice."""
+        table.add(keys, columns, signs)
 
     def _table(self, end: int) -> AggregateTable:
         table = self._slices.arrays_at(end)
@@ -192,3 +178,42 @@ class WindowAggregateOperator(WindowedOperator):
 
     def _keys_held(self) -> int:
         return sum(map(len, self._slices.slices.values())) if hasattr(self, "_slices") else 0
+
+
+class GlobalWindowAggregateOperator(WindowAggregateOperator):
+    """Merges what a local aggregate has sent: see `partial_columns`, with the end of the slice behind them."""
+
+    def columns_read(self, index: int = 0) -> tuple[str, ...]:
+        return self._received.names
+
+    def slice_ends(self, chunk: Columns) -> Integers:
+        ends: Integers = chunk.batch.column(SLICE_END).to_numpy(zero_copy_only=False)
+        return ends
+
+    def columns_of(self, chunk: Columns) -> list[pyarrow.Array | None]:
+        columns: list[pyarrow.Array | None] = chunk.batch.columns[len(self._key_names) : -1]
+        return columns
+
+    def add_to(
+        self, table: AggregateTable, keys: RowKeys, columns: Sequence[pyarrow.Array | None], signs: Integers
+    ) -> None:
+        table.add_partials(keys, columns)
+
+
+def window_times_of(
+    operator: WindowedOperator, properties: Sequence[str], schema: pyarrow.Schema, starts: Any, ends: Any
+) -> list[Any]:
+    """Return the times of windows that results have last: arrays, or scalars where bounds are numbers."""
+    kinds = schema.types[len(schema.types) - len(properties) :]
+    found = []
+    for one, kind in zip(properties, kinds, strict=True):
+        value: Any = starts if one == START else ends if one == END else ends - 1
+        if one == PROCTIME:
+            value = operator.context.now_ms()
+        elif one == ROWTIME and kind.tz is not None and operator.zone is not None:
+            value = times_of_local(numpy.atleast_1d(value), operator.zone)
+            value = value if isinstance(ends, numpy.ndarray) else int(value[0])
+        is_array = isinstance(value, numpy.ndarray)
+        column = pyarrow.array(value, pyarrow.int64()) if is_array else pyarrow.scalar(value, pyarrow.int64())
+        found.append(column.cast(kind))
+    return found

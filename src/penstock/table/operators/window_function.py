@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy
 import pyarrow
@@ -10,8 +10,9 @@ import pyarrow
 from penstock.engine.runtime.chunks import ChunkKind
 from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.runtime.operators.operator import Operator
-from penstock.table.operators.table_columns import TableColumns, batch_of_columns, milliseconds_of
-from penstock.table.operators.window_aggregate import WindowTimes
+from penstock.table.operators.table_columns import TableColumns, batch_of_columns
+from penstock.table.operators.window_slices import WindowTimes
+from penstock.table.operators.window_zones import times_of_local
 
 
 class WindowFunctionOperator(Operator):
@@ -27,15 +28,12 @@ class WindowFunctionOperator(Operator):
         self._given = self.columns_given = given
 
     def process(self, chunk: Columns) -> bool:
-        spec, column = self._times.slices, self._times.column
-        if column is None:
-            times = numpy.full(len(chunk), self.context.now_ms(), numpy.int64)
-        else:
-            times, valid = milliseconds_of(chunk.batch.column(column))
-            if valid is not None:
-                chunk, times = chunk.filtered(valid), times[valid]
-                if not len(chunk):
-                    return True
+        spec = self._times.slices
+        times, valid = self._times.local_times(chunk, self.context.now_ms())
+        if valid is not None:
+            chunk, times = chunk.filtered(valid), times[valid]
+            if not len(chunk):
+                return True
         ends = spec.slice_ends(times)
         distinct, codes = numpy.unique(ends, return_inverse=True)
         windows = [list(spec.windows_of(end)) for end in distinct.tolist()]
@@ -44,10 +42,14 @@ class WindowFunctionOperator(Operator):
         window_ends = numpy.concatenate([windows[code] for code in codes.tolist()])
         starts = numpy.array([spec.start_of(end) for end in window_ends.tolist()], numpy.int64)
         repeated = chunk.batch if len(rows) == len(chunk) else chunk.batch.take(pyarrow.array(rows))
-        kinds = self._given.schema.types[-3:]
-        added = [
-            pyarrow.array(values.astype(numpy.int64)).cast(kind)
-            for values, kind in zip((starts, window_ends, window_ends - 1), kinds, strict=True)
-        ]
+        added = window_columns(self._given, starts, window_ends, self._times.zone)
         batch = batch_of_columns([*repeated.columns, *added], self._given.schema, len(rows))
         return self.output.emit(Columns(batch, None, None if chunk.kinds is None else chunk.kinds[rows]))
+
+
+def window_columns(given: TableColumns, starts: Any, ends: Any, zone: str | None) -> list[pyarrow.Array]:
+    """Return window_start, window_end and window_time, the last columns of `given`. The last one is no local time."""
+    kinds = given.schema.types[-3:]
+    last = ends - 1
+    times = (starts, ends, times_of_local(last, zone) if kinds[-1].tz else last)
+    return [pyarrow.array(one.astype(numpy.int64)).cast(kind) for one, kind in zip(times, kinds, strict=True)]

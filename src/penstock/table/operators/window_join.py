@@ -39,10 +39,11 @@ class WindowJoinOperator(WindowedOperator):
         condition: RowExpressions | None,
         *,
         is_event_time: bool,
+        zone: str | None = None,
         given: TableColumns,
     ) -> None:
         selectors = [selector_of(one.keys) for one in inputs]
-        super().__init__(name, selectors[0], is_event_time=is_event_time)
+        super().__init__(name, selectors[0], is_event_time=is_event_time, zone=zone)
         self._second_selector = selectors[1]
         self._type = join_type
         self._of_inputs = inputs

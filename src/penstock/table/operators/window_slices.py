@@ -6,13 +6,22 @@ Times are milliseconds. Windows and slices are named by their ends. Source: Flin
 from __future__ import annotations
 
 from math import gcd
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy
 
-from penstock.engine.state.arrays.row_keys import Integers
+from penstock.common.errors import ProgramError
+from penstock.engine.runtime.columns.chunk import Columns
+from penstock.engine.state.arrays.row_keys import Integers, Mask
+from penstock.table.operators.table_columns import milliseconds_of
+from penstock.table.operators.window_zones import local_times
+
+if TYPE_CHECKING:
+    from penstock.engine.runtime.operators.operator import Operator
 
 TUMBLE, HOP, CUMULATE, ATTACHED = "TUMBLE", "HOP", "CUMULATE", "ATTACHED"
+SESSION = "SESSION"
+"""Not of slices: the size is the gap."""
 
 
 class WindowSlices(NamedTuple):
@@ -68,6 +77,40 @@ class WindowSlices(NamedTuple):
         if kind == CUMULATE:
             return (window - 1 - self.offset) // self.size * self.size + self.offset
         return window - self.size
+
+
+class WindowTimes(NamedTuple):
+    """How rows are assigned to windows. `column`: with the row's time, or the end of its window.
+
+    None: the time at which a row comes. `zone`: see `window_zones`.
+    """
+
+    slices: WindowSlices
+    column: str | None
+    is_event_time: bool
+    zone: str | None = None
+
+    def local_times(self, chunk: Columns, now_ms: int) -> tuple[Integers, Mask | None]:
+        """Return the time of each row, or the end of its window, and which rows have one; None: all have."""
+        if self.column is None:
+            return local_times(numpy.full(len(chunk), now_ms, numpy.int64), self.zone), None
+        times, valid = milliseconds_of(chunk.batch.column(self.column))
+        return times if self.slices.kind == ATTACHED else local_times(times, self.zone), valid
+
+    def times_of_all(self, chunk: Columns, operator: Operator) -> Integers:
+        """Return the same for rows that must have a time. Raises ProgramError for one that has none."""
+        times, valid = self.local_times(chunk, operator.context.now_ms())
+        if valid is not None:
+            raise ProgramError(
+                f"operator '{operator.name}': the time {self.column!r} of a row is NULL. A window needs a time: "
+                "drop such rows by a condition, or give them one"
+            )
+        return times
+
+    def slice_ends(self, chunk: Columns, operator: Operator) -> Integers:
+        """Return the end of each row's slice. Raises ProgramError for a row without a time."""
+        times = self.times_of_all(chunk, operator)
+        return times if self.slices.kind == ATTACHED else self.slices.slice_ends(times)
 
 
 def distinct_ends(ends: Integers) -> list[int]:

@@ -47,10 +47,11 @@ class WindowTopOperator(WindowedOperator):
         *,
         end: str,
         is_event_time: bool,
+        zone: str | None = None,
         received: TableColumns,
         given: TableColumns,
     ) -> None:
-        super().__init__(name, selector_of(keys), is_event_time=is_event_time)
+        super().__init__(name, selector_of(keys), is_event_time=is_event_time, zone=zone)
         self._key_names = tuple(keys)
         self._top = top
         self._end = end

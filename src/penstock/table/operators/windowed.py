@@ -13,6 +13,7 @@ from penstock.engine.runtime.columns.chunk import Columns, joined
 from penstock.engine.runtime.operators.gathering import GatheringOperator
 from penstock.engine.state.handles import Redistribution
 from penstock.engine.state.operator_state import NamedList
+from penstock.table.operators.window_zones import local_progress, timer_of
 
 if TYPE_CHECKING:
     from penstock.engine.runtime.operators.operator import Output
@@ -23,13 +24,19 @@ PROGRESS = "(windows) progress"
 
 
 class WindowedOperator(GatheringOperator):
-    """`is_event_time`: whether watermarks end windows, else processing time. Subclasses define the three below."""
+    """`is_event_time`: whether watermarks end windows, else processing time. Subclasses define the three below.
+
+    `zone`: of whose local times windows consist, if they are of TIMESTAMP_LTZ; see `window_zones`.
+    """
 
     takes: ClassVar[ChunkKind] = ChunkKind.COLUMNS
     gives: ClassVar[ChunkKind] = ChunkKind.COLUMNS
 
-    def __init__(self, name: str, key_selector: Callable[[Any], Any], *, is_event_time: bool) -> None:
+    def __init__(
+        self, name: str, key_selector: Callable[[Any], Any], *, is_event_time: bool, zone: str | None = None
+    ) -> None:
         super().__init__(name, key_selector)
+        self.zone = zone
         self.is_event_time = is_event_time
 
     @abstractmethod
@@ -44,10 +51,15 @@ class WindowedOperator(GatheringOperator):
     def drop_ended(self, progress: int) -> None:
         """Drop the state of windows that can get no row any more."""
 
+    def due_end(self, until: int) -> int | None:
+        """Return the end of the window to fire next, if its last millisecond is up to `until`, or None."""
+        end = self.next_end()
+        return None if end is None or end - 1 > until else end
+
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
         self.progress = MIN_TIMESTAMP
-        """Windows whose last millisecond is up to this have fired."""
+        """Windows whose last millisecond is up to this, in local time, have fired."""
         self._batches: list[Columns] = []
 
     def is_fired(self, end: int) -> bool:
@@ -58,7 +70,8 @@ class WindowedOperator(GatheringOperator):
         is_mine = (domain is TimeDomain.EVENT_TIME) is self.is_event_time
         if not is_mine:
             return
-        while (end := self.next_end()) is not None and end - 1 <= until:
+        until = local_progress(until, self.zone)
+        while (end := self.due_end(until)) is not None:
             self.progress = max(self.progress, end - 1)
             for batch in self.fire_window(end):
                 if len(batch):
@@ -69,7 +82,7 @@ class WindowedOperator(GatheringOperator):
 
     def wake_at_ms(self) -> int | None:
         end = None if self.is_event_time else self.next_end()
-        return self.or_maintenance(None if end is None else end - 1)
+        return self.or_maintenance(None if end is None else timer_of(end, self.zone) - 1)
 
     def processing_time(self, now_ms: int) -> bool:
         return self.do(self.fire_until(TimeDomain.PROCESSING_TIME, now_ms), None)

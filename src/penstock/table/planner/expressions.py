@@ -147,7 +147,7 @@ class Expressions:
         def evaluate(batch: _Batch) -> Column:
             return call(name, [one(batch) for one in operands], types, result=result, context=batch.context)
 
-        if name == "CASE":
+        if name in ("CASE", "IF"):
             return _else_by_rows(evaluate, lambda batch: _case_by_rows(batch, operands, result))
         if name in ("AND", "OR"):
             return _else_by_rows(evaluate, lambda batch: _logic_by_rows(batch, operands, decisive=name == "OR"))

@@ -10,8 +10,9 @@ import pyarrow
 
 from penstock.engine.runtime.columns.accumulator import ColumnAccumulator
 from penstock.engine.runtime.columns.chunk import Columns
-from penstock.engine.runtime.columns.keys import integer_arrays, row_keys
-from penstock.engine.state.arrays.integer_groups import groups_of_integers, groups_of_tuples
+from penstock.engine.runtime.columns.keys import row_keys
+from penstock.engine.runtime.columns.tuple_groups import groups_of_tuples
+from penstock.engine.state.arrays.integer_groups import groups_of_integers
 from penstock.engine.state.arrays.row_keys import BatchKeys, Integers, RowKeys
 from penstock.engine.state.key_groups import KeyGroups, subtask_of
 
@@ -32,8 +33,8 @@ class KeyRoutes:
     def subtasks(self, batch: pyarrow.RecordBatch) -> Integers:
         """Return the subtask of each row. Raises KeyTypeError if a value can't be a key."""
         columns = [batch.column(field) for field in self._fields]
-        if len(columns) > 1 and batch.num_rows > _FEW and (integers := integer_arrays(columns)) is not None:
-            groups = groups_of_tuples(integers, self._key_groups.max_parallelism)
+        if len(columns) > 1 and batch.num_rows > _FEW:
+            groups = groups_of_tuples(columns, self._key_groups.max_parallelism)
         else:
             groups = self._groups_of(row_keys(columns))
         subtasks: Integers = self._subtasks[groups]

@@ -35,7 +35,7 @@ class SlotLists:
     def append(self, slots: Integers, first: int) -> None:
         """Append the numbers from `first` on, each to the list of its slot."""
         runs = Runs(slots)
-        self._make_room(int(runs.slots.max()) + 1)
+        self.make_room(int(runs.slots.max()) + 1)
         counts = self.counts[runs.slots]
         needed = counts + runs.lengths
         short = needed > self._rooms[runs.slots]
@@ -57,7 +57,8 @@ class SlotLists:
         """The size in memory, in bytes."""
         return self._pool.nbytes + 3 * self._starts.nbytes
 
-    def _make_room(self, slots: int) -> None:
+    def make_room(self, slots: int) -> None:
+        """Make room for the lists of so many slots."""
         if slots > len(self.counts):
             room = max(slots, 2 * len(self.counts))
             self._starts, self.counts, self._rooms = (

@@ -267,6 +267,9 @@ class Snapshots:
             if committables:
                 assert operator.sink_id is not None
                 self._prepared.append((operator.sink_id, committables))
+            # Operators behind it may have paused on what it has emitted, and have to be at rest when they prepare.
+            while self._chain.paused and not self._chain.waiting:
+                self._chain.resume()
 
     def freeze(
         self, checkpoint_id: int, timestamp_ms: int, options: CheckpointOptions, in_flight: ChannelLog | None = None

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import zlib
-from collections.abc import Sequence
 from typing import Any
 
 import numpy
@@ -18,6 +17,8 @@ from penstock.engine.state.arrays.row_keys import Integers
 from penstock.engine.state.keys import encode_key
 
 _BYTES = 8
+_OVERHEAD = len(encode_key(0))
+"""The bytes of an encoded integer but for its amount."""
 _SPREAD = 0x9E3779B1
 _LIMITS = numpy.array([1 << (8 * size) for size in range(_BYTES)], numpy.uint64)
 """The smallest number of 1 byte, of 2 bytes, and so on."""
@@ -25,8 +26,20 @@ _LIMITS = numpy.array([1 << (8 * size) for size in range(_BYTES)], numpy.uint64)
 
 def groups_of_integers(values: Integers, max_parallelism: int) -> Integers:
     """Return the key group of each integer, as `key_group_of` does of one."""
+    return groups_of_codes(codes_of_integers(values)[0], max_parallelism)
+
+
+def groups_of_codes(codes: Any, max_parallelism: int) -> Integers:
+    """Return the key groups of keys by the CRCs of their encoding."""
+    spread = codes.astype(numpy.uint64) * numpy.uint64(_SPREAD) & numpy.uint64(0xFFFFFFFF)
+    groups: Integers = (spread * numpy.uint64(max_parallelism) >> numpy.uint64(32)).view(numpy.int64)
+    return groups
+
+
+def codes_of_integers(values: Integers) -> tuple[Any, Integers]:
+    """Return the CRC of each integer's encoding (uint32), and how many bytes that has."""
     if not len(values):
-        return numpy.zeros(0, numpy.int64)
+        return numpy.zeros(0, numpy.uint32), numpy.zeros(0, numpy.int64)
     beginnings, added = _tables()
     negative = values < 0
     # The smallest has no positive counterpart in int64, but its bits are those of its amount in uint64.
@@ -35,47 +48,7 @@ def groups_of_integers(values: Integers, max_parallelism: int) -> Integers:
     codes = beginnings[negative.view(numpy.uint8), sizes]
     for place in range(int(sizes.max())):
         codes ^= added[place][(amounts >> numpy.uint64(8 * place)).astype(numpy.uint8)]
-    return _groups(codes, max_parallelism)
-
-
-def groups_of_tuples(columns: Sequence[Integers], max_parallelism: int) -> Integers:
-    """Return the key group of each tuple of integers, as `key_group_of` does of one: an array for each place."""
-    steps = _steps()
-    start = encode_key((0,) * len(columns))[: -len(columns) * len(encode_key(0))]
-    codes = numpy.full(len(columns[0]), zlib.crc32(start) ^ 0xFFFFFFFF, numpy.uint32)
-    for values in columns:
-        amounts = numpy.abs(values).view(numpy.uint64)
-        sizes = numpy.searchsorted(_LIMITS, amounts, side="right")
-        heads = _heads()[(values < 0).view(numpy.uint8), sizes]
-        for place in range(heads.shape[1]):
-            codes = steps[(codes ^ heads[:, place]).astype(numpy.uint8)] ^ (codes >> numpy.uint32(8))
-        for place in range(int(sizes.max(initial=0)) - 1, -1, -1):
-            byte = (amounts >> numpy.uint64(8 * place)).astype(numpy.uint8)
-            longer = steps[codes.astype(numpy.uint8) ^ byte] ^ (codes >> numpy.uint32(8))
-            codes = numpy.where(sizes > place, longer, codes)
-    return _groups(codes ^ numpy.uint32(0xFFFFFFFF), max_parallelism)
-
-
-def _groups(codes: Any, max_parallelism: int) -> Integers:
-    spread = codes.astype(numpy.uint64) * numpy.uint64(_SPREAD) & numpy.uint64(0xFFFFFFFF)
-    groups: Integers = (spread * numpy.uint64(max_parallelism) >> numpy.uint64(32)).view(numpy.int64)
-    return groups
-
-
-@functools.cache
-def _steps() -> Any:
-    """Return what a byte makes of a CRC, by that byte XOR the lowest one of the CRC."""
-    # zlib inverts a CRC before and behind the bytes: the step of byte b is what it makes of b ^ 0xFF, without both.
-    codes = [zlib.crc32(bytes([byte ^ 0xFF])) ^ 0xFFFFFFFF ^ 0x00FFFFFF for byte in range(256)]
-    return numpy.array(codes, numpy.uint32)
-
-
-@functools.cache
-def _heads() -> Any:
-    """Return the bytes in front of those of an integer, by its sign and size."""
-    keys = [[sign * ((1 << (8 * size)) - 1) for size in range(_BYTES + 1)] for sign in (1, -1)]
-    heads = [[encode_key(key)[: len(encode_key(key)) - size] for size, key in enumerate(row)] for row in keys]
-    return numpy.array([[list(head) for head in row] for row in heads], numpy.uint8)
+    return codes, sizes + _OVERHEAD
 
 
 @functools.cache

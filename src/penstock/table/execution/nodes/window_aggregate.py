@@ -1,14 +1,9 @@
-"""WindowAggregate in one phase and in two, and the older GroupWindowAggregate.
-
-In two phases, the local one sends rows, with the columns that the global one reads: aggregation before the exchange is
-not done yet.
-"""
+"""WindowAggregate in one phase and in two, and the older GroupWindowAggregate."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-import msgspec
 import pyarrow
 
 from penstock.engine.plan.transformations import Transformation
@@ -16,10 +11,17 @@ from penstock.table.execution.registry import translates
 from penstock.table.execution.translation import Translation
 from penstock.table.execution.windows import milliseconds, window_times
 from penstock.table.operators.aggregate_calls import Calls
-from penstock.table.operators.scan import ScanOperator
+from penstock.table.operators.local_window_aggregate import LocalWindowAggregateOperator
+from penstock.table.operators.partial_columns import partial_columns
+from penstock.table.operators.session_windows import SessionAggregateOperator
 from penstock.table.operators.table_columns import TableColumns
-from penstock.table.operators.window_aggregate import WindowAggregateOperator, WindowTimes
-from penstock.table.operators.window_slices import HOP, TUMBLE, WindowSlices
+from penstock.table.operators.window_aggregate import (
+    SLICE_END,
+    GlobalWindowAggregateOperator,
+    WindowAggregateOperator,
+)
+from penstock.table.operators.window_slices import HOP, SESSION, TUMBLE, WindowSlices, WindowTimes
+from penstock.table.operators.windowed import WindowedOperator
 from penstock.table.planner.data_types import PROCTIME
 from penstock.table.planner.nodes.aggregate_nodes import (
     AggregateCall,
@@ -29,12 +31,7 @@ from penstock.table.planner.nodes.aggregate_nodes import (
     WindowAggregate,
 )
 from penstock.table.planner.nodes.base import ExecNode
-from penstock.table.planner.nodes.specs import (
-    AnyWindowing,
-    NamedWindowProperty,
-    TimeAttributeWindowing,
-    WindowAttachedWindowing,
-)
+from penstock.table.planner.nodes.specs import NamedWindowProperty
 
 
 @translates(WindowAggregate)
@@ -44,7 +41,7 @@ def window_aggregate(
     """Translate a WindowAggregate."""
     received = translation.input(node)
     (origin,) = translation.plan.inputs_of(node)
-    operator = WindowAggregateOperator(
+    operator = _aggregate(
         "WindowAggregate",
         [received.names[place] for place in node.grouping],
         _calls(node.agg_calls, origin, needs_retraction=node.need_retraction),
@@ -60,13 +57,25 @@ def window_aggregate(
 def local_window_aggregate(
     translation: Translation, node: LocalWindowAggregate, inputs: Sequence[Transformation]
 ) -> Transformation:
-    """Translate a LocalWindowAggregate: the columns of the key, then those that the global one reads."""
+    """Translate a LocalWindowAggregate: the columns of the key, partials, and the end of the slice."""
     received = translation.input(node)
-    kept = [received.names[place] for place in _kept(node)]
-    given = TableColumns(pyarrow.schema([received.schema.field(name) for name in kept]))
+    (origin,) = translation.plan.inputs_of(node)
+    keys = [received.names[place] for place in node.grouping]
+    calls = _calls(node.agg_calls, origin, needs_retraction=node.need_retraction)
+    given = partial_columns(
+        [received.schema.field(name) for name in keys],
+        calls.aggregates(),
+        [pyarrow.field(SLICE_END, pyarrow.int64())],
+    )
     translation.gives(node, given)
-    paths = [(name,) for name in kept]
-    operator = ScanOperator("LocalWindowAggregate", paths, received=received, given=given)
+    operator = LocalWindowAggregateOperator(
+        "LocalWindowAggregate",
+        keys,
+        calls,
+        window_times(node.windowing, received, translation),
+        received=received,
+        given=given,
+    )
     return translation.operator(node, operator, inputs)
 
 
@@ -78,15 +87,11 @@ def global_window_aggregate(
     local = _local_of(translation, node)
     (origin,) = translation.plan.inputs_of(local)
     received = translation.input(node)
-    place_of = {place: index for index, place in enumerate(_kept(local))}
-    calls = tuple(_moved(call, place_of) for call in local.agg_calls)
-    types = tuple(origin.output_type.fields[place] for place in place_of)
-    needs = tuple([local.need_retraction] * len(calls))
-    operator = WindowAggregateOperator(
+    operator = GlobalWindowAggregateOperator(
         "GlobalWindowAggregate",
         received.names[: len(local.grouping)],
-        Calls(calls, types, needs),
-        window_times(_moved_windowing(local.windowing, place_of), received, translation),
+        _calls(local.agg_calls, origin, needs_retraction=local.need_retraction),
+        window_times(local.windowing, translation.input(local), translation),
         properties=_properties(node.named_window_properties),
         received=received,
         given=translation.columns(node),
@@ -102,21 +107,20 @@ def group_window_aggregate(
     window, received = node.window, translation.input(node)
     (origin,) = translation.plan.inputs_of(node)
     kind = window.kind.upper()
-    if not window.is_time_window or kind not in ("TUMBLING", "SLIDING"):
-        what = "windows of a number of rows" if not window.is_time_window else "SESSION windows"
-        raise translation.unsupported(f"{what} can't be executed yet: use TUMBLE or HOP of time")
-    size = milliseconds(str(window.size))
-    slides = kind == "SLIDING"
-    slices = WindowSlices(HOP if slides else TUMBLE, size, milliseconds(str(window.slide)) if slides else size)
+    if not window.is_time_window:
+        raise translation.unsupported("windows of a number of rows can't be executed yet: use windows of time")
+    kinds = {"TUMBLING": TUMBLE, "SLIDING": HOP, "SESSION": SESSION}
+    size = milliseconds(str(window.gap if kind == "SESSION" else window.size))
+    slices = WindowSlices(kinds[kind], size, milliseconds(str(window.slide)) if kind == "SLIDING" else size)
     time = window.time_field
     place = time.field_index
     is_event_time = origin.output_type.field_time_attributes[place] != PROCTIME
-    translation.check_zone(time.field_type.logical)
-    operator = WindowAggregateOperator(
+    zone = translation.window_zone(time.field_type.logical)
+    operator = _aggregate(
         "GroupWindowAggregate",
         [received.names[one] for one in node.grouping],
         _calls(node.agg_calls, origin, needs_retraction=node.need_retraction),
-        WindowTimes(slices, received.names[place] if is_event_time else None, is_event_time),
+        WindowTimes(slices, received.names[place] if is_event_time else None, is_event_time, zone),
         properties=_properties(node.named_window_properties),
         received=received,
         given=translation.columns(node),
@@ -132,18 +136,6 @@ def _properties(properties: Sequence[NamedWindowProperty]) -> list[str]:
     return [one.property.kind for one in properties]
 
 
-def _kept(local: LocalWindowAggregate) -> list[int]:
-    """Return the columns that a local aggregate sends: the key, arguments, and the time."""
-    windowing = local.windowing
-    times = []
-    if isinstance(windowing, TimeAttributeWindowing) and windowing.is_rowtime:
-        times = [windowing.time_attribute_index]
-    elif isinstance(windowing, WindowAttachedWindowing):
-        times = [windowing.window_end]
-    read = sorted(Calls(local.agg_calls, (), ()).columns_read)
-    return list(dict.fromkeys([*local.grouping, *read, *times]))
-
-
 def _local_of(translation: Translation, node: GlobalWindowAggregate) -> LocalWindowAggregate:
     (origin,) = translation.plan.inputs_of(node)
     while not isinstance(origin, LocalWindowAggregate):
@@ -151,15 +143,17 @@ def _local_of(translation: Translation, node: GlobalWindowAggregate) -> LocalWin
     return origin
 
 
-def _moved(call: AggregateCall, place_of: Mapping[int, int]) -> AggregateCall:
-    filtered = call.filter_arg if call.filter_arg < 0 else place_of[call.filter_arg]
-    arguments = tuple(place_of[argument] for argument in call.arg_list)
-    return msgspec.structs.replace(call, arg_list=arguments, filter_arg=filtered)
-
-
-def _moved_windowing(windowing: AnyWindowing, place_of: Mapping[int, int]) -> AnyWindowing:
-    if isinstance(windowing, TimeAttributeWindowing):
-        place = place_of.get(windowing.time_attribute_index, -1)
-        return msgspec.structs.replace(windowing, time_attribute_index=place)
-    assert isinstance(windowing, WindowAttachedWindowing)
-    return msgspec.structs.replace(windowing, window_end=place_of[windowing.window_end])
+def _aggregate(
+    name: str,
+    keys: Sequence[str],
+    calls: Calls,
+    times: WindowTimes,
+    *,
+    properties: Sequence[str],
+    received: TableColumns,
+    given: TableColumns,
+) -> WindowedOperator:
+    """Return the operator of windows in one phase."""
+    if times.slices.kind == SESSION:
+        return SessionAggregateOperator(name, keys, calls, times, properties=properties, received=received, given=given)
+    return WindowAggregateOperator(name, keys, calls, times, properties=properties, received=received, given=given)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from penstock.engine.plan.transformations import Transformation
+from penstock.engine.runtime.operators.operator import Operator
 from penstock.table.execution.nodes.join import join_input
 from penstock.table.execution.nodes.rank import sort_columns
 from penstock.table.execution.registry import translates
 from penstock.table.execution.translation import Translation
 from penstock.table.execution.windows import window_times
+from penstock.table.operators.session_windows import SessionFunctionOperator
 from penstock.table.operators.sorting import SortColumn
 from penstock.table.operators.table_columns import TableColumns
 from penstock.table.operators.window_function import WindowFunctionOperator
@@ -18,7 +20,7 @@ from penstock.table.operators.window_top import WindowTop, WindowTopOperator
 from penstock.table.planner.nodes.aggregate_nodes import WindowTableFunction
 from penstock.table.planner.nodes.join_nodes import WindowJoin
 from penstock.table.planner.nodes.rank_nodes import WindowDeduplicate, WindowRank
-from penstock.table.planner.nodes.specs import AnyWindowing, ConstantRankRange
+from penstock.table.planner.nodes.specs import AnyWindowing, ConstantRankRange, SessionWindow
 
 
 @translates(WindowTableFunction)
@@ -28,7 +30,11 @@ def window_table_function(
     """Translate a WindowTableFunction."""
     received = translation.input(node)
     times = window_times(node.windowing, received, translation)
-    operator = WindowFunctionOperator("WindowTableFunction", times, received=received, given=translation.columns(node))
+    given = translation.columns(node)
+    operator: Operator = WindowFunctionOperator("WindowTableFunction", times, received=received, given=given)
+    if isinstance(node.windowing.window, SessionWindow):
+        keys = [received.names[place] for place in node.windowing.window.partition_keys]
+        operator = SessionFunctionOperator("WindowTableFunction", keys, times, received=received, given=given)
     return translation.operator(node, operator, inputs)
 
 
@@ -48,6 +54,7 @@ def window_join(translation: Translation, node: WindowJoin, inputs: Sequence[Tra
         ends=(ends[0], ends[1]),
         condition=None if spec.non_equi_condition is None else translation.expressions(spec.non_equi_condition),
         is_event_time=node.left_windowing.is_rowtime,
+        zone=translation.window_zone(node.left_windowing.time_attribute_type.logical),
         given=translation.columns(node),
     )
     return translation.operator(node, operator, inputs)
@@ -86,6 +93,7 @@ def _top(
         top,
         end=_end(translation, node.windowing, received),
         is_event_time=node.windowing.is_rowtime,
+        zone=translation.window_zone(node.windowing.time_attribute_type.logical),
         received=received,
         given=translation.columns(node),
     )

@@ -10,6 +10,7 @@ import numpy
 import pyarrow
 
 from penstock.engine.runtime.columns.runs import Runs
+from penstock.engine.state.arrays.key_slots import FIRST_ROOM
 from penstock.engine.state.arrays.row_keys import Integers
 from penstock.engine.state.arrays.state_array import StateArray
 
@@ -27,28 +28,53 @@ class RunRows(NamedTuple):
 
 
 class Aggregate(ABC):
-    """An aggregate of all keys. `arrays`: its state. `result_type`: Arrow's type of results."""
+    """An aggregate of all keys. `arrays`: its state. `result_type`: Arrow's type of results.
 
-    def __init__(self, result_type: pyarrow.DataType, arrays: Sequence[StateArray]) -> None:
+    `partial_types`: the types of the columns that stand for what it has of a key, where that is sent or merged.
+    """
+
+    def __init__(
+        self, result_type: pyarrow.DataType, arrays: Sequence[StateArray], partial_types: Sequence[pyarrow.DataType]
+    ) -> None:
         self.result_type = result_type
         self.arrays = tuple(arrays)
+        self.partial_types = tuple(partial_types)
 
     @abstractmethod
     def run(self, rows: RunRows) -> pyarrow.Array:
         """Add rows. Return the result of its key after each of them."""
+
+    def add(self, rows: RunRows) -> None:
+        """Add rows, where only what they come to is needed."""
+        self.run(rows)
 
     @abstractmethod
     def results(self, slots: Integers) -> pyarrow.Array:
         """Return the results of these slots."""
 
     @abstractmethod
+    def partials(self, slots: Integers) -> list[pyarrow.Array]:
+        """Return what it has at these slots, as columns."""
+
+    @abstractmethod
+    def add_partials(self, runs: Runs, columns: Sequence[pyarrow.Array]) -> None:
+        """Add partials: in the order of runs, several of a key perhaps."""
+
     def merge(self, slots: Integers, other: Aggregate, other_slots: Integers) -> None:
         """Add what another aggregate of this kind has at `other_slots` to `slots`, which are distinct."""
+        runs = Runs(slots)
+        self.add_partials(runs, other.partials(other_slots[runs.order]))
 
     def clear(self, slots: Integers) -> None:
         """Let these slots begin again."""
         for array in self.arrays:
             array.clear(slots)
+
+    def make_room(self, slots: int) -> None:
+        """Make room for so many slots, where no table does."""
+        if slots > FIRST_ROOM:
+            for array in self.arrays:
+                array.grow(slots)
 
 
 def numbers_of(column: pyarrow.Array, kind: type) -> numpy.ndarray:

@@ -2,16 +2,91 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy
 import pyarrow
-from pyarrow import compute
+from pyarrow import compute, types
 
-from penstock.engine.runtime.columns.field_arrays import field_array
+from penstock.engine.runtime.columns.field_arrays import FieldArray, NumberArray, field_array
+from penstock.engine.runtime.columns.runs import Runs
 from penstock.engine.state.arrays.row_keys import Integers
-from penstock.table.operators.aggregates.base import Aggregate, RunRows
+from penstock.table.operators.aggregates.base import Aggregate, RunRows, numbers_of, with_nulls
 from penstock.table.operators.table_columns import TableColumns
+
+
+def value_array(kind: pyarrow.DataType) -> FieldArray:
+    """Return the array of a value of each key."""
+    return field_array(TableColumns(pyarrow.schema([pyarrow.field("value", kind)])), "value")
+
+
+def is_integral(kind: pyarrow.DataType) -> bool:
+    """Return whether values are integers, or times, which are compared as integers."""
+    return bool(types.is_signed_integer(kind) or types.is_timestamp(kind) or types.is_date(kind) or types.is_time(kind))
+
+
+def extreme_of(kind: pyarrow.DataType, *, is_max: bool) -> Aggregate:
+    """Return MIN or MAX of values that are never retracted."""
+    return IntegerExtreme(kind, is_max=is_max) if is_integral(kind) else Extreme(kind, is_max=is_max)
+
+
+class IntegerExtreme(Aggregate):
+    """The smallest or the largest integer, or time."""
+
+    def __init__(self, kind: pyarrow.DataType, *, is_max: bool) -> None:
+        self._better: Any = numpy.maximum if is_max else numpy.minimum
+        self._nothing = numpy.iinfo(numpy.int64).min if is_max else numpy.iinfo(numpy.int64).max
+        self._best = NumberArray(pyarrow.int64())
+        self._exists = NumberArray(pyarrow.int8())
+        self._stored = pyarrow.int32() if kind.bit_width == 32 else pyarrow.int64()
+        self._is_time = not types.is_integer(kind)
+        super().__init__(kind, [self._best, self._exists], [kind])
+
+    def run(self, rows: RunRows) -> pyarrow.Array:
+        runs = rows.runs
+        values, adds = self._values(rows.values[0], rows.signs > 0)
+        values[runs.starts] = self._better(values[runs.starts], self._before(runs.slots))
+        runs.accumulate(self._better, values)
+        exist = runs.sums(adds.astype(numpy.int64)) + runs.of_runs(self._exists.numbers(runs.slots)) > 0
+        self._put(runs.slots, values[runs.ends], exist[runs.ends])
+        return self._column(values, exist)
+
+    def add(self, rows: RunRows) -> None:
+        runs = rows.runs
+        values, adds = self._values(rows.values[0], rows.signs > 0)
+        best = self._better(self._better.reduceat(values, runs.starts), self._before(runs.slots))
+        exist = numpy.logical_or.reduceat(adds, runs.starts) | (self._exists.numbers(runs.slots) > 0)
+        self._put(runs.slots, best, exist)
+
+    def results(self, slots: Integers) -> pyarrow.Array:
+        return self._column(self._best.numbers(slots), self._exists.numbers(slots) > 0)
+
+    def partials(self, slots: Integers) -> list[pyarrow.Array]:
+        return [self.results(slots)]
+
+    def add_partials(self, runs: Runs, columns: Sequence[pyarrow.Array]) -> None:
+        (column,) = columns
+        self.add(RunRows(runs, columns, column.is_valid().to_numpy(zero_copy_only=False).astype(numpy.int64)))
+
+    def _values(self, column: pyarrow.Array, adds: Any) -> tuple[Any, Any]:
+        """Return integers, with what is never better where a row does not count, and which rows count."""
+        if self._is_time:
+            column = column.view(self._stored)
+        return numpy.where(adds, numbers_of(column, numpy.int64), self._nothing), adds
+
+    def _before(self, slots: Integers) -> Any:
+        return numpy.where(self._exists.numbers(slots) > 0, self._best.numbers(slots), self._nothing)
+
+    def _put(self, slots: Integers, best: Any, exist: Any) -> None:
+        self._best.put_numbers(slots, numpy.where(exist, best, 0))
+        self._exists.put_numbers(slots, exist)
+
+    def _column(self, values: Any, exist: Any) -> pyarrow.Array:
+        values = numpy.where(exist, values, 0)
+        if self._is_time:
+            return with_nulls(values, exist, self._stored).view(self.result_type)
+        return with_nulls(values, exist, self.result_type)
 
 
 class Extreme(Aggregate):
@@ -19,47 +94,65 @@ class Extreme(Aggregate):
 
     def __init__(self, kind: pyarrow.DataType, *, is_max: bool) -> None:
         self._is_max = is_max
-        self._best = field_array(TableColumns(pyarrow.schema([pyarrow.field("value", kind)])), "value")
-        super().__init__(kind, [self._best])
+        self._best = value_array(kind)
+        super().__init__(kind, [self._best], [kind])
 
     def run(self, rows: RunRows) -> pyarrow.Array:
         runs = rows.runs
-        stored = self._best.column(runs.slots)
-        both = pyarrow.concat_arrays([stored, rows.values[0]])
-        ranks, first_of_rank = _ranked(both)
-        nothing, better = (-1, numpy.maximum) if self._is_max else (len(both), numpy.minimum)
-        valid = both.is_valid().to_numpy(zero_copy_only=False)
-        ranks = numpy.where(valid, ranks, nothing)
-        best = numpy.where(rows.signs > 0, ranks[len(stored) :], nothing)
-        best[runs.starts] = better(best[runs.starts], ranks[: len(stored)])
+        both, ranks, first_of_rank = self._ranked_with_stored(rows)
+        better, nothing = (numpy.maximum, -1) if self._is_max else (numpy.minimum, len(both))
+        best = numpy.where(rows.signs > 0, ranks[len(runs.slots) :], nothing)
+        best[runs.starts] = better(best[runs.starts], ranks[: len(runs.slots)])
         runs.accumulate(better, best)
-        exist = best != nothing
-        places = first_of_rank[numpy.where(exist, best, 0)]
-        found = both.take(pyarrow.array(places, mask=None if exist.all() else ~exist))
+        found = _taken(both, first_of_rank, best, best != nothing)
         self._best.put(runs.slots, found.take(pyarrow.array(runs.ends)))
         return found
+
+    def add(self, rows: RunRows) -> None:
+        runs = rows.runs
+        both, ranks, first_of_rank = self._ranked_with_stored(rows)
+        better, nothing = (numpy.maximum, -1) if self._is_max else (numpy.minimum, len(both))
+        added = numpy.where(rows.signs > 0, ranks[len(runs.slots) :], nothing)
+        best = better(better.reduceat(added, runs.starts), ranks[: len(runs.slots)])
+        self._best.put(runs.slots, _taken(both, first_of_rank, best, best != nothing))
 
     def results(self, slots: Integers) -> pyarrow.Array:
         return self._best.column(slots)
 
-    def merge(self, slots: Integers, other: Aggregate, other_slots: Integers) -> None:
-        assert isinstance(other, Extreme)
-        one, two = self._best.column(slots), other._best.column(other_slots)
-        both = pyarrow.concat_arrays([one, two])
-        ranks, _ = _ranked(both)
-        count = len(one)
-        first, second = ranks[:count], ranks[count:]
-        takes = second > first if self._is_max else second < first
-        takes &= two.is_valid().to_numpy(zero_copy_only=False)
-        takes |= ~one.is_valid().to_numpy(zero_copy_only=False)
-        places = numpy.where(takes, numpy.arange(count) + count, numpy.arange(count))
-        self._best.put(slots, both.take(pyarrow.array(places)))
+    def partials(self, slots: Integers) -> list[pyarrow.Array]:
+        return [self.results(slots)]
+
+    def add_partials(self, runs: Runs, columns: Sequence[pyarrow.Array]) -> None:
+        self.add(RunRows(runs, columns, numpy.ones(len(runs), numpy.int64)))
+
+    def _ranked_with_stored(self, rows: RunRows) -> tuple[pyarrow.Array, Any, Any]:
+        """Return the stored values and those of the rows, the rank of each, and a place for each rank."""
+        both = pyarrow.concat_arrays([self._best.column(rows.runs.slots), rows.values[0]])
+        ranks, first_of_rank = ranked(both)
+        valid = both.is_valid().to_numpy(zero_copy_only=False)
+        return both, numpy.where(valid, ranks, -1 if self._is_max else len(both)), first_of_rank
 
 
-def _ranked(column: pyarrow.Array) -> tuple[Any, Any]:
+def _taken(both: pyarrow.Array, first_of_rank: Any, ranks: Any, exist: Any) -> pyarrow.Array:
+    places = first_of_rank[numpy.where(exist, ranks, 0)]
+    return both.take(pyarrow.array(places, mask=None if exist.all() else ~exist))
+
+
+def ranked(column: pyarrow.Array) -> tuple[Any, Any]:
     """Return the rank of each value, equal ones alike, and a place for each rank."""
-    if pyarrow.types.is_boolean(column.type):
-        column = column.cast(pyarrow.int8())
+    kind = column.type
+    if types.is_string(kind) or types.is_binary(kind):
+        # Few texts are distinct where an extreme of them is of use.
+        encoded = column.dictionary_encode(null_encoding="encode")
+        ranks, _ = _ranked_values(encoded.dictionary)
+        of_rows = ranks[encoded.indices.to_numpy()]
+        places = numpy.empty(len(ranks), numpy.int64)
+        places[of_rows] = numpy.arange(len(column))
+        return of_rows, places
+    return _ranked_values(column.cast(pyarrow.int8()) if types.is_boolean(kind) else column)
+
+
+def _ranked_values(column: pyarrow.Array) -> tuple[Any, Any]:
     order = compute.array_sort_indices(column).to_numpy()
     ordered = column.take(pyarrow.array(order))
     begins = numpy.ones(len(order), numpy.bool_)

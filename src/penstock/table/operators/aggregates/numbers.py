@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy
 import pyarrow
@@ -21,16 +21,23 @@ class Count(Aggregate):
 
     def __init__(self) -> None:
         self._counts = NumberArray(pyarrow.int64())
-        super().__init__(pyarrow.int64(), [self._counts])
+        super().__init__(pyarrow.int64(), [self._counts], [pyarrow.int64()])
 
     def run(self, rows: RunRows) -> pyarrow.Array:
         return pyarrow.array(self.run_counts(rows.runs, rows.signs))
+
+    def add(self, rows: RunRows) -> None:
+        self.add_counts(rows.runs, rows.signs)
 
     def run_counts(self, runs: Runs, signs: Integers) -> Integers:
         """Add rows. Return the count of its key after each of them."""
         counts = runs.sums(signs) + runs.of_runs(self.counts(runs.slots))
         self._counts.put_numbers(runs.slots, counts[runs.ends])
         return counts  # type: ignore[no-any-return]
+
+    def add_counts(self, runs: Runs, counts: Integers) -> None:
+        """Add what the rows of each run count for."""
+        self._counts.put_numbers(runs.slots, self.counts(runs.slots) + numpy.add.reduceat(counts, runs.starts))
 
     def counts(self, slots: Integers) -> Integers:
         """Return the counts of these slots."""
@@ -39,9 +46,11 @@ class Count(Aggregate):
     def results(self, slots: Integers) -> pyarrow.Array:
         return pyarrow.array(self.counts(slots))
 
-    def merge(self, slots: Integers, other: Aggregate, other_slots: Integers) -> None:
-        assert isinstance(other, Count)
-        self._counts.put_numbers(slots, self.counts(slots) + other.counts(other_slots))
+    def partials(self, slots: Integers) -> list[pyarrow.Array]:
+        return [self.results(slots)]
+
+    def add_partials(self, runs: Runs, columns: Sequence[pyarrow.Array]) -> None:
+        self.add_counts(runs, numbers_of(columns[0], numpy.int64))
 
 
 class Sum(Aggregate):
@@ -56,12 +65,37 @@ class Sum(Aggregate):
         self._type = kind.to_pandas_dtype()
         self._is_float = pyarrow.types.is_floating(kind)
         self._finish = finish
-        super().__init__(result_type, [self._sums, *self._count.arrays])
+        super().__init__(result_type, [self._sums, *self._count.arrays], [kind, pyarrow.int64()])
 
     def run(self, rows: RunRows) -> pyarrow.Array:
         runs, signs = rows.runs, rows.signs
-        values = numbers_of(rows.values[0], self._type)
+        sums = self._run_sums(runs, numbers_of(rows.values[0], self._type), signs)
+        return self._finish(sums, self._count.run_counts(runs, signs), self.result_type)
+
+    def add(self, rows: RunRows) -> None:
+        self._add(rows.runs, numbers_of(rows.values[0], self._type), rows.signs)
+        self._count.add_counts(rows.runs, rows.signs)
+
+    def results(self, slots: Integers) -> pyarrow.Array:
+        return self._finish(self._sums.numbers(slots), self._count.counts(slots), self.result_type)
+
+    def partials(self, slots: Integers) -> list[pyarrow.Array]:
+        return [pyarrow.array(self._sums.numbers(slots)), *self._count.partials(slots)]
+
+    def add_partials(self, runs: Runs, columns: Sequence[pyarrow.Array]) -> None:
+        self._add(runs, numbers_of(columns[0], self._type), numpy.ones(len(runs), numpy.int64))
+        self._count.add_partials(runs, columns[1:])
+
+    def _add(self, runs: Runs, values: numpy.ndarray, signs: Integers) -> None:
+        if self._is_float:
+            self._run_sums(runs, values, signs)
+            return
+        sums = numpy.add.reduceat(values * signs, runs.starts)
+        self._sums.put_numbers(runs.slots, self._sums.numbers(runs.slots) + sums)
+
+    def _run_sums(self, runs: Runs, values: numpy.ndarray, signs: Integers) -> numpy.ndarray:
         before = self._sums.numbers(runs.slots)
+        sums: numpy.ndarray
         if self._is_float:
             sums = numpy.where(signs == 0, self._type(0), values * signs.astype(self._type))
             sums[runs.starts] = before + sums[runs.starts]
@@ -69,15 +103,7 @@ class Sum(Aggregate):
         else:
             sums = runs.sums(values * signs) + runs.of_runs(before)
         self._sums.put_numbers(runs.slots, sums[runs.ends])
-        return self._finish(sums, self._count.run_counts(runs, signs), self.result_type)
-
-    def results(self, slots: Integers) -> pyarrow.Array:
-        return self._finish(self._sums.numbers(slots), self._count.counts(slots), self.result_type)
-
-    def merge(self, slots: Integers, other: Aggregate, other_slots: Integers) -> None:
-        assert isinstance(other, Sum)
-        self._sums.put_numbers(slots, self._sums.numbers(slots) + other._sums.numbers(other_slots))
-        self._count.merge(slots, other._count, other_slots)
+        return sums
 
 
 def sum_of(sums: numpy.ndarray, counts: numpy.ndarray, kind: pyarrow.DataType) -> pyarrow.Array:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import copy
+import pickle
 from abc import abstractmethod
 from collections.abc import Sequence
-from decimal import ROUND_HALF_UP, Decimal, localcontext
 from typing import Any
 
-import numpy
 import pyarrow
 
 from penstock.common.columns.to_values import python_values
@@ -17,23 +16,21 @@ from penstock.engine.state.arrays.row_keys import Integers
 from penstock.table.operators.aggregates.base import Aggregate, RunRows
 from penstock.table.operators.plain_objects import PlainObjects
 
-_DIGITS_MAX = 38
-
 
 class ObjectAggregate(Aggregate):
-    """Base: `create`, `add` and `value` of one key."""
+    """Base: `create`, `with_row` and `value` of one key."""
 
     def __init__(self, result_type: pyarrow.DataType) -> None:
-        self._objects = PlainObjects(copy.deepcopy)
-        super().__init__(result_type, [self._objects])
+        self.objects = PlainObjects(copy.deepcopy)
+        super().__init__(result_type, [self.objects], [pyarrow.binary()])
 
     @abstractmethod
     def create(self) -> Any:
         """Return the state of a new key."""
 
-    @abstractmethod
-    def add(self, state: Any, values: Sequence[Any], sign: int) -> Any:
+    def with_row(self, state: Any, values: Sequence[Any], sign: int) -> Any:
         """Add a row, or retract it. Return the state, which may be the same object."""
+        raise NotImplementedError
 
     @abstractmethod
     def value(self, state: Any) -> Any:
@@ -44,7 +41,7 @@ class ObjectAggregate(Aggregate):
         """Return the state of both, and leave `other` as it is."""
 
     def run(self, rows: RunRows) -> pyarrow.Array:
-        runs, states = rows.runs, self._objects.values
+        runs, states = rows.runs, self.objects.values
         arguments = list(zip(*map(python_values, rows.values), strict=True))
         signs, ends = rows.signs.tolist(), runs.ends.tolist()
         results: list[Any] = []
@@ -54,85 +51,35 @@ class ObjectAggregate(Aggregate):
                 state = self.create()
             for row in range(start, end + 1):
                 if signs[row]:
-                    state = self.add(state, arguments[row], signs[row])
+                    state = self.with_row(state, arguments[row], signs[row])
                 results.append(self.value(state))
             states[slot] = state
         return pyarrow.array(results, self.result_type)
 
+    def add(self, rows: RunRows) -> None:
+        runs, states = rows.runs, self.objects.values
+        arguments = zip(*map(python_values, rows.values), strict=True)
+        slots = runs.of_runs(runs.slots).tolist()
+        for slot, values, sign in zip(slots, arguments, rows.signs.tolist(), strict=True):
+            if sign:
+                state = states[slot]
+                states[slot] = self.with_row(self.create() if state is None else state, values, sign)
+
     def results(self, slots: Integers) -> pyarrow.Array:
-        found = [
-            self.value(self.create() if state is None else state) for state in self._objects.values[slots].tolist()
-        ]
+        found = [self.value(self.create() if state is None else state) for state in self.objects.values[slots].tolist()]
         return pyarrow.array(found, self.result_type)
 
-    def merge(self, slots: Integers, other: Aggregate, other_slots: Integers) -> None:
-        assert isinstance(other, ObjectAggregate)
-        states = self._objects.values
-        for slot, more in zip(slots.tolist(), other._objects.values[other_slots].tolist(), strict=True):
-            if more is not None:
-                states[slot] = copy.deepcopy(more) if states[slot] is None else self.merged(states[slot], more)
+    def partials(self, slots: Integers) -> list[pyarrow.Array]:
+        states = self.objects.values[slots].tolist()
+        return [pyarrow.array([None if one is None else pickle.dumps(one) for one in states], pyarrow.binary())]
 
-
-class DecimalSum(ObjectAggregate):
-    """SUM, $SUM0 and AVG of decimals: (sum, count). A result with too many digits is NULL."""
-
-    def __init__(self, result_type: pyarrow.DataType, kind: str) -> None:
-        super().__init__(result_type)
-        self._kind = kind
-
-    def create(self) -> Any:
-        return Decimal(0), 0
-
-    def add(self, state: Any, values: Sequence[Any], sign: int) -> Any:
-        with localcontext(prec=2 * _DIGITS_MAX):
-            return state[0] + sign * values[0], state[1] + sign
-
-    def value(self, state: Any) -> Any:
-        total, count = state
-        if not count and self._kind != "$SUM0":
-            return None
-        with localcontext(prec=2 * _DIGITS_MAX):
-            found = total / count if self._kind == "AVG" else total
-            found = found.quantize(Decimal(1).scaleb(-self.result_type.scale), ROUND_HALF_UP)
-        return found if abs(found) < 10 ** (self.result_type.precision - self.result_type.scale) else None
-
-    def merged(self, state: Any, other: Any) -> Any:
-        return state[0] + other[0], state[1] + other[1]
-
-
-class RetractedExtreme(ObjectAggregate):
-    """MIN and MAX with retraction: how often each value is there, and the best one."""
-
-    def __init__(self, result_type: pyarrow.DataType, *, is_max: bool) -> None:
-        super().__init__(result_type)
-        self._best = max if is_max else min
-
-    def create(self) -> Any:
-        return {}, None
-
-    def add(self, state: Any, values: Sequence[Any], sign: int) -> Any:
-        counts, best = state
-        (value,) = values
-        count = counts.get(value, 0) + sign
-        if count:
-            counts[value] = count
-        else:
-            counts.pop(value, None)
-        if count > 0 and sign > 0:
-            best = value if best is None else self._best(best, value)
-        elif count <= 0 and (best is None or value == best):
-            present = [one for one, number in counts.items() if number > 0]
-            best = self._best(present) if present else None
-        return counts, best
-
-    def value(self, state: Any) -> Any:
-        return state[1]
-
-    def merged(self, state: Any, other: Any) -> Any:
-        for value, count in other[0].items():
-            for _ in range(abs(count)):
-                state = self.add(state, (value,), 1 if count > 0 else -1)
-        return state
+    def add_partials(self, runs: Runs, columns: Sequence[pyarrow.Array]) -> None:
+        states = self.objects.values
+        for slot, packed in zip(runs.of_runs(runs.slots).tolist(), columns[0].to_pylist(), strict=True):
+            if packed is not None:
+                # Subtasks of the same job have packed it.
+                more = pickle.loads(packed)
+                states[slot] = more if states[slot] is None else self.merged(states[slot], more)
 
 
 class ListedValues(ObjectAggregate):
@@ -145,7 +92,7 @@ class ListedValues(ObjectAggregate):
     def create(self) -> Any:
         return []
 
-    def add(self, state: Any, values: Sequence[Any], sign: int) -> Any:
+    def with_row(self, state: Any, values: Sequence[Any], sign: int) -> Any:
         row = tuple(values)
         if sign > 0:
             state.append(row)
@@ -175,7 +122,7 @@ class KeptValue(ObjectAggregate):
     def create(self) -> Any:
         return ()
 
-    def add(self, state: Any, values: Sequence[Any], sign: int) -> Any:
+    def with_row(self, state: Any, values: Sequence[Any], sign: int) -> Any:
         return state if state and self._is_first else (values[0],)
 
     def value(self, state: Any) -> Any:
@@ -191,7 +138,7 @@ class SingleValue(ObjectAggregate):
     def create(self) -> Any:
         return []
 
-    def add(self, state: Any, values: Sequence[Any], sign: int) -> Any:
+    def with_row(self, state: Any, values: Sequence[Any], sign: int) -> Any:
         if sign > 0 and state:
             raise ValueError("SingleValueAggFunction received more than one element.")
         return [values[0]] if sign > 0 else []
@@ -209,7 +156,7 @@ class Collect(ObjectAggregate):
     def create(self) -> Any:
         return {}
 
-    def add(self, state: Any, values: Sequence[Any], sign: int) -> Any:
+    def with_row(self, state: Any, values: Sequence[Any], sign: int) -> Any:
         count = state.get(values[0], 0) + sign
         if count:
             state[values[0]] = count
@@ -222,59 +169,5 @@ class Collect(ObjectAggregate):
 
     def merged(self, state: Any, other: Any) -> Any:
         for value, count in other.items():
-            state = self.add(state, (value,), count)
+            state = self.with_row(state, (value,), count)
         return state
-
-
-class Distinct(Aggregate):
-    """An aggregate of distinct values: a row counts if its values come first, or go last."""
-
-    def __init__(self, inner: Aggregate, arguments: Sequence[pyarrow.DataType]) -> None:
-        self._inner = inner
-        self._arguments = tuple(arguments)
-        self._seen = PlainObjects(dict)
-        super().__init__(inner.result_type, [self._seen, *inner.arrays])
-
-    def run(self, rows: RunRows) -> pyarrow.Array:
-        runs, seen = rows.runs, self._seen.values
-        values = list(zip(*map(python_values, rows.values), strict=True))
-        signs = rows.signs.tolist()
-        effective = [0] * len(signs)
-        for slot, start, end in zip(runs.slots.tolist(), runs.starts.tolist(), runs.ends.tolist(), strict=True):
-            counts = seen[slot]
-            if counts is None:
-                counts = seen[slot] = {}
-            for row in range(start, end + 1):
-                sign = signs[row]
-                if sign:
-                    before = counts.get(values[row], 0)
-                    count = before + sign
-                    if count:
-                        counts[values[row]] = count
-                    else:
-                        counts.pop(values[row], None)
-                    effective[row] = int(count > 0) - int(before > 0)
-        return self._inner.run(RunRows(runs, rows.values, numpy.array(effective, numpy.int64)))
-
-    def results(self, slots: Integers) -> pyarrow.Array:
-        return self._inner.results(slots)
-
-    def merge(self, slots: Integers, other: Aggregate, other_slots: Integers) -> None:
-        assert isinstance(other, Distinct)
-        seen = self._seen.values
-        rows: list[tuple[int, tuple[Any, ...], int]] = []
-        for slot, more in zip(slots.tolist(), other._seen.values[other_slots].tolist(), strict=True):
-            counts = seen[slot] if seen[slot] is not None else {}
-            seen[slot] = counts
-            for values, number in (more or {}).items():
-                before = counts.get(values, 0)
-                counts[values] = before + number
-                rows.append((slot, values, int(before + number > 0) - int(before > 0)))
-        if rows:
-            runs = Runs(numpy.array([slot for slot, _, _ in rows], numpy.int64))
-            of_rows = [rows[place] for place in runs.order.tolist()]
-            arguments = [
-                pyarrow.array([values[place] for _, values, _ in of_rows], kind)
-                for place, kind in enumerate(self._arguments)
-            ]
-            self._inner.run(RunRows(runs, arguments, numpy.array([sign for _, _, sign in of_rows], numpy.int64)))

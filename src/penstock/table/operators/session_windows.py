@@ -1,0 +1,228 @@
+"""SESSION windows: GROUP BY of sessions, and rows with the bounds of their session.
+
+Sessions of a key end when for the gap no row has come. A row that is late alone counts if a session that has not fired
+holds it. Source: Flink's UnsliceWindowAggProcessor, UnalignedWindowTableFunctionOperator and WindowOperator.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy
+import pyarrow
+
+from penstock.common.functions.user_calls import RAISED
+from penstock.engine.runtime.columns.chunk import Columns
+from penstock.engine.runtime.columns.shown_rows import ShownBatch
+from penstock.engine.runtime.task.budget import COLUMN_RECORDS_MAX
+from penstock.engine.state.arrays.array_table import ArrayTable
+from penstock.engine.state.arrays.row_keys import Integers
+from penstock.table.operators.aggregate_calls import Calls, signs_of
+from penstock.table.operators.aggregates.base import Aggregate
+from penstock.table.operators.aggregates.kept_rows import KeptRows, RowCalls
+from penstock.table.operators.sessions import Sessions
+from penstock.table.operators.table_columns import TableColumns, batch_of_columns
+from penstock.table.operators.table_keys import columns_of_keys, keys_of_chunk, selector_of
+from penstock.table.operators.window_aggregate import window_times_of
+from penstock.table.operators.window_function import window_columns
+from penstock.table.operators.window_slices import WindowTimes
+from penstock.table.operators.windowed import WindowedOperator
+
+if TYPE_CHECKING:
+    from penstock.engine.runtime.operators.operator import Output
+    from penstock.engine.runtime.task.context import OperatorContext
+
+SESSIONS_TABLE = "(windows) sessions"
+"""key -> its sessions: start, end, number of rows, aggregates."""
+
+
+class SessionOperator(WindowedOperator):
+    """Base. `times`: the size of its windows is the gap. `kinds`: the types of the key's columns."""
+
+    def __init__(
+        self,
+        name: str,
+        keys: Sequence[str],
+        calls: Calls,
+        times: WindowTimes,
+        *,
+        received: TableColumns,
+        given: TableColumns,
+    ) -> None:
+        super().__init__(name, selector_of(keys), is_event_time=times.is_event_time, zone=times.zone)
+        self.key_names = tuple(keys)
+        self.calls = calls
+        self.times = times
+        self.columns_received = self.received = received
+        self.columns_given = self.given = given
+        calls.aggregates()
+
+    @abstractmethod
+    def new_aggregates(self) -> Sequence[Aggregate]:
+        """Return what a session has of its rows."""
+
+    @abstractmethod
+    def session_results(self, sessions: Integers) -> Columns:
+        """Return what sessions that have ended give."""
+
+    def setup(self, context: OperatorContext, output: Output) -> None:
+        super().setup(context, output)
+        self._memory = context.memory_account("sessions", lambda: len(self.sessions.slots))
+        self._table: ArrayTable = self.backend.arrays(SESSIONS_TABLE, self._new_table) or self.backend.table(
+            SESSIONS_TABLE, self._new_table
+        )
+
+    @property
+    def sessions(self) -> Sessions:
+        """The sessions that have not fired."""
+        (array,) = self._table.arrays
+        assert isinstance(array, Sessions)
+        return array
+
+    def process(self, chunk: Columns) -> bool:
+        return self.do(self._add(chunk), None)
+
+    def times_of(self, chunk: Columns) -> tuple[Columns, Integers]:
+        """Return the rows that have a time, and their times. Raises ProgramError if all must have one."""
+        return chunk, self.times.times_of_all(chunk, self)
+
+    def columns_and_signs(self, chunk: Columns) -> tuple[list[pyarrow.Array | None], Integers]:
+        """Return what aggregates get of rows, and 1 for those that are added, -1 for those that are retracted."""
+        by_name = dict(zip(chunk.batch.schema.names, chunk.batch.columns, strict=True))
+        return [by_name.get(name) for name in self.received.names], signs_of(chunk)
+
+    def _add(self, chunk: Columns) -> Iterator[None]:
+        chunk, times = self.times_of(chunk)
+        if not len(chunk):
+            return
+        is_late = times + self.times.slices.size - 1 <= self.progress
+        late, start = numpy.flatnonzero(is_late), 0
+        # A late row belongs to a session only if that is there before it: the rows before are added first.
+        for row in late.tolist():
+            self._add_rows(chunk.part(start, row), times[start:row])
+            self._add_late(chunk.part(row, row + 1), times[row : row + 1])
+            start = row + 1
+            if not self.context.budget.may_continue():
+                yield
+        self._add_rows(chunk.part(start), times[start:])
+
+    def _add_late(self, row: Columns, times: Integers) -> None:
+        keys = keys_of_chunk(self, row, self.key_names)
+        slot = self._table.keys.find(keys)[0]
+        if self.sessions.touch(int(slot), int(times[0])):
+            self._add_rows(row, times)
+        else:
+            self.context.counters.late_records_dropped += 1
+
+    def _add_rows(self, chunk: Columns, times: Integers) -> None:
+        if not len(chunk):
+            return
+        columns, signs = self.columns_and_signs(chunk)
+        slots = self._table.slots_of(keys_of_chunk(self, chunk, self.key_names))
+        self._table.change(slots)
+        try:
+            self.sessions.add(slots, times, columns, signs)
+        except RAISED as error:
+            raise self.context.user_error(error, "aggregate", ShownBatch(chunk.batch)) from error
+        self._table.reserve_widened()
+
+    def next_end(self) -> int | None:
+        ends = self.sessions.ends
+        return int(ends.min()) if len(ends) else None
+
+    def fire_window(self, end: int) -> Iterator[Columns]:
+        """Fire sessions that end up to `end`."""
+        sessions = self.sessions
+        ended = numpy.flatnonzero(sessions.ends <= end)
+        ended = ended[numpy.argsort(sessions.ends[ended], kind="stable")]
+        for start in range(0, len(ended), COLUMN_RECORDS_MAX):
+            some = ended[start : start + COLUMN_RECORDS_MAX]
+            some = some[sessions.counts(some) > 0]
+            if len(some):
+                yield self.session_results(some)
+        slots = numpy.unique(sessions.slots[ended])
+        self._table.change(slots)
+        sessions.remove(ended)
+        gone = slots[~numpy.isin(slots, sessions.slots)]
+        if len(gone):
+            self._table.remove(gone)
+        self._table.drop_removed()
+
+    def due_end(self, until: int) -> int | None:
+        # All that are due at once: sessions end at any time.
+        ends = self.sessions.ends
+        due = ends[ends - 1 <= until]
+        return int(due.max()) if len(due) else None
+
+    def drop_ended(self, progress: int) -> None:
+        """Do nothing: sessions that have fired are gone."""
+
+    def key_columns(self, sessions: Integers, kinds: Sequence[pyarrow.DataType]) -> list[pyarrow.Array]:
+        """Return the keys of sessions."""
+        return columns_of_keys(self._table.keys_at(self.sessions.slots[sessions]), kinds)
+
+    def _new_table(self) -> ArrayTable:
+        return ArrayTable([Sessions(self.calls, self.new_aggregates(), self.times.slices.size)], self._memory)
+
+
+class SessionAggregateOperator(SessionOperator):
+    """GROUP BY of sessions. `properties`: see WindowAggregateOperator."""
+
+    def __init__(
+        self,
+        name: str,
+        keys: Sequence[str],
+        calls: Calls,
+        times: WindowTimes,
+        *,
+        properties: Sequence[str],
+        received: TableColumns,
+        given: TableColumns,
+    ) -> None:
+        super().__init__(name, keys, calls, times, received=received, given=given)
+        self._properties = tuple(properties)
+
+    def columns_read(self, index: int = 0) -> tuple[str, ...]:
+        return self.calls.names_read(self.received, [*self.key_names, self.times.column])
+
+    def new_aggregates(self) -> Sequence[Aggregate]:
+        return self.calls.aggregates()
+
+    def session_results(self, sessions: Integers) -> Columns:
+        schema, of = self.given.schema, self.sessions
+        keys = self.key_columns(sessions, schema.types[: len(self.key_names)])
+        times = window_times_of(self, self._properties, schema, of.starts[sessions], of.ends[sessions])
+        found = [one.results(sessions) for one in of.aggregates]
+        return Columns(batch_of_columns([*keys, *found, *times], schema, len(sessions)))
+
+
+class SessionFunctionOperator(SessionOperator):
+    """The table function SESSION: rows wait for the end of their session. A row without a time is dropped."""
+
+    def __init__(
+        self, name: str, keys: Sequence[str], times: WindowTimes, *, received: TableColumns, given: TableColumns
+    ) -> None:
+        super().__init__(name, keys, RowCalls((), tuple(received.names), ()), times, received=received, given=given)
+
+    def new_aggregates(self) -> Sequence[Aggregate]:
+        return [KeptRows(self.received)]
+
+    def times_of(self, chunk: Columns) -> tuple[Columns, Integers]:
+        times, valid = self.times.local_times(chunk, self.context.now_ms())
+        return (chunk, times) if valid is None else (chunk.filtered(valid), times[valid])
+
+    def columns_and_signs(self, chunk: Columns) -> tuple[list[pyarrow.Array | None], Integers]:
+        kinds = numpy.zeros(len(chunk), numpy.uint8) if chunk.kinds is None else chunk.kinds
+        return [*chunk.batch.columns, pyarrow.array(kinds)], numpy.ones(len(chunk), numpy.int64)
+
+    def session_results(self, sessions: Integers) -> Columns:
+        of = self.sessions
+        (kept,) = of.aggregates
+        assert isinstance(kept, KeptRows)
+        rows, kinds, counts = kept.rows_of(sessions)
+        starts, ends = (bounds[sessions].repeat(counts) for bounds in (of.starts, of.ends))
+        added = window_columns(self.given, starts, ends, self.zone)
+        batch = batch_of_columns([*rows, *added], self.given.schema, len(starts))
+        return Columns(batch, None, kinds if kinds.any() else None)
