@@ -62,13 +62,14 @@ class EncodedColumns(msgspec.Struct, gc=False):
     """Columns as they are on an edge, whose schema only the edge knows.
 
     `forms`: the form of each column (engine/runtime/columns/sent_columns.py), None if the column is in `batch`, a
-    message of Arrow's IPC format; () if all are. `timestamps`: ms, as integers of this machine, unless
-    `narrow_timestamps` has them (engine/runtime/columns/narrow.py). `kinds`: a byte for each row.
+    message of Arrow's IPC format; () if all are. Of few rows `batch` is the list of values of each column.
+    `timestamps`: ms, as integers of this machine, unless `narrow_timestamps` has them
+    (engine/runtime/columns/narrow.py). `kinds`: a byte for each row.
     """
 
     kind: ClassVar[ChunkKind] = ChunkKind.COLUMNS
     records: int
-    batch: bytes
+    batch: bytes | list[list[Any]]
     timestamps: bytes | None = None
     forms: tuple[tuple[Any, ...] | None, ...] = ()
     narrow_timestamps: tuple[int, str, bytes] | None = None
