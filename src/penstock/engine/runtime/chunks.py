@@ -36,6 +36,8 @@ class Rows(msgspec.Struct, gc=False):
     """
 
     kind: ClassVar[ChunkKind] = ChunkKind.ROWS
+    light_bytes: ClassVar[int] = 0
+    """What a buffer weighs more than its bytes, see FewRows."""
     values: Values
     timestamps: Timestamps = None
 
@@ -68,6 +70,7 @@ class EncodedColumns(msgspec.Struct, gc=False):
     """
 
     kind: ClassVar[ChunkKind] = ChunkKind.COLUMNS
+    light_bytes: ClassVar[int] = 0
     records: int
     batch: bytes | list[list[Any]]
     timestamps: bytes | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy
 import pyarrow
@@ -23,6 +23,7 @@ class Columns:
     """
 
     __slots__ = ("batch", "kinds", "timestamps")
+    light_bytes: ClassVar[int] = 0
 
     def __init__(
         self, batch: pyarrow.RecordBatch, timestamps: Integers | None = None, kinds: Kinds | None = None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy
 import pyarrow
@@ -29,6 +29,9 @@ class FewRows(Columns):
     """Columns as lists. `schema`: of types that are all `is_plain`."""
 
     __slots__ = ("_batch", "_schema", "lists")
+    light_bytes: ClassVar[int] = 150
+    """What a message of Arrow has around its values. Limits of what is in flight are in bytes: by those of lists a slow
+    task would get several times as many rows in small buffers as in large ones."""
 
     def __init__(
         self, schema: pyarrow.Schema, lists: Lists, timestamps: Integers | None = None, kinds: Kinds | None = None
