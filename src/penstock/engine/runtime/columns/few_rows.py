@@ -94,13 +94,15 @@ def reader_of_few(schema: pyarrow.Schema) -> Callable[[Columns], FewRows | None]
     if not all(map(is_plain, schema.types)):
         return None
     names, readers = schema.names, list(map(values_reader, schema.types))
+    # By position: pyarrow finds a name in four times as much time.
+    places = range(len(names))
 
     def few(chunk: Columns) -> FewRows | None:
         if isinstance(chunk, FewRows):
             lists = chunk.lists if len(chunk.lists) == len(names) else list(map(chunk.list_of, names))
         else:
             batch = chunk.batch
-            columns = batch.columns if batch.num_columns == len(names) else map(batch.column, names)
+            columns = map(batch.column, places if batch.num_columns == len(names) else names)
             try:
                 lists = [read(column) for read, column in zip(readers, columns, strict=True)]
             except UnicodeDecodeError:
