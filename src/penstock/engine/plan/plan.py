@@ -124,7 +124,9 @@ def _replaced(name: str, before: Operator, now: Operator) -> Iterable[str]:
     if now is before:
         return
     kinds = [(verb, getattr(before, verb), getattr(now, verb)) for verb in ("takes", "gives")]
-    changed = [f"{verb} {new.name.lower()} in place of {old.name.lower()}" for verb, old, new in kinds if old is not new]
+    changed = [
+        f"{verb} {new.name.lower()} in place of {old.name.lower()}" for verb, old, new in kinds if old is not new
+    ]
     yield f"'{name}' {' and '.join(changed)}" if changed else f"changed '{name}'"
 
 

@@ -18,7 +18,7 @@ from penstock.common.columns.to_values import is_plain, values_reader
 from penstock.engine.runtime.columns.chunk import Columns, Kinds, joined
 from penstock.engine.state.arrays.row_keys import Integers, Mask
 
-FEW_ROWS = 16
+FEW_ROWS = 32
 """Chunks of so many rows are divided, sent and aggregated as lists."""
 
 Lists = list[list[Any]]
@@ -114,8 +114,10 @@ def reader_of_few(schema: pyarrow.Schema) -> Callable[[Columns], FewRows | None]
 
 def joined_parts(parts: Sequence[Columns]) -> Columns:
     """Return chunks of one schema as one. All have timestamps, or none has."""
+    if len(parts) == 1:
+        return parts[0]
     few = [part.lists for part in parts if isinstance(part, FewRows) and part.kinds is None]
-    if len(parts) == 1 or len(few) < len(parts):
+    if len(few) < len(parts):
         return joined(parts)
     times = [part.timestamps for part in parts if part.timestamps is not None]
     lists = [list(chain.from_iterable(column)) for column in zip(*few, strict=True)]

@@ -28,6 +28,9 @@ from penstock.engine.state.arrays.expiring_table import array_table, expire_arra
 if TYPE_CHECKING:
     from penstock.engine.runtime.operators.operator import Operator
 
+_STEPS_MAX = 192
+"""A value takes 0.3 µs by itself, and an array 5 µs however few values it adds."""
+
 
 class ColumnRunningAggregateOperator(RunningAggregateOperator):
     """`columns`: those of the records; `given`: those it emits, of which the first are the fields of the key."""
@@ -76,7 +79,7 @@ class ColumnRunningAggregateOperator(RunningAggregateOperator):
 
     def process(self, chunk: Columns) -> bool:  # type: ignore[override]
         assert self._arrays is not None
-        if isinstance(chunk, FewRows) and len(chunk) <= FEW_ROWS and (few := self._process_few(chunk)) is not None:
+        if isinstance(chunk, FewRows) and (few := self._process_few(chunk)) is not None:
             self._write_back_if_large()
             return self.output.emit(few)
         keys = keys_in(self, chunk, self._key_fields)
@@ -96,6 +99,8 @@ class ColumnRunningAggregateOperator(RunningAggregateOperator):
     def _process_few(self, chunk: FewRows) -> FewRows | None:
         """Add few rows. Return the results; None if only arrays can have them."""
         assert self._arrays is not None
+        if len(chunk) * len(self.of_fields.aggregates) > _STEPS_MAX or len(chunk) > FEW_ROWS:
+            return None
         of_key = [chunk.list_of(field) for field in self._key_fields]
         keys = keys_of_lists(of_key)
         if keys is None:
