@@ -14,6 +14,7 @@ from penstock.common import Types
 from penstock.common.types import Row
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.engine.runtime.columns.chunk import Columns
+from penstock.engine.runtime.columns.few_rows import reader_of_few
 from penstock.engine.runtime.columns.running_aggregate import ColumnRunningAggregateOperator
 from penstock.engine.runtime.columns.runs import Runs
 from penstock.engine.runtime.operators.running_aggregate import RunningAggregateOperator
@@ -32,11 +33,17 @@ def on_rows() -> OperatorHarness:
     return OperatorHarness(lambda stream: stream.key_by("key").aggregate(AGGREGATES))
 
 
-def push_chunk(harness: OperatorHarness, rows: list[Row]) -> None:
-    """Process records in one chunk of columns."""
+def push_chunk(harness: OperatorHarness, rows: list[Row], as_lists: bool = False) -> None:
+    """Process records in one chunk of columns; `as_lists`: as a short buffer timeout makes them."""
     operator: Any = harness.operator
-    batch = operator.columns_received.batch_of(rows)
-    operator.process(Columns(batch, numpy.arange(len(rows), dtype=numpy.int64)))
+    chunk = Columns(operator.columns_received.batch_of(rows), numpy.arange(len(rows), dtype=numpy.int64))
+    if as_lists:
+        read = reader_of_few(chunk.schema)
+        assert read is not None
+        few = read(chunk)
+        assert few is not None
+        chunk = few
+    operator.process(chunk)
 
 
 def restore(source: OperatorHarness, target: OperatorHarness) -> None:
@@ -73,9 +80,9 @@ def test_rows_are_the_oracle(seed: int) -> None:
         for _ in range(12):
             chunk = [
                 Row(key=random.choice(keys), n=random.choice(NUMBERS), f=random.choice(FLOATS))
-                for _ in range(random.choice([1, 2, 30, 400]))
+                for _ in range(random.choice([1, 2, 9, 30, 400]))
             ]
-            push_chunk(columns, chunk)
+            push_chunk(columns, chunk, as_lists=random.random() < 0.7)
             for record in chunk:
                 rows.push(record, 1)
             if random.random() < 0.3:
@@ -139,6 +146,8 @@ def test_no_record_keeps_its_timestamp_from_its_result() -> None:
     [
         ({}, ValueError, "one aggregate at least"),
         ({"x": ("amount", "sum")}, ValueError, "no field 'amount'.*key, n, f"),
+        ({"x": ("key", "sum")}, TypeError, "'x': sum needs a field of numbers, and 'key' has the type.*: n, f$"),
+        ({"x": ("key", "avg")}, TypeError, "'x': avg needs a field of numbers"),
         ({"start": "window_start"}, ValueError, "'start'.*no window"),
     ],
 )

@@ -160,14 +160,25 @@ class RecordColumns:
 
         It raises what `python_values` raises. Keep it: a function that makes dicts is compiled for the columns.
         """
-        make, kinds = self._record_factory(), self.schema.types
-        readers = [*map(values_reader, kinds)]
-        if self.row_type is not None:
-            declared = map(reader_of, kinds, self.row_type.get_field_types())
-            readers = [quick if read is python_values else read for quick, read in zip(readers, declared, strict=True)]
+        make, readers = self._record_factory(), self._readers()
         return lambda batch: list(
             map(make, zip(*(read(column) for read, column in zip(readers, batch.columns, strict=True)), strict=True))
         )
+
+    def reader_of_lists(self) -> Callable[[Sequence[Sequence[Any]]], list[Any]] | None:
+        """Return what `reader` does, of the `python_values` of each column; None if the records have others."""
+        if self._readers() != list(map(values_reader, self.schema.types)):
+            return None
+        make = self._record_factory()
+        return lambda lists: list(map(make, zip(*lists, strict=True)))
+
+    def _readers(self) -> list[Callable[[pyarrow.Array], list[Any]]]:
+        kinds = self.schema.types
+        readers = [*map(values_reader, kinds)]
+        if self.row_type is None:
+            return readers
+        declared = map(reader_of, kinds, self.row_type.get_field_types())
+        return [quick if read is python_values else read for quick, read in zip(readers, declared, strict=True)]
 
     def _record_factory(self) -> Callable[[Sequence[Any]], Any]:
         """Return the function from the values of a row to a record."""

@@ -50,6 +50,11 @@ def _quick_reader(kind: pyarrow.DataType) -> Callable[[pyarrow.Array], list[Any]
     return _texts if arrow.is_string(kind) or arrow.is_large_string(kind) else None
 
 
+def is_plain(kind: pyarrow.DataType) -> bool:
+    """Return whether a column of this type has the same values when it is made again of its `python_values`."""
+    return _quick_reader(kind) is not None and not arrow.is_float16(kind)
+
+
 def _numbers(column: pyarrow.Array) -> list[Any]:
     if column.null_count:
         return column.to_pylist()  # type: ignore[no-any-return]

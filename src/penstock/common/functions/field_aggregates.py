@@ -8,12 +8,14 @@ others as an `ArrayAggregateFunction`, see `user_aggregates.py`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import add
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock.common.functions.field_key import FieldKey
 from penstock.common.typeinfo import RowTypeInfo, TypeInformation, Types
+from penstock.common.types.basic_types import PickledBytesTypeInfo
+from penstock.common.types.composite_types import ExternalTypeInfo
 
 if TYPE_CHECKING:
     from penstock.common.functions.user_aggregates import UserAggregate
@@ -25,6 +27,10 @@ USER = "user"
 _OF_FIELDS = (COUNT, SUM, MIN, MAX, AVG, FIRST, LAST)
 _OF_WINDOWS = (WINDOW_START, WINDOW_END)
 _IN_ANY_ORDER = (COUNT, MIN, MAX)
+_NUMBERS = (
+    Types.BYTE(), Types.SHORT(), Types.INT(), Types.LONG(), Types.BIG_INT(), Types.FLOAT(), Types.DOUBLE(),
+    Types.BIG_DEC(),
+)  # fmt: skip
 INTEGER, FLOAT = "integer", "float"
 """Families of types, whose members have the same accumulators."""
 
@@ -87,6 +93,12 @@ class FieldAggregates:
     def in_any_order(self) -> bool:
         """Whether all aggregates are the same in any order of the records."""
         return all(one.in_any_order for one in self.aggregates)
+
+    @property
+    def steps(self) -> tuple[Sequence[Callable[[Any, Any], Any]], Sequence[Callable[[Any], Any] | None]]:
+        """What adds a value to each part of an accumulator, and what makes the result of it; None: it is the result."""
+        results = dict(self._results)
+        return self._adds, [results.get(index) for index in range(len(self._adds))]
 
     def create_accumulator(self) -> Accumulator:
         """Return the accumulator of no records."""
@@ -216,12 +228,30 @@ def with_families(
 ) -> tuple[FieldAggregate, ...]:
     """Return the aggregates with the families of their fields' types, as far as they are known.
 
-    Raises TypeError for a field that a USER's aggregate cannot read.
+    Raises TypeError for a field that a USER's aggregate cannot read, and for a sum or an average of other types than
+    numbers.
     """
     if not isinstance(record_type, RowTypeInfo):
         return tuple(aggregates)
     types = dict(zip(record_type.get_field_names(), record_type.get_field_types(), strict=True))
+    for one in aggregates:
+        _check_number(one, types)
     return tuple(_with_family(one, types) for one in aggregates)
+
+
+def _check_number(one: FieldAggregate, types: Mapping[str, TypeInformation]) -> None:
+    """Raise TypeError for a sum or an average of what is not a number, such as a text. Source: Flink's SQL, SUM."""
+    if one.kind not in (SUM, AVG) or one.field not in types or _may_be_number(types[one.field]):
+        return
+    numbers = [name for name, kind in types.items() if _may_be_number(kind)]
+    raise TypeError(
+        f"{one.name!r}: {one.kind} needs a field of numbers, and {one.field!r} has the type {types[one.field]}. "
+        + (f"Fields of numbers: {', '.join(numbers)}" if numbers else "The records have no field of numbers")
+    )
+
+
+def _may_be_number(kind: TypeInformation) -> bool:
+    return kind in _NUMBERS or isinstance(kind, (PickledBytesTypeInfo, ExternalTypeInfo))
 
 
 def _with_family(one: FieldAggregate, types: Mapping[str, TypeInformation]) -> FieldAggregate:

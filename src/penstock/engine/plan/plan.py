@@ -14,6 +14,7 @@ from typing import NamedTuple
 from penstock.engine.plan.stream_graph import StreamEdge, StreamNode
 from penstock.engine.plan.transformations import Chaining
 from penstock.engine.runtime.chunks import ChunkKind
+from penstock.engine.runtime.operators.operator import Operator
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,8 +100,9 @@ def _differences(before: Plan, after: Plan) -> Iterable[str]:
             targets = [after.nodes[edge.target].name for edge in after.edges if edge.source == added]
             yield f"added '{node.name}' before '{', '.join(targets)}'"
     for number, node in before.nodes.items():
-        if number in after.nodes and (now := after.nodes[number].operator) is not node.operator:
-            yield f"replaced the operator of '{node.name}': {type(now).__name__}"
+        # A choice tells it, and why.
+        if number in after.nodes and after.choices.get(number) == before.choices.get(number):
+            yield from _replaced(node.name, node.operator, after.nodes[number].operator)
     for number, choice in after.choices.items():
         if number not in before.choices:
             yield f"'{after.nodes[number].name}' runs on {choice}"
@@ -115,6 +117,17 @@ def _differences(before: Plan, after: Plan) -> Iterable[str]:
             yield f"columns from '{after.nodes[edge.source].name}' to '{after.nodes[edge.target].name}'{_carried(edge)}"
     if [one for one in map(id, after.edges) if one in common] != [one for one in known if one in common]:
         yield f"ordered the inputs: '{after.nodes[after.edges[0].source].name}' is read first"
+
+
+def _replaced(name: str, before: Operator, now: Operator) -> Iterable[str]:
+    """Yield what another operator of a node changes, for people: its class is no name of theirs."""
+    if now is before:
+        return
+    kinds = [(verb, getattr(before, verb), getattr(now, verb)) for verb in ("takes", "gives")]
+    changed = [
+        f"{verb} {new.name.lower()} in place of {old.name.lower()}" for verb, old, new in kinds if old is not new
+    ]
+    yield f"'{name}' {' and '.join(changed)}" if changed else f"changed '{name}'"
 
 
 def _carried(edge: StreamEdge) -> str:

@@ -36,6 +36,8 @@ class Rows(msgspec.Struct, gc=False):
     """
 
     kind: ClassVar[ChunkKind] = ChunkKind.ROWS
+    light_bytes: ClassVar[int] = 0
+    """What a buffer weighs more than its bytes, see FewRows."""
     values: Values
     timestamps: Timestamps = None
 
@@ -62,13 +64,15 @@ class EncodedColumns(msgspec.Struct, gc=False):
     """Columns as they are on an edge, whose schema only the edge knows.
 
     `forms`: the form of each column (engine/runtime/columns/sent_columns.py), None if the column is in `batch`, a
-    message of Arrow's IPC format; () if all are. `timestamps`: ms, as integers of this machine, unless
-    `narrow_timestamps` has them (engine/runtime/columns/narrow.py). `kinds`: a byte for each row.
+    message of Arrow's IPC format; () if all are. Of few rows `batch` is the list of values of each column.
+    `timestamps`: ms, as integers of this machine, unless `narrow_timestamps` has them
+    (engine/runtime/columns/narrow.py). `kinds`: a byte for each row.
     """
 
     kind: ClassVar[ChunkKind] = ChunkKind.COLUMNS
+    light_bytes: ClassVar[int] = 0
     records: int
-    batch: bytes
+    batch: bytes | list[list[Any]]
     timestamps: bytes | None = None
     forms: tuple[tuple[Any, ...] | None, ...] = ()
     narrow_timestamps: tuple[int, str, bytes] | None = None

@@ -81,6 +81,7 @@ def test_fields_with_declared_types_are_columns(assigner: Any, aggregates: Any, 
     graph = planned(windows(aggregates, assigner, key))
     assert isinstance(operator_of(graph), MixedWindowOperator)
     assert choice_of(graph) == "columns: its fields have declared types"
+    assert "Operator" not in " ".join(change.text for change in graph.changes), "a name of ours"
     source, target = graph.vertices
     assert [node.uid for node in source.nodes] == ["source", "source/to-columns/windows"]
     assert isinstance(source.nodes[1].operator, ToExactColumnsOperator)

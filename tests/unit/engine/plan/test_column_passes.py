@@ -213,6 +213,17 @@ def test_explain_tells_what_edges_of_columns_carry() -> None:
     assert carried == f"columns from {names}: key, n, text, keyed by key, with n as event time"
 
 
+def test_explain_tells_replaced_operators_in_words_of_users(tmp_path: Path) -> None:
+    """Names of our classes would be shown, which say nothing to users."""
+    env = StreamExecutionEnvironment()
+    from_file_to_file(tmp_path, env)
+    _, changes = applied(planned(env, ()), PASSES[STREAMING])
+    told = [change.text for change in changes]
+    assert any(text.endswith("' gives columns in place of rows") for text in told), told
+    assert any(text.endswith("' takes columns in place of rows") for text in told), told
+    assert "Operator" not in " ".join(told)
+
+
 def test_in_batch_windows_run_on_rows(tmp_path: Path) -> None:
     """A batched task sorts rows by key: columns would be in no order, and each key in memory at a time."""
     env = StreamExecutionEnvironment()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from penstock.engine.runtime.columns.chunk import Columns, joined
+from penstock.engine.runtime.columns.chunk import Columns
+from penstock.engine.runtime.columns.few_rows import joined_parts
 from penstock.engine.runtime.network.sender import OutputChannel
 
 
@@ -24,7 +25,7 @@ class ColumnAccumulator(OutputChannel):
 
     def take(self) -> Columns:
         """Remove and return the records that are gathered, as one chunk."""
-        columns = joined(self.parts)
+        columns = joined_parts(self.parts)
         self.parts.clear()
         self.waiting = 0
         return columns

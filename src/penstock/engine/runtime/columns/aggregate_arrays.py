@@ -85,6 +85,18 @@ class AggregateArray(StateArray):
         Raises TooLargeError for a sum of more than 64 bits, with everything added.
         """
 
+    def may_add_few(self, values: Sequence[Any] | None) -> bool:
+        """Return whether `part_at` and `put_at` can be used to add these values, in place of `check` and `add`."""
+        return False
+
+    def part_at(self, slot: int) -> Any:
+        """Return the part of a key's accumulator, as `FieldAggregates` has it."""
+        raise NotImplementedError
+
+    def put_at(self, slot: int, part: Any) -> None:
+        """Set the part of a key's accumulator."""
+        raise NotImplementedError
+
     @abstractmethod
     def as_column(self, keys: int) -> pyarrow.Array:
         """Return the aggregates of the first so many keys, as `merge` takes them."""
@@ -124,6 +136,15 @@ class CountArray(AggregateArray):
         counts = runs.counts(valid) + runs.of_runs(self._counts[runs.slots])
         self._counts[runs.slots] = counts[runs.ends]
         return pyarrow.array(runs.by_row(counts))
+
+    def may_add_few(self, values: Sequence[Any] | None) -> bool:
+        return True
+
+    def part_at(self, slot: int) -> int:
+        return self._counts.item(slot)
+
+    def put_at(self, slot: int, part: int) -> None:
+        self._counts[slot] = part
 
     def clear(self, slots: Integers) -> None:
         self._counts[slots] = 0
@@ -230,6 +251,16 @@ class ValueArray(AggregateArray):
         values[runs.starts] = function(self._values[runs.slots], values[runs.starts])
         runs.accumulate(function, values)
         return values
+
+    def may_add_few(self, values: Sequence[Any] | None) -> bool:
+        return True
+
+    def part_at(self, slot: int) -> Any:
+        return self._values.item(slot) if self._exists.item(slot) else None
+
+    def put_at(self, slot: int, part: Any) -> None:
+        if part is not None:
+            self._values[slot], self._exists[slot] = part, True
 
     def clear(self, slots: Integers) -> None:
         self._values[slots] = self.nothing

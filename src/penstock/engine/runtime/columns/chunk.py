@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
-import msgspec
 import numpy
 import pyarrow
 
@@ -16,16 +15,27 @@ Kinds = numpy.ndarray[Any, numpy.dtype[numpy.uint8]]
 """The kind of each row, by its number in RowKind."""
 
 
-class Columns(msgspec.Struct, gc=False):
+class Columns:
     """Records as columns: `batch`, and `timestamps` (ms, int64) of the same length, or None.
 
     `kinds`: those of the rows of a changelog; None if all are INSERT. Arrow's data is immutable, so a chunk is never
     copied.
     """
 
-    batch: pyarrow.RecordBatch
-    timestamps: Integers | None = None
-    kinds: Kinds | None = None
+    __slots__ = ("batch", "kinds", "timestamps")
+    light_bytes: ClassVar[int] = 0
+
+    def __init__(
+        self, batch: pyarrow.RecordBatch, timestamps: Integers | None = None, kinds: Kinds | None = None
+    ) -> None:
+        self.batch = batch
+        self.timestamps = timestamps
+        self.kinds = kinds
+
+    @property
+    def schema(self) -> pyarrow.Schema:
+        """The schema of the batch."""
+        return self.batch.schema
 
     def __len__(self) -> int:
         return self.batch.num_rows  # type: ignore[no-any-return]
@@ -33,6 +43,10 @@ class Columns(msgspec.Struct, gc=False):
     def with_batch(self, batch: pyarrow.RecordBatch) -> Columns:
         """Return the same records with these columns."""
         return Columns(batch, self.timestamps, self.kinds)
+
+    def untimed(self) -> Columns:
+        """Return the same records without timestamps."""
+        return Columns(self.batch, None, self.kinds)
 
     def part(self, start: int, stop: int | None = None) -> Columns:
         """Return the records from `start` to `stop`, without a copy."""

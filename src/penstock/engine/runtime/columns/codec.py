@@ -8,6 +8,7 @@ import numpy
 
 from penstock.engine.runtime.chunks import EncodedColumns
 from penstock.engine.runtime.columns.chunk import Columns, read_schema
+from penstock.engine.runtime.columns.few_rows import FEW_ROWS, FewRows
 from penstock.engine.runtime.columns.milliseconds import milliseconds
 from penstock.engine.runtime.columns.narrow import narrow, widen
 from penstock.engine.runtime.columns.sent_columns import forms_of, received_batch, sent_batch
@@ -18,7 +19,15 @@ from penstock.engine.state.arrays.row_keys import Integers
 
 def encoded(columns: Columns, byte_ns: float = ROW_BYTE_NS) -> EncodedColumns:
     """Return a chunk for an edge: of a slice only its own rows. `byte_ns`: the price of a byte on the exchange."""
-    batch, times = columns.batch, columns.timestamps
+    times = columns.timestamps
+    if isinstance(columns, FewRows) and len(columns) <= FEW_ROWS:
+        return EncodedColumns(
+            len(columns),
+            columns.lists,
+            timestamps=None if times is None else times.tobytes(),
+            kinds=None if columns.kinds is None else columns.kinds.tobytes(),
+        )
+    batch = columns.batch
     forms = forms_of(batch, byte_ns)
     narrowed = None if times is None else narrow(times, byte_ns)
     return EncodedColumns(
@@ -37,9 +46,15 @@ def decoder(edge: EdgeInfo) -> Callable[[EncodedColumns], Columns]:
     schema, event_time_field = read_schema(edge.schema), edge.event_time_field
 
     def decode(columns: EncodedColumns) -> Columns:
+        kinds = None if columns.kinds is None else numpy.frombuffer(columns.kinds, numpy.uint8)
+        if type(columns.batch) is list:
+            few = FewRows(schema, columns.batch, None, kinds)
+            few.timestamps = _timestamps(columns) if event_time_field is None else few.times_of(event_time_field)
+            return few
+        assert isinstance(columns.batch, bytes)
         batch = received_batch(columns.batch, columns.forms, schema, len(columns))
         times = _timestamps(columns) if event_time_field is None else milliseconds(batch.column(event_time_field))
-        return Columns(batch, times, None if columns.kinds is None else numpy.frombuffer(columns.kinds, numpy.uint8))
+        return Columns(batch, times, kinds)
 
     return decode
 

@@ -14,6 +14,7 @@ from penstock.common.functions.user_calls import RAISED
 from penstock.common.types import Row, RowKind
 from penstock.engine.runtime.chunks import ChunkKind, Rows
 from penstock.engine.runtime.columns.chunk import Columns, Kinds
+from penstock.engine.runtime.columns.few_rows import FewRows
 from penstock.engine.runtime.columns.shown_rows import ShownRow
 from penstock.engine.runtime.operators.operator import Operator
 
@@ -58,10 +59,14 @@ class ToRowsOperator(Operator):
 
     def open(self) -> None:
         self._records = self.columns.reader()
+        self._records_of_lists = self.columns.reader_of_lists()
 
     def process(self, chunk: Columns) -> bool:
         try:
-            values = self._records(chunk.batch)
+            if isinstance(chunk, FewRows) and self._records_of_lists is not None:
+                values = self._records_of_lists(chunk.lists)
+            else:
+                values = self._records(chunk.batch)
         except RAISED as error:
             raise self._failed(error, chunk.batch) from error
         if chunk.kinds is not None:

@@ -8,6 +8,7 @@ from typing import Any
 from penstock.common.functions.user_calls import RAISED
 from penstock.engine.runtime.columns.accumulator import ColumnAccumulator
 from penstock.engine.runtime.columns.chunk import Columns, read_schema
+from penstock.engine.runtime.columns.few_rows import FEW_ROWS, reader_of_few
 from penstock.engine.runtime.network.partitioners import Partitioner
 from penstock.engine.runtime.network.sender import BufferSender
 from penstock.engine.state.key_groups import KeyGroups
@@ -24,7 +25,9 @@ class ColumnGathering:
         self._timed: bool | None = None
         assert info.schema is not None
         self._event_time_field = info.event_time_field
-        self._names = read_schema(info.schema).names
+        schema = read_schema(info.schema)
+        self._few = reader_of_few(schema)
+        self._names = schema.names
         """The columns that the receiver reads. The others are not sent."""
         targets = partitioner.targets(sender.index, info.source_parallelism, info.target_parallelism)
         self.channels = [ColumnAccumulator(target) for target in targets]
@@ -34,11 +37,14 @@ class ColumnGathering:
 
     def add(self, chunk: Columns) -> None:
         """Add a chunk, and send the buffers that it fills."""
-        if chunk.batch.num_columns > len(self._names):
+        few = self._few(chunk) if self._few is not None and len(chunk) <= FEW_ROWS else None
+        if few is not None:
+            chunk = few
+        elif chunk.batch.num_columns > len(self._names):
             chunk = chunk.with_batch(chunk.batch.select(self._names))
         if self._event_time_field is not None:
             # The receiver takes the timestamps from the column.
-            chunk = Columns(chunk.batch, None, chunk.kinds)
+            chunk = chunk.untimed()
         timed = chunk.timestamps is not None
         if timed is not self._timed:
             for channel in self.channels:

@@ -7,13 +7,14 @@ written to it before a snapshot. Either way a savepoint is continued by the oper
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import repeat
 from typing import Any
 
 import numpy
 import pyarrow
 
-from penstock.common.functions.field_aggregates import Accumulator
+from penstock.common.functions.field_aggregates import Accumulator, FieldAggregates
 from penstock.engine.runtime.columns.aggregate_arrays import AggregateArray, TooLargeError
 from penstock.engine.runtime.columns.runs import Runs
 from penstock.engine.state.arrays.array_table import ArrayTable, Read
@@ -44,6 +45,23 @@ class KeyedArrays:
         """
         runs = Runs(self._checked_slots(keys, columns))
         return _of_all(array.add_running(runs, column) for array, column in zip(self._arrays, columns, strict=True))
+
+    def add_few(
+        self, keys: RowKeys, columns: Sequence[list[Any] | None], function: FieldAggregates
+    ) -> list[list[Any]] | None:
+        """Add few records like `add_running`, of lists, one by one as `function` does. None: only arrays can do that.
+
+        Nothing is added then.
+        """
+        if not all(array.may_add_few(values) for array, values in zip(self._arrays, columns, strict=True)):
+            return None
+        slots = self._known_slots(keys)
+        self.table.change(slots)
+        rows = slots.tolist()
+        return [
+            _added(array, rows, values or repeat(True), step, result)
+            for array, values, step, result in zip(self._arrays, columns, *function.steps, strict=True)
+        ]
 
     def merge(self, keys: RowKeys, columns: Sequence[pyarrow.Array]) -> None:
         """Add partial aggregates, a column for each aggregate."""
@@ -122,6 +140,22 @@ class KeyedArrays:
         if len(self) > known and self._read is not None:
             self.table.load_from(self._read, numpy.arange(known, len(self)))
         return slots
+
+
+def _added(
+    array: AggregateArray,
+    slots: list[int],
+    values: Iterable[Any],
+    step: Callable[[Any, Any], Any],
+    result: Callable[[Any], Any] | None,
+) -> list[Any]:
+    """Add values one by one. Return the result of each value's key after it."""
+    parts = []
+    for slot, value in zip(slots, values, strict=False):
+        part = step(array.part_at(slot), value)
+        array.put_at(slot, part)
+        parts.append(part)
+    return parts if result is None else [None if part is None else result(part) for part in parts]
 
 
 def _of_all(columns: Iterable[pyarrow.Array]) -> list[pyarrow.Array]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 import numpy
@@ -12,6 +13,7 @@ from penstock.common.columns.to_values import python_values
 from penstock.engine.state.arrays.row_keys import BatchKeys, IntegerKeys, RowKeys
 from penstock.engine.state.container_keys import as_key
 
+_INTEGER_MAX = (1 << 63) - 1
 _CODES_MAX = 1 << 62
 """Codes of several columns are combined by multiplication, within int64."""
 
@@ -44,6 +46,24 @@ def keys_of(columns: Sequence[pyarrow.Array]) -> BatchKeys:
     first[dense[::-1]] = numpy.arange(len(dense) - 1, -1, -1)
     rows = [[values[code] for code in codes[first]] for values, codes in parts]
     return BatchKeys(list(zip(*rows, strict=True)), dense)
+
+
+def keys_of_lists(columns: Sequence[list[Any]]) -> RowKeys | None:
+    """Return the keys of few rows, of lists of values; None if a value may be equal to one that is another key."""
+    if len(columns) == 1:
+        (values,) = columns
+        kinds = set(map(type, values))
+        if kinds == {int} and max(values) <= _INTEGER_MAX:
+            return IntegerKeys(numpy.array(values, numpy.int64))
+    else:
+        kinds = set(map(type, chain.from_iterable(columns)))
+        values = list(zip(*columns, strict=True))
+    if float in kinds:
+        # A NaN is not equal to itself.
+        return None
+    numbers: dict[Any, int] = {}
+    codes = [numbers.setdefault(value, len(numbers)) for value in values]
+    return BatchKeys([as_key(value) for value in numbers], numpy.array(codes, numpy.int64))
 
 
 def coded_keys(column: pyarrow.Array) -> tuple[list[Any], Any]:

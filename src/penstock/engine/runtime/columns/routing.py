@@ -10,10 +10,12 @@ import pyarrow
 
 from penstock.engine.runtime.columns.accumulator import ColumnAccumulator
 from penstock.engine.runtime.columns.chunk import Columns
+from penstock.engine.runtime.columns.few_rows import FEW_ROWS, FewRows
 from penstock.engine.runtime.columns.keys import row_keys
 from penstock.engine.runtime.columns.tuple_groups import groups_of_tuples
 from penstock.engine.state.arrays.integer_groups import groups_of_integers
 from penstock.engine.state.arrays.row_keys import BatchKeys, Integers, RowKeys
+from penstock.engine.state.container_keys import as_key
 from penstock.engine.state.key_groups import KeyGroups, subtask_of
 
 _FEW = 64
@@ -29,6 +31,25 @@ class KeyRoutes:
         groups = key_groups.max_parallelism
         self._subtasks: Integers = subtask_of(numpy.arange(groups), groups, parallelism)
         """The subtask of each key group."""
+        self._subtask_by_group: list[int] = self._subtasks.tolist()
+
+    def divide(self, columns: Columns, channels: Sequence[ColumnAccumulator]) -> None:
+        """Give each row to the channel of its subtask, in order. Raises KeyTypeError if a value can't be a key."""
+        if isinstance(columns, FewRows) and len(columns) <= FEW_ROWS:
+            self._divide_few(columns, channels)
+        else:
+            divide(columns, self.subtasks(columns.batch), channels)
+
+    def _divide_few(self, columns: FewRows, channels: Sequence[ColumnAccumulator]) -> None:
+        group_of, subtask_by_group = self._key_groups.__getitem__, self._subtask_by_group
+        parts = [columns.list_of(field) for field in self._fields]
+        keys = parts[0] if len(parts) == 1 else zip(*parts, strict=True)
+        receivers = [subtask_by_group[group_of(as_key(key))] for key in keys]
+        by_receiver: dict[int, list[int]] = {}
+        for row, receiver in enumerate(receivers):
+            by_receiver.setdefault(receiver, []).append(row)
+        for receiver, rows in by_receiver.items():
+            channels[receiver].extend(columns if len(rows) == len(receivers) else columns.selected(rows))
 
     def subtasks(self, batch: pyarrow.RecordBatch) -> Integers:
         """Return the subtask of each row. Raises KeyTypeError if a value can't be a key."""

@@ -16,8 +16,10 @@ from penstock.engine.runtime.columns.aggregate_classes import arrays_of, value_t
 from penstock.engine.runtime.columns.aggregated_fields import batch_of, columns_of_fields, fields_of_aggregates
 from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.runtime.columns.declared_keys import declared_keys
+from penstock.engine.runtime.columns.few_rows import FEW_ROWS, FewRows
 from penstock.engine.runtime.columns.keyed_arrays import KeyedArrays
 from penstock.engine.runtime.columns.keyed_input import keys_in
+from penstock.engine.runtime.columns.keys import keys_of_lists
 from penstock.engine.runtime.columns.shown_rows import ShownBatch
 from penstock.engine.runtime.operators.running_aggregate import AGGREGATES_TABLE, RunningAggregateOperator
 from penstock.engine.state.arrays.array_table import KEYS_MAX, ArrayTable
@@ -25,6 +27,9 @@ from penstock.engine.state.arrays.expiring_table import array_table, expire_arra
 
 if TYPE_CHECKING:
     from penstock.engine.runtime.operators.operator import Operator
+
+_STEPS_MAX = 192
+"""A value takes 0.3 µs by itself, and an array 5 µs however few values it adds."""
 
 
 class ColumnRunningAggregateOperator(RunningAggregateOperator):
@@ -74,6 +79,9 @@ class ColumnRunningAggregateOperator(RunningAggregateOperator):
 
     def process(self, chunk: Columns) -> bool:  # type: ignore[override]
         assert self._arrays is not None
+        if isinstance(chunk, FewRows) and (few := self._process_few(chunk)) is not None:
+            self._write_back_if_large()
+            return self.output.emit(few)
         keys = keys_in(self, chunk, self._key_fields)
         fields = fields_of_aggregates(self.of_fields.aggregates, chunk.batch)
         try:
@@ -84,12 +92,30 @@ class ColumnRunningAggregateOperator(RunningAggregateOperator):
             sum_error = too_large_sum(self.of_fields.aggregates[error.index].name, error.total)
             key = keys.at(slice(error.row, error.row + 1)).to_list()[0]
             raise self.context.user_error(sum_error, "aggregate", key=key) from sum_error
-        if self._heap_table is None and (len(self._arrays) > KEYS_MAX or self._memory.is_over):
-            self._write_back()
-            self._arrays.release_memory()
-            self._arrays = self._new_arrays()
+        self._write_back_if_large()
         of_key = [chunk.batch.column(field) for field in self._key_fields]
         return self.output.emit(Columns(batch_of([*of_key, *results], self._given.schema), chunk.timestamps))
+
+    def _process_few(self, chunk: FewRows) -> FewRows | None:
+        """Add few rows. Return the results; None if only arrays can have them."""
+        assert self._arrays is not None
+        if len(chunk) * len(self.of_fields.aggregates) > _STEPS_MAX or len(chunk) > FEW_ROWS:
+            return None
+        of_key = [chunk.list_of(field) for field in self._key_fields]
+        keys = keys_of_lists(of_key)
+        if keys is None:
+            return None
+        fields = [None if one.field is None else chunk.list_of(one.field) for one in self.of_fields.aggregates]
+        results = self._arrays.add_few(keys, fields, self.of_fields)
+        return None if results is None else FewRows(self._given.schema, [*of_key, *results], chunk.timestamps)
+
+    def _write_back_if_large(self) -> None:
+        if self._heap_table is None:
+            assert self._arrays is not None
+            if len(self._arrays) > KEYS_MAX or self._memory.is_over:
+                self._write_back()
+                self._arrays.release_memory()
+                self._arrays = self._new_arrays()
 
     def prepare_snapshot(self, checkpoint_id: int, savepoint: bool) -> list[Any]:
         if self._heap_table is None:

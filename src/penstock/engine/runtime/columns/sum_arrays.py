@@ -115,6 +115,15 @@ class SumArray(ValueArray):
         with numpy.errstate(invalid="ignore", over="ignore"):
             return self._accumulated(runs, numpy.add, values)
 
+    def may_add_few(self, values: Sequence[Any] | None) -> bool:
+        if not self._is_integer:
+            return True
+        bound = self._bound + sum([abs(value) for value in values or () if value is not None])
+        if self._wide is not None or bound > _EXACT_MAX:
+            return False
+        self._bound = bound
+        return True
+
     def clear(self, slots: Integers) -> None:
         super().clear(slots)
         if self._wide is not None:
@@ -223,6 +232,16 @@ class AverageArray(SumArray):
     def load(self, slots: Integers, values: Sequence[Any]) -> None:
         super().load(slots, [None if one is None else one[0] for one in values])
         self._counts.load(slots, [0 if one is None else one[1] for one in values])
+
+    def part_at(self, slot: int) -> Any:
+        total = super().part_at(slot)
+        return None if total is None else (total, self._counts.part_at(slot))
+
+    def put_at(self, slot: int, part: Any) -> None:
+        if part is not None:
+            total, count = part
+            super().put_at(slot, total)
+            self._counts.put_at(slot, count)
 
     def as_column(self, keys: int) -> pyarrow.Array:
         raise NotImplementedError("an average is two columns, so it is computed behind the exchange only")

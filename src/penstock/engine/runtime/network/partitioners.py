@@ -275,9 +275,7 @@ class HashPartitioner(Partitioner):
         self._column_routes = KeyRoutes(edge.key_fields, key_groups, edge.target_parallelism)
 
     def distribute_columns(self, chunk: Columns) -> None:
-        from penstock.engine.runtime.columns.routing import divide
-
-        divide(chunk, self._column_routes.subtasks(chunk.batch), self.channels)
+        self._column_routes.divide(chunk, self.channels)
 
     def probe_columns(self, record: Columns) -> None:
         self._column_routes.subtasks(record.batch)

@@ -46,7 +46,7 @@ class JoinedChunks:
         first = self._chunks[0]
         if input is not self.input or not self.has_room or (first.timestamps is None) != (chunk.timestamps is None):
             return False
-        if first.batch.schema != chunk.batch.schema:
+        if first.schema is not chunk.schema and first.schema != chunk.schema:
             return False
         self._chunks.append(chunk)
         self.records += len(chunk)
@@ -54,6 +54,6 @@ class JoinedChunks:
 
     def __call__(self) -> None:
         """Process the chunks."""
-        from penstock.engine.runtime.columns.chunk import joined
+        from penstock.engine.runtime.columns.few_rows import joined_parts
 
-        self.input.records(joined(self._chunks), 0)
+        self.input.records(joined_parts(self._chunks), 0)

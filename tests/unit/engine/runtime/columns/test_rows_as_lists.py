@@ -1,0 +1,257 @@
+"""Few rows as lists of values: the same rows, keys, channels and aggregates as of batches of Arrow."""
+
+from __future__ import annotations
+
+import math
+import random
+from typing import Any
+
+import numpy
+import pyarrow
+import pytest
+
+from penstock.common import Types
+from penstock.common.columns.record_columns import RecordColumns
+from penstock.common.functions.field_aggregates import FieldAggregate, FieldAggregates
+from penstock.engine.runtime.chunks import ChunkKind, EncodedColumns
+from penstock.engine.runtime.columns.accumulator import ColumnAccumulator
+from penstock.engine.runtime.columns.aggregate_classes import arrays_of
+from penstock.engine.runtime.columns.chunk import Columns, joined
+from penstock.engine.runtime.columns.codec import decoder
+from penstock.engine.runtime.columns.few_rows import FEW_ROWS, FewRows, joined_parts, reader_of_few
+from penstock.engine.runtime.columns.keyed_arrays import KeyedArrays
+from penstock.engine.runtime.columns.keys import keys_of_lists, row_keys
+from penstock.engine.runtime.columns.routing import KeyRoutes
+from penstock.engine.runtime.network.buffer import (
+    NO_KEY_GROUP,
+    Header,
+    Watermark,
+    content_bytes,
+    decode_items,
+    encode,
+)
+from penstock.engine.runtime.network.edge import EdgeInfo
+from penstock.engine.state.arrays.array_table import ArrayTable
+from penstock.engine.state.key_groups import KeyGroups
+
+NAN = math.nan
+BATCH = pyarrow.record_batch(
+    {
+        "n": pyarrow.array([5, None, -(1 << 63), (1 << 63) - 1]),
+        "whole": pyarrow.array([1, 2, 3, 1]),
+        "small": pyarrow.array([1, -2, None, 3], pyarrow.int8()),
+        "unsigned": pyarrow.array([1, (1 << 64) - 1, None, 0], pyarrow.uint64()),
+        "x": pyarrow.array([NAN, None, -0.0, 1e300]),
+        "y": pyarrow.array([0.5, None, -0.0, 0.0]),
+        "single": pyarrow.array([0.1, None, NAN, -0.0], pyarrow.float32()),
+        "flag": pyarrow.array([True, None, False, True]),
+        "text": pyarrow.array(["a", None, "\0ü", ""]),
+        "large": pyarrow.array(["a", "b", "c", "d"], pyarrow.large_string()),
+    }
+)
+TIMES = numpy.array([4, -1, 7, 7])
+KINDS = numpy.array([0, 3, 1, 2], numpy.uint8)
+
+
+def few_of(chunk: Columns) -> FewRows:
+    """Return a chunk as lists."""
+    read = reader_of_few(chunk.schema)
+    assert read is not None
+    few = read(chunk)
+    assert few is not None
+    return few
+
+
+def assert_same(found: Columns, expected: Columns) -> None:
+    """Assert that two chunks have the same rows."""
+    assert found.batch.schema.equals(expected.batch.schema, check_metadata=True)
+    assert repr(found.batch.to_pylist()) == repr(expected.batch.to_pylist()) and len(found) == len(expected)
+    for one, other in ((found.timestamps, expected.timestamps), (found.kinds, expected.kinds)):
+        assert (one is None) == (other is None)
+        assert one is None or other is None or one.tolist() == other.tolist()
+
+
+@pytest.mark.parametrize("timed", [True, False])
+@pytest.mark.parametrize("changes", [True, False])
+def test_lists_are_the_same_rows(timed: bool, changes: bool) -> None:
+    """A value, a null or a time would change in a job with a short buffer timeout."""
+    whole = Columns(BATCH, TIMES if timed else None, KINDS if changes else None)
+    few = few_of(whole)
+    assert_same(few, whole)
+    assert_same(few.part(1, 3), whole.part(1, 3))
+    assert_same(few.part(2), whole.part(2))
+    rows = numpy.array([3, 0, 0])
+    assert_same(few.selected(rows), whole.selected(rows))
+    mask = numpy.array([True, False, False, True])
+    assert_same(few.filtered(mask), whole.filtered(mask))
+    assert_same(few.untimed(), whole.untimed())
+    assert_same(joined_parts([few, few.part(1)]), joined([whole, whole.part(1)]))
+    assert_same(joined_parts([few, whole]), joined([whole, whole]))
+    assert joined_parts([few]) is few
+
+
+@pytest.mark.parametrize("rows", [1, FEW_ROWS, FEW_ROWS + 1])
+def test_lists_arrive_as_they_were_sent(rows: int) -> None:
+    """A value would change on the way."""
+    numbers = numpy.arange(rows) % len(BATCH)
+    whole = Columns(BATCH, TIMES, KINDS).selected(numbers)
+    header = Header(NO_KEY_GROUP, 1, 0, sequence=0, target=0, attempt=0, kind=ChunkKind.COLUMNS)
+    buffers = [encode(header, [chunk]) for chunk in (few_of(whole), whole)]
+    edge = EdgeInfo(1, 0, 1, 1, source_level=0, target_level=1, widths=(1, 1), schema=serialized(BATCH.schema))
+    few, batch = (decoded(buffer, edge) for buffer in buffers)
+    assert isinstance(few, FewRows) == (rows <= FEW_ROWS) and not isinstance(batch, FewRows)
+    assert_same(few, whole)
+    assert_same(batch, whole)
+    timed = EdgeInfo(
+        1, 0, 1, 1, source_level=0, target_level=1, widths=(1, 1), schema=edge.schema, event_time_field="whole"
+    )
+    by_field = decoded(encode(header, [few_of(whole.untimed())]), timed)
+    assert by_field.timestamps is not None and by_field.timestamps.tolist() == whole.batch["whole"].to_pylist()
+
+
+def serialized(schema: pyarrow.Schema) -> bytes:
+    """Return the schema as an edge has it."""
+    return schema.serialize().to_pybytes()
+
+
+def decoded(buffer: bytes, edge: EdgeInfo) -> Columns:
+    """Return the one chunk of a buffer."""
+    (item,) = decode_items(buffer)
+    assert isinstance(item, EncodedColumns)
+    return decoder(edge)(item)
+
+
+def test_lists_weigh_as_much_as_batches() -> None:
+    """Before a slow function several times as many rows would be in flight in small buffers as in large ones."""
+    header = Header(NO_KEY_GROUP, 1, 0, sequence=0, target=0, attempt=0, kind=ChunkKind.COLUMNS)
+    whole = Columns(pyarrow.record_batch({"n": [1, 2]}))
+    for more in ([], [Watermark(5)]):
+        few, batch = (content_bytes(encode(header, [chunk, *more])) for chunk in (few_of(whole), whole))
+        assert batch * 0.9 <= few <= batch * 1.1
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pyarrow.array([1], pyarrow.timestamp("us")),
+        pyarrow.array([b"a"]),
+        pyarrow.array([[1]]),
+        pyarrow.array(numpy.array([1], numpy.float16)),
+        pyarrow.array(["a"]).dictionary_encode(),
+    ],
+)
+def test_other_types_stay_batches(column: pyarrow.Array) -> None:
+    """Their values in Python are others than those of the column."""
+    assert reader_of_few(pyarrow.record_batch({"x": column}).schema) is None
+
+
+def test_a_text_that_is_not_utf_8_stays_a_batch() -> None:
+    """A job that only counts such records would fail."""
+    offsets = pyarrow.py_buffer(numpy.array([0, 1], numpy.int32))
+    broken = pyarrow.Array.from_buffers(pyarrow.string(), 1, [None, offsets, pyarrow.py_buffer(b"\xff")])
+    batch = pyarrow.record_batch({"text": broken})
+    read = reader_of_few(batch.schema)
+    assert read is not None and read(Columns(batch)) is None
+
+
+def test_only_the_columns_of_the_edge_are_read() -> None:
+    """A receiver would get one column as another."""
+    kept = BATCH.select(["whole", "text"])
+    read = reader_of_few(kept.schema)
+    assert read is not None
+    for chunk in (Columns(BATCH), few_of(Columns(BATCH)), Columns(kept)):
+        found = read(chunk)
+        assert found is not None
+        assert_same(found, Columns(kept))
+
+
+@pytest.mark.parametrize("fields", [["n"], ["whole"], ["text"], ["flag"], ["y"], ["unsigned"], ["flag", "n", "text"]])
+@pytest.mark.parametrize("parallelism", [1, 2, 3, 7])
+def test_lists_come_to_the_subtasks_of_their_keys(fields: list[str], parallelism: int) -> None:
+    """Records would be processed where their key has no state."""
+    routes = KeyRoutes(fields, KeyGroups(128), parallelism)
+    whole = Columns(BATCH, TIMES)
+    found, expected = ([ColumnAccumulator(target) for target in range(parallelism)] for _ in range(2))
+    routes.divide(few_of(whole), found)
+    routes.divide(whole, expected)
+    for one, other in zip(found, expected, strict=True):
+        assert one.waiting == other.waiting
+        if one.waiting:
+            assert_same(one.take(), other.take())
+
+
+@pytest.mark.parametrize("fields", [["n"], ["whole"], ["text"], ["flag"], ["unsigned"], ["small", "text"]])
+def test_keys_of_lists_are_those_of_columns(fields: list[str]) -> None:
+    """A key would have two states."""
+    few = few_of(Columns(BATCH))
+    keys = keys_of_lists([few.list_of(field) for field in fields])
+    assert keys is not None
+    expected = row_keys([BATCH.column(field) for field in fields])
+    assert keys.to_list() == expected.to_list() and type(keys) is type(expected)
+
+
+def test_floats_are_keys_of_columns_alone() -> None:
+    """Two NaN are one key there, and not equal in Python."""
+    assert keys_of_lists([[NAN, NAN]]) is None and keys_of_lists([[1, 1], [NAN, NAN]]) is None
+
+
+AGGREGATES = ("count", "sum", "avg", "min", "max", "first", "last")
+
+
+@pytest.mark.parametrize("of_floats", [False, True], ids=["integers", "floats"])
+@pytest.mark.parametrize("seed", range(6))
+def test_aggregates_of_lists_are_those_of_rows(of_floats: bool, seed: int) -> None:
+    """Results, and what a snapshot has, would depend on the size of chunks."""
+    rng = random.Random(seed)
+    aggregates = (FieldAggregate("n", "count"), *(FieldAggregate(kind, kind, "x") for kind in AGGREGATES))
+    of_rows = FieldAggregates(aggregates)
+    kind = numpy.float64 if of_floats else numpy.int64
+    arrays = KeyedArrays(ArrayTable(arrays_of(aggregates, [None, *[kind] * len(AGGREGATES)])))
+    accumulators: dict[int, Any] = {}
+    floats = [0.1, -0.0, 0.0, math.inf, NAN, None, 1e308, -2.5]
+    integers = [1, -7, None, 1 << 40]
+    large = [*integers, 1 << 61, -(1 << 61)]
+    ways = {"lists": 0, "arrays": 0}
+    for chunk in range(150):
+        size = rng.randrange(1, FEW_ROWS + 1)
+        of_keys = [rng.randrange(8) for _ in range(size)]
+        # From some time on, with most seeds, sums may exceed 64 bits. Those that do are errors.
+        of_integers = large if seed > 1 and chunk > 20 * seed else integers
+        values = [rng.choice(floats if of_floats else of_integers) for _ in range(size)]
+        expected = []
+        for key, one in zip(of_keys, values, strict=True):
+            before = accumulators.get(key, of_rows.create_accumulator())
+            accumulators[key] = of_rows.add({"x": one}, before)
+            expected.append(of_rows.get_result(accumulators[key]))
+        if any(isinstance(result[2], int) and not -(1 << 63) <= result[2] < 1 << 63 for result in expected):
+            break
+        keys = keys_of_list(of_keys)
+        found = None
+        if rng.random() < 0.7:
+            found = arrays.add_few(keys, [None, *[values] * len(AGGREGATES)], of_rows)
+        ways["arrays" if found is None else "lists"] += 1
+        if found is None:
+            column = pyarrow.array(values, pyarrow.float64() if of_floats else pyarrow.int64())
+            columns = arrays.add_running(keys, [None, *[column] * len(AGGREGATES)])
+            found = [column.to_pylist() for column in columns]
+        assert repr(list(zip(*found, strict=True))) == repr(expected)
+        assert repr(sorted(arrays.entries().items())) == repr(sorted(accumulators.items()))
+    assert min(ways.values()) > 0
+
+
+def keys_of_list(keys: list[int]) -> Any:
+    """Return keys of rows."""
+    found = keys_of_lists([keys])
+    assert found is not None
+    return found
+
+
+def test_lists_become_records_of_the_declared_type() -> None:
+    """A sink would get other records in a job with a short buffer timeout."""
+    kinds = [Types.LONG(), Types.STRING(), Types.DOUBLE(), Types.BOOLEAN()]
+    columns = RecordColumns(Types.ROW_NAMED(["n", "text", "x", "flag"], kinds))
+    batch = BATCH.select(["n", "text", "x", "flag"]).cast(columns.schema)
+    read = columns.reader_of_lists()
+    assert read is not None
+    assert repr(read(few_of(Columns(batch)).lists)) == repr(columns.reader()(batch))
+    assert RecordColumns(Types.ROW_NAMED(["d"], [Types.BIG_INT()])).reader_of_lists() is None
