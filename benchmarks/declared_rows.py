@@ -24,7 +24,7 @@ from penstock.engine.runtime.columns.exact_conversion import COLUMNS_FROM
 from penstock.engine.runtime.columns.exact_fields import ExactFields
 from penstock.engine.runtime.network.buffer import CODECS
 from penstock.engine.runtime.network.edge import EdgeInfo
-from penstock.engine.runtime.network.worth import ROW_BYTE_NS
+from penstock.engine.runtime.network.worth import IN_ROWS
 from penstock.engine.runtime.task.budget import Budget
 from penstock.engine.runtime.task.context import OperatorContext, SubtaskInfo, TaskContext
 from penstock.engine.runtime.task.metrics import OperatorCounters
@@ -85,7 +85,7 @@ class Job:
             sent = self._exact.columns_of(rows)
         assert sent is not None
         codec = CODECS[ChunkKind.ROWS if sent is rows else ChunkKind.COLUMNS]
-        for item in codec.decode(memoryview(codec.encode([sent], ROW_BYTE_NS))):
+        for item in codec.decode(memoryview(codec.encode([sent], IN_ROWS))):
             self._operator.process(self._decode(item) if isinstance(item, EncodedColumns) else item)
         self._operator.watermark(watermark)
 

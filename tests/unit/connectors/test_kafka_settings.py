@@ -328,3 +328,19 @@ def test_settings_that_mean_nothing_here_are_told(caplog: pytest.LogCaptureFixtu
     with caplog.at_level(logging.WARNING):
         source.set_value_only_deserializer(SimpleStringSchema()).build()
     assert f"KafkaSource ignores the property {key}: " in caplog.text and instead in caplog.text
+
+
+def test_missing_parentheses_are_named() -> None:
+    """The usual slip would give an error with a class or a function, whose difference to an object is hard to see."""
+    builder = KafkaSource.builder()
+    for given, remedy in (
+        (SimpleStringSchema, r"such as SimpleStringSchema\(\), got <class .* Call it: SimpleStringSchema\(\)$"),
+        (str, r"got <class 'str'>$"),
+        (len, r"got <built-in function len>$"),
+    ):
+        with pytest.raises(TypeError, match=remedy):
+            builder.set_value_only_deserializer(given)
+    with pytest.raises(TypeError, match=r"Call it: KafkaOffsetsInitializer.earliest\(\)$"):
+        builder.set_starting_offsets(KafkaOffsetsInitializer.earliest)
+    with pytest.raises(TypeError, match=r"Call it: SimpleStringSchema\(\)$"):
+        KafkaRecordSerializationSchema.builder().set_value_serialization_schema(SimpleStringSchema)

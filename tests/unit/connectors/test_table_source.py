@@ -14,6 +14,7 @@ from tests.unit.datastream.simulated import collected, environment
 from penstock.common.columns.record_columns import RecordColumns
 from penstock.common.errors import SourceError, UserFunctionError
 from penstock.common.time import Instant
+from penstock.common.typeinfo import Types
 from penstock.common.types import Row
 from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.connectors.frames.source import TableSource
@@ -140,6 +141,17 @@ def test_what_is_refused() -> None:
     with pytest.raises(ValueError, match="directory is for DataFrames of Spark"):
         environment().from_data_frame(TABLE, directory="x")
     assert TableSource(TABLE).on_columns(RecordColumns(pyarrow.schema({"missing": pyarrow.int64()}))) is None
+
+
+@pytest.mark.parametrize(("library", "name"), [("pandas", "DataFrame"), ("polars", "DataFrame"), ("pyarrow", "table")])
+def test_the_error_of_a_column_of_nulls_says_what_to_do(library: str, name: str) -> None:
+    """The user would not know what to declare, since the column is declared by no program."""
+    make = getattr(pytest.importorskip(library), name)
+    stream = environment().from_data_frame(make({"a": [1, 2], "b": [None, None]}))
+    with pytest.raises(TypeError, match=r"field 'b' .*all of its values are null: pass such a type to as_columns"):
+        stream.as_columns()
+    typed = stream.as_columns(Types.ROW_NAMED(["a", "b"], [Types.LONG(), Types.STRING()]))
+    assert collected(typed.map(lambda row: (row.a, row.b))) == [(1, None), (2, None)]
 
 
 @pytest.mark.parametrize("kind", [TableSource, OnColumns])

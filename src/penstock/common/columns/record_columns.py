@@ -272,7 +272,12 @@ def _arrow_schema(row_type: RowTypeInfo) -> pyarrow.Schema:
     for name, kind in zip(row_type.get_field_names(), row_type.get_field_types(), strict=True):
         arrow_type = kind.to_arrow()
         if arrow_type is None:
-            raise TypeError(f"field {name!r} has the type {kind!r}, which has no column type: declare another type")
+            raise TypeError(
+                f"field {name!r} has the type {kind!r}, which has no column type: declare the type of its values, "
+                f"Types.ROW_NAMED([..., {name!r}], [..., Types.STRING()]). A column of a DataFrame has the type "
+                "PickledBytesTypeInfo if all of its values are null: pass such a type to as_columns, or cast the "
+                "column in the frame"
+            )
         fields.append(pyarrow.field(name, arrow_type))
     return pyarrow.schema(fields)
 

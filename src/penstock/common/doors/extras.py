@@ -12,6 +12,7 @@ from typing import Final
 
 from penstock.common.errors import ConfigurationError
 
+ADBC: Final = "penstock-streams[adbc]"
 AVRO: Final = "penstock-streams[avro]"
 DELTA: Final = "penstock-streams[delta]"
 ICEBERG: Final = "penstock-streams[iceberg]"

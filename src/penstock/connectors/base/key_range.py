@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
@@ -35,12 +36,7 @@ class KeyRange(msgspec.Struct, frozen=True):
 
     def after(self, values: Sequence[Any]) -> KeyRange:
         """Return the position after rows with these values of the column, at least one, in order."""
-        last = values[-1]
-        same = 0
-        for value in reversed(values):
-            if not _equal(value, last):
-                break
-            same += 1
+        last, same = values[-1], _equal_at_end(values)
         # All values are equal: they may continue the rows with the value `start`.
         if same == len(values) and _equal(last, self.start) and self.skip is not None:
             same += self.skip
@@ -49,6 +45,27 @@ class KeyRange(msgspec.Struct, frozen=True):
     def behind(self) -> KeyRange:
         """Return the position after all rows with the value `start`."""
         return KeyRange(self.index, self.start, self.stop, None)
+
+
+class OrderedValues(Sequence[Any]):
+    """Values of a column of which each access takes time. Equal ones are next to each other, also by Python's `==`."""
+
+    def equal_at_end(self) -> int:
+        """Return how many values at the end are equal to the last one."""
+        last = self[-1]
+        return len(self) - bisect_left(range(len(self)), True, key=lambda place: _equal(self[place], last))
+
+
+def _equal_at_end(values: Sequence[Any]) -> int:
+    if isinstance(values, OrderedValues):
+        return values.equal_at_end()
+    last = values[-1]
+    same = 0
+    for value in reversed(values):
+        if not _equal(value, last):
+            break
+        same += 1
+    return same
 
 
 def _equal(one: Any, other: Any) -> bool:

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from penstock.common.functions.result_kinds import check_result_kind
 from penstock.common.types.whole_numbers import as_int
 
+T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -46,3 +47,13 @@ def checked_function(name: str, function: F, argument: str = "a record") -> F:
         raise TypeError(f"{name} must be a function of {argument}, got {function!r}")
     check_result_kind(function, f"the {name} function")
     return function
+
+
+def checked_instance(kind: type[Any], example: str, given: T) -> T:
+    """Return an object of this class. Raise TypeError if it is another one, or a class or function without its `()`."""
+    if isinstance(given, kind):
+        return given
+    name = getattr(given, "__qualname__", "")
+    is_uncalled = (isinstance(given, type) and issubclass(given, kind)) or name.startswith(f"{kind.__name__}.")
+    remedy = f". Call it: {name}()" if is_uncalled else ""
+    raise TypeError(f"expected a {kind.__name__} such as {example}, got {given!r}{remedy}")

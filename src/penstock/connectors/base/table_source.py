@@ -46,13 +46,13 @@ _BATCHES_MAX = 3
 
 
 class Fetched(msgspec.Struct):
-    """Records, or a batch of their columns, and the value of the column for each.
+    """Records, or a batch of their columns, and the value of the column for each (a list, or OrderedValues).
 
     `is_key_read`: there are no records, and all rows up to the only key were read. `is_last`: the range is read.
     """
 
     records: Any
-    keys: list[Any]
+    keys: Sequence[Any]
     is_key_read: bool = False
     is_last: bool = False
 

@@ -74,6 +74,11 @@ class Database(msgspec.Struct, frozen=True, repr_omit_defaults=True):
         except package.Error as error:
             raise self._unreachable(error) from None
 
+    def secret_conninfo(self, application_name: str) -> str:
+        """Return the settings of a connection in libpq's form, with the password."""
+        text: str = psycopg().conninfo.make_conninfo(**self._parameters(application_name, {}))
+        return text
+
     def hide(self, text: str) -> str:
         """Return the text without the password."""
         password = self._settings().get("password")

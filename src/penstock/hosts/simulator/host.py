@@ -16,6 +16,7 @@ from penstock.engine.plan.pickling import load_level
 from penstock.engine.rpc.failures import describe
 from penstock.engine.rpc.messages import Register, SlotFailed, SlotReport, ToTask
 from penstock.engine.runtime.ids import SlotId
+from penstock.engine.runtime.network.worth import Price
 from penstock.engine.runtime.task.environment import Environment
 from penstock.engine.runtime.task.events import (
     Cancel,
@@ -193,10 +194,10 @@ class SlotHost:
         while self._answers:
             yield self._answers.popleft()
 
-    def price(self, byte_ns: float) -> None:
-        """Set the price of a byte of the rows to send."""
+    def set_price(self, price: Price) -> None:
+        """Set the price of the bytes of the rows to send."""
         if self.slot is not None:
-            self.slot.outbox.byte_ns = byte_ns
+            self.slot.outbox.price = price
 
     def next_row(self) -> tuple[int, bytes]:
         """Return the next row to write; after the last one the slot can continue."""

@@ -81,7 +81,7 @@ class SlotActions:
             self._network.send(sender, target, written)
             self.touched_channel((sender, target))
             self._trace.add(name_of(slot), f"writes {row_line(written)}", f"to slot {index}")
-        self._hosts[slot].price(self._places.byte_ns(slot))
+        self._hosts[slot].set_price(self._places.price(slot))
         self.touched(slot)
 
     def receive(self, channel: Channel) -> None:

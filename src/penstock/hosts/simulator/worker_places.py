@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from penstock.common.errors import TaskLostError
 from penstock.engine.runtime.ids import SlotId
 from penstock.engine.runtime.network.claims import SharedMemory
+from penstock.engine.runtime.network.worth import Price
 from penstock.engine.runtime.task.vertex import LevelSpec
 from penstock.engine.runtime.task.worker_slots import WorkerRoutes, slots_of
 
@@ -55,9 +56,9 @@ class WorkerPlaces:
         rows = self._routes[self.worker_of(slot)].to_workers([(target, row)])
         return [(SlotId(slot.level + 1, worker), packed) for worker, packed in rows]
 
-    def byte_ns(self, slot: SlotId) -> float:
-        """Return the price of a byte of a slot's rows."""
-        return self._routes[self.worker_of(slot)].byte_ns
+    def price(self, slot: SlotId) -> Price:
+        """Return the price of the bytes of a slot's rows."""
+        return self._routes[self.worker_of(slot)].price
 
     def received(self, worker: SlotId, row: bytes) -> tuple[SlotId, bytes] | None:
         """Return the target slot of a row, and the row as it was sent to it; None if it was only for the worker."""

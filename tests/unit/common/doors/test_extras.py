@@ -23,7 +23,7 @@ def test_messages_name_the_extras() -> None:
 
 def test_the_development_extra_brings_the_others() -> None:
     """`pip install '.[dev]'` would install another project of that name."""
-    every = "[avro,dashboard,delta,iceberg,kafka,otel,polars,postgres,protobuf,redis,rocksdb,s3,sql,zookeeper]"
+    every = "[adbc,avro,dashboard,delta,iceberg,kafka,otel,polars,postgres,protobuf,redis,rocksdb,s3,sql,zookeeper]"
     assert PROJECT["name"] + every in PROJECT["optional-dependencies"]["dev"]
 
 

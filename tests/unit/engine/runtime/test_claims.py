@@ -13,6 +13,7 @@ import pytest
 from penstock.common.errors import TaskLostError
 from penstock.engine.runtime.network.buffer import CLAIM_EDGE, OFFER_EDGE, decode_header, decode_message, encode_message
 from penstock.engine.runtime.network.claims import ClaimReceiver, ClaimSender, ClaimSettings, Offer, Pool
+from penstock.engine.runtime.network.worth import IN_ROWS, ROW_BYTE_NS, SHARED_BYTE_NS, Price
 
 SETTINGS = ClaimSettings(blocks=8, block_bytes=100, row_bytes_min=50)
 
@@ -220,3 +221,16 @@ def test_blocks_that_were_reused_too_early_are_noticed() -> None:
     pool.words[decode_message(claim)[2][0]] = 2
     with pytest.raises(TaskLostError, match="holds claim 2"):
         list(receiving.incoming([claim]))
+
+
+def test_only_the_bytes_of_claims_are_cheap() -> None:
+    """Columns in small rows would not be encoded, although Spark copies these rows."""
+    memory = Memory()
+    sending, first, second = sender(memory, 2), receiver(memory, 0, 2), receiver(memory, 1, 2)
+    assert sending.price is IN_ROWS
+    for taking, worker in ((first, 0), (second, 1)):
+        list(taking.incoming([each for _, each in sending.outgoing([(worker, row(60))])]))
+        list(sending.outgoing([(worker, row(60))]))
+        assert (sending.price == Price(SETTINGS.row_bytes_min)) is (worker == 1), "all receivers share the memory"
+    assert sending.price.byte_ns(49) == IN_ROWS.byte_ns(1 << 30) == ROW_BYTE_NS
+    assert sending.price.byte_ns(50) == SHARED_BYTE_NS

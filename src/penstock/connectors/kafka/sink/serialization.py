@@ -10,7 +10,7 @@ import msgspec
 
 from penstock.common.functions.result_kinds import check_result_kind
 from penstock.common.serialization import SerializationSchema
-from penstock.connectors.base.options import checked_text
+from penstock.connectors.base.options import checked_instance, checked_text
 
 if TYPE_CHECKING:
     from penstock.common.columns.record_columns import RecordColumns
@@ -220,6 +220,4 @@ def _note(part: str, topic: str) -> str:
 
 
 def _schema(given: SerializationSchema) -> SerializationSchema:
-    if not isinstance(given, SerializationSchema):
-        raise TypeError(f"expected a SerializationSchema such as SimpleStringSchema(), got {given!r}")
-    return given
+    return checked_instance(SerializationSchema, "SimpleStringSchema()", given)

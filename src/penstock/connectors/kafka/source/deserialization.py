@@ -15,6 +15,7 @@ from penstock.common.functions.user_calls import NOT_OF_A_VALUE, RAISED
 from penstock.common.serialization import ColumnDecoder, DeserializationSchema
 from penstock.common.typeinfo import TypeInformation, Types
 from penstock.common.types.type_variables import Other, Record
+from penstock.connectors.base.options import checked_instance
 
 if TYPE_CHECKING:
     from penstock.common.columns.record_columns import RecordColumns
@@ -98,11 +99,7 @@ class KafkaRecordDeserializationSchema(ABC, Generic[Record]):
         deserialization_schema: DeserializationSchema[Other],
     ) -> KafkaRecordDeserializationSchema[Other]:
         """Convert the values of messages only. Messages without a value are skipped, as in Flink."""
-        if not isinstance(deserialization_schema, DeserializationSchema):
-            raise TypeError(
-                f"expected a DeserializationSchema such as SimpleStringSchema(), got {deserialization_schema!r}"
-            )
-        return _ValueOnly(deserialization_schema)
+        return _ValueOnly(checked_instance(DeserializationSchema, "SimpleStringSchema()", deserialization_schema))
 
 
 class _ValueOnly(KafkaRecordDeserializationSchema[Record]):

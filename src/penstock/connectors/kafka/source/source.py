@@ -13,7 +13,7 @@ from penstock.api.output_tag import OutputTag
 from penstock.api.source import Boundedness, EnumeratorContext, ReaderContext, Source
 from penstock.common.serialization import DeserializationSchema
 from penstock.common.types.type_variables import Other, Record
-from penstock.connectors.base.options import checked_text
+from penstock.connectors.base.options import checked_instance, checked_text
 from penstock.connectors.kafka.client import Properties, checked_property, client_settings
 from penstock.connectors.kafka.cluster import KafkaCluster
 from penstock.connectors.kafka.java_properties import to_librdkafka
@@ -306,9 +306,7 @@ class KafkaSourceBuilder(Generic[Record]):
 
 
 def _initializer(given: KafkaOffsetsInitializer) -> KafkaOffsetsInitializer:
-    if not isinstance(given, KafkaOffsetsInitializer):
-        raise TypeError(f"expected a KafkaOffsetsInitializer such as KafkaOffsetsInitializer.latest(), got {given!r}")
-    return given
+    return checked_instance(KafkaOffsetsInitializer, "KafkaOffsetsInitializer.latest()", given)
 
 
 def _interval_ms(text: str) -> int:

@@ -41,7 +41,8 @@ _WITHOUT_PLACES = ("v", "f")
 """Views and foreign tables, in pg_class."""
 _INEXACT = {"real": ", or change its type to double precision", "interval": ""}
 """Types whose values are others in Python, to which the server compares a row: -> what else to do."""
-_SESSION = "penstock source"
+SESSION = "penstock source"
+"""The name of its connections."""
 _LONG_WAIT_S = 60.0
 _OPEN = (
     "SELECT held.pid::text, held.virtualxid FROM pg_locks AS held JOIN pg_stat_activity AS one ON one.pid = held.pid "
@@ -49,7 +50,7 @@ _OPEN = (
     # Except the server's own, such as those of autovacuum.
     "AND one.usesysid IS NOT NULL "
     # Except such sources, which only read, and could otherwise wait for each other.
-    f"AND one.application_name <> '{_SESSION}' "
+    f"AND one.application_name <> '{SESSION}' "
     "AND one.datid = (SELECT oid FROM pg_database WHERE datname = current_database())"
 )
 _log = logging.getLogger(__name__)
@@ -152,7 +153,7 @@ class PostgresTable(TableDialect[Database]):
         return f"{quoted_table(self.name)} AS {_ALIAS}{where}"
 
     def _query(self, sql: str, parameters: Sequence[Any] = (), what: str | None = None) -> list[Any]:
-        with self.database.connect(_SESSION) as connection:
+        with self.database.connect(SESSION) as connection:
             try:
                 rows: list[Any] = connection.execute(sql, parameters).fetchall()
                 return rows
@@ -201,7 +202,7 @@ class PostgresTableSession(TableSession):
 
     def _connect(self) -> None:
         if self._connection is None:
-            self._connection = self._table.database.connect(_SESSION)
+            self._connection = self._table.database.connect(SESSION)
         if self._order is None:
             self._order = self._table.order_of(self._query)
 

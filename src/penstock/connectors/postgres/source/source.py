@@ -104,7 +104,12 @@ class PostgresSource(TableSource[RowRecord], HasFormerBuilder):
     def fetcher(self, part: KeyRange, notify: Callable[[], None]) -> TableFetcher:
         """Return a fetcher of a range, which the caller starts."""
         if not self._is_incremental:
-            return super().fetcher(part, notify)
+            if self._table.as_columns is None:
+                return super().fetcher(part, notify)
+            # Programs on rows import nothing of columns.
+            from penstock.connectors.postgres.source.columns_session import session_of
+
+            return TableFetcher(session_of(self._table, self._fetch_size), part, self._max_retries, notify)
         return NewRowsFetcher(
             self._table,
             part,

@@ -21,7 +21,7 @@ from penstock.common.functions.script_functions import dumps
 from penstock.common.stored import stored_as
 from penstock.engine.runtime.checkpoint_options import CheckpointOptions
 from penstock.engine.runtime.chunks import Chunk, ChunkKind, EncodedColumns, Rows
-from penstock.engine.runtime.network.worth import ROW_BYTE_NS
+from penstock.engine.runtime.network.worth import IN_ROWS, ROWS_MIN, Price
 
 
 class Element(msgspec.Struct, frozen=True, gc=False):
@@ -149,10 +149,10 @@ class Header(msgspec.Struct, frozen=True, gc=False):
 class Codec:
     """Encodes the items of a buffer whose chunks have one kind."""
 
-    def encode(self, items: Sequence[BufferItem], byte_ns: float) -> bytes:
+    def encode(self, items: Sequence[BufferItem], price: Price) -> bytes:
         """Return the items as bytes. Raises the error of pickle if a value can't be pickled.
 
-        `byte_ns`: the price of a byte on the exchange (network/worth.py).
+        `price`: of bytes on the exchange (network/worth.py).
         """
         raise NotImplementedError
 
@@ -172,7 +172,7 @@ class Codec:
 class RowCodec(Codec):
     """A pickled list. A chunk is a pair of parallel lists in it, so that the pickle names no class of ours."""
 
-    def encode(self, items: Sequence[BufferItem], byte_ns: float) -> bytes:
+    def encode(self, items: Sequence[BufferItem], price: Price) -> bytes:
         return dumps([(item.values, item.timestamps) if type(item) is Rows else item for item in items])
 
     def decode(self, content: memoryview) -> list[BufferItem]:
@@ -191,7 +191,8 @@ class ColumnCodec(Codec):
     Where an edge carries rows as well, such a chunk is a list.
     """
 
-    def encode(self, items: Sequence[Any], byte_ns: float) -> bytes:
+    def encode(self, items: Sequence[Any], price: Price) -> bytes:
+        byte_ns = price.byte_ns(0 if price.shared_from is None else sum(map(_content_bytes, items)))
         return dumps([item if type(item) in ELEMENTS else _fields(item, byte_ns) for item in items])
 
     def decode(self, content: memoryview) -> list[BufferItem]:
@@ -217,6 +218,16 @@ _WITH_FIELDS: dict[type, Any] = {tuple: lambda fields: EncodedColumns(*fields), 
 _ROWS = RowCodec()
 
 
+def _content_bytes(item: Any) -> int:
+    """Return about how many bytes columns have before they are encoded; 0 of other items, or so few that none is."""
+    if type(item) in ELEMENTS or type(item) is Rows or len(item) < ROWS_MIN:
+        return 0
+    if type(item) is EncodedColumns:
+        return len(item.batch)
+    times = 0 if item.timestamps is None else item.timestamps.nbytes
+    return item.batch.nbytes + times  # type: ignore[no-any-return]
+
+
 def _fields(chunk: Any, byte_ns: float) -> tuple[Any, ...] | list[Any]:
     """Return the fields of EncodedColumns, of a chunk that is encoded already or not; those of Rows as a list."""
     if type(chunk) is Rows:
@@ -235,7 +246,7 @@ def _column_codec() -> ModuleType:
 class MessageCodec(Codec):
     """A pickled message between slots, or from a slot to the driver: the one item of its buffer, not a record."""
 
-    def encode(self, items: Sequence[Any], byte_ns: float) -> bytes:
+    def encode(self, items: Sequence[Any], price: Price) -> bytes:
         (message,) = items
         return dumps(message)
 
@@ -248,12 +259,12 @@ CODECS: dict[int, Codec] = {
 }  # fmt: skip
 
 
-def encode(header: Header, items: Sequence[BufferItem], byte_ns: float = ROW_BYTE_NS) -> bytes:
+def encode(header: Header, items: Sequence[BufferItem], price: Price = IN_ROWS) -> bytes:
     """Encode a buffer. Raises the error of pickle if a value can't be pickled.
 
-    `byte_ns`: the price of a byte on the exchange (network/worth.py).
+    `price`: of bytes on the exchange (network/worth.py).
     """
-    content = CODECS[header.kind].encode(items, byte_ns)
+    content = CODECS[header.kind].encode(items, price)
     weight = 0
     if len(items) != 1 or type(items[0]) in ELEMENTS:
         weight = _weight(items, len(content))
@@ -264,7 +275,7 @@ def encode(header: Header, items: Sequence[BufferItem], byte_ns: float = ROW_BYT
 
 def encode_message(header: Header, message: Any) -> bytes:
     """Encode a message. `header`: of the kind MESSAGE."""
-    return encode_header(header) + CODECS[header.kind].encode([message], ROW_BYTE_NS)
+    return encode_header(header) + CODECS[header.kind].encode([message], IN_ROWS)
 
 
 def encode_header(header: Header, weight: int = 0) -> bytes:

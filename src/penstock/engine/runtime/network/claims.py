@@ -37,7 +37,7 @@ from penstock.engine.runtime.network.buffer import (
     decode_message,
     encode_message,
 )
-from penstock.engine.runtime.network.worth import ROW_BYTE_NS, SHARED_BYTE_NS
+from penstock.engine.runtime.network.worth import IN_ROWS, Price
 
 Row = tuple[int, bytes]
 """(worker of the next level, row)"""
@@ -136,9 +136,10 @@ class ClaimSender:
         return ready
 
     @property
-    def byte_ns(self) -> float:
-        """The price of a byte of its rows (network/worth.py)."""
-        return SHARED_BYTE_NS if len(self._confirmed) == self._receivers else ROW_BYTE_NS
+    def price(self) -> Price:
+        """The price of the bytes of its rows (network/worth.py)."""
+        is_shared = len(self._confirmed) == self._receivers
+        return Price(self._settings.row_bytes_min) if is_shared else IN_ROWS
 
     def _large(self, receiver: int, row: bytes) -> Iterator[Row]:
         pool = self._ensure_pool()

@@ -23,7 +23,7 @@ from penstock.engine.runtime.network.buffer import (
 )
 from penstock.engine.runtime.network.debloating import COLUMN_ROWS_MAX
 from penstock.engine.runtime.network.edge import EdgeInfo
-from penstock.engine.runtime.network.worth import ROW_BYTE_NS
+from penstock.engine.runtime.network.worth import IN_ROWS
 from penstock.engine.runtime.task.budget import COLUMN_RECORDS_MAX, Budget
 from penstock.engine.runtime.task.metrics import TaskCounters
 
@@ -75,7 +75,7 @@ class Outbox:
     In the outbox for feedback: (index of the slot in the level of the edge's target, buffer).
     """
 
-    __slots__ = ("_budget", "allows", "byte_ns", "rows", "sent")
+    __slots__ = ("_budget", "allows", "price", "rows", "sent")
 
     def __init__(self, budget: Budget) -> None:
         self.rows: list[tuple[int, bytes]] = []
@@ -83,8 +83,8 @@ class Outbox:
         """The content of all buffers so far, by slot (bytes)."""
         self.allows: Callable[[int, int], bool] = lambda slot, sent: True
         """Returns whether a slot may be sent more, after `sent` bytes."""
-        self.byte_ns = ROW_BYTE_NS
-        """The price of a byte of a row (network/worth.py). A host that shares memory with all receivers lowers it."""
+        self.price = IN_ROWS
+        """The price of the bytes of rows (network/worth.py). A host that shares memory with all receivers lowers it."""
         self._budget = budget
 
     def put(self, slot: int, buffer: bytes) -> None:
@@ -189,7 +189,7 @@ class BufferSender:
             kind=info.kind,
         )
         try:
-            buffer = encode(header, items, self._outbox.byte_ns)
+            buffer = encode(header, items, self._outbox.price)
         except RAISED as error:
             if self.operator is None:
                 raise

@@ -16,6 +16,23 @@ ROWS_MIN = 320
 """Fewer rows are sent as they are: to look at a column, 1,000 ns or more, would cost as much as it could save."""
 
 
+class Price(NamedTuple):
+    """The price of a byte on an exchange, by the row in which it travels.
+
+    `shared_from`: rows of so many bytes lie in memory that sender and receivers share; None: no row does.
+    """
+
+    shared_from: int | None = None
+
+    def byte_ns(self, row_bytes: int) -> float:
+        """Return the CPU time of a byte in a row of this size, which is that of its columns before they are encoded."""
+        return ROW_BYTE_NS if self.shared_from is None or row_bytes < self.shared_from else SHARED_BYTE_NS
+
+
+IN_ROWS = Price()
+"""All bytes are in rows of Spark."""
+
+
 class Cost(NamedTuple):
     """CPU time to encode and decode a column: of a call, and of each row (ns)."""
 

@@ -18,7 +18,7 @@ from penstock.engine.runtime.network.buffer import (
     encode_header,
 )
 from penstock.engine.runtime.network.claims import ClaimReceiver, ClaimSender, SharedMemory
-from penstock.engine.runtime.network.worth import ROW_BYTE_NS
+from penstock.engine.runtime.network.worth import IN_ROWS, Price
 from penstock.engine.runtime.task.vertex import LevelSpec
 
 # A bundle holds several small buffers that travel as one row, where slots share workers. It has a header of its own,
@@ -94,9 +94,9 @@ class WorkerRoutes:
         return rows if self._sender is None else self._sender.outgoing(rows)
 
     @property
-    def byte_ns(self) -> float:
-        """The price of a byte of the worker's rows (network/worth.py)."""
-        return ROW_BYTE_NS if self._sender is None else self._sender.byte_ns
+    def price(self) -> Price:
+        """The price of the bytes of the worker's rows (network/worth.py)."""
+        return IN_ROWS if self._sender is None else self._sender.price
 
     def received(self, rows: Iterable[bytes]) -> Iterable[bytes]:
         """Yield the rows that senders had before they put payloads into shared memory.

@@ -39,6 +39,7 @@ from penstock.engine.rpc.messages import (
 )
 from penstock.engine.runtime.ids import SlotId
 from penstock.engine.runtime.network.buffer import PUSH
+from penstock.engine.runtime.network.worth import Price
 from penstock.engine.runtime.task.environment import Environment
 from penstock.engine.runtime.task.events import (
     Cancel,
@@ -164,10 +165,10 @@ class SlotHost:
         rows = slot.outbox.take() if slot is not None else []
         return [] if self._life.discarding else rows
 
-    def price(self, byte_ns: float) -> None:
-        """Set the price of a byte of the rows to send."""
+    def set_price(self, price: Price) -> None:
+        """Set the price of the bytes of the rows to send."""
         if self._life.slot is not None:
-            self._life.slot.outbox.byte_ns = byte_ns
+            self._life.slot.outbox.price = price
 
     def receive(self, buffers: Iterable[bytes]) -> None:
         """Process buffers that have arrived for the slot."""
@@ -536,7 +537,7 @@ class WorkerHost:
             self._channel.flush()
             rows = self._routes.to_workers(rows)
             for host in self._hosts:
-                host.price(self._routes.byte_ns)
+                host.set_price(self._routes.price)
             now_ns = time.monotonic_ns()
             rows.extend((target, PUSH) for target in self._pushes.due(rows, now_ns, busy))
             if rows and not all(host.is_discarding for host in self._hosts):

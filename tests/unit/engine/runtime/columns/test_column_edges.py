@@ -42,7 +42,7 @@ from penstock.engine.runtime.network.partitioners import (
 )
 from penstock.engine.runtime.network.sender import BufferSender, BufferSize, Outbox
 from penstock.engine.runtime.network.set_aside import BufferQueue
-from penstock.engine.runtime.network.worth import ROW_BYTE_NS, SHARED_BYTE_NS
+from penstock.engine.runtime.network.worth import IN_ROWS, Price
 from penstock.engine.runtime.task.budget import Budget
 from penstock.engine.runtime.task.metrics import TaskCounters
 from penstock.engine.state.key_groups import KeyGroups, subtask_of
@@ -175,15 +175,30 @@ def test_buffers_are_large_when_many_columns_come_and_small_otherwise(channels: 
 def test_a_host_that_shares_memory_gets_columns_that_cost_less_time() -> None:
     """Texts would become dictionaries to save bytes that are not copied."""
     batch = batch_of(s=[f"a text of twenty {number % 20:03d}" for number in range(2_000)])
-    sizes = []
-    for price in (ROW_BYTE_NS, SHARED_BYTE_NS):
-        outbox = Outbox(Budget(lambda: 0))
-        outbox.byte_ns = price
-        gathering = ColumnGathering(ForwardPartitioner(), sender_of(edge(batch, 1), 2_000, outbox), KeyGroups(128))
-        gathering.add(Columns(batch))
-        ((_, buffer),) = outbox.take()
-        sizes.append(len(buffer))
-    assert sizes[0] < 3_000 and sizes[1] > 40_000
+    few = batch.slice(0, 550)
+    sizes = {}
+    for price in (IN_ROWS, Price(1 << 14)):
+        for count, rows in (("many", batch), ("few", few)):
+            outbox = Outbox(Budget(lambda: 0))
+            outbox.price = price
+            sender = sender_of(edge(batch, 1), len(rows), outbox)
+            gathering = ColumnGathering(ForwardPartitioner(), sender, KeyGroups(128))
+            gathering.add(Columns(rows))
+            ((_, buffer),) = outbox.take()
+            sizes[count, price.shared_from is not None] = len(buffer)
+    assert sizes["many", False] < 3_000 and sizes["many", True] > 40_000
+    # A row too small for the memory is copied by Spark, and its bytes have Spark's price.
+    assert sizes["few", True] == sizes["few", False] < few.nbytes // 5 < 1 << 14
+
+
+def test_all_chunks_of_a_buffer_count_for_its_price() -> None:
+    """Many small chunks of one buffer would be encoded although the buffer is not copied."""
+    batch = batch_of(s=[f"a text of twenty {number % 20:03d}" for number in range(550)])
+    header = Header(NO_KEY_GROUP, 1, sender=0, sequence=0, target=0, attempt=1, kind=ChunkKind.COLUMNS)
+    one, three = ([item for _ in range(count) for item in (Columns(batch), Watermark(1))] for count in (1, 3))
+    assert len(encode(header, one, Price(1 << 14))) == len(encode(header, one)) < batch.nbytes // 5
+    assert len(encode(header, three, Price(1 << 14))) > 3 * batch.nbytes
+    assert len(encode(header, [Columns(batch.slice(0, 319))] * 9, Price(1 << 14))) > 9 * 319 * 20
 
 
 @pytest.mark.parametrize(("width", "least", "most"), [(1, 256, 256), (10_000, 8, 26)])
