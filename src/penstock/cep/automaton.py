@@ -69,9 +69,14 @@ class Automaton(Generic[T]):
         self.state_names = tuple(state.name for state in graph.states)
         """Stable as long as the steps and their repetitions are: see `changed_patterns`."""
         self._closes_ms = [state.closes_ms for state in graph.states]
+        self.limits_ms = (self.window_ms, *self._closes_ms)
+        """The times that limit matches: they are part of what a stored partial match means."""
         self._closed = [None if state.closed is None else state.closed.number for state in graph.states]
         self._discarded = [state.discarded for state in graph.states]
         self._pending = [state.kind is Kind.PENDING for state in graph.states]
+        self.may_drop = not any(self._pending)
+        """Whether events that change nothing may be left out. If time completes a match, the next event of the key
+        tells the time of the match, whatever the event is."""
         self._has_gaps = any(closes is not None for closes in self._closes_ms)
         predicates = graph.atoms.predicates
         steps = {name: number for number, name in enumerate(self.step_names)}

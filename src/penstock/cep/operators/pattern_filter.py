@@ -1,0 +1,63 @@
+"""Drops the events that a pattern passes over, before the exchange."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.common.functions.user_calls import RAISED
+from penstock.engine.runtime.chunks import Rows
+from penstock.engine.runtime.operators.operator import Operator, Output
+from penstock.engine.runtime.task.metrics import OperatorMetricGroup
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from penstock.cep.automaton import Automaton
+    from penstock.engine.runtime.task.context import OperatorContext
+
+CONDITION = "a condition of the pattern"
+
+
+class PatternFilterOperator(Operator):
+    """Keeps the events that meet a condition which matters to some state of the automaton."""
+
+    is_before_edge = True
+
+    def __init__(self, name: str, automaton: Automaton[Any]) -> None:
+        super().__init__(name)
+        self.automaton = automaton
+        self.dropped = 0
+        self._passed_over: dict[int, bool] = {}
+
+    def setup(self, context: OperatorContext, output: Output) -> None:
+        super().setup(context, output)
+        self.metrics = OperatorMetricGroup(context.counters)
+        self.metrics.gauge("numRecordsDropped", lambda: self.dropped)
+
+    def process(self, chunk: Rows) -> bool:
+        values = chunk.values
+        try:
+            bits = self.automaton.bits_of_chunk(values)
+        except RAISED as error:
+            raise self._failed(values, error) from error
+        passed_over = {one for one in set(bits) if self.is_passed_over(one)}
+        if not passed_over:
+            return self.output.emit(chunk)
+        kept = [index for index, one in enumerate(bits) if one not in passed_over]
+        self.dropped += len(values) - len(kept)
+        return not kept or self.output.emit(chunk.selected(kept))
+
+    def is_passed_over(self, bits: int) -> bool:
+        """Return whether an event with these bits changes nothing."""
+        known = self._passed_over.get(bits)
+        if known is None:
+            known = self._passed_over[bits] = self.automaton.moves.is_passed_over(bits)
+        return known
+
+    def _failed(self, values: list[Any], error: BaseException) -> Exception:
+        for value in values:
+            try:
+                self.automaton.bits(value)
+            except RAISED as again:
+                return self.context.user_error(again, CONDITION, value)
+        return self.context.user_error(error, CONDITION)
