@@ -46,7 +46,7 @@ def on_pairs(pattern: Any) -> Any:
             self.ctx = ctx
 
         def get_events_for_pattern(self, name: str) -> list[Any]:
-            return [event for _, event in self.ctx.get_events_for_pattern(name)]
+            return [row[1] for row in self.ctx.get_events_for_pattern(name)]
 
     def unpaired(condition: Any) -> Any:
         if isinstance(condition, Simple):
