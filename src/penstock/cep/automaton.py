@@ -80,7 +80,8 @@ class Automaton(Generic[T]):
         self._has_gaps = any(closes is not None for closes in self._closes_ms)
         predicates = graph.atoms.predicates
         steps = {name: number for number, name in enumerate(self.step_names)}
-        self.moves = MoveTable(Decisions(graph.states, steps, len(predicates)), len(graph.states))
+        decisions = Decisions(graph.states, steps, len(predicates))
+        self.moves = MoveTable(decisions, len(graph.states), len(predicates), self._has_gaps)
         """What events do to partial matches, by their bits."""
         self._rows = self.moves.rows
         self._idle = self.moves.idle
