@@ -74,9 +74,8 @@ class Automaton(Generic[T]):
         self._closed = [None if state.closed is None else state.closed.number for state in graph.states]
         self._discarded = [state.discarded for state in graph.states]
         self._pending = [state.kind is Kind.PENDING for state in graph.states]
-        self.may_drop = not any(self._pending)
-        """Whether events that change nothing may be left out. If time completes a match, the next event of the key
-        tells the time of the match, whatever the event is."""
+        # If time completes a match, the next event of the key tells the time of the match, whatever the event is.
+        self._waits_for_time = any(self._pending)
         self._has_gaps = any(closes is not None for closes in self._closes_ms)
         predicates = graph.atoms.predicates
         steps = {name: number for number, name in enumerate(self.step_names)}
@@ -162,6 +161,12 @@ class Automaton(Generic[T]):
                     else:
                         timeouts.append((self.match(node), end_ms))
         return done, timeouts
+
+    def may_drop(self, bits: int, timeouts: bool) -> bool:
+        """Return whether an event with these bits may be left out. `timeouts`: whether they have a receiver."""
+        if self._waits_for_time:
+            return False
+        return self.moves.is_passed_over(bits) if timeouts else self.moves.is_without_effect(bits)
 
     def match(self, node: Node) -> Match[T]:
         """Return the events of the match or partial match that ends with a node."""

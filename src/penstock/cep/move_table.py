@@ -49,12 +49,17 @@ class MoveTable:
         return self.row(bits)[0] is not UNCHANGED
 
     def is_passed_over(self, bits: int) -> bool:
-        """Return whether an event with these bits changes nothing in any state, and may be dropped.
+        """Return whether an event with these bits changes nothing in any state, and may be dropped."""
+        return self.row(bits) is self.idle
 
-        It may also move a partial match to states in which everything to come does what it would do without the move:
-        after a loop, for example, to one that waits for a repetition, and one that waits for the next step.
+    def is_without_effect(self, bits: int) -> bool:
+        """Return whether matches are the same without an event with these bits. There may be other timeouts.
+
+        It may move a partial match to states in which everything to come does what it would do without the move: after
+        a loop, for example, to one that waits for a repetition, and one that waits for the next step. Then two partial
+        matches time out, with the same events.
         """
-        if self.row(bits) is self.idle:
+        if self.is_passed_over(bits):
             return True
         known = self._without_effect.get(bits)
         if known is None:

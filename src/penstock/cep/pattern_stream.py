@@ -204,7 +204,7 @@ class PatternStream(Unfinished, Generic[T]):
         keyed: KeyedStream[Any, Any]
         keyed = self._stream if isinstance(self._stream, KeyedStream) else self._stream.key_by(NullByteKeySelector())
         if self._filters and self._late_tag is None:
-            keyed = filtered(keyed, automaton)
+            keyed = filtered(keyed, automaton, calls.timed_out is not None)
         operator = CepOperator(
             name,
             keyed.key_selector,

@@ -34,15 +34,18 @@ class FilterTransformation(OperatorTransformation):
         pass
 
 
-def may_filter(automaton: Automaton[Any]) -> bool:
+def may_filter(automaton: Automaton[Any], timeouts: bool) -> bool:
     """Return whether some events may be dropped: those that meet no simple condition change nothing in any state."""
-    return automaton.may_drop and bool(automaton.predicate_texts) and automaton.moves.is_passed_over(0)
+    return bool(automaton.predicate_texts) and automaton.may_drop(0, timeouts)
 
 
-def filtered(stream: KeyedStream[Any, Any], automaton: Automaton[Any]) -> KeyedStream[Any, Any]:
-    """Return the stream with a filter before its exchange; the stream itself if no event can be dropped."""
+def filtered(stream: KeyedStream[Any, Any], automaton: Automaton[Any], timeouts: bool) -> KeyedStream[Any, Any]:
+    """Return the stream with a filter before its exchange; the stream itself if no event can be dropped.
+
+    `timeouts`: whether they have a receiver.
+    """
     before, environment = stream._without_key, stream.environment
-    if not may_filter(automaton) or not isinstance(before, DeployedTransformation):
+    if not may_filter(automaton, timeouts) or not isinstance(before, DeployedTransformation):
         return stream
     conditions = " or ".join(dict.fromkeys(automaton.predicate_texts))
     if len(conditions) > _CONDITIONS_MAX:
@@ -51,11 +54,11 @@ def filtered(stream: KeyedStream[Any, Any], automaton: Automaton[Any]) -> KeyedS
     columns = given_columns(before)
     operator: Operator
     if columns is None:
-        operator = PatternFilterOperator(name, automaton)
+        operator = PatternFilterOperator(name, automaton, timeouts)
     else:
         from penstock.cep.operators.column_filter import ColumnPatternFilterOperator
 
-        operator = ColumnPatternFilterOperator(name, automaton, columns)
+        operator = ColumnPatternFilterOperator(name, automaton, timeouts, columns)
     kept = FilterTransformation(
         id=environment.next_id(), name=name, inputs=[before], operator=operator, output_type=before.output_type
     )

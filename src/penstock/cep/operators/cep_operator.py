@@ -153,10 +153,9 @@ class CepOperator(GatheringOperator):
 
     def _relevant(self, events: list[Event]) -> list[Event]:
         """Return the events that may change something."""
-        if not self.automaton.may_drop:
-            return events
-        passed_over = {bits for bits in {event[3] for event in events} if self.automaton.moves.is_passed_over(bits)}
-        return [event for event in events if event[3] not in passed_over] if passed_over else events
+        may_drop, timeouts = self.automaton.may_drop, self.calls.timed_out is not None
+        dropped = {bits for bits in {event[3] for event in events} if may_drop(bits, timeouts)}
+        return [event for event in events if event[3] not in dropped] if dropped else events
 
     def bits_of(self, values: Sequence[Any]) -> list[int]:
         """Return the bits of events. Raises UserFunctionError with the event on which a condition fails."""

@@ -29,8 +29,8 @@ class ColumnPatternFilterOperator(PatternFilterOperator):
     gives: ClassVar[ChunkKind] = ChunkKind.COLUMNS
     is_before_edge = False
 
-    def __init__(self, name: str, automaton: Automaton[Any], columns: RecordColumns) -> None:
-        super().__init__(name, automaton)
+    def __init__(self, name: str, automaton: Automaton[Any], timeouts: bool, columns: RecordColumns) -> None:
+        super().__init__(name, automaton, timeouts)
         self.columns_received = self.columns_given = columns
 
     def setup(self, context: OperatorContext, output: Output) -> None:
@@ -51,7 +51,7 @@ class ColumnPatternFilterOperator(PatternFilterOperator):
     def process(self, chunk: Columns) -> bool:  # type: ignore[override]
         bits = self._bits(chunk)
         unique = numpy.unique(bits)
-        kept_bits = [one for one in unique.tolist() if not self.is_passed_over(one)]
+        kept_bits = [one for one in unique.tolist() if not self.may_drop(one)]
         if len(kept_bits) == len(unique):
             return self.output.emit(chunk)
         kept = numpy.isin(bits, numpy.array(kept_bits, bits.dtype))

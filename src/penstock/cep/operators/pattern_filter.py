@@ -19,15 +19,19 @@ CONDITION = "a condition of the pattern"
 
 
 class PatternFilterOperator(Operator):
-    """Keeps the events that meet a condition which matters to some state of the automaton."""
+    """Keeps the events that meet a condition which matters to some state of the automaton.
+
+    `timeouts`: whether they have a receiver.
+    """
 
     is_before_edge = True
 
-    def __init__(self, name: str, automaton: Automaton[Any]) -> None:
+    def __init__(self, name: str, automaton: Automaton[Any], timeouts: bool) -> None:
         super().__init__(name)
         self.automaton = automaton
+        self.timeouts = timeouts
         self.dropped = 0
-        self._passed_over: dict[int, bool] = {}
+        self._may_drop: dict[int, bool] = {}
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
@@ -40,18 +44,18 @@ class PatternFilterOperator(Operator):
             bits = self.automaton.bits_of_chunk(values)
         except RAISED as error:
             raise self._failed(values, error) from error
-        passed_over = {one for one in set(bits) if self.is_passed_over(one)}
-        if not passed_over:
+        dropped = {one for one in set(bits) if self.may_drop(one)}
+        if not dropped:
             return self.output.emit(chunk)
-        kept = [index for index, one in enumerate(bits) if one not in passed_over]
+        kept = [index for index, one in enumerate(bits) if one not in dropped]
         self.dropped += len(values) - len(kept)
         return not kept or self.output.emit(chunk.selected(kept))
 
-    def is_passed_over(self, bits: int) -> bool:
+    def may_drop(self, bits: int) -> bool:
         """Return whether an event with these bits changes nothing."""
-        known = self._passed_over.get(bits)
+        known = self._may_drop.get(bits)
         if known is None:
-            known = self._passed_over[bits] = self.automaton.moves.is_passed_over(bits)
+            known = self._may_drop[bits] = self.automaton.may_drop(bits, self.timeouts)
         return known
 
     def _failed(self, values: list[Any], error: BaseException) -> Exception:
