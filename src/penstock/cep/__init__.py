@@ -12,6 +12,7 @@ alerts = CEP.pattern(payments.key_by("card"), fraud).select(lambda match: match[
 
 from penstock.cep.after_match import AfterMatchSkipStrategy
 from penstock.cep.conditions import Context
+from penstock.cep.dynamic_pattern_stream import DynamicPatternStream
 from penstock.cep.errors import MalformedPatternError, SkipTargetError
 from penstock.cep.expressions import Expression, field
 from penstock.cep.functions import (
@@ -25,7 +26,9 @@ from penstock.cep.functions import (
 )
 from penstock.cep.json_form import expression_from_json, expression_to_json
 from penstock.cep.pattern import GroupPattern, Pattern
+from penstock.cep.pattern_json import pattern_from_json, pattern_to_json
 from penstock.cep.pattern_stream import CEP, PatternStream
+from penstock.cep.rules import RejectedRule
 from penstock.cep.steps import WithinType
 from penstock.common.doors.door import publish
 
@@ -33,6 +36,7 @@ __all__ = [
     "CEP",
     "AfterMatchSkipStrategy",
     "Context",
+    "DynamicPatternStream",
     "EventComparator",
     "Expression",
     "GroupPattern",
@@ -44,12 +48,15 @@ __all__ = [
     "PatternSelectFunction",
     "PatternStream",
     "PatternTimeoutFunction",
+    "RejectedRule",
     "SkipTargetError",
     "TimedOutPartialMatchHandler",
     "WithinType",
     "expression_from_json",
     "expression_to_json",
     "field",
+    "pattern_from_json",
+    "pattern_to_json",
 ]
 
 publish(__name__, __all__)

@@ -23,6 +23,12 @@ class _Context(Protocol):
     def current_processing_time(self) -> int:
         """Return the processing time (ms)."""
 
+    def pattern_id(self) -> str | None:
+        """Return the id of the rule whose pattern the match is of; None if the pattern is part of the program."""
+
+    def pattern_version(self) -> int | None:
+        """Return the version of that rule."""
+
     def output(self, output_tag: OutputTag[V], value: V) -> None:
         """Emit a value to a side output."""
 

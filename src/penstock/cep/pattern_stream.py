@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 from penstock.api.output_tag import OutputTag
-from penstock.api.timers import TimeDomain
 from penstock.cep.deferred_starts import automaton_of
 from penstock.cep.drawing import in_short
+from penstock.cep.dynamic_pattern_stream import DynamicPatternStream
+from penstock.cep.function_arguments import process_calls, timeout_call
 from penstock.cep.functions import (
     EventComparator,
     PatternFlatSelectFunction,
@@ -20,24 +21,19 @@ from penstock.cep.functions import (
     PatternProcessFunction,
     PatternSelectFunction,
     PatternTimeoutFunction,
-    TimedOutPartialMatchHandler,
 )
 from penstock.cep.growth import growth_warnings
-from penstock.cep.operators.bounds import DISCARD_OLDEST, Bound
 from penstock.cep.operators.cep_operator import CepOperator
-from penstock.cep.operators.match_calls import Form, MatchCalls, ToSideOutput, flat_select, process, select
+from penstock.cep.operators.match_calls import MatchCalls, flat_select, select
 from penstock.cep.pattern import Pattern
+from penstock.cep.pattern_settings import PatternSettings
 from penstock.cep.prefilter import filtered
-from penstock.common.functions.arity import accepts_arguments
 from penstock.common.typeinfo import TypeInformation
-from penstock.datastream.arguments import as_function, check_output_tag, check_parameters, output_type_of
+from penstock.datastream.arguments import as_function, output_type_of
 from penstock.datastream.data_stream import DataStream
 from penstock.datastream.functions import NullByteKeySelector
 from penstock.datastream.keyed_stream import KeyedStream
-from penstock.datastream.next_call import Unfinished
-from penstock.engine.plan.call_capture import captured_call
 from penstock.engine.plan.transformations import OperatorTransformation
-from penstock.engine.runtime.operators.function import UserFunction
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -73,57 +69,42 @@ class CEP:
         if not isinstance(pattern, Pattern):
             raise TypeError(f"expected a Pattern, such as Pattern.begin('a').where(...), got {pattern!r:.100}")
         pattern.check()
-        return PatternStream(stream, pattern, _comparison(comparator))
+        return PatternStream(stream, pattern, comparator)
+
+    @staticmethod
+    def dynamic_patterns(
+        stream: KeyedStream[T, Any],
+        rules: DataStream[str],
+        comparator: EventComparator[T] | Callable[[T, T], int] | None = None,
+    ) -> DynamicPatternStream[T]:
+        """Look for patterns that a stream of rules adds, changes and removes while the job runs. Not in Flink.
+
+        Args:
+            stream: the events, with a key.
+            rules: JSON texts, {"id": ..., "version": ..., "pattern": {...}} or "remove": true in place of the pattern.
+                Its event time does not count.
+            comparator: see `pattern`.
+
+        Raises:
+            TypeError: for an argument of another kind.
+        """
+        if not isinstance(stream, KeyedStream):
+            raise TypeError(f"dynamic_patterns needs events with a key: call key_by before, got {stream!r:.100}")
+        if not isinstance(rules, DataStream) or isinstance(rules, KeyedStream):
+            raise TypeError(f"expected a stream of rules as JSON texts, without a key, got {rules!r:.100}")
+        return DynamicPatternStream(stream, rules, comparator)
 
 
-class PatternStream(Unfinished, Generic[T]):
-    """A pattern on a stream, still without a function for its matches. Created by `CEP.pattern`. In event time."""
+class PatternStream(PatternSettings[T]):
+    """A pattern on a stream, still without a function for its matches. Created by `CEP.pattern`."""
 
     next_call = "select, flat_select or process, and a function"
 
-    def __init__(
-        self, stream: DataStream[T], pattern: Pattern[T, Any], comparator: Callable[[Any, Any], int] | None
-    ) -> None:
+    def __init__(self, stream: DataStream[T], pattern: Pattern[T, Any], comparator: Any) -> None:
+        super().__init__(comparator)
         self._stream = stream
         self._pattern = pattern.copied()
-        self._comparator = comparator
-        self._domain = TimeDomain.EVENT_TIME
-        self._late_tag: OutputTag[Any] | None = None
-        self._bound: Bound | None = None
         self._filters = True
-
-    def in_processing_time(self) -> PatternStream[T]:
-        """Stamp events with the clock when they arrive, and process them at once."""
-        self._domain = TimeDomain.PROCESSING_TIME
-        return self
-
-    def in_event_time(self) -> PatternStream[T]:
-        """Process events in order of their timestamps, up to the watermark. The default."""
-        self._domain = TimeDomain.EVENT_TIME
-        return self
-
-    def side_output_late_data(self, late_data_output_tag: OutputTag[T]) -> PatternStream[T]:
-        """Send late events, at or behind the watermark, to a side output instead of dropping them.
-
-        All events then pass the exchange: which of them are late shows only behind it. Raises TypeError if it is not an
-        OutputTag.
-        """
-        check_output_tag(late_data_output_tag)
-        self._late_tag = late_data_output_tag
-        return self
-
-    def limit_partial_matches(self, per_key: int, policy: str = DISCARD_OLDEST) -> PatternStream[T]:
-        """Bound the partial matches of a key. This is not in Flink.
-
-        Args:
-            per_key: the most partial matches of a key.
-            policy: "discard_oldest" discards those that began first, and counts them; "fail" fails the job.
-
-        Raises:
-            MalformedPatternError: for another value.
-        """
-        self._bound = Bound(per_key, policy)
-        return self
 
     def without_filter(self) -> PatternStream[T]:
         """Send all events through the exchange, also those that the pattern passes over. This is not in Flink.
@@ -144,14 +125,8 @@ class PatternStream(Unfinished, Generic[T]):
         A function that is a TimedOutPartialMatchHandler, too, receives partial matches whose time has ended. Results
         have the timestamp of the match, and none in processing time. Raises TypeError if it is not a function.
         """
-        function = as_function(pattern_process_function, "process_match", PatternProcessFunction)
         declared = output_type_of(pattern_process_function, "process_match", output_type, elements=True)
-        timed_out = None
-        if isinstance(pattern_process_function, TimedOutPartialMatchHandler):
-            timed_out = UserFunction.of_object(pattern_process_function, "process_timed_out_match")
-            handle = TimedOutPartialMatchHandler.process_timed_out_match
-            check_parameters(timed_out.call, handle, timed_out.method)
-        return self._result(MatchCalls(function, process, timed_out), declared)
+        return self._result(process_calls(pattern_process_function), declared)
 
     def select(
         self,
@@ -174,7 +149,7 @@ class PatternStream(Unfinished, Generic[T]):
         """
         function = as_function(pattern_select_function, "select", PatternSelectFunction)
         declared = output_type_of(pattern_select_function, "select", output_type)
-        timed_out, form = _timeouts(timed_out_tag, timeout_function, PatternTimeoutFunction)
+        timed_out, form = timeout_call(timed_out_tag, timeout_function, PatternTimeoutFunction)
         return self._result(MatchCalls(function, select, timed_out, form), declared)
 
     def flat_select(
@@ -191,7 +166,7 @@ class PatternStream(Unfinished, Generic[T]):
         """Emit any number of results for each match, and for each timeout. Otherwise like `select`."""
         function = as_function(pattern_flat_select_function, "flat_select", PatternFlatSelectFunction)
         declared = output_type_of(pattern_flat_select_function, "flat_select", output_type, elements=True)
-        timed_out, form = _timeouts(timed_out_tag, timeout_function, PatternFlatTimeoutFunction)
+        timed_out, form = timeout_call(timed_out_tag, timeout_function, PatternFlatTimeoutFunction)
         return self._result(MatchCalls(function, flat_select, timed_out, form), declared)
 
     def _result(self, calls: MatchCalls, output_type: TypeInformation | None) -> DataStream[Any]:
@@ -227,24 +202,3 @@ class PatternStream(Unfinished, Generic[T]):
             transformation.parallelism = 1
             transformation.parallelism_fixed = "a pattern on a stream without a key needs all events in one subtask"
         return DataStream(environment, transformation)
-
-
-def _timeouts(tag: Any, function: Any, interface: type) -> tuple[UserFunction | None, Form]:
-    """Return the function of timeouts and how it is called."""
-    if tag is None and function is None:
-        return None, process
-    check_output_tag(tag)
-    if function is None:
-        raise TypeError(f"timeouts go to {tag!r}, but there is no timeout_function to make its records")
-    flat = interface is PatternFlatTimeoutFunction
-    return as_function(function, "timeout", interface), ToSideOutput(tag, flat)
-
-
-def _comparison(comparator: Any) -> Callable[[Any, Any], int] | None:
-    """Return the comparator as a function of two events."""
-    if comparator is None:
-        return None
-    compare = getattr(comparator, "compare", comparator)
-    if isinstance(comparator, type) or not callable(compare) or not accepts_arguments(compare, 2):
-        raise TypeError(f"expected a function of two events, or an EventComparator, got {comparator!r:.100}")
-    return captured_call(compare)

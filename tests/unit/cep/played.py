@@ -75,7 +75,9 @@ class Played:
 
     def _program(self, stream: DataStream[Any]) -> DataStream[Any]:
         case = self.case
-        comparator = (lambda a, b: (a[1].label > b[1].label) - (a[1].label < b[1].label)) if case.get("comparator") else None
+        comparator = (
+            (lambda a, b: (a[1].label > b[1].label) - (a[1].label < b[1].label)) if case.get("comparator") else None
+        )
         found: PatternStream[Any] = CEP.pattern(stream.key_by(lambda pair: pair[0]), keyed_pattern(case), comparator)
         if case.get("processing_time"):
             found.in_processing_time()

@@ -13,7 +13,13 @@ from penstock.cep.evaluation import compiled
 from penstock.cep.operators.column_predicates import holds, on_columns
 
 SCHEMA = pyarrow.schema(
-    [("i", pyarrow.int64()), ("u", pyarrow.uint8()), ("f", pyarrow.float64()), ("s", pyarrow.string()), ("b", pyarrow.bool_())]
+    [
+        ("i", pyarrow.int64()),
+        ("u", pyarrow.uint8()),
+        ("f", pyarrow.float64()),
+        ("s", pyarrow.string()),
+        ("b", pyarrow.bool_()),
+    ]
 )
 INTS = st.sampled_from([0, 1, -1, 5, 2**53 + 1, 2**63 - 1, -(2**63)])
 FLOATS = st.sampled_from([0.0, -0.0, 1.0, 5.0, -1.5, float("nan"), float("inf"), 2.0**53])
@@ -31,7 +37,9 @@ ROWS = st.lists(
     min_size=1,
     max_size=8,
 )
-CONSTANTS = st.sampled_from([None, True, False, 0, 1, -1, 255, 256, 2**53 + 1, 2**63, 0.0, -0.0, 1.0, 1.5, "", "a", "b", "é"])
+CONSTANTS = st.sampled_from(
+    [None, True, False, 0, 1, -1, 255, 256, 2**53 + 1, 2**63, 0.0, -0.0, 1.0, 1.5, "", "a", "b", "é"]
+)
 FIELDS = st.sampled_from([field(name) for name in SCHEMA.names])
 SYMBOLS = st.sampled_from(["==", "!=", "<", "<=", ">", ">=", "starts_with", "ends_with", "contains"])
 
@@ -51,7 +59,13 @@ def simple(draw: st.DrawFn) -> Expression:
 
 
 EXPRESSIONS = st.recursive(
-    simple(), lambda inner: st.builds(lambda a, b: a & b, inner, inner) | st.builds(lambda a, b: a | b, inner, inner) | st.builds(lambda a: ~a, inner), max_leaves=5
+    simple(),
+    lambda inner: (
+        st.builds(lambda a, b: a & b, inner, inner)
+        | st.builds(lambda a, b: a | b, inner, inner)
+        | st.builds(lambda a: ~a, inner)
+    ),
+    max_leaves=5,
 )
 
 
@@ -69,7 +83,14 @@ def test_a_condition_on_columns_is_the_one_on_records(expression: Expression, ro
 def test_which_conditions_are_computed_on_columns() -> None:
     """A usual condition would make records of all rows, and cost ten times as much; or an inexact one would not."""
     on = [field("i") > 5, field("f") <= 5, field("s") == "a", 5 < field("u"), field("s").starts_with("a"), field("b")]
-    off = [field("i") > 5.5, field("f") > 2**53 + 1, field("i") + 1 > 5, field("s") > 5, field("u") == 256, field("x") > 1]
+    off = [
+        field("i") > 5.5,
+        field("f") > 2**53 + 1,
+        field("i") + 1 > 5,
+        field("s") > 5,
+        field("u") == 256,
+        field("x") > 1,
+    ]
 
     assert all(on_columns(one, SCHEMA) for one in [*on, ~(on[0] & on[2]), field("i").is_in([1, None])])
     assert not any(on_columns(one, SCHEMA) for one in [*off, on[0] & off[0]])

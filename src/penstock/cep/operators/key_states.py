@@ -12,7 +12,7 @@ value can be read after the pattern has changed (`changed_patterns.py`).
 from __future__ import annotations
 
 import zlib
-from collections.abc import MutableMapping
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from penstock.cep.changed_patterns import translated
@@ -20,37 +20,65 @@ from penstock.cep.partial_matches import NEVER, PartialMatches
 
 if TYPE_CHECKING:
     from penstock.cep.automaton import Automaton
+    from penstock.cep.operators.pattern_metrics import PatternMetrics
     from penstock.engine.state.layers import LayeredTable
 
 Layout: TypeAlias = "tuple[tuple[str, ...], tuple[str, ...], tuple[int | None, ...]]"
 """The names of states and of steps, and the limits of time (ms)."""
-Layouts: TypeAlias = MutableMapping[int, Layout]
 
 DECODED_MAX = 20_000
 """Keys that stay decoded after a snapshot, and, if tables are larger than memory, between two of them."""
 
 
+class Layouts:
+    """The layouts of stored values, by number. `put`: stores one that is new."""
+
+    def __init__(self, known: Iterable[tuple[int, Layout]], put: Callable[[int, Layout], object]) -> None:
+        self._known = dict(known)
+        self._put = put
+
+    def number_of(self, automaton: Automaton[Any]) -> int:
+        """Return the number of an automaton's layout."""
+        layout = automaton.state_names, automaton.step_names, automaton.limits_ms
+        number = zlib.crc32(repr(layout).encode())
+        if number not in self._known:
+            self._known[number] = layout
+            self._put(number, layout)
+        return number
+
+    def names(self, number: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the names of states and steps."""
+        states, steps, _ = self._known[number]
+        return states, steps
+
+
 class KeyStates:
     """The partial matches of the keys of a subtask, for one automaton.
 
-    `layouts`: those of stored values, by number; the automaton's is added. `namespace`: None if entry keys are keys,
-    else the second part of them.
+    `is_restored`: keys may have stored partial matches. `namespace`: None if entry keys are keys, else the second part
+    of them.
     """
 
     def __init__(
-        self, table: LayeredTable, automaton: Automaton[Any], layouts: Layouts, namespace: Any = None
+        self,
+        table: LayeredTable,
+        automaton: Automaton[Any],
+        layouts: Layouts,
+        figures: PatternMetrics,
+        *,
+        is_restored: bool,
+        namespace: Any = None,
     ) -> None:
         self._table = table
         self._automaton = automaton
         self._namespace = namespace
         self._layouts = layouts
-        layout = automaton.state_names, automaton.step_names, automaton.limits_ms
-        self._layout = zlib.crc32(repr(layout).encode())
-        layouts[self._layout] = layout
+        self._figures = figures
+        self._layout = layouts.number_of(automaton)
         self.live: dict[Any, PartialMatches] = {}
         """By key. The operator looks keys up here first, and adds new ones."""
         self._clean: dict[Any, PartialMatches] = {}
-        self.may_hold_others = False
+        self.may_hold_others = is_restored
         """Whether a key that is not live may have partial matches."""
 
     def other(self, key: Any) -> PartialMatches | None:
@@ -88,12 +116,16 @@ class KeyStates:
         if self._table.is_larger_than_memory and len(self.live) > DECODED_MAX:
             self.store()
 
-    def restored(self) -> int:
-        """Use what was restored: return the number of partial matches, or 0 if counting them would read a store."""
-        self.may_hold_others = True
-        if self._table.is_larger_than_memory:
-            return 0
-        return sum(len(runs) for _, (_, dumped) in self._table.items() for _, _, runs in dumped[3])
+    def remove_all(self) -> int:
+        """Remove the partial matches of all keys, which were stored, and return how many there were.
+
+        It reads the whole table, which is fine for a pattern that is removed.
+        """
+        namespace = self._namespace
+        stored = [(entry_key, value) for entry_key, value in self._table.items() if entry_key[1] == namespace]
+        self._table.discard_all([entry_key for entry_key, _ in stored])
+        self.clear()
+        return sum(_runs_in(dumped) for _, (_, dumped) in stored)
 
     def clear(self) -> None:
         """Forget all keys. The table is cleared elsewhere."""
@@ -108,10 +140,16 @@ class KeyStates:
         number, dumped = stored
         same = number == self._layout
         if not same:
-            states, steps, _ = self._layouts[number]
-            dumped = translated(dumped, states, steps, self._automaton)
+            before = _runs_in(dumped)
+            dumped = translated(dumped, *self._layouts.names(number), self._automaton)
+            self._figures.partial_matches -= before - _runs_in(dumped)
         partial = self._automaton.load(dumped)
         partial.is_stored = True
         # Timers are stored with the key. Another pattern may have another deadline.
         partial.armed_ms = partial.deadline_ms if same else NEVER
         return partial
+
+
+def _runs_in(dumped: tuple[Any, ...]) -> int:
+    """Return the number of partial matches in a stored value."""
+    return sum(len(runs) for _, _, runs in dumped[3])

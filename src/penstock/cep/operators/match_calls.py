@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from penstock.api.output_tag import OutputTag
 from penstock.common.functions.user_calls import RAISED
@@ -19,14 +19,22 @@ if TYPE_CHECKING:
 Match: TypeAlias = dict[str, list[Any]]
 
 
+class PatternVersion(NamedTuple):
+    """A pattern that came as a rule."""
+
+    id: str
+    number: int
+
+
 class PatternContext:
     """The context of `process_match` and `process_timed_out_match`."""
 
-    __slots__ = ("_now_ms", "_timestamp", "sides")
+    __slots__ = ("_now_ms", "_timestamp", "_version", "sides")
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
         self._now_ms = now_ms
         self._timestamp = 0
+        self._version: PatternVersion | None = None
         self.sides: list[tuple[OutputTag[Any], Any]] = []
 
     def timestamp(self) -> int:
@@ -43,9 +51,18 @@ class PatternContext:
             raise TypeError(f"output() takes an OutputTag and a value, got {output_tag!r:.100}")
         self.sides.append((output_tag, value))
 
-    def at(self, timestamp: int) -> PatternContext:
-        """Set the time of the next match."""
+    def pattern_id(self) -> str | None:
+        """Return the id of the rule whose pattern the match is of; None if the pattern is part of the program."""
+        return None if self._version is None else self._version.id
+
+    def pattern_version(self) -> int | None:
+        """Return the version of that rule."""
+        return None if self._version is None else self._version.number
+
+    def of(self, timestamp: int, version: PatternVersion | None) -> PatternContext:
+        """Set time and pattern of the next match."""
         self._timestamp = timestamp
+        self._version = version
         return self
 
 
@@ -110,15 +127,17 @@ class MatchCalls:
             places.append(FunctionPlace(self, "timed_out", is_opened=len(self._functions()) > 1))
         return places
 
-    def results_of_match(self, match: Match, timestamp: int, key: Any) -> list[Any]:
+    def results_of_match(self, match: Match, timestamp: int, key: Any, version: PatternVersion | None) -> list[Any]:
         """Return the results for a match; those for side outputs as pairs."""
-        return self._results(self.function, self.form, match, timestamp=timestamp, key=key)
+        ctx = self._ctx.of(timestamp, version)
+        return self._results(self.function, self.form, match, ctx, key=key)
 
-    def results_of_timeout(self, match: Match, timestamp: int, key: Any) -> list[Any]:
+    def results_of_timeout(self, match: Match, timestamp: int, key: Any, version: PatternVersion | None) -> list[Any]:
         """Return the results for a timeout, as pairs of an OutputTag and a value."""
         function = self.timed_out
         assert function is not None
-        results = self._results(function, self.timed_out_form, match, timestamp=timestamp, key=key)
+        ctx = self._ctx.of(timestamp, version)
+        results = self._results(function, self.timed_out_form, match, ctx, key=key)
         for result in results:
             if not (type(result) is tuple and len(result) == 2 and isinstance(result[0], OutputTag)):
                 error = TypeError(
@@ -134,14 +153,13 @@ class MatchCalls:
             return [self.function]
         return [self.function, timed_out]
 
-    def _results(self, function: UserFunction, form: Form, match: Match, *, timestamp: int, key: Any) -> list[Any]:
-        ctx = self._ctx.at(timestamp)
+    def _results(self, function: UserFunction, form: Form, match: Match, ctx: PatternContext, *, key: Any) -> list[Any]:
         # The events stay in state, and may be part of other matches.
         given = {name: [independent_copy(event) for event in events] for name, events in match.items()}
         try:
             results = list(form(function.call, given, ctx))
         except RAISED as error:
-            raise self._user_error(error, function.method, match, key=key, timestamp=timestamp) from error
+            raise self._user_error(error, function.method, match, key=key, timestamp=ctx.timestamp()) from error
         if ctx.sides:
             results += ctx.sides
             ctx.sides = []
