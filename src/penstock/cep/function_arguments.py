@@ -21,7 +21,7 @@ def process_calls(function: Any) -> MatchCalls:
 
 
 def timeout_call(tag: Any, function: Any, interface: type) -> tuple[UserFunction | None, Form]:
-    """Return the function of timeouts and how it is called. Raises TypeError if only one of tag and function is there."""
+    """Return the function of timeouts, and how it is called. Raises TypeError if tag or function is missing."""
     if tag is None and function is None:
         return None, process
     check_output_tag(tag)

@@ -79,7 +79,7 @@ def read_pattern(tree: Any, where: str) -> Pattern[Any, Any]:
     _check_size(steps, f"{where}.steps")
     pattern = _read_steps(steps, f"{where}.steps", _read_skip(tree.get("skip"), f"{where}.skip"))
     if tree.get("within_ms") is not None:
-        _at(f"{where}.within_ms", lambda: pattern.within(_milliseconds(tree["within_ms"])))
+        _at(f"{where}.within_ms", _read_within, pattern, tree["within_ms"])
     _at(where, pattern.check)
     return pattern
 
@@ -96,7 +96,8 @@ def _written_steps(steps: Sequence[Step]) -> list[dict[str, Any]]:
             tree["times"] = [step.times.least, step.times.most]
             if step.times.gap_ms is not None:
                 tree["gap_ms"] = step.times.gap_ms
-        tree |= {"inner": name for name, inner in _INNER.items() if inner is step.inner and step.times is not None}
+        if step.times is not None and step.inner is not Contiguity.RELAXED:
+            tree["inner"] = next(name for name, inner in _INNER.items() if inner is step.inner)
         tree |= {"greedy": True} if step.greedy else {}
         tree |= {"optional": True} if step.optional else {}
         if step.until is not None:
@@ -126,15 +127,14 @@ def _read_steps(trees: Any, where: str, skip: AfterMatchSkipStrategy | None) -> 
         if pattern is None:
             if contiguity is not None:
                 raise MalformedPatternError(f"{here}.contiguity: the first step has none, got {contiguity!r:.100}")
-            pattern = _at(here, lambda what=what: Pattern.begin(what, skip))
+            pattern = _at(here, Pattern.begin, what, skip)
         elif not isinstance(contiguity, str) or contiguity not in _CONTIGUITIES:
             raise MalformedPatternError(
                 f"{here}.contiguity: expected one of {', '.join(_CONTIGUITIES)}, got {contiguity!r:.100}"
             )
         else:
-            add = getattr(pattern, contiguity)
-            pattern = _at(here, lambda add=add, what=what: add(what))
-        _at(here, lambda pattern=pattern, tree=tree, here=here: _read_details(pattern, tree, here))
+            pattern = _at(here, getattr(pattern, contiguity), what)
+        _at(here, _read_details, pattern, tree, here)
     assert pattern is not None
     return pattern
 
@@ -167,6 +167,10 @@ def _read_details(pattern: Pattern[Any, Any], tree: dict[str, Any], here: str) -
         pattern.within(_milliseconds(tree["within_previous_ms"]), WithinType.PREVIOUS_AND_CURRENT)
 
 
+def _read_within(pattern: Pattern[Any, Any], length: Any) -> None:
+    pattern.within(_milliseconds(length))
+
+
 def _read_skip(tree: Any, where: str) -> AfterMatchSkipStrategy | None:
     if tree is None:
         return None
@@ -180,7 +184,8 @@ def _read_skip(tree: Any, where: str) -> AfterMatchSkipStrategy | None:
     to_step = {TO_FIRST: AfterMatchSkipStrategy.skip_to_first, TO_LAST: AfterMatchSkipStrategy.skip_to_last}
     if not isinstance(kind, str) or kind not in {**plain, **to_step}:
         raise MalformedPatternError(f"{where}.kind: expected one of {', '.join([*plain, *to_step])}, got {kind!r:.100}")
-    strategy = _at(where, plain[kind] if kind in plain else lambda: to_step[kind](step))  # type: ignore[arg-type]
+    strategy: AfterMatchSkipStrategy
+    strategy = _at(where, plain[kind]) if kind in plain else _at(where, to_step[kind], step)
     if tree.get("throw_exception_on_miss", False) is True:
         strategy = _at(where, strategy.throw_exception_on_miss)
     return strategy
@@ -213,8 +218,10 @@ def _check_size(steps: Any, where: str, depth: int = 0, factor: int = 1) -> int:
             count = max(times[0], times[1] or 0, 1)
         if factor * count > STATES_MAX:
             raise MalformedPatternError(f"{here}.times: a pattern has at most {STATES_MAX} repetitions")
-        inner = step.get("group")
-        total += count * factor if inner is None else _check_size(inner, f"{here}.group", depth + 1, factor * count)
+        if "group" in step:
+            total += _check_size(step["group"], f"{here}.group", depth + 1, factor * count)
+        else:
+            total += count * factor
         if total > STATES_MAX:
             raise MalformedPatternError(f"{where}: a pattern has at most {STATES_MAX} repetitions")
     return total
@@ -238,10 +245,10 @@ def _milliseconds(value: Any) -> int:
     return int(value)
 
 
-def _at(where: str, call: Callable[[], Any]) -> Any:
+def _at(where: str, call: Callable[..., Any], *arguments: Any) -> Any:
     """Call a method of the Pattern API, and add the position to its error."""
     try:
-        return call()
+        return call(*arguments)
     except MalformedPatternError as error:
         text = str(error)
         raise MalformedPatternError(text if text.startswith(where) else f"{where}: {text}") from None

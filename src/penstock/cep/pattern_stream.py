@@ -90,7 +90,8 @@ class CEP:
         """
         if not isinstance(stream, KeyedStream):
             raise TypeError(f"dynamic_patterns needs events with a key: call key_by before, got {stream!r:.100}")
-        if not isinstance(rules, DataStream) or isinstance(rules, KeyedStream):
+        given: object = rules
+        if not isinstance(given, DataStream) or isinstance(given, KeyedStream):
             raise TypeError(f"expected a stream of rules as JSON texts, without a key, got {rules!r:.100}")
         return DynamicPatternStream(stream, rules, comparator)
 

@@ -25,7 +25,7 @@ class FilterTransformation(OperatorTransformation):
     """A filter, which always has the parallelism of its input: otherwise events of a key could overtake each other."""
 
     @property
-    def parallelism(self) -> int | None:  # type: ignore[override]
+    def parallelism(self) -> int | None:
         """That of the input."""
         return self.inputs[0].parallelism
 

@@ -22,7 +22,8 @@ PATTERNS = {
     "loop": lambda: Pattern.begin("a", AfterMatchSkipStrategy.skip_past_last_event())
     .where(SMALL).one_or_more().greedy().followed_by("b").where(LARGE).within(200),
     "strict": lambda: Pattern.begin("a").where(SMALL).next("b").where(LARGE),
-    "lambda": lambda: Pattern.begin("a").where(SMALL).followed_by("b").where(lambda row: (row.amount or 0) > 8).within(60),
+    "lambda": lambda: Pattern.begin("a").where(SMALL).followed_by("b").where(lambda row: (row.amount or 0) > 8)
+    .within(60),
     "sums": lambda: Pattern.begin("a").where(SMALL).followed_by("b").where(field("amount") + 1 > 9).within(60),
     "iterative": lambda: Pattern.begin("a").where(SMALL).followed_by("b").where(LARGE)
     .where(lambda row, ctx: row.amount > 8 + ctx.get_events_for_pattern("a")[0].amount / 2).within(60),

@@ -18,8 +18,9 @@ class Bound:
     policy: str = DISCARD_OLDEST
 
     def __post_init__(self) -> None:
-        if not isinstance(self.most, int) or isinstance(self.most, bool) or self.most < 1:
-            raise MalformedPatternError(f"a bound of partial matches is a positive int, got {self.most!r:.100}")
+        given: object = self.most
+        if not isinstance(given, int) or isinstance(given, bool) or given < 1:
+            raise MalformedPatternError(f"a bound of partial matches is a positive int, got {given!r:.100}")
         if self.policy not in (DISCARD_OLDEST, FAIL):
             raise MalformedPatternError(
                 f"the policy of a bound is '{DISCARD_OLDEST}' or '{FAIL}', got {self.policy!r:.100}"

@@ -1,4 +1,4 @@
-"""The operator of a pattern on a keyed stream, in three stages:
+"""The operator of a pattern on a keyed stream. It has three stages.
 
     bits         which simple conditions each event of a chunk meets
     order        events wait for event time in one buffer for all keys (`event_buffer.py`)
@@ -22,14 +22,14 @@ from penstock.api.output_tag import OutputTag
 from penstock.api.state.descriptors import ListStateDescriptor, MapStateDescriptor
 from penstock.api.timers import TimeDomain
 from penstock.cep.operators.bounds import Bound
+from penstock.cep.operators.checked_bits import checked_bits
 from penstock.cep.operators.event_buffer import Event, EventBuffer, by_time
-from penstock.cep.operators.key_matching import CONDITION, KeyMatching
+from penstock.cep.operators.key_matching import KeyMatching
 from penstock.cep.operators.key_states import KeyStates, Layouts
 from penstock.cep.operators.match_calls import MatchCalls
 from penstock.cep.operators.pattern_metrics import PatternMetrics
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
 from penstock.common.errors import ProgramError
-from penstock.common.functions.user_calls import RAISED
 from penstock.engine.runtime.chunks import Rows, Values
 from penstock.engine.runtime.operators.gathering import GatheringOperator
 from penstock.engine.runtime.operators.keyed import FREED_ENTRIES
@@ -164,19 +164,7 @@ class CepOperator(GatheringOperator):
 
     def bits_of(self, values: Sequence[Any]) -> list[int]:
         """Return the bits of events. Raises UserFunctionError with the event on which a condition fails."""
-        try:
-            return self.automaton.bits_of_chunk(values)
-        except RAISED as error:
-            raise self.context.user_error(*self._failing(values, error)) from error
-
-    def _failing(self, values: Sequence[Any], error: BaseException) -> tuple[Any, ...]:
-        """Return the arguments of `user_error` for an error of a simple condition."""
-        for value in values:
-            try:
-                self.automaton.bits(value)
-            except RAISED as again:
-                return again, CONDITION, value
-        return error, CONDITION
+        return checked_bits(self.context, self.automaton, values)
 
     def _emit_late(self, late: Rows) -> bool:
         if self.late_tag is None:

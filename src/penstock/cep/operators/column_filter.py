@@ -8,8 +8,9 @@ import numpy
 
 from penstock.api.output_tag import OutputTag
 from penstock.cep.automaton import Automaton
+from penstock.cep.operators.checked_bits import CONDITION, checked_bits
 from penstock.cep.operators.column_predicates import Evaluate, holds, on_columns
-from penstock.cep.operators.pattern_filter import CONDITION, PatternFilterOperator
+from penstock.cep.operators.pattern_filter import PatternFilterOperator
 from penstock.common.columns.record_columns import RecordColumns
 from penstock.common.functions.user_calls import RAISED
 from penstock.engine.runtime.chunks import ChunkKind
@@ -62,10 +63,7 @@ class ColumnPatternFilterOperator(PatternFilterOperator):
     def _bits(self, chunk: Columns) -> Any:
         if self._predicates is None:
             records = self._records(chunk.batch)
-            try:
-                return numpy.array(self.automaton.bits_of_chunk(records), dtype=object)
-            except RAISED as error:
-                raise self._failed(records, error) from error
+            return numpy.array(checked_bits(self.context, self.automaton, records), dtype=object)
         bits = numpy.zeros(len(chunk), numpy.int64)
         try:
             for position, predicate in enumerate(self._predicates):

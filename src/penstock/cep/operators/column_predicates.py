@@ -132,7 +132,7 @@ def _fits(value: Any, kind: pyarrow.DataType, symbol: str) -> bool:
             return False
         bits = kind.bit_width
         low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if types.is_signed_integer(kind) else (0, (1 << bits) - 1)
-        return low <= value <= high
+        return bool(low <= value <= high)
     if types.is_float64(kind):
         return isinstance(value, float) or (isinstance(value, int) and abs(value) <= _EXACT_MAX)
     return False

@@ -2,13 +2,15 @@
 
 Its second input has rules, the same in every subtask. Their newest versions are broadcast state. A rule applies to
 events that are processed after it has come; in event time, these are events that wait for the watermark, too. Partial
-matches of a rule continue under its next version, where steps and repetitions have the names that they had.
+matches of a rule continue under its next version, where steps and repetitions have the names that they had. A condition
+that fails on an event does not hold: no rule from outside ends the job.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from penstock.api.output_tag import OutputTag
@@ -18,13 +20,13 @@ from penstock.cep.deferred_starts import automaton_of
 from penstock.cep.errors import MalformedPatternError
 from penstock.cep.operators.bounds import Bound
 from penstock.cep.operators.cep_operator import MATCHES_TABLE, CepOperator
+from penstock.cep.operators.checked_bits import bits_where_known
 from penstock.cep.operators.event_buffer import Event
-from penstock.cep.operators.key_matching import CONDITION, KeyMatching
+from penstock.cep.operators.key_matching import KeyMatching
 from penstock.cep.operators.key_states import KeyStates
 from penstock.cep.operators.match_calls import MatchCalls, PatternVersion
 from penstock.cep.pattern import Pattern
 from penstock.cep.rules import RejectedRule, Rule, read_rule
-from penstock.common.functions.user_calls import RAISED
 from penstock.engine.runtime.chunks import Rows
 from penstock.engine.runtime.operators.two_inputs import OperatorInput
 from penstock.engine.runtime.time.watermarks import CombinedWatermark
@@ -79,12 +81,15 @@ class DynamicCepOperator(CepOperator):
         )
         self.rejected_tag = rejected_tag
         self.rejected = 0
+        self.failed_conditions = 0
+        self._known_to_fail: set[PatternVersion | None] = set()
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
         assert self.metrics is not None
         self.metrics.gauge("numRules", lambda: len(self.rules))
         self.metrics.gauge("numRejectedRules", lambda: self.rejected)
+        self.metrics.gauge("numFailedConditions", lambda: self.failed_conditions)
         event_time = CombinedWatermark(range(1))
         events = OperatorInput(self, 0, self.process, event_time)
         self._inputs = events, RuleInput(self, 1, self.process_rules, event_time)
@@ -158,10 +163,7 @@ class DynamicCepOperator(CepOperator):
         values = [value for _, _, value, _ in events]
         for matching in self.matchings():
             automaton = matching.automaton
-            try:
-                bits = automaton.bits_of_chunk(values)
-            except RAISED as error:
-                raise self.context.user_error(error, f"{CONDITION} of rule '{matching.id}'") from error
+            bits = bits_where_known(automaton, values, partial(self._condition_failed, matching.version))
             timeouts = self.calls.timed_out is not None
             dropped = {one for one in set(bits) if automaton.may_drop(one, timeouts)}
             yield from matching.processed(
@@ -170,6 +172,21 @@ class DynamicCepOperator(CepOperator):
                     for (timestamp, key, value, _), one in zip(events, bits, strict=True)
                     if one not in dropped
                 ]
+            )
+
+    def _condition_failed(self, version: PatternVersion | None, event: Any, error: BaseException) -> None:
+        """Count an event on which a condition fails: a rule from outside must not end the job."""
+        self.failed_conditions += 1
+        if version not in self._known_to_fail:
+            self._known_to_fail.add(version)
+            _log.warning(
+                "%s: a condition of rule '%s', version %s, fails on %r, which does not meet it: %s: %s. "
+                "numFailedConditions counts such events; further ones of this version are not logged.",
+                self.name,
+                *(version or (None, None)),
+                event,
+                type(error).__name__,
+                error,
             )
 
     def matchings(self) -> Sequence[KeyMatching]:

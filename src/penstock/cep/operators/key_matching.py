@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.cep.errors import SkipTargetError
 from penstock.cep.operators.bounds import FAIL
+from penstock.cep.operators.checked_bits import CONDITION
 from penstock.cep.partial_matches import NEVER, PartialMatches
 from penstock.common.errors import JobError
 from penstock.common.functions.user_calls import RAISED
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     from penstock.cep.operators.event_buffer import Event
     from penstock.cep.operators.key_states import KeyStates
     from penstock.cep.operators.match_calls import PatternVersion
-
-CONDITION = "a condition of the pattern"
 
 
 class KeyMatching:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.common.functions.user_calls import RAISED
+from penstock.cep.operators.checked_bits import checked_bits
 from penstock.engine.runtime.chunks import Rows
 from penstock.engine.runtime.operators.operator import Operator, Output
 from penstock.engine.runtime.task.metrics import OperatorMetricGroup
@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from penstock.cep.automaton import Automaton
     from penstock.engine.runtime.task.context import OperatorContext
-
-CONDITION = "a condition of the pattern"
 
 
 class PatternFilterOperator(Operator):
@@ -40,10 +38,7 @@ class PatternFilterOperator(Operator):
 
     def process(self, chunk: Rows) -> bool:
         values = chunk.values
-        try:
-            bits = self.automaton.bits_of_chunk(values)
-        except RAISED as error:
-            raise self._failed(values, error) from error
+        bits = checked_bits(self.context, self.automaton, values)
         dropped = {one for one in set(bits) if self.may_drop(one)}
         if not dropped:
             return self.output.emit(chunk)
@@ -57,11 +52,3 @@ class PatternFilterOperator(Operator):
         if known is None:
             known = self._may_drop[bits] = self.automaton.may_drop(bits, self.timeouts)
         return known
-
-    def _failed(self, values: list[Any], error: BaseException) -> Exception:
-        for value in values:
-            try:
-                self.automaton.bits(value)
-            except RAISED as again:
-                return self.context.user_error(again, CONDITION, value)
-        return self.context.user_error(error, CONDITION)
