@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from penstock.cep import json_form
@@ -126,7 +127,7 @@ def _read_steps(trees: Any, where: str, skip: AfterMatchSkipStrategy | None) -> 
         contiguity = tree.get("contiguity", "followed_by" if position else None)
         if pattern is None:
             if contiguity is not None:
-                raise MalformedPatternError(f"{here}.contiguity: the first step has none, got {contiguity!r:.100}")
+                raise MalformedPatternError(f"{here}.contiguity: only later steps have one, got {contiguity!r:.100}")
             pattern = _at(here, Pattern.begin, what, skip)
         elif not isinstance(contiguity, str) or contiguity not in _CONTIGUITIES:
             raise MalformedPatternError(
@@ -134,7 +135,7 @@ def _read_steps(trees: Any, where: str, skip: AfterMatchSkipStrategy | None) -> 
             )
         else:
             pattern = _at(here, getattr(pattern, contiguity), what)
-        _at(here, _read_details, pattern, tree, here)
+        _at(here, partial(_read_details, pattern, tree, here))
     assert pattern is not None
     return pattern
 

@@ -1,4 +1,4 @@
-"""What a stream of patterns may be told before it gets a function: time, late events, bounds."""
+"""Settings of a stream of patterns: time, late events, bounds."""
 
 from __future__ import annotations
 

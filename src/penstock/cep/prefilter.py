@@ -26,7 +26,7 @@ class FilterTransformation(OperatorTransformation):
 
     @property
     def parallelism(self) -> int | None:
-        """That of the input."""
+        """Return the parallelism of the input."""
         return self.inputs[0].parallelism
 
     @parallelism.setter

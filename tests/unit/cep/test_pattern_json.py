@@ -74,7 +74,7 @@ def test_code_is_not_written() -> None:
         ({"steps": [{}]}, r"\$.steps\[0\]: a step has a name, or is a group"),
         ({"steps": [{"name": "a", "code": "1"}]}, r"\$.steps\[0\]: expected keys among"),
         ({"steps": [{"name": ""}]}, r"\$.steps\[0\]: expected the name"),
-        ({"steps": [{"name": "a", "contiguity": "next"}]}, r"contiguity: the first step has none"),
+        ({"steps": [{"name": "a", "contiguity": "next"}]}, r"contiguity: only later steps have one"),
         ({"steps": [{"name": "a"}, {"name": "b", "contiguity": ["next"]}]}, r"\[1\].contiguity: expected one of next"),
         ({"steps": [{"name": "a"}, {"name": "a"}]}, r"\[1\]: the pattern has two steps 'a'"),
         ({"steps": [{"name": "a", "where": {"eval": "1"}}]}, r"\$.steps\[0\].where: expected"),

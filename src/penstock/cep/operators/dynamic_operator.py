@@ -43,7 +43,7 @@ _ANY: Pattern[Any, Any] = Pattern.begin("any")
 
 
 class RuleInput(OperatorInput):
-    """The input of rules. Its event time does not count: a stream of rules mostly has none."""
+    """The input of rules, whose event time does not count: a stream of rules mostly lacks watermarks."""
 
     __slots__ = ()
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.cep.errors import SkipTargetError
 from penstock.cep.operators.bounds import FAIL
@@ -14,10 +14,43 @@ from penstock.common.functions.user_calls import RAISED
 
 if TYPE_CHECKING:
     from penstock.cep.automaton import Automaton, Match, Timeout
-    from penstock.cep.operators.cep_operator import CepOperator
+    from penstock.cep.operators.bounds import Bound
     from penstock.cep.operators.event_buffer import Event
     from penstock.cep.operators.key_states import KeyStates
-    from penstock.cep.operators.match_calls import PatternVersion
+    from penstock.cep.operators.match_calls import MatchCalls, PatternVersion
+    from penstock.cep.operators.pattern_metrics import PatternMetrics
+    from penstock.engine.runtime.task.context import OperatorContext
+    from penstock.engine.runtime.time.timers import Timers
+
+
+class PatternOperator(Protocol):
+    """The part of an operator that its stages use: the chunk of results, functions, figures."""
+
+    context: OperatorContext
+    timers: Timers
+    calls: MatchCalls
+    figures: PatternMetrics
+    results: list[Any]
+    result_times: list[int]
+
+    @property
+    def name(self) -> str:
+        """The operator's name."""
+
+    @property
+    def in_event_time(self) -> bool:
+        """Whether its times are those of events."""
+
+    @property
+    def bound(self) -> Bound | None:
+        """The bound of the partial matches of a key."""
+
+    @property
+    def copy_value(self) -> Callable[[Any], Any]:
+        """Copies a result."""
+
+    def is_full(self) -> bool:
+        """Return whether the chunk of results is complete."""
 
 
 class KeyMatching:
@@ -28,7 +61,7 @@ class KeyMatching:
 
     def __init__(
         self,
-        operator: CepOperator,
+        operator: PatternOperator,
         automaton: Automaton[Any],
         states: KeyStates,
         version: PatternVersion | None = None,
@@ -42,7 +75,7 @@ class KeyMatching:
         timers = operator.timers
         self._timers = timers.event_time if operator.in_event_time else timers.processing_time
         self._after_deadline_ms = 0 if operator.in_event_time else 1
-        """A timer of processing time fires once its millisecond is over."""
+        """A timer of processing time fires when its millisecond has ended."""
 
     def processed(self, events: Sequence[Event]) -> Iterator[None]:
         """Process events in order. Yields when a chunk of results, or of events, is complete."""
@@ -70,11 +103,11 @@ class KeyMatching:
                 self.end_times(key, partial, timestamp)
             before = partial.runs
             try:
-                matches = process(partial, value, timestamp, bits, now_ms)
+                matches = process(partial, event=value, timestamp=timestamp, bits=bits, processing_time=now_ms)
             except SkipTargetError:
                 raise
             except RAISED as error:
-                raise operator.context.user_error(error, CONDITION, value, key, timestamp) from error
+                raise operator.context.user_error(error, CONDITION, value, key=key, timestamp=timestamp) from error
             if partial.runs != before:
                 figures.partial_matches += partial.runs - before
                 if partial.runs > figures.largest_key:

@@ -82,7 +82,7 @@ class KeyStates:
         """Whether a key that is not live may have partial matches."""
 
     def other(self, key: Any) -> PartialMatches | None:
-        """Return the partial matches of a key that is not live, and make it live; None if it has none."""
+        """Return the partial matches of a key that is not live, and make it live; None without such."""
         partial = self._clean.pop(key, None)
         if partial is None:
             stored = self._table.get(self._entry_key(key))

@@ -1,4 +1,4 @@
-"""What the operators of patterns count, and under which names users see it."""
+"""The figures of a pattern's operator, and the names of its metrics."""
 
 from __future__ import annotations
 
