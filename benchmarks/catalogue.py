@@ -49,6 +49,7 @@ TITLES = {
     36: "files to files on columns: filter, windows",
     37: "Kafka on columns beside rows, messages of 200 bytes",
     38: "payloads of 1 MiB through one exchange, in shared memory and in Spark's rows",
+    39: "patterns, 1,000 keys: the events that the source gives",
 }
 
 BUFFER_TIMEOUTS_MS, _BATCHES = (0, 1, 2, 5, 10, 20, 50, 100), ("", "--function reduce", "--timed", "--keys 5000000")
@@ -76,6 +77,18 @@ def _throughput() -> list[Measurement]:
         Measurement(22, "connected", "two_streams", ("--program", "connected"), (rate_goal(1_000_000),)),
         Measurement(22, "interval join", "two_streams", ("--program", "interval-join"), (rate_goal(400_000),)),
         Measurement(22, "broadcast", "two_streams", ("--program", "broadcast"), (rate_goal(60_000),)),
+        *(
+            Measurement(39, name, "patterns", ("--program", program), (rate_goal(goal),))
+            for name, program, goal in (
+                ("a .. b, 10 % fit, filter", "two-steps", 2_500_000),
+                ("a .. b, 10 % fit, all through the exchange", "everything", 800_000),
+                ("a .. b, 10 % fit, filter on columns", "columns", None),
+                ("a .. b+ greedy .. c, 15 % fit", "loop", 250_000),
+                ("a .. b, 66 % fit", "dense", 300_000),
+                ("a , b , c", "strict", None),
+                ("one key, 10,000 open partial matches", "open", 300_000),
+            )
+        ),
         Measurement(27, "10 ms a call, capacity 200", "async_calls", (), (rate_goal(18_000),)),
         Measurement(28, "passes", "loops", (), (rate_goal(300_000),)),
         Measurement(28, "one pass", "loops", ("--stamped", "--records", "200"), latency_goals(10)),

@@ -70,6 +70,9 @@ PRINTED = {
     "users_of = StreamFormat.csv_format": "(16, b'bob,unknown')\n",
     "FieldGenerators.sequence": "+I[101,5,None,1000]\n",
     "def paid_amounts": "",
+    '"card fraud"': "x: 900.0\n",
+    # These assert what they give.
+    **dict.fromkeys(("def paid_orders", "class Pause", "def is_slower", "def name_rule", "skipToNext"), ""),
     # These show settings, and run nothing.
     **dict.fromkeys(("with_idleness", "RETAIN_ON_CANCELLATION", 'on_error="emit"', "click.usr"), ""),
 }

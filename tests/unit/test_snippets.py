@@ -11,6 +11,7 @@ import pytest
 from tests.snippets import PAGES, PROGRAMS, ROOT, SNIPPETS, snippets_of
 
 DOORS = (
+    "penstock.cep",
     *("penstock.common", "penstock.datastream", "penstock.metrics", "penstock.state_processor", "penstock.table"),
     "penstock.testing",
     "penstock.iteration",

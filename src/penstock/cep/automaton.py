@@ -69,13 +69,18 @@ class Automaton(Generic[T]):
         self.state_names = tuple(state.name for state in graph.states)
         """Stable as long as the steps and their repetitions are: see `changed_patterns`."""
         self._closes_ms = [state.closes_ms for state in graph.states]
+        self.limits_ms = (self.window_ms, *self._closes_ms)
+        """The times that limit matches: they are part of what a stored partial match means."""
         self._closed = [None if state.closed is None else state.closed.number for state in graph.states]
         self._discarded = [state.discarded for state in graph.states]
         self._pending = [state.kind is Kind.PENDING for state in graph.states]
+        # If time completes a match, the next event of the key tells the time of the match, whatever the event is.
+        self._waits_for_time = any(self._pending)
         self._has_gaps = any(closes is not None for closes in self._closes_ms)
         predicates = graph.atoms.predicates
         steps = {name: number for number, name in enumerate(self.step_names)}
-        self.moves = MoveTable(Decisions(graph.states, steps, len(predicates)), len(graph.states))
+        decisions = Decisions(graph.states, steps, len(predicates))
+        self.moves = MoveTable(decisions, len(graph.states), len(predicates), self._has_gaps)
         """What events do to partial matches, by their bits."""
         self._rows = self.moves.rows
         self._idle = self.moves.idle
@@ -156,6 +161,12 @@ class Automaton(Generic[T]):
                     else:
                         timeouts.append((self.match(node), end_ms))
         return done, timeouts
+
+    def may_drop(self, bits: int, timeouts: bool) -> bool:
+        """Return whether an event with these bits may be left out. `timeouts`: whether they have a receiver."""
+        if self._waits_for_time:
+            return False
+        return self.moves.is_passed_over(bits) if timeouts else self.moves.is_without_effect(bits)
 
     def match(self, node: Node) -> Match[T]:
         """Return the events of the match or partial match that ends with a node."""

@@ -19,7 +19,7 @@ LENGTH_MAX = 1_000_000
 
 def expression_to_json(expression: Expression) -> str:
     """Return the expression as JSON text."""
-    return json.dumps(_written(expression), allow_nan=False)
+    return json.dumps(written(expression), allow_nan=False)
 
 
 def expression_from_json(text: str | bytes) -> Expression:
@@ -27,21 +27,23 @@ def expression_from_json(text: str | bytes) -> Expression:
     if len(text) > LENGTH_MAX:
         raise MalformedPatternError(f"an expression as JSON has at most {LENGTH_MAX} characters, got {len(text)}")
     try:
-        return _read(json.loads(text, parse_constant=_no_constant), "$", 1)
+        return read(json.loads(text, parse_constant=no_constant), "$")
     except (ValueError, RecursionError) as e:
         raise MalformedPatternError(f"the expression is not valid JSON: {e}") from None
 
 
-def _written(expression: Expression) -> dict[str, Any]:
+def written(expression: Expression) -> dict[str, Any]:
+    """Return the expression as a tree of dicts, lists and constants."""
     symbol, operands = expression.symbol, expression.operands
     if symbol in (expressions.FIELD, expressions.VALUE):
         return {symbol: operands[0]}
     if symbol == expressions.IN:
-        return {"op": symbol, "args": [_written(operands[0]), {"values": list(operands[1])}]}
-    return {"op": symbol, "args": [_written(operand) for operand in operands]}
+        return {"op": symbol, "args": [written(operands[0]), {"values": list(operands[1])}]}
+    return {"op": symbol, "args": [written(operand) for operand in operands]}
 
 
-def _read(tree: Any, where: str, depth: int) -> Expression:
+def read(tree: Any, where: str, depth: int = 1) -> Expression:
+    """Return the expression that a tree means, which is at `where` of a text. Raises MalformedPatternError."""
     if depth > expressions.DEPTH_MAX:
         raise MalformedPatternError(f"{where}: an expression has a depth of at most {expressions.DEPTH_MAX}")
     if isinstance(tree, dict):
@@ -64,7 +66,7 @@ def _operation(symbol: str, operands: list[Any], where: str, depth: int) -> Expr
         raise MalformedPatternError(f"{where}: expected one of the operations {', '.join(known)}, got {symbol!r:.100}")
     if len(operands) != count:
         raise MalformedPatternError(f"{where}: '{symbol}' takes {count} arguments, got {len(operands)}")
-    left = _read(operands[0], f"{where}.args[0]", depth + 1)
+    left = read(operands[0], f"{where}.args[0]", depth + 1)
     if symbol == expressions.IN:
         match operands[1]:
             case {"values": list(values), **rest} if not rest:
@@ -72,8 +74,9 @@ def _operation(symbol: str, operands: list[Any], where: str, depth: int) -> Expr
         raise MalformedPatternError(f'{where}.args[1]: expected {{"values": [...]}}, got {operands[1]!r:.100}')
     if count == 1:
         return Expression(symbol, left)
-    return Expression(symbol, left, _read(operands[1], f"{where}.args[1]", depth + 1))
+    return Expression(symbol, left, read(operands[1], f"{where}.args[1]", depth + 1))
 
 
-def _no_constant(text: str) -> None:
+def no_constant(text: str) -> None:
+    """Refuse NaN and infinities, which JSON lacks."""
     raise ValueError(f"{text} is not JSON")

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-from penstock.cep.decisions import PASSES_OVER, UNCHANGED, Ask, Decision, Decisions, Moves
+from collections.abc import Sequence
+
+from penstock.cep.decisions import PASSES_OVER, UNCHANGED, Ask, Decision, Decisions, Move, Moves
 
 ROWS_MAX = 4_096
 """A pattern of many conditions may meet more combinations of bits. Then the table starts again."""
 
 
-class MoveTable:
-    """Rows of decisions, one per state. State 0 is the start, where no event is passed over."""
+PREDICATES_MAX = 6
+"""Up to so many conditions, all combinations of bits are tried to find out what has no effect."""
 
-    def __init__(self, decisions: Decisions, state_count: int) -> None:
+
+class MoveTable:
+    """Rows of decisions, one per state. State 0 is the start, where no event is passed over.
+
+    `predicate_count`: the number of bits. `is_timed`: whether the time in some state is limited.
+    """
+
+    def __init__(self, decisions: Decisions, state_count: int, predicate_count: int, is_timed: bool) -> None:
         self._decisions = decisions
+        self._predicate_count = predicate_count
+        self._is_timed = is_timed
+        self._without_effect: dict[int, bool] = {}
         self.rows: dict[int, list[Decision]] = {}
         """Those that were computed, by bits."""
         self.idle: list[Decision] = [UNCHANGED] * state_count
@@ -40,12 +52,61 @@ class MoveTable:
         """Return whether an event with these bits changes nothing in any state, and may be dropped."""
         return self.row(bits) is self.idle
 
+    def is_without_effect(self, bits: int) -> bool:
+        """Return whether matches are the same without an event with these bits. There may be other timeouts.
+
+        It may move a partial match to states in which everything to come does what it would do without the move: after
+        a loop, for example, to one that waits for a repetition, and one that waits for the next step. Then two partial
+        matches time out, with the same events.
+        """
+        if self.is_passed_over(bits):
+            return True
+        known = self._without_effect.get(bits)
+        if known is None:
+            known = self._without_effect[bits] = self._has_no_effect(self.row(bits))
+        return known
+
+    def _has_no_effect(self, row: list[Decision]) -> bool:
+        if self._is_timed or self._predicate_count > PREDICATES_MAX:
+            return False
+        moved: dict[int, tuple[int, ...]] = {}
+        for state, decision in enumerate(row):
+            if isinstance(decision, Ask):
+                return False
+            if decision is not UNCHANGED:
+                if not decision or any(move.step != PASSES_OVER or move.completes for move in decision):
+                    return False
+                moved[state] = tuple(move.target for move in decision)
+        if 0 in moved or any(row[target] is not UNCHANGED for targets in moved.values() for target in targets):
+            return False
+        for bits in range(1 << self._predicate_count):
+            later = self.row(bits)
+            for state, targets in moved.items():
+                if _settled(later, [state], moved) != _settled(later, targets, moved):
+                    return False
+        return True
+
     def is_only_a_gap(self, bits: int) -> bool:
         """Return whether no step takes an event with these bits, which may end partial matches, though.
 
         Of several such events of a key in a row, the first one suffices.
         """
         return all(decision is UNCHANGED or _takes_nothing(decision) for decision in self.row(bits))
+
+
+def _settled(row: list[Decision], states: Sequence[int], moved: dict[int, tuple[int, ...]]) -> list[Move]:
+    """Return what an event does to partial matches in these states, those that would be moved as they are then."""
+    found: list[Move] = []
+    for state in states:
+        decision = row[state]
+        if isinstance(decision, Ask):
+            return [Move(PASSES_OVER, state, True)]
+        for move in (Move(PASSES_OVER, state, False),) if decision is UNCHANGED else decision:
+            if move.step == PASSES_OVER and not move.completes and move.target in moved:
+                found += [move._replace(target=target) for target in moved[move.target]]
+            else:
+                found.append(move)
+    return found
 
 
 def beginnings(moves: Moves) -> Moves:

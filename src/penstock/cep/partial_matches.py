@@ -39,7 +39,11 @@ NEVER = 2**63 - 1
 class PartialMatches:
     """The partial matches of a key. `Automaton` changes them; falsy if there is nothing to keep."""
 
-    __slots__ = ("_index", "completed", "deadline_ms", "deferred", "families", "gaps", "number", "runs")
+    # fmt: off
+    __slots__ = (
+        "_index", "armed_ms", "completed", "deadline_ms", "deferred", "families", "gaps", "is_stored", "number", "runs",
+    )
+    # fmt: on
 
     def __init__(self) -> None:
         self.number = 0
@@ -56,6 +60,10 @@ class PartialMatches:
         """Time below it has no results (ms); `Automaton.advance_time` is worth its call from here on."""
         self.deferred: list[Deferred] = []
         """Events that may begin a match once the present one ends: see `deferred_starts`."""
+        self.armed_ms = NEVER
+        """The operator's: a timer at or before this time reminds of the deadline (ms)."""
+        self.is_stored = False
+        """The operator's: whether the table of keyed state may hold the key."""
         self._index: dict[int, dict[int, None]] | None = None
         """The families that have a run in a state; None as long as there are few."""
 

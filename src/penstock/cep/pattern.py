@@ -13,7 +13,7 @@ from penstock.cep import drawing
 from penstock.cep.after_match import AfterMatchSkipStrategy
 from penstock.cep.conditions import ALWAYS, Both, Condition, Either, IterativeLike, SimpleLike, Subtype, condition_of
 from penstock.cep.errors import MalformedPatternError
-from penstock.cep.steps import Contiguity, Step, Times, WithinType, all_steps, longest_gap_ms, window_ms
+from penstock.cep.steps import Contiguity, Step, Times, WithinType, all_steps, copied_step, longest_gap_ms, window_ms
 from penstock.common.time import TimeLength, to_milliseconds
 
 T = TypeVar("T")
@@ -294,6 +294,11 @@ class Pattern(Generic[T, F]):
     def get_after_match_skip_strategy(self) -> AfterMatchSkipStrategy:
         """Return the strategy that `begin` was given."""
         return self._skip
+
+    def copied(self) -> Pattern[T, F]:
+        """Return a pattern with copies of the steps: later changes of this one do not reach it."""
+        previous = None if self._previous is None else self._previous.copied()
+        return type(self)(copied_step(self._step), previous, self._skip)
 
     def check(self) -> None:
         """Refuse what only the whole pattern shows. Called when a pattern is applied to a stream.

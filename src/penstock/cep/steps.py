@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from penstock.cep.conditions import ALWAYS, Condition
 
@@ -73,6 +73,11 @@ class Step:
     def loops(self) -> bool:
         """Whether the step repeats without a limit."""
         return self.times is not None and self.times.most is None
+
+
+def copied_step(step: Step) -> Step:
+    """Return a copy of a step, with copies of the steps of a group. Conditions do not change."""
+    return replace(step, group=[copied_step(inner) for inner in step.group])
 
 
 def all_steps(steps: Sequence[Step]) -> list[Step]:

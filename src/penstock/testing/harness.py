@@ -407,9 +407,10 @@ def _keyed_partitioner(input: Transformation) -> Partitioner | None:
 
 
 def _unconverted(input: Transformation) -> Transformation:
-    """Return what is before partitionings and conversions to columns, which the harness makes itself."""
+    """Return what is before partitionings, conversions, and filters of an exchange."""
     while isinstance(input, PartitionTransformation) or (
-        isinstance(input, OperatorTransformation) and input.operator.converts_to is not None
+        isinstance(input, OperatorTransformation)
+        and (input.operator.converts_to is not None or input.operator.is_before_edge)
     ):
         (input,) = input.inputs
     return input

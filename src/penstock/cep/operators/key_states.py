@@ -1,0 +1,155 @@
+"""The partial matches of keys, decoded while they are in use, and stored flat before a snapshot.
+
+    live     decoded, perhaps changed since they were stored
+    clean    decoded, as they are stored: a bounded number of keys
+    table    entry key -> the number of a layout, and what `PartialMatches.dumped` returns
+
+A key with many partial matches is thus not read and written with each of its events, and a key without partial matches
+is in none of the three. The layout has the names of the states and steps that the numbers in a stored value mean, so a
+value can be read after the pattern has changed (`changed_patterns.py`).
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from penstock.cep.changed_patterns import translated
+from penstock.cep.partial_matches import NEVER, PartialMatches
+
+if TYPE_CHECKING:
+    from penstock.cep.automaton import Automaton
+    from penstock.cep.operators.pattern_metrics import PatternMetrics
+    from penstock.engine.state.layers import LayeredTable
+
+Layout: TypeAlias = "tuple[tuple[str, ...], tuple[str, ...], tuple[int | None, ...]]"
+"""The names of states and of steps, and the limits of time (ms)."""
+
+DECODED_MAX = 20_000
+"""Keys that stay decoded after a snapshot, and, if tables are larger than memory, between two of them."""
+
+
+class Layouts:
+    """The layouts of stored values, by number. `put`: stores one that is new."""
+
+    def __init__(self, known: Iterable[tuple[int, Layout]], put: Callable[[int, Layout], object]) -> None:
+        self._known = dict(known)
+        self._put = put
+
+    def number_of(self, automaton: Automaton[Any]) -> int:
+        """Return the number of an automaton's layout."""
+        layout = automaton.state_names, automaton.step_names, automaton.limits_ms
+        number = zlib.crc32(repr(layout).encode())
+        if number not in self._known:
+            self._known[number] = layout
+            self._put(number, layout)
+        return number
+
+    def names(self, number: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the names of states and steps."""
+        states, steps, _ = self._known[number]
+        return states, steps
+
+
+class KeyStates:
+    """The partial matches of the keys of a subtask, for one automaton.
+
+    `is_restored`: keys may have stored partial matches. `namespace`: None if entry keys are keys, else the second part
+    of them.
+    """
+
+    def __init__(
+        self,
+        table: LayeredTable,
+        automaton: Automaton[Any],
+        layouts: Layouts,
+        figures: PatternMetrics,
+        *,
+        is_restored: bool,
+        namespace: Any = None,
+    ) -> None:
+        self._table = table
+        self._automaton = automaton
+        self._namespace = namespace
+        self._layouts = layouts
+        self._figures = figures
+        self._layout = layouts.number_of(automaton)
+        self.live: dict[Any, PartialMatches] = {}
+        """By key. The operator looks keys up here first, and adds new ones."""
+        self._clean: dict[Any, PartialMatches] = {}
+        self.may_hold_others = is_restored
+        """Whether a key that is not live may have partial matches."""
+
+    def other(self, key: Any) -> PartialMatches | None:
+        """Return the partial matches of a key that is not live, and make it live; None without such."""
+        partial = self._clean.pop(key, None)
+        if partial is None:
+            stored = self._table.get(self._entry_key(key))
+            if stored is None:
+                return None
+            partial = self._decoded(stored)
+        self.live[key] = partial
+        return partial
+
+    def drop(self, key: Any) -> None:
+        """Forget a live key: it has no partial matches."""
+        if self.live.pop(key).is_stored:
+            self._table.discard(self._entry_key(key))
+
+    def store(self) -> None:
+        """Write the live keys into the table, and keep a bounded number of keys decoded."""
+        put, layout = self._table.put, self._layout
+        for key, partial in self.live.items():
+            put(self._entry_key(key), (layout, partial.dumped()))
+            partial.is_stored = True
+        if self.live:
+            self.may_hold_others = True
+        self._clean.update(self.live)
+        self.live.clear()
+        if (excess := len(self._clean) - DECODED_MAX) > 0:
+            for key in list(self._clean)[:excess]:
+                del self._clean[key]
+
+    def limit(self) -> None:
+        """Store live keys if there are many, and the table is larger than memory."""
+        if self._table.is_larger_than_memory and len(self.live) > DECODED_MAX:
+            self.store()
+
+    def remove_all(self) -> int:
+        """Remove the partial matches of all keys, which were stored, and return how many there were.
+
+        It reads the whole table, which is fine for a pattern that is removed.
+        """
+        namespace = self._namespace
+        stored = [(entry_key, value) for entry_key, value in self._table.items() if entry_key[1] == namespace]
+        self._table.discard_all([entry_key for entry_key, _ in stored])
+        self.clear()
+        return sum(_runs_in(dumped) for _, (_, dumped) in stored)
+
+    def clear(self) -> None:
+        """Forget all keys. The table is cleared elsewhere."""
+        self.live.clear()
+        self._clean.clear()
+        self.may_hold_others = False
+
+    def _entry_key(self, key: Any) -> Any:
+        return key if self._namespace is None else (key, self._namespace)
+
+    def _decoded(self, stored: Any) -> PartialMatches:
+        number, dumped = stored
+        same = number == self._layout
+        if not same:
+            before = _runs_in(dumped)
+            dumped = translated(dumped, *self._layouts.names(number), self._automaton)
+            self._figures.partial_matches -= before - _runs_in(dumped)
+        partial = self._automaton.load(dumped)
+        partial.is_stored = True
+        # Timers are stored with the key. Another pattern may have another deadline.
+        partial.armed_ms = partial.deadline_ms if same else NEVER
+        return partial
+
+
+def _runs_in(dumped: tuple[Any, ...]) -> int:
+    """Return the number of partial matches in a stored value."""
+    return sum(len(runs) for _, _, runs in dumped[3])

@@ -1,0 +1,151 @@
+"""Patterns that come as rules while a job runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from penstock.cep import CEP, Pattern, PatternProcessFunction, TimedOutPartialMatchHandler, field, pattern_to_json
+from penstock.datastream import OutputTag
+from penstock.testing import TwoInputHarness
+
+REJECTED: OutputTag[Any] = OutputTag("rejected")
+TIMED_OUT: OutputTag[Any] = OutputTag("timed out")
+
+
+class Shown(PatternProcessFunction[Any, Any], TimedOutPartialMatchHandler[Any]):
+    def process_match(self, match: dict[str, list[Any]], ctx: PatternProcessFunction.Context) -> Iterable[Any]:
+        events = " ".join(str(event["n"]) for events in match.values() for event in events)
+        yield f"{ctx.pattern_id()}/{ctx.pattern_version()}: {events} @{ctx.timestamp()}"
+
+    def process_timed_out_match(
+        self, match: dict[str, list[Any]], ctx: PatternProcessFunction.Context
+    ) -> Iterable[tuple[OutputTag[Any], Any]]:
+        yield TIMED_OUT, f"{ctx.pattern_id()} @{ctx.timestamp()}"
+
+
+def harness(**settings: Any) -> TwoInputHarness:
+    return TwoInputHarness(
+        lambda events, rules: (
+            CEP.dynamic_patterns(events.key_by("key"), rules).side_output_rejected_rules(REJECTED).process(Shown())
+        ),
+        **settings,
+    )
+
+
+def rule(id: str, version: int, pattern: Pattern[Any, Any] | None) -> str:
+    content = {"remove": True} if pattern is None else {"pattern": json.loads(pattern_to_json(pattern))}
+    return json.dumps({"id": id, "version": version, **content})
+
+
+def two(least: int, within: int | None = None) -> Pattern[Any, Any]:
+    pattern = Pattern.begin("a").where(field("amount") < 5).followed_by("b").where(field("amount") >= least)
+    return pattern if within is None else pattern.within(within)
+
+
+def event(n: int, amount: int, key: str = "k") -> dict[str, Any]:
+    return {"key": key, "n": n, "amount": amount}
+
+
+def test_rules_are_added_changed_and_removed() -> None:
+    """A job would have to stop for each new pattern."""
+    with harness() as one:
+        one.push1(event(1, 1), 1)
+        one.push2(rule("r", 1, two(10)))
+        one.watermark1(1)
+        one.push1(event(2, 9), 2)
+        one.watermark1(2)
+        assert one.outputs() == []
+        one.push2(rule("r", 2, two(8)))
+        one.push2(rule("s", 1, two(100)))
+        one.push1(event(3, 9), 3)
+        one.push1(event(4, 1), 4)
+        one.watermark1(4)
+        # The partial match of the first version has continued under the second one.
+        assert one.outputs() == ["r/2: 1 3 @3"]
+        one.push2(rule("r", 3, None))
+        one.push1(event(5, 200), 5)
+        one.watermark1(5)
+        assert one.outputs()[1:] == ["s/1: 4 5 @5"]
+        assert one.operator.figures.partial_matches == 0  # type: ignore[attr-defined]
+        assert one.side_outputs(REJECTED) == []
+
+
+def test_rules_that_are_wrong_or_old_change_nothing() -> None:
+    """A slip in a rule would end the job, or bring an old version back."""
+    with harness() as one:
+        one.push2(rule("r", 2, two(10)))
+        for text in ("{", rule("r", 2, two(1)), rule("r", 1, None), '{"id": "", "version": 1, "remove": true}', 5):
+            one.push2(text)
+        one.push2('{"id": "x", "version": 1, "pattern": {"steps": [{"name": "a", "where": {"eval": "1"}}]}}')
+        one.push1(event(1, 1), 1)
+        one.push1(event(2, 11), 2)
+        one.watermark1(2)
+
+        assert one.outputs() == ["r/2: 1 2 @2"]
+        errors = [rejected.error for rejected in one.side_outputs(REJECTED)]
+        assert len(errors) == 6
+        assert "not valid JSON" in errors[0]
+        assert "has version 2 already, got 2" in errors[1]
+        assert "$.pattern.steps[0].where: expected" in errors[5]
+
+
+def test_time_ends_partial_matches_of_each_rule_alone() -> None:
+    """A rule would time out with the window of another."""
+    with harness() as one:
+        one.push2(rule("short", 1, two(50, within=10)))
+        one.push2(rule("long", 1, two(50, within=30)))
+        one.push1(event(1, 1), 1)
+        one.watermark1(15)
+        assert one.side_outputs(TIMED_OUT) == ["short @11"]
+        one.push2(rule("short", 2, None))
+        one.push1(event(2, 60), 20)
+        one.watermark1(40)
+        assert one.outputs() == ["long/1: 1 2 @20"]
+        assert one.timers() == []
+
+
+def test_the_event_time_of_rules_does_not_count() -> None:
+    """Events would wait for a stream of rules that has no watermarks."""
+    with harness() as one:
+        one.push2(rule("r", 1, two(10)))
+        one.push1(event(1, 1), 1)
+        one.push1(event(2, 11), 2)
+        one.watermark1(2)
+        one.watermark2(1_000)
+        assert one.outputs() == ["r/1: 1 2 @2"]
+        assert one.watermarks() == [2]
+
+
+def test_one_subtask_reports_what_was_rejected() -> None:
+    """A rejected rule would be reported by each subtask."""
+    with harness(subtask=1, parallelism=2) as one:
+        one.push2("{")
+        assert one.side_outputs(REJECTED) == []
+
+
+def test_a_condition_that_fails_does_not_hold(caplog: pytest.LogCaptureFixture) -> None:
+    """A rule about a field that some events lack would end the job, again after each restart."""
+    with harness() as one:
+        one.push2(rule("r", 1, two(10)))
+        for number, amount in enumerate([1, "many", None, 12, "x"]):
+            one.push1({"key": "k", "n": number, "amount": amount}, number)
+        one.push1({"key": "k", "n": 9}, 9)
+        one.watermark1(9)
+        assert one.outputs() == ["r/1: 0 3 @3"]
+        assert one.operator.failed_conditions == 3  # type: ignore[attr-defined]
+    assert len(caplog.messages) == 1
+    assert "a condition of rule 'r', version 1, fails on {'key': 'k', 'n': 1, 'amount': 'many'}" in caplog.text
+
+
+def test_what_is_not_a_stream_is_refused() -> None:
+    """A program would fail in a worker."""
+    with pytest.raises(TypeError, match="needs events with a key"):
+        TwoInputHarness(lambda events, rules: CEP.dynamic_patterns(events, rules).process(Shown()))
+    with pytest.raises(TypeError, match="without a key"):
+        TwoInputHarness(
+            lambda events, rules: CEP.dynamic_patterns(events.key_by("k"), rules.key_by("k")).process(Shown())
+        )
