@@ -50,7 +50,8 @@ PRINTED = {
     "class Judge": "('Kennedy', 'late')",
     "or spark://host:7077": "2\n3\n4\n",
     '"one source after another"': "130\n",
-    "CREATE TEMPORARY VIEW flights": "4 rows in set\n",
+    "SELECT airport, COUNT(*) AS flights": "4 rows in set\n",
+    "class AirportNames": "| +I |          40 |                        Kennedy |\n",
     "TUMBLE(TABLE readings": "| 1970-01-01 00:01:00.000 |                   20 |\n",
     # These assert what they give.
     **dict.fromkeys(("class NamedOrders", "class Watch", "def paid_within_an_hour", "class Unpaid"), ""),

@@ -51,7 +51,7 @@ def lookup_join(translation: Translation, node: LookupJoin, inputs: Sequence[Tra
         return translation.operator(node, join, inputs)
     keys = node.input_upsert_key
     if keys is None:
-        raise translation.unsupported("changes are looked up by the key of the query, and it has none")
+        raise translation.unsupported("changes are looked up by the key of the query: give its table a PRIMARY KEY")
     memory = LookupMemoryOperator(join, [received.names[key] for key in keys], ttl_ms=translation.ttl_ms(node))
     return translation.operator(node, memory, [translation.hashed(inputs[0], received, keys)])
 
@@ -68,7 +68,7 @@ def _source(translation: Translation, node: LookupJoin, found: TableColumns) -> 
     keys = TableColumns(pyarrow.schema([fields[place] for place in node.lookup_keys]))
     of_metadata = {key: METADATA + key for key in metadata}
     zone = translation.options.get(ZONE, "UTC")
-    request = LookupRequest(table, keys, TableColumns(pyarrow.schema(fields)), of_metadata, zone)
+    request = LookupRequest(table, keys, TableColumns(pyarrow.schema(fields)), metadata=of_metadata, zone=zone)
     source = connector_of(table).lookup(request)
     retry = node.retry_options
     if retry is not None:
