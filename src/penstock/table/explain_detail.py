@@ -9,7 +9,7 @@ class ExplainDetail(str):
     __slots__ = ()
 
     ESTIMATED_COST = "ESTIMATED_COST"
-    """What the optimizer estimates of each node."""
+    """Estimates of the optimizer for each node."""
     CHANGELOG_MODE = "CHANGELOG_MODE"
     """The changes that each node gives."""
     JSON_EXECUTION_PLAN = "JSON_EXECUTION_PLAN"

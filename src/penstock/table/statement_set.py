@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class _Environment(Protocol):
-    """What a set needs of its table environment."""
+    """Methods of the table environment that a set calls."""
 
     def explain_statements(self, statements: Sequence[str], details: Sequence[ExplainDetail]) -> str: ...
 

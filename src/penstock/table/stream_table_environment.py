@@ -69,7 +69,7 @@ class StreamTableEnvironment(TableEnvironment):
     def to_data_stream(self, table: Table) -> DataStream[Row]:
         """Return the rows of a table as a stream of the environment's program.
 
-        A time attribute gives the records' event time, and watermarks go on. Raises SqlError for a table that updates
+        A time attribute gives the records' event time; watermarks stay. Raises SqlError for a table that updates
         or deletes rows: use `to_changelog_stream`.
         """
         from penstock.table.streams import stream_of_table

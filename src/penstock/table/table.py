@@ -1,6 +1,6 @@
 """`Table`: a query that is composed of calls. Source: PyFlink, pyflink.table.Table; Flink docs, "Table API".
 
-A Table becomes SQL, which is planned when its schema, its plan or its rows are asked for: composing it starts nothing.
+A Table becomes SQL, which is planned for its schema, its plan or its rows: composing it starts nothing.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Table(TableEnds, DriverOnly):
     def __init__(self, environment: TableEnvironment, relation: Relation) -> None:
         self.environment = environment
         self.relation = relation
-        """What the table is made of. Internal to the package."""
+        """The query. Internal to the package."""
 
     def __getattr__(self, name: str) -> Expression:
         if name.startswith("_"):

@@ -16,7 +16,7 @@ class TablePipeline:
     def __init__(self, environment: TableEnvironment, relation: Relation, path: str, overwrite: bool) -> None:
         self._environment = environment
         self.relation = relation
-        """What the Table is made of. Internal to the package."""
+        """The query. Internal to the package."""
         self._path = path
         self._overwrite = overwrite
 

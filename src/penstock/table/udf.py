@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 FunctionType = Literal["general", "pandas", "arrow"]
-"""What a function gets: values of a row, a Series of pandas for a batch of rows, or an array of Arrow."""
+"""Arguments of a function: values of a row, a Series of pandas for a batch of rows, or an array of Arrow."""
 _KINDS = ("general", "pandas", "arrow")
 
 

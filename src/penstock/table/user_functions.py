@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class FunctionContext:
-    """What a function learns of its task in `open`."""
+    """The argument of `open`: facts about the task."""
 
     def __init__(self, runtime_context: Any) -> None:
         self._context = runtime_context
@@ -97,7 +97,7 @@ class UserDefinedFunctionWrapper:
             raise ValueError(f"deterministic={deterministic} contradicts is_deterministic() of {self.name}: {declared}")
         self.deterministic: bool = next((one for one in (deterministic, declared) if one is not None), True)
         self.input_types = None if input_types is None else _types(input_types)
-        """None: any types."""
+        """Declared types of arguments, or None for any."""
         self.takes_row = False
         self.aliases: tuple[str, ...] = ()
         self.__name__ = self.name

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class CatalogMethods:
-    """What the catalog has, and changes of it. Each method is a statement of SQL."""
+    """Methods about the catalog. Each is a statement of SQL."""
 
     functions: FunctionCatalog
 

@@ -28,7 +28,7 @@ class Making:
 
     def __init__(self, term: Term) -> None:
         self.term = term
-        """What the expression says. Internal to the package."""
+        """The content of the expression. Internal to the package."""
 
     def _of_term(self, term: Term) -> Expression:
         from penstock.table.expression import Expression

@@ -1,4 +1,4 @@
-"""Relations: what a Table is made of. Each becomes a query of SQL, when a plan or a schema is asked for."""
+"""Relations: what a Table is made of. Each becomes a query of SQL, for a plan or a schema."""
 
 from __future__ import annotations
 
@@ -68,11 +68,11 @@ class Relation:
         return self.path or f"({self.sql()})"
 
     def columns(self) -> list[str]:
-        """Return the names of the columns, for which the planner may be asked."""
+        """Return the names of the columns, perhaps by the planner."""
         return list(self.known) if self.known is not None else [name for name, _, _ in self.schema()]
 
     def schema(self) -> list[tuple[str, LogicalType, str]]:
-        """Return name, type and shown type of each column, for which the planner is asked once."""
+        """Return name, type and shown type of each column, which the planner tells once."""
         if self._schema is None:
             self._schema = self.environment.schema_of(self)
         return self._schema

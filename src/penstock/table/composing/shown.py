@@ -16,7 +16,7 @@ class _Window:
         self._name = name
 
     def call(self, suffix: str, scope: object) -> str:
-        """Return the name, and what is asked of the window."""
+        """Return the name, and the property of the window."""
         return quoted(self._name) + suffix.lower().replace("_", ".")
 
 

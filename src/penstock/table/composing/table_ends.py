@@ -1,4 +1,4 @@
-"""What a Table is asked for: its schema, its plan, its rows, or to be written."""
+"""Ends of Tables: the schema, the plan, the rows, or an insertion."""
 
 from __future__ import annotations
 

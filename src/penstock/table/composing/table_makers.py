@@ -32,7 +32,7 @@ class TableMakers:
         """Statements that the planner has to execute before the next one. Internal to the package."""
         self._numbers = itertools.count(1)
         self._data: list[Any] = []
-        """What the program's tables read, which lives as long as the environment."""
+        """Data of the program's tables, which lives as long as the environment."""
         self._views: dict[Relation, str] = {}
 
     def get_config(self) -> TableConfig:

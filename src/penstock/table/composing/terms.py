@@ -48,7 +48,7 @@ class Term:
 
     @property
     def name(self) -> str | None:
-        """The name that a column of it has; None: it has none of its own."""
+        """The name that a column of it has; None: there is no such name."""
         return None
 
 

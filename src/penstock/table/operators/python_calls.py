@@ -64,7 +64,7 @@ class PythonCall:
 
     @property
     def callable(self) -> Callable[..., Any]:
-        """What is called with the values of a row, or the columns of a batch."""
+        """The callable for the values of a row, or the columns of a batch."""
         function = self.function
         call: Any = getattr(function, "eval", None) if isinstance(function, UserDefinedFunction) else function
         if self._row_names is None:
