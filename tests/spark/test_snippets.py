@@ -51,6 +51,7 @@ PRINTED = {
     "or spark://host:7077": "2\n3\n4\n",
     '"one source after another"': "130\n",
     "CREATE TEMPORARY VIEW flights": "4 rows in set\n",
+    "class SqlTables": "[('JFK', 0.5), ('JFK', 1.0)]\n",
     "TUMBLE(TABLE readings": "| 1970-01-01 00:01:00.000 |                   20 |\n",
     # These assert what they give.
     **dict.fromkeys(("class NamedOrders", "class Watch", "def paid_within_an_hour", "class Unpaid"), ""),
