@@ -26,6 +26,7 @@ from penstock.common.configuration.options import ALL_OPTIONS
 from penstock.common.operator_metrics import OPERATOR_METRICS
 from penstock.service.cli.main import app
 from penstock.service.client.settings_check import WITHOUT_EFFECT
+from penstock.table.connectors.listed_options import connector_options, format_options
 
 ROOT = Path(__file__).parents[1]
 END = "<!-- end of generated -->"
@@ -116,6 +117,22 @@ def _default(option: ConfigOption[Any]) -> str:
         if option.default % size == 0:
             return f"`{option.default // size} {unit}`" if option.default else "`0`"
     return f"`{option.value_type.format(option.default)}`"
+
+
+def table_options() -> Iterator[str]:
+    """The options of connectors and formats of SQL, a table for each."""
+    for name, options in connector_options().items():
+        yield from ("", f"## Options of {name}", "", "| option | default | value |", "| --- | --- | --- |")
+        yield from (_table_option(one, "") for one in sorted(options, key=lambda one: one.key))
+    for name, options in format_options().items():
+        yield from ("", f"## Options of the format {name}", "", "| option | default | value |", "| --- | --- | --- |")
+        yield from (_table_option(one, f"{name}.") for one in sorted(options, key=lambda one: one.key))
+
+
+def _table_option(option: ConfigOption[Any], prefix: str) -> str:
+    # An empty text, and one that is a bar of the table.
+    default = "none" if option.default == "" else _default(option)
+    return f"| `{prefix}{option.key}` | {default} | {option.value_type.name} |"
 
 
 # Metrics
@@ -278,6 +295,7 @@ SECTIONS: dict[str, Callable[..., Iterator[str]]] = {
     "example": example,
     "fields": fields_of,
     "operator-metrics": operator_metrics,
+    "table-options": table_options,
 }
 """By the name in a comment."""
 WRITTEN = SECTIONS | {"api": api_as_text, "entry": entry_as_text}

@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from penstock.common.config_options import ConfigOption, option
-from penstock.common.config_values import DurationType, EnumType, IntegerType, TextType
+from penstock.common.config_values import DurationType, IntegerType, TextType
 from penstock.connectors.base.delivery_guarantee import DeliveryGuarantee
 from penstock.connectors.kafka.source.offsets import KafkaOffsetResetStrategy, KafkaOffsetsInitializer
 from penstock.connectors.kafka.source.source import KafkaSource, KafkaSourceBuilder
 from penstock.connectors.kafka.topic_partition import KafkaTopicPartition
-from penstock.table.connectors.table_options import TableOptions
+from penstock.table.connectors.table_options import Choice, TableOptions
 
 PROPERTIES = "properties."
 
@@ -43,16 +43,16 @@ VALUE_FORMAT = option("value.format", TextType(), None)
 KEY_FIELDS = option("key.fields", TextType(), None)
 KEY_PREFIX = option("key.fields-prefix", TextType(), "")
 VALUE_FIELDS = option("value.fields-include", TextType(), "ALL")
-STARTUP = option("scan.startup.mode", EnumType(_Startup), _Startup.GROUP_OFFSETS)
+STARTUP = option("scan.startup.mode", Choice(_Startup), _Startup.GROUP_OFFSETS)
 STARTUP_OFFSETS = option("scan.startup.specific-offsets", TextType(), None)
 STARTUP_TIME = option("scan.startup.timestamp-millis", IntegerType(64, least=0), None)
-BOUND = option("scan.bounded.mode", EnumType(_Bound), _Bound.UNBOUNDED)
+BOUND = option("scan.bounded.mode", Choice(_Bound), _Bound.UNBOUNDED)
 BOUND_OFFSETS = option("scan.bounded.specific-offsets", TextType(), None)
 BOUND_TIME = option("scan.bounded.timestamp-millis", IntegerType(64, least=0), None)
 DISCOVERY = option("scan.topic-partition-discovery.interval", DurationType(), 300_000)
 SCAN_PARALLELISM = option("scan.parallelism", IntegerType(least=1), None)
 SINK_PARALLELISM = option("sink.parallelism", IntegerType(least=1), None)
-GUARANTEE = option("sink.delivery-guarantee", EnumType(DeliveryGuarantee), DeliveryGuarantee.AT_LEAST_ONCE)
+GUARANTEE = option("sink.delivery-guarantee", Choice(DeliveryGuarantee), DeliveryGuarantee.AT_LEAST_ONCE)
 PREFIX = option("sink.transactional-id-prefix", TextType(), None)
 PARTITIONER = option("sink.partitioner", TextType(), "default")
 FLUSH_ROWS = option("sink.buffer-flush.max-rows", IntegerType(least=0), 0)

@@ -20,12 +20,12 @@ from pyarrow import fs
 
 from penstock.api.sink import Committer, Sink, SinkContext, SinkWriter
 from penstock.common.config_options import ConfigOption, option
-from penstock.common.config_values import DurationType, EnumType, TextType
+from penstock.common.config_values import DurationType, TextType
 from penstock.common.constants import MAX_TIMESTAMP
 from penstock.common.stored import stored_as
 from penstock.connectors.files.sink.bucket import BucketContext, strftime_pattern
 from penstock.connectors.files.storage import resolve
-from penstock.table.connectors.table_options import TableOptions
+from penstock.table.connectors.table_options import Choice, TableOptions
 
 if TYPE_CHECKING:
     from penstock.common.columns.record_columns import RecordColumns
@@ -38,7 +38,7 @@ class _Trigger(enum.Enum):
     PARTITION_TIME = "partition-time"
 
 
-TRIGGER = option("sink.partition-commit.trigger", EnumType(_Trigger), _Trigger.PROCESS_TIME)
+TRIGGER = option("sink.partition-commit.trigger", Choice(_Trigger), _Trigger.PROCESS_TIME)
 DELAY = option("sink.partition-commit.delay", DurationType(), 0)
 POLICY = option("sink.partition-commit.policy.kind", TextType(), None)
 SUCCESS_FILE = option("sink.partition-commit.success-file.name", TextType(), "_SUCCESS")

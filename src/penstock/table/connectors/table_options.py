@@ -5,10 +5,12 @@ Source: Flink docs, "Table API Connectors"; FactoryUtil.
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from penstock.common.config_options import ConfigOption
+from penstock.common.config_values import EnumType
 from penstock.common.configuration import Configuration
 from penstock.common.errors import ConfigurationError
 from penstock.table.planner.errors import SqlError
@@ -27,6 +29,20 @@ _OF_ALL_SOURCES = frozenset(
     }
 )
 """Options that each table to read has. The planner reads those of watermarks."""
+
+E = TypeVar("E", bound=enum.Enum)
+
+
+class Choice(EnumType[E]):
+    """A member of an enum by its value, which is Flink's spelling: `earliest-offset`."""
+
+    def __init__(self, enum_class: type[E]) -> None:
+        super().__init__(enum_class)
+        self.name = f"one of {', '.join(str(one.value) for one in enum_class)}"
+
+    def format(self, value: Any) -> str:
+        """Return the spelling of a member."""
+        return str(value.value) if isinstance(value, enum.Enum) else super().format(value)
 
 
 class TableOptions:
