@@ -74,6 +74,12 @@ class SessionOperator(WindowedOperator):
             SESSIONS_TABLE, self._new_table
         )
 
+    def open(self) -> None:
+        super().open()
+        # A restored table keeps the values of keys that later entries of the snapshot remove.
+        slots = numpy.unique(self.sessions.slots)
+        self.sessions.clear(slots[~self._table.exist(slots)])
+
     @property
     def sessions(self) -> Sessions:
         """The sessions that have not fired."""
