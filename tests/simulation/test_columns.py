@@ -13,7 +13,7 @@ from tests.simulation.test_unaligned import circumstances as unaligned
 from tests.simulation.undisturbed import programs_that
 
 from penstock.engine.plan.job_graph import JobGraph
-from penstock.engine.runtime.columns import codec, exact_conversion, mixed_windows, stored_chunks
+from penstock.engine.runtime.columns import codec, exact_conversion, gathering, mixed_windows, stored_chunks
 from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.runtime.columns.conversions import ToRowsOperator
 from penstock.engine.runtime.columns.interval_join import ColumnIntervalJoinOperator
@@ -44,6 +44,14 @@ def small_chunks_are_encoded(monkeypatch: pytest.MonkeyPatch) -> None:
     """It pays to encode the columns of large chunks only: those of the simulator would never be."""
     monkeypatch.setattr(worth, "ROWS_MIN", 1)
     monkeypatch.setattr(worth, "pays", lambda saved_bytes, rows, cost, byte_ns: rows > 0)
+
+
+@pytest.fixture(autouse=True)
+def batches_cross_exchanges_as_well(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Send the chunks of each second program, and those of faults in them, as batches of Arrow: all are short here."""
+    parameters = request.node.callspec.params if hasattr(request.node, "callspec") else {}
+    if "fault" in parameters or parameters.get("number", parameters.get("seed", 0)) % 2:
+        monkeypatch.setattr(gathering, "FEW_ROWS", 0)
 
 
 def adds(program: Program) -> bool:
@@ -402,6 +410,25 @@ def changes_are_not_in_the_next_snapshot(patch: pytest.MonkeyPatch) -> None:
         self.take_changes()
 
     patch.setattr(ArrayTable, "change", forgetting)
+
+
+def few_rows_go_to_the_next_subtask(patch: pytest.MonkeyPatch) -> None:
+    """A key is in two subtasks: one for lists of several rows, another for single ones."""
+    divide = KeyRoutes.divide
+    patch.setattr(
+        KeyRoutes,
+        "divide",
+        lambda self, columns, channels: divide(
+            self, columns, [*channels[1:], channels[0]] if len(columns) > 1 else channels
+        ),
+    )
+
+
+@pytest.mark.thorough
+def test_a_fault_in_few_rows_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The simulator would pass rows that come to another subtask in short chunks."""
+    few_rows_go_to_the_next_subtask(monkeypatch)
+    until_found(monkeypatch, ((seed, RUNNING) for seed in range(50)), run_in_flight)
 
 
 READ = stored_chunks.stored_chunks
