@@ -197,6 +197,10 @@ def test_mistakes_are_refused_when_the_sink_is_made(tmp_path):
         builder(tmp_path / "file" / "below").build().validate()
     builder(tmp_path / "new" / "below").build().validate()
     assert not (tmp_path / "new").exists(), "a program that is only planned creates nothing"
+    for uncalled in (Encoder.json_encoder, Encoder.simple_string_encoder):
+        with pytest.raises(TypeError, match=r"expected an object of Encoder such as .* Call it: Encoder\.\w+\(\)$"):
+            FileSink.for_row_format("out", uncalled)
+    FileSink.for_row_format("out", bytes)
     with pytest.raises(TypeError, match="expected an Encoder"):
         FileSink.for_row_format(tmp_path, 5)
     with pytest.raises(TypeError, match="get_bucket_id"):

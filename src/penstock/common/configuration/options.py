@@ -171,10 +171,12 @@ allocate nine times its size, and keep that memory."""
 
 SHARED_MEMORY_SIZE = option("penstock.network.shared-memory.size", MemorySizeType(), 8 << 20)
 """Memory of each worker process in which it passes large rows on to workers on the same machine in streaming mode, at a
-fraction of the cost of Spark's JVM. Reserved with the first large row. 0: all rows travel through Spark."""
+fraction of the cost of Spark's JVM. Reserved with the first large row. At least 64 kb, or 0: all rows travel through
+Spark."""
 
 SHARED_MEMORY_DIRECTORY = option("penstock.network.shared-memory.directory", TextType(), None)
-"""Directory of that memory. By default `/dev/shm`, or the system's temporary directory if there is too little room."""
+"""Directory of that memory, an absolute path. By default `/dev/shm`, or the system's temporary directory if there is
+too little room."""
 
 SLOT_REQUEST_TIMEOUT = option("slot.request.timeout", DurationType(), 300_000)
 """How long a job on a cluster waits for slots when it starts or restarts. Executors register some time after the

@@ -49,11 +49,16 @@ def checked_function(name: str, function: F, argument: str = "a record") -> F:
     return function
 
 
+def is_uncalled(kind: type[Any], given: Any) -> bool:
+    """Return whether this is a subclass of a class, or a function in it, rather than an object: `()` are missing."""
+    if isinstance(given, type):
+        return issubclass(given, kind)
+    return not isinstance(given, kind) and getattr(given, "__qualname__", "").startswith(f"{kind.__name__}.")
+
+
 def checked_instance(kind: type[Any], example: str, given: T) -> T:
-    """Return an object of this class. Raise TypeError if it is another one, or a class or function without its `()`."""
+    """Return an object of a class. Raise TypeError if it is another one, with advice if `is_uncalled`."""
     if isinstance(given, kind):
         return given
-    name = getattr(given, "__qualname__", "")
-    is_uncalled = (isinstance(given, type) and issubclass(given, kind)) or name.startswith(f"{kind.__name__}.")
-    remedy = f". Call it: {name}()" if is_uncalled else ""
-    raise TypeError(f"expected a {kind.__name__} such as {example}, got {given!r}{remedy}")
+    remedy = f". Call it: {given.__qualname__}()" if is_uncalled(kind, given) else ""  # type: ignore[attr-defined]
+    raise TypeError(f"expected an object of {kind.__name__} such as {example}, got {given!r}{remedy}")

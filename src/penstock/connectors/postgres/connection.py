@@ -89,7 +89,7 @@ class Database(msgspec.Struct, frozen=True, repr_omit_defaults=True):
         # Without a connection there is no SQLSTATE: for a server in another language, this error counts as transient.
         if any(message in text for message in _LOGIN_ERRORS):
             return PostgresError(
-                f"{text}. Check user and password: the arguments user_name and password, or postgresql://user:password@host"
+                f"{text}. Check user and password: the arguments user_name and password, or those in the url"
             )
         return TransientPostgresError(text)
 

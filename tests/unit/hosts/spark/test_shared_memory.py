@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import logging
 import os
+import shutil
 import signal
 import stat
 import subprocess
@@ -17,7 +18,10 @@ from typing import Any
 
 import pytest
 
+from penstock.common.configuration import Configuration
+from penstock.common.errors import ConfigurationError
 from penstock.engine.runtime.network.claims import ClaimReceiver, ClaimSender, ClaimSettings, Offer
+from penstock.hosts.spark.driver.pipelined_run import claim_settings
 from penstock.hosts.spark.worker import shared_memory
 from penstock.hosts.spark.worker.shared_memory import FileMemory, Header
 
@@ -247,7 +251,7 @@ def test_where_memory_is_too_small_the_disk_is_used(tmp_path: Path, monkeypatch:
     created = FileMemory(ClaimSettings()).create(WORDS, DATA)
     assert created is not None and created[0].place == 0 and len(files(small)) == 1
     room = os.statvfs
-    full = SimpleNamespace(f_bavail=5, f_frsize=4096)
+    full = SimpleNamespace(f_blocks=9, f_bavail=5, f_frsize=4096)
     monkeypatch.setattr("os.statvfs", lambda path: full if small in path.parents else room(path))
     created = FileMemory(ClaimSettings()).create(WORDS, DATA)
     assert created is not None and created[0].place == 1 and len(files(disk)) == 1
@@ -299,3 +303,53 @@ def test_two_processes_pass_payloads_on(tmp_path: Path) -> None:
         assert answers.read() == expected
     assert os.waitpid(child, 0)[1] == 0
     assert claims > 1_000
+
+
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_a_folder_that_someone_removes_ends_no_worker(tmp_path: Path, is_replaced: bool) -> None:
+    """A worker would fail at its end, or by a signal when it writes, because someone has tidied up."""
+    owner, other = memory(tmp_path), memory(tmp_path)
+    created = owner.create(WORDS, DATA)
+    assert created is not None
+    (file,) = files(tmp_path)
+    shutil.rmtree(file.parent)
+    if is_replaced:
+        file.parent.write_text("a file")
+    assert other.open(created[0], WORDS, DATA) is None, "its rows travel through Spark"
+    created[1].data[:5] = b"hello"
+    assert (memory(tmp_path).create(WORDS, DATA) is None) is is_replaced
+    owner.close()
+
+
+def test_memory_without_a_limit_has_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file system in memory of any size counts no blocks, and would be taken for a full one."""
+    monkeypatch.setattr("os.statvfs", lambda path: SimpleNamespace(f_blocks=0, f_bavail=0, f_frsize=4096))
+    assert memory(tmp_path).create(WORDS, DATA) is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "error"),
+    [
+        ("size", "10 kb", "must be 0, or at least 65,536 bytes, got 10,240"),
+        ("size", "1", "must be 0, or at least 65,536 bytes, got 1$"),
+        ("directory", "", "must be an absolute path, since each worker has a working directory of its own, got ''"),
+        ("directory", "shared", "must be an absolute path, .* got 'shared'"),
+    ],
+)
+def test_settings_that_would_share_nothing_are_refused(name: str, value: str, error: str) -> None:
+    """The user would believe that memory is shared, and measure Spark."""
+    configuration = Configuration()
+    configuration.set_string(f"penstock.network.shared-memory.{name}", value)
+    with pytest.raises(ConfigurationError, match=f"^penstock.network.shared-memory.{name} {error}"):
+        claim_settings(configuration)
+
+
+def test_settings_of_shared_memory() -> None:
+    """The size would be another one, or memory be shared although the user has turned it off."""
+    configuration = Configuration()
+    assert claim_settings(configuration) == ClaimSettings(blocks=128)
+    configuration.set_string("penstock.network.shared-memory.size", "64 kb")
+    configuration.set_string("penstock.network.shared-memory.directory", "/shared")
+    assert claim_settings(configuration) == ClaimSettings(blocks=1, directory="/shared")
+    configuration.set_string("penstock.network.shared-memory.size", "0")
+    assert claim_settings(configuration) is None

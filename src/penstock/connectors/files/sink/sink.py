@@ -23,6 +23,7 @@ from penstock.common.functions.result_kinds import check_result_kind
 from penstock.common.serialization import BulkWriterFactory, Encoder
 from penstock.common.text.secrets import without_secrets
 from penstock.common.typeinfo import TypeInformation
+from penstock.connectors.base.options import checked_instance, is_uncalled
 from penstock.connectors.files.formats.compression import codec_by_name
 from penstock.connectors.files.sink.bucket import (
     BasePathBucketAssigner,
@@ -226,6 +227,8 @@ class RowFormatBuilder(_Builder):
     """Build a FileSink of appended records. Defaults: hourly buckets, default rolling policy."""
 
     def __init__(self, base_path: str | os.PathLike[str], encoder: Encoder | Callable[[Any], bytes]) -> None:
+        if is_uncalled(Encoder, encoder):
+            checked_instance(Encoder, "Encoder.json_encoder()", encoder)
         encode = encoder.encode if isinstance(encoder, Encoder) else encoder
         if not callable(encode):
             raise TypeError(f"expected an Encoder or a function from a record to bytes, got {encoder!r}")

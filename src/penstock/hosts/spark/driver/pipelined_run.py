@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -13,6 +14,7 @@ import msgspec
 from penstock.common.configuration import Configuration, options
 from penstock.common.configuration.choices import CheckpointingMode
 from penstock.common.configuration.options import checkpoint_interval_ms
+from penstock.common.errors import ConfigurationError
 from penstock.common.functions.user_calls import RAISED
 from penstock.common.job_status import JobStatus
 from penstock.engine.checkpoint.storage_requests import CheckpointStorage
@@ -149,7 +151,7 @@ class PipelinedRun:
             restore=effect.restored,
             in_flight_ms=in_flight_ms,
             workers=workers,
-            claims=_claim_settings(self._configuration),
+            claims=claim_settings(self._configuration),
             **self._level_settings,
         )[of_region]
         payloads = pack(
@@ -220,13 +222,22 @@ def _checkpoint_settings(configuration: Configuration) -> dict[str, Any]:
     }
 
 
-def _claim_settings(configuration: Configuration) -> ClaimSettings | None:
-    """Return the settings of the memory that workers share; None: it is off."""
+def claim_settings(configuration: Configuration) -> ClaimSettings | None:
+    """Return the settings of the memory that workers share; None: it is off. Raises ConfigurationError."""
     usual = ClaimSettings()
-    blocks = configuration.get(options.SHARED_MEMORY_SIZE) // usual.block_bytes
-    if not blocks:
+    size, directory = configuration.get(options.SHARED_MEMORY_SIZE), configuration.get(options.SHARED_MEMORY_DIRECTORY)
+    if not size:
         return None
-    directory = configuration.get(options.SHARED_MEMORY_DIRECTORY)
+    blocks = size // usual.block_bytes
+    if not blocks:
+        raise ConfigurationError(
+            f"{options.SHARED_MEMORY_SIZE.key} must be 0, or at least {usual.block_bytes:,} bytes, got {size:,}"
+        )
+    if directory is not None and not Path(directory).is_absolute():
+        raise ConfigurationError(
+            f"{options.SHARED_MEMORY_DIRECTORY.key} must be an absolute path, since each worker has a working "
+            f"directory of its own, got {directory!r}"
+        )
     return msgspec.structs.replace(usual, blocks=blocks, directory=directory)
 
 

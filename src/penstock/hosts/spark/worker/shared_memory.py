@@ -117,7 +117,9 @@ class FileMemory:
     def close(self) -> None:
         """Remove the files of this worker. Those who have mapped them keep their memory."""
         for path in self._created:
-            path.unlink(missing_ok=True)
+            # Someone may have removed or replaced the folder, or made it read-only.
+            with contextlib.suppress(OSError):
+                path.unlink()
 
     def _create(self, folder: Path, header: Header, words: int, data_bytes: int) -> Pool:
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -193,7 +195,8 @@ def _check_folder(folder: Path) -> None:
 
 def _check_room(folder: Path, needed: int) -> None:
     found = os.statvfs(folder)
-    if found.f_bavail * found.f_frsize < needed:
+    # A file system in memory without a limit has no blocks to count.
+    if found.f_blocks and found.f_bavail * found.f_frsize < needed:
         raise OSError(f"less than {needed:,} bytes are free")
 
 
