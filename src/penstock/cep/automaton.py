@@ -59,6 +59,8 @@ class Automaton(Generic[T]):
         pattern.check()
         self.pattern = pattern
         self.accumulators = tuple(accumulators)
+        self.shows_timeouts = True
+        """Whether timeouts have their events. If nothing receives them, dicts that are empty cost less."""
         self.skip: AfterMatchSkipStrategy = pattern.get_after_match_skip_strategy()
         self.step_names = tuple(step.name for step in all_steps(pattern.steps()))
         self._zeros = tuple(accumulator.zero for accumulator in self.accumulators)
@@ -159,7 +161,7 @@ class Automaton(Generic[T]):
                     if self._pending[state]:
                         done.append((number, node))
                     else:
-                        timeouts.append((self.match(node), end_ms))
+                        timeouts.append((self._timed_out(node), end_ms))
         return done, timeouts
 
     def may_drop(self, bits: int, timeouts: bool) -> bool:
@@ -171,6 +173,9 @@ class Automaton(Generic[T]):
     def match(self, node: Node) -> Match[T]:
         """Return the events of the match or partial match that ends with a node."""
         return events_of(node, self.step_names)
+
+    def _timed_out(self, node: Node) -> Match[T]:
+        return events_of(node, self.step_names) if self.shows_timeouts else {}
 
     # ---- state
 
@@ -299,7 +304,7 @@ class Automaton(Generic[T]):
             elif self._pending[state]:
                 done.append((number, node))
             elif not self._discarded[state]:
-                timeouts.append((self.match(node), end_ms))
+                timeouts.append((self._timed_out(node), end_ms))
         if changed:
             partial.replace(number, family, after)
         return done, timeouts

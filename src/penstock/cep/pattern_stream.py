@@ -200,7 +200,7 @@ class PatternStream(PatternSettings[T]):
             output_type=output_type,
         )
         # The dashboard, REST and `penstock explain` show it.
-        transformation.description = self._pattern.draw()
+        transformation.description = "; ".join(line.strip() for line in self._pattern.draw().splitlines())
         if not is_keyed:
             transformation.parallelism = 1
             transformation.parallelism_fixed = "a pattern on a stream without a key needs all events in one subtask"

@@ -12,7 +12,7 @@ STEPS = ("more rights", "bulk export", "shared outside")
 
 
 class Action(NamedTuple):
-    """What a user did."""
+    """An action of a user."""
 
     user: str
     kind: str

@@ -4,7 +4,19 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import assert_type
 
-from penstock.cep import AfterMatchSkipStrategy, Context, Expression, GroupPattern, Pattern, WithinType, field
+from penstock.cep import (
+    CEP,
+    AfterMatchSkipStrategy,
+    Context,
+    DynamicPatternStream,
+    Expression,
+    GroupPattern,
+    Pattern,
+    PatternStream,
+    WithinType,
+    field,
+)
+from penstock.datastream import DataStream, KeyedStream
 
 
 @dataclass
@@ -51,3 +63,16 @@ group: Pattern[Event, Event] = Pattern.begin("a")
 assert_type(start.next(group).times(2), Pattern[Event, Event])
 assert_type(start.followed_by(group), GroupPattern[Event, Event])
 start.next(5)  # E: No overload variant of "next"
+
+
+def matches(events: KeyedStream[Event, str], rules: DataStream[str], numbers: DataStream[int]) -> None:
+    found = CEP.pattern(events, start)
+    assert_type(found, PatternStream[Event])
+    assert_type(found.select(lambda match: len(match["start"])), DataStream[int])
+    assert_type(found.flat_select(lambda match: match["start"]), DataStream[Event])
+    assert_type(found.process(lambda match, ctx: [ctx.timestamp()]), DataStream[int])
+    assert_type(found.in_processing_time().limit_partial_matches(5), PatternStream[Event])
+    CEP.pattern(numbers, start)  # E: Cannot infer
+    CEP.pattern(events, start, lambda one, other: len(one.name) - len(other.name))
+    assert_type(CEP.dynamic_patterns(events, rules), DynamicPatternStream[Event])
+    CEP.dynamic_patterns(events, numbers)  # E: incompatible type

@@ -7,8 +7,10 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
+from tests.unit.datastream.simulated import collected, environment
 
 from penstock.cep import CEP, Pattern, PatternProcessFunction, TimedOutPartialMatchHandler, field, pattern_to_json
+from penstock.common import WatermarkStrategy
 from penstock.datastream import OutputTag
 from penstock.testing import TwoInputHarness
 
@@ -149,3 +151,15 @@ def test_what_is_not_a_stream_is_refused() -> None:
         TwoInputHarness(
             lambda events, rules: CEP.dynamic_patterns(events.key_by("k"), rules.key_by("k")).process(Shown())
         )
+
+
+def test_in_batch_mode_rules_come_first() -> None:
+    """Which events meet a rule would depend on chance, although all of both are there."""
+    env = environment()
+    env.set_parallelism(2)
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda event, _: event["n"])
+    rows = [event(n, amount, key) for n, amount in enumerate([1, 2, 30, 1, 30]) for key in "kl"]
+    events = env.from_collection(rows).set_parallelism(1).assign_timestamps_and_watermarks(strategy)
+    rules = env.from_collection([rule("r", 1, two(20, within=2)), rule("s", 1, two(40))])
+    found = CEP.dynamic_patterns(events.set_parallelism(1).key_by("key"), rules).process(Shown())
+    assert sorted(collected(found)) == ["r/1: 1 2 @2"] * 2 + ["r/1: 3 4 @4"] * 2

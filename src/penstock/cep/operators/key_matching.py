@@ -68,6 +68,7 @@ class KeyMatching:
     ) -> None:
         self._operator = operator
         self.automaton = automaton
+        automaton.shows_timeouts = operator.calls.timed_out is not None
         self.states = states
         self.version = version
         self.id = None if version is None else version.id
