@@ -21,7 +21,7 @@ from penstock.engine.runtime.columns.codec import decoder
 from penstock.engine.runtime.columns.conversions import ToRowsOperator
 from penstock.engine.runtime.columns.exact_fields import ExactFields
 from penstock.engine.runtime.network.buffer import CODECS
-from penstock.engine.runtime.network.worth import ROW_BYTE_NS
+from penstock.engine.runtime.network.worth import IN_ROWS
 from penstock.engine.runtime.task.budget import Budget
 from penstock.engine.runtime.task.context import OperatorContext, SubtaskInfo, TaskContext
 from penstock.engine.runtime.task.metrics import OperatorCounters
@@ -65,7 +65,7 @@ class Job:
         """Send and process a chunk."""
         sent: Any = self._exact.columns_of(rows) if self._on_columns else rows
         codec = CODECS[ChunkKind.COLUMNS if self._on_columns else ChunkKind.ROWS]
-        for item in codec.decode(memoryview(codec.encode([sent], ROW_BYTE_NS))):
+        for item in codec.decode(memoryview(codec.encode([sent], IN_ROWS))):
             self._operator.process(self._decode(item) if isinstance(item, EncodedColumns) else item)
 
 

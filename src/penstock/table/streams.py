@@ -14,9 +14,9 @@ from penstock.table.composing.relation import missing_column, unaliased
 from penstock.table.composing.sql_text import quoted
 from penstock.table.composing.terms import ColumnTerm, PropertyTerm, Term
 from penstock.table.connectors.data_streams import NAME, StreamData
+from penstock.table.connectors.table_connector import METADATA
 from penstock.table.declared_types import logical_type, type_information
 from penstock.table.execution.jobs import result_row
-from penstock.table.execution.nodes.scan import METADATA
 from penstock.table.expression import Expression, column
 from penstock.table.functions.arrow_types import arrow_type
 from penstock.table.logical_types import LogicalType

@@ -55,9 +55,7 @@ def explained(
         if table.resolved_table is not None and table.resolved_table.options.get(CONNECTOR) == _RESULT
     }
     try:
-        Translation(
-            plan, program, options=options, secrets=secrets, functions=functions, collectors=collectors
-        ).run()
+        Translation(plan, program, options=options, secrets=secrets, functions=functions, collectors=collectors).run()
         program.execute_async()
     except (SqlError, UnsupportedPlanError) as error:
         return f"{TITLE}\nThis can't be executed: {error}\n"

@@ -134,7 +134,7 @@ def _translation(
 
 
 def result_row(plan: CompiledPlan) -> LogicalType:
-    """Return the row of a query. The nodes of the plan may have other names: they have no projection that only renames."""
+    """Return the row of a query. Nodes of the plan may have other names: no projection only renames."""
     (sink,) = plan.sinks
     table = sink.dynamic_table_sink.table.resolved_table
     assert table is not None

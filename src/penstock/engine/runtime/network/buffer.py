@@ -293,7 +293,7 @@ def _weight(items: Sequence[BufferItem], size: int) -> int:
     if 0 < len(elements) < len(items):
         element_bytes = len(dumps(elements)) - _LIST_BYTES
         weight += content_of(HEADER_BYTES + size - element_bytes)
-        weight += sum(item.light_bytes for item in items if type(item) not in ELEMENTS)  # type: ignore[union-attr]
+        weight += sum(item.light_bytes for item in items if type(item) not in ELEMENTS)  # type: ignore[union-attr, misc]
     return weight if weight <= _WEIGHT_MAX else 0
 
 
