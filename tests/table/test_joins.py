@@ -166,6 +166,7 @@ def test_elements_of_collections_become_rows() -> None:
     queries: Sequence[tuple[str, str, Sequence[tuple[Any, ...]]]] = (
         ("a INT, e INT", "SELECT a, e FROM t, UNNEST(arr) AS u(e)", [(1, 1), (1, None), (1, 3), (4, 7)]),
         ("a INT, e INT", "SELECT a, e FROM t, UNNEST(arr) AS u(e) WHERE e > 2", [(1, 3), (4, 7)]),
+        ("a INT, e INT", "SELECT a, e FROM t, UNNEST(ARRAY[5]) AS u(e)", [(1, 5), (2, 5), (3, 5), (4, 5)]),
         (
             "a INT, e INT, n INT",
             "SELECT a, e, n FROM t LEFT JOIN UNNEST(arr) WITH ORDINALITY AS u(e, n) ON TRUE",

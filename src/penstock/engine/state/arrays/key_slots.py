@@ -116,9 +116,27 @@ class KeySlots:
         slots = numpy.zeros(len(keys.keys), numpy.int64)
         # In the order of these rows: the keys may be those of a larger batch.
         used = distinct_in_order(keys.codes)
-        slots[used] = [self._of_object(keys.keys[code]) for code in used.tolist()]
+        wanted = [keys.keys[code] for code in used.tolist()]
+        if int in set(map(type, wanted)):
+            slots[used] = [self._of_object(key) for key in wanted]
+        else:
+            slots[used] = self._of_others(wanted)
         of_rows: Integers = slots[keys.codes]
         return of_rows
+
+    def _of_others(self, keys: list[Any]) -> list[int]:
+        """Return the slots of keys of which none is an integer."""
+        known = self._slots_of_others
+        found: list[Any] = list(map(known.get, keys))
+        if None in found:
+            new = dict.fromkeys(key for key, slot in zip(keys, found, strict=True) if slot is None)
+            self._make_room_for_others(len(new))
+            first = self._take(len(new))
+            numbers = range(first, first + len(new))
+            known.update(zip(new, numbers, strict=True))
+            self._others.update(zip(numbers, new, strict=True))
+            found = list(map(known.get, keys))
+        return found
 
     def _of_object(self, key: Any) -> int:
         if type(key) is int and _INTEGER_MIN <= key <= _INTEGER_MAX:
@@ -126,7 +144,7 @@ class KeySlots:
             return int(self._of_integers(numpy.array([key], numpy.int64))[0])
         slot = self._slots_of_others.get(key)
         if slot is None:
-            self._make_room_for_other()
+            self._make_room_for_others(1)
             slot = self._slots_of_others[key] = self._take(1)
             self._others[slot] = key
         return slot
@@ -145,11 +163,13 @@ class KeySlots:
         self._used += count
         return first
 
-    def _make_room_for_other(self) -> None:
-        if len(self._others) >= self._others_room:
+    def _make_room_for_others(self, count: int) -> None:
+        needed = len(self._others) + count
+        if needed > self._others_room:
             more = FIRST_ROOM + len(self._others) // _OTHERS_STEP
-            self._before_growth(len(self._values), self._others_room + more)
-            self._others_room += more
+            room = max(needed, self._others_room + more)
+            self._before_growth(len(self._values), room)
+            self._others_room = room
 
 
 def bytes_of_keys(room: int, others_room: int) -> int:
