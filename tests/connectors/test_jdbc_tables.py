@@ -76,6 +76,7 @@ def test_a_table_is_read_whole_or_by_ranges(sql: Sql) -> None:
 
 
 def test_rows_are_looked_up(sql: Sql) -> None:
+    """A row without a match would vanish from a left join, or get the columns of another one."""
     table = numbers(sql.server)
     sql.create("t", COLUMNS, table, lookup__cache="PARTIAL", lookup__partial_cache__max_rows="10")
     sql.tables.execute_sql(
@@ -108,6 +109,7 @@ def test_changes_update_and_delete_rows(sql: Sql, batch: str) -> None:
 
 
 def test_rows_without_a_key_are_appended(sql: Sql) -> None:
+    """Equal rows are different rows, and updates could not be written."""
     target = sql.server.create("n bigint, made timestamp")
     sql.create("t", "n BIGINT, made TIMESTAMP(3)", target)
     sql.tables.execute_sql(
@@ -129,18 +131,21 @@ def test_rows_without_a_key_are_appended(sql: Sql) -> None:
     ],
 )
 def test_options_that_are_refused(sql: Sql, options: dict[str, str], reason: str) -> None:
+    """A misspelled option would be ignored, and another table read than the user thinks."""
     sql.create("t", "id BIGINT", "some", **options)
     with pytest.raises(SqlError, match=reason):
         sql.rows("SELECT * FROM t")
 
 
 def test_a_missing_table_is_named(sql: Sql) -> None:
+    """The user would search for the mistake in the query."""
     sql.create("t", "id BIGINT", "nowhere")
     with pytest.raises((SourceError, PostgresError), match='relation "nowhere" does not exist'):
         sql.rows("SELECT * FROM t")
 
 
 def test_the_password_is_in_no_error(sql: Sql) -> None:
+    """It would be in logs and on screens."""
     sql.create("t", "id BIGINT", "some", url="jdbc:postgresql://127.0.0.1:1/d", username="u", password="hunter2")
     with pytest.raises(Exception, match="cannot connect") as raised:
         sql.rows("SELECT * FROM t")

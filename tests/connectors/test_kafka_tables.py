@@ -146,6 +146,7 @@ def test_the_slowest_partition_holds_back_the_watermark(sql: Sql) -> None:
     ],
 )
 def test_options_that_are_refused(sql: Sql, options: dict[str, str], reason: str) -> None:
+    """A misspelled option would be ignored, and other messages read than the user thinks."""
     sql.create("t", "id BIGINT", topic="some", **options)
     with pytest.raises(SqlError, match=reason):
         sql.rows("SELECT * FROM t")

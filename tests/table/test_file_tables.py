@@ -109,6 +109,7 @@ def test_rows_come_back_from_files(name: str, partitions: tuple[str, ...], tmp_p
 
 
 def test_metadata_of_files(tmp_path: Path) -> None:
+    """A user could not tell which file a row is from."""
     (tmp_path / "a.json").write_text('{"n": 1}\n')
     table = table_of({"n": "INT"}, {"path": tmp_path, "format": "json"})
     (row,) = read(table, metadata={"file.name": pa.string(), "file.size": pa.int64()})
@@ -116,6 +117,7 @@ def test_metadata_of_files(tmp_path: Path) -> None:
 
 
 def test_a_bad_line_is_named_or_left_out(tmp_path: Path) -> None:
+    """Of a large file nobody would find the line."""
     (tmp_path / "a.json").write_text('{"n": 1}\n\n{"n": 2}\r\n{"n"\n{"n": 3}')
     table = table_of({"n": "INT"}, {"path": tmp_path, "format": "json"})
     with pytest.raises(SourceError, match=r"a\.json, line 4 .*cannot be read as JSON.*json\.ignore-parse-errors"):
@@ -125,6 +127,7 @@ def test_a_bad_line_is_named_or_left_out(tmp_path: Path) -> None:
 
 
 def test_quoted_values_may_have_line_breaks(tmp_path: Path) -> None:
+    """A value with a line break would become two rows."""
     (tmp_path / "a.csv").write_text('1,"a\nb"\n2,"c ""d"""\n3,"e\n\n"\n')
     table = table_of({"n": "INT", "s": "STRING"}, {"path": tmp_path, "format": "csv"})
     assert [row["s"] for row in read(table)] == ["a\nb", 'c "d"', "e\n\n"]
@@ -142,6 +145,7 @@ def test_quoted_values_may_have_line_breaks(tmp_path: Path) -> None:
     ],
 )
 def test_options_that_are_refused(options: dict[str, Any], reason: str) -> None:
+    """A misspelled option would be ignored, and files written otherwise than the user thinks."""
     with pytest.raises(SqlError, match=reason):
         sink_of(table_of({"n": "INT"}, options))
 
@@ -189,6 +193,7 @@ def test_a_partition_is_complete_when_the_slowest_watermark_has_passed_it(tmp_pa
 
 
 def test_a_partition_whose_commit_is_lost_is_committed_after_a_restart(tmp_path: Path) -> None:
+    """A reader would wait forever for a partition that was due when the job failed."""
     tasks = Subtasks(tmp_path / "t", trigger="partition-time")
     tasks.writers[0].write_columns(days(1))
     files = [one for one in tasks.checkpoint(DAY_MS, DAY_MS) if type(one).__name__ != "PartitionReport"]
@@ -199,6 +204,7 @@ def test_a_partition_whose_commit_is_lost_is_committed_after_a_restart(tmp_path:
 
 
 def test_by_the_clock_a_partition_is_complete_after_the_delay(tmp_path: Path) -> None:
+    """A reader would miss rows that are written within the delay."""
     tasks = Subtasks(tmp_path / "t", trigger="process-time", delay="1 h")
     tasks.writers[0].write_columns(days(1))
     assert tasks.commit(tasks.checkpoint(HOUR_MS - 1, HOUR_MS - 1)) == []
@@ -206,6 +212,7 @@ def test_by_the_clock_a_partition_is_complete_after_the_delay(tmp_path: Path) ->
 
 
 def test_a_partition_without_a_time_names_the_option(tmp_path: Path) -> None:
+    """The user would not know how the time of a partition is read."""
     tasks = Subtasks(tmp_path / "t", trigger="partition-time")
     batch = pa.RecordBatch.from_pydict({"n": pa.array([1], pa.int32()), "d": ["monday"]})
     with pytest.raises(ValueError, match=r"'monday' is not like .*partition\.time-extractor\.timestamp-pattern"):

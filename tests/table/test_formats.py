@@ -132,6 +132,7 @@ JSON_VALUES: list[tuple[pa.DataType, Any, Any]] = [
 
 @pytest.mark.parametrize(("kind", "given", "expected"), JSON_VALUES, ids=lambda one: str(one)[:40])
 def test_values_of_json_become_those_of_sql_as_in_flink(kind: pa.DataType, given: Any, expected: Any) -> None:
+    """A producer that writes numbers as texts works with Flink, and would fail here."""
     schema = pa.schema([("f", kind)])
     message = json.dumps({"f": given}).encode()
     lenient = format_of("json", ignore_parse_errors=True).decoder(schema)
@@ -169,11 +170,13 @@ def test_a_poison_message_is_skipped_or_named(name: str, bad: bytes) -> None:
 
 
 def test_messages_without_a_row_are_left_out() -> None:
+    """They would become rows of NULL."""
     assert numbers("json", [b"null", b'{"n":1}']) == ([1], [1], 0)
     assert numbers("csv", [b"", b"1,x", b"# note"], allow_comments=True) == ([1], [1], 0)
 
 
 def test_missing_fields() -> None:
+    """A message of another version would fail the job, or pass unseen, against the options."""
     assert numbers("json", [b'{"s":"x"}'])[0] == [None]
     with pytest.raises(UnreadableMessageError, match="no field 'n'"):
         numbers("json", [b'{"s":"x"}'], fail_on_missing_field=True)
@@ -183,6 +186,7 @@ def test_missing_fields() -> None:
 
 
 def test_how_json_is_written() -> None:
+    """Readers that know what Flink writes would fail."""
     schema = pa.schema(
         [("s", pa.string()), ("p", pa.decimal128(20, 10)), ("t", pa.timestamp("ms")), ("d", pa.float64())]
     )
@@ -198,8 +202,8 @@ def test_how_json_is_written() -> None:
     assert other.encoder(schema)(batch) == [b'{"p":0.0000000270,"t":"2024-01-01T00:00:10","d":"NaN"}']
 
 
-def test_keys_of_maps_that_are_null() -> None:
-    # Arrow's maps have no such keys; the message is what matters for other sources of rows.
+def test_keys_of_maps_that_come_twice() -> None:
+    """A key that comes twice would make an object that parsers read differently."""
     schema = pa.schema([("m", pa.map_(pa.string(), pa.int32()))])
     batch = pa.RecordBatch.from_pylist([{"m": [("b", 1), ("b", 2)]}], schema=schema)
     assert format_of("json").encoder(schema)(batch) == [b'{"m":{"b":2}}']
@@ -216,6 +220,7 @@ def test_keys_of_maps_that_are_null() -> None:
     ],
 )
 def test_raw_messages(kind: pa.DataType, value: Any, message: bytes) -> None:
+    """Other programs would read other numbers."""
     schema = pa.schema([("v", kind)])
     form = format_of("raw")
     batch = pa.RecordBatch.from_pylist([{"v": value}], schema=schema)
@@ -239,12 +244,14 @@ def test_raw_messages(kind: pa.DataType, value: Any, message: bytes) -> None:
     ],
 )
 def test_options_that_are_refused(name: str, options: dict[str, Any], reason: str) -> None:
+    """Options that contradict each other would have a meaning by chance."""
     with pytest.raises(ValueError, match=reason):
         format_of(name, **options)
 
 
 @pytest.mark.parametrize("name", format_names())
 def test_types_that_formats_do_not_have(name: str) -> None:
+    """The job would fail with its first row instead of at its start."""
     schema = pa.schema([("d", pa.duration("ms")), ("e", pa.string())])
     for make in (format_of(name).decoder, format_of(name).encoder):
         with pytest.raises(ValueError, match=r"duration|INTERVAL|one column"):

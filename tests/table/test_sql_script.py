@@ -56,6 +56,8 @@ def test_a_query_is_a_table_a_changelog_or_json(
 
 
 def test_a_table_shows_what_is_there_at_ctrl_c(capsys: pytest.CaptureFixture[str]) -> None:
+    """A query without an end would never show its table."""
+
     def rows() -> object:
         for kind, number in ((RowKind.INSERT, 1), (RowKind.INSERT, 1), (RowKind.DELETE, 1), (RowKind.INSERT, 2)):
             row = Row(number)
@@ -78,6 +80,7 @@ def test_a_table_shows_what_is_there_at_ctrl_c(capsys: pytest.CaptureFixture[str
     ],
 )
 def test_errors_have_the_places_of_the_script(tables: StreamTableEnvironment, text: str, place: str) -> None:
+    """In a long script the user would search for the statement."""
     with pytest.raises(SqlError) as raised:
         SqlScript(tables, "x.sql").run(text)
     message = str(raised.value)
@@ -88,6 +91,7 @@ def test_errors_have_the_places_of_the_script(tables: StreamTableEnvironment, te
 def test_insertions_are_jobs_and_a_set_is_one(
     tables: StreamTableEnvironment, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """A set would read its sources once for each insertion."""
     announced: list[str] = []
     script = SqlScript(tables, "x.sql", announce=announced.append)
     script.run(
@@ -102,6 +106,7 @@ def test_insertions_are_jobs_and_a_set_is_one(
 
 
 def test_options_are_set_and_reset(tables: StreamTableEnvironment) -> None:
+    """A later statement would be planned by options that are gone."""
     config = tables.get_config()
     config.set("parallelism.default", "1")
     tables.execute_sql("SET 'table.exec.state.ttl' = '1 h'")
@@ -115,6 +120,7 @@ def test_options_are_set_and_reset(tables: StreamTableEnvironment) -> None:
 
 @pytest.mark.parametrize("statement", ["UPDATE t SET n = 1", "DELETE FROM t", "CALL p()", "SHOW PROCEDURES"])
 def test_statements_that_are_refused_name_no_java_class(tables: StreamTableEnvironment, statement: str) -> None:
+    """A user of SQL would have to know interfaces of Flink."""
     with pytest.raises(SqlError, match="is not supported: ") as raised:
         tables.execute_sql(statement)
     assert "org." not in str(raised.value) and "class" not in str(raised.value)

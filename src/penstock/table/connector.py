@@ -1,4 +1,4 @@
-"""What a connector of your own is made of: one class, registered by the name in `'connector' = '...'`."""
+"""The parts of a connector of your own: one class, registered by the name in `'connector' = '...'`."""
 
 from __future__ import annotations
 

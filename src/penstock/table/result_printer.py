@@ -35,7 +35,7 @@ def print_rows(
 ) -> None:
     """Print rows. TABLE: those that are left at the end, or when Ctrl-C is pressed; then KeyboardInterrupt is raised.
 
-    JSON: `{"op": "+I", "row": {...}}` for each change, and only the row for statements that are no queries.
+    JSON: `{"op": "+I", "row": {...}}` for each change of a query, and only the row for other statements.
     """
     if mode is ResultMode.JSON:
         for row in rows:

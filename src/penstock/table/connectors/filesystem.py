@@ -161,7 +161,13 @@ def _table(given: ContextResolvedTable) -> _Table:
     columns = pyarrow.schema(physical_columns(given))
     if not set(columns.names) - set(resolved.partition_keys):
         raise options.error("all of its columns are partitions: files need at least one column")
-    return _Table(options, path, None if is_parquet else chosen.make(options), columns, resolved.partition_keys)
+    return _Table(
+        options,
+        path,
+        messages=None if is_parquet else chosen.make(options),
+        columns=columns,
+        partitions=resolved.partition_keys,
+    )
 
 
 def _reader(table: _Table, names: Sequence[str]) -> FileFormat[Any]:

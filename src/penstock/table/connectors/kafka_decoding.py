@@ -140,7 +140,7 @@ class _Messages:
     def _rows(
         self, decoder: MessageDecoder, contents: list[bytes | None], messages: Sequence[Any], part: str
     ) -> Decoded:
-        """Return rows of contents; those that are None have none, unless the format reads them."""
+        """Return rows of contents. A content that is None is left out, unless the format reads it."""
         present = contents
         where = None
         if None in contents and not decoder.reads_null:

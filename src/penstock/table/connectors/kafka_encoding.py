@@ -80,4 +80,4 @@ class KafkaTableSerialization(KafkaRecordSerializationSchema):
         headers = None
         if self._headers is not None:
             headers = [None if one is None else list(one) for one in batch.column(self._headers).to_pylist()]
-        return KafkaProducerBatch(self._topic, values, keys, times, headers)
+        return KafkaProducerBatch(self._topic, values, keys, timestamps=times, headers=headers)

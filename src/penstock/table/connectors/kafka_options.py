@@ -92,7 +92,7 @@ _RESETS = {
 
 
 def topics_of(options: TableOptions) -> tuple[str, ...]:
-    """Return the topics. Raises SqlError without any, and for topics beside a pattern."""
+    """Return the topics. Raises SqlError without any, and for both topics and a pattern."""
     topic, pattern = options.get(TOPIC), options.get(TOPIC_PATTERN)
     if (topic is None) == (pattern is None):
         raise options.error("exactly one of the options 'topic' and 'topic-pattern' is required")
@@ -129,7 +129,7 @@ def _start(options: TableOptions, topics: tuple[str, ...], reset: str | None) ->
                 "read all messages, set scan.startup.mode to earliest-offset"
             )
         return KafkaOffsetsInitializer.committed_offsets(_RESETS[reset or "none"])
-    return _offsets(options, mode, topics, STARTUP_TIME, STARTUP_OFFSETS)
+    return _offsets(options, mode, topics, time=STARTUP_TIME, offsets=STARTUP_OFFSETS)
 
 
 def _end(options: TableOptions, topics: tuple[str, ...]) -> KafkaOffsetsInitializer | None:
@@ -138,13 +138,14 @@ def _end(options: TableOptions, topics: tuple[str, ...]) -> KafkaOffsetsInitiali
         return None
     if mode is _Bound.GROUP_OFFSETS:
         return KafkaOffsetsInitializer.committed_offsets()
-    return _offsets(options, mode, topics, BOUND_TIME, BOUND_OFFSETS)
+    return _offsets(options, mode, topics, time=BOUND_TIME, offsets=BOUND_OFFSETS)
 
 
 def _offsets(
     options: TableOptions,
     mode: enum.Enum,
     topics: tuple[str, ...],
+    *,
     time: ConfigOption[Any],
     offsets: ConfigOption[Any],
 ) -> KafkaOffsetsInitializer:

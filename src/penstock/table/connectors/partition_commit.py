@@ -133,7 +133,7 @@ class OpenPartition(msgspec.Struct, frozen=True):
 
 @stored_as("partition-report")
 class PartitionReport(msgspec.Struct, frozen=True):
-    """What a writer knows at a checkpoint: its time (ms), a watermark or the clock's, and its open partitions."""
+    """A writer's time at a checkpoint (ms), a watermark or the clock's, and its open partitions."""
 
     subtask: int
     parallelism: int
@@ -160,15 +160,20 @@ class CommittedPartitions(Sink[Any]):
         return self._files.takes_columns(columns)
 
     def create_writer(self, context: SinkContext) -> SinkWriter[Any]:
-        return _Writer(self._files.create_writer(context), context, self._folders, self._path, self._commit, ())
+        return self._writer(self._files.create_writer(context), context, ())
 
     def restore_writer(self, context: SinkContext, state: list[Any]) -> SinkWriter[Any]:
         partitions = [one for one in state if isinstance(one, OpenPartition)]
         files = self._files.restore_writer(context, [one for one in state if not isinstance(one, OpenPartition)])
-        return _Writer(files, context, self._folders, self._path, self._commit, partitions)
+        return self._writer(files, context, partitions)
 
     def create_committer(self) -> Committer:
         return _Committer(self._files.create_committer(), self._path, self._commit)
+
+    def _writer(
+        self, files: SinkWriter[Any], context: SinkContext, restored: Sequence[OpenPartition]
+    ) -> SinkWriter[Any]:
+        return _Writer(files, context, folders=self._folders, path=self._path, commit=self._commit, restored=restored)
 
 
 class _Writer(SinkWriter[Any]):
@@ -176,6 +181,7 @@ class _Writer(SinkWriter[Any]):
         self,
         files: SinkWriter[Any],
         context: SinkContext,
+        *,
         folders: PartitionFolders,
         path: str,
         commit: PartitionCommit,

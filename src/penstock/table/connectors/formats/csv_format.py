@@ -23,7 +23,7 @@ ESCAPE = option("escape-character", TextType(), None)
 NULL = option("null-literal", TextType(), None)
 SCIENTIFIC = option("write-bigdecimal-in-scientific-notation", BooleanType(), True)
 _ESCAPES = {"\\t": "\t", "\\n": "\n", "\\r": "\r", "\\b": "\b", "\\f": "\f", "\\\\": "\\"}
-"""Escapes of Java in an option: SQL has none of its own."""
+"""Escapes of Java in an option, which SQL reads as two characters."""
 
 
 class CsvFormat(MessageFormat):
