@@ -185,6 +185,15 @@ def test_missing_fields() -> None:
     assert numbers("csv", [b"1"], ignore_parse_errors=True)[0] == [1]
 
 
+@pytest.mark.parametrize("text", ["x", "1.5", "", str(1 << 63), "-" + str((1 << 63) + 1)])
+def test_a_field_of_csv_that_cannot_be_converted(text: str) -> None:
+    """Its row would be lost with it, where Flink keeps the other fields."""
+    message = f"{text},s".encode()
+    assert numbers("csv", [message], ignore_parse_errors=True) == ([None], None, 0)
+    with pytest.raises(UnreadableMessageError, match="field 'n'"):
+        numbers("csv", [message])
+
+
 def test_how_json_is_written() -> None:
     """Readers that know what Flink writes would fail."""
     schema = pa.schema(

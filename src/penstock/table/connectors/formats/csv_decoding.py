@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import pyarrow
@@ -87,7 +88,7 @@ class CsvDecoder(MessageDecoder):
         if arrow.is_boolean(kind):
             return lambda text: text.strip().lower() == "true"
         if arrow.is_integer(kind):
-            return _integer
+            return partial(_integer, kind.bit_width)
         if arrow.is_floating(kind):
             return lambda text: parse_double(text.strip())
         if arrow.is_decimal(kind):
@@ -119,11 +120,14 @@ class CsvDecoder(MessageDecoder):
         return lambda text: None if text == self._form.null else convert(text)
 
 
-def _integer(text: str) -> int:
+def _integer(bits: int, text: str) -> int:
     trimmed = text.strip()
     if not _INTEGER.fullmatch(trimmed):
         raise ValueError(f"{text!r:.80} is not a whole number")
-    return int(trimmed)
+    value = int(trimmed)
+    if not -(1 << (bits - 1)) <= value < 1 << (bits - 1):
+        raise ValueError(f"{value} does not have {bits} bits")
+    return value
 
 
 def _long_date(text: str) -> str:
