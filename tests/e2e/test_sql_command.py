@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -42,6 +43,7 @@ def test_a_script_writes_files_prints_rows_and_names_its_mistake(tmp_path: Path)
     assert "a.sql, line 8, column 8: " in done.stderr and "'airprt'" in done.stderr
     assert "org.apache" not in done.stderr
 
+    shutil.rmtree(tmp_path / "late", ignore_errors=True)
     (tmp_path / "a.sql").write_text(SCRIPT.rpartition("SELECT airprt")[0])
     done = subprocess.run(command, capture_output=True, text=True, timeout=180, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
