@@ -30,7 +30,7 @@ PRINTED = {
     "partition_bucket_assigner": "|2013-01-02|   JFK|\n",
     "import DeltaSink": "{'airport': 'JFK', 'delay': 90}\n",
     "import IcebergSink": "{'airport': 'LGA', 'delay': 5}\n",
-    "import SqlSink": "[('JFK', 90), ('LGA', 5)]\n",
+    'file = Path("flights.db")': "[('JFK', 90), ('LGA', 5)]\n",
     "class TableReader": "(1, 'JFK', 90.0)\n",
     "class TableSink": "('JFK', 90.0), ('LGA', 5.0)]\n",
     "class StagedTableSink": "('JFK', 90.0), ('LGA', 5.0)]\n",

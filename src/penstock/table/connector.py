@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from penstock.common.doors.door import publish
 from penstock.table.connectors.lookup import Found, LookupRequest, TableLookup
 from penstock.table.connectors.rows_as_columns import scan_of_rows
 from penstock.table.connectors.table_connector import (
@@ -29,3 +30,4 @@ __all__ = [
     "register_connector",
     "scan_of_rows",
 ]
+publish(__name__, __all__)
