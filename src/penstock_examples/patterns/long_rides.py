@@ -8,7 +8,7 @@ from penstock.cep import CEP, Pattern, field
 from penstock.common import Duration, Types
 from penstock.datastream import DataStream, OutputTag
 
-LONG = OutputTag("long rides", Types.LONG())
+LONG: OutputTag[int] = OutputTag("long rides", Types.LONG())
 
 
 class Ride(NamedTuple):
