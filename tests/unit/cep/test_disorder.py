@@ -60,7 +60,7 @@ def test_disorder_and_snapshots_change_nothing() -> None:
         pattern = random_pattern(random)
         events = [(label + key, time) for label, time in pattern.events for key in "yz"]
         delays = [random.choice([0, 0, DISORDER_MS - 1, DISORDER_MS]) for _ in events]
-        order = sorted(range(len(events)), key=lambda index: (events[index][1] + delays[index], index))  # noqa: B023
+        order = sorted(range(len(events)), key=lambda index: (events[index][1] + delays[index], index))
         arrivals = [events[index] for index in order]
         wanted = of_automaton(pattern, arrivals)
         count += len(wanted)
