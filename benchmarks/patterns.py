@@ -45,6 +45,7 @@ class Events:
     def __init__(self, shares: tuple[int, int, int], keys: int = _KEYS) -> None:
         every_kind = "".join(kind * share for kind, share in zip("abc", shares, strict=True)).ljust(100, "x")
         self.kinds = "".join(Random(1).choices(every_kind, k=_CYCLE))
+        self.codes = numpy.frombuffer(self.kinds.encode(), numpy.uint8).astype(numpy.int64) - ord("a")
         self.keys = keys
 
     def rows(self, numbers: range) -> list[Event]:
@@ -55,8 +56,7 @@ class Events:
     def batch(self, numbers: range) -> pyarrow.RecordBatch:
         """Return events as columns; their kinds are numbers."""
         i = numpy.arange(numbers.start, numbers.stop, numbers.step, dtype=numpy.int64)
-        codes = numpy.frombuffer(self.kinds.encode(), numpy.uint8).astype(numpy.int64) - ord("a")
-        kinds = codes[i % _CYCLE]
+        kinds = self.codes[i % _CYCLE]
         return pyarrow.RecordBatch.from_arrays(
             [pyarrow.array(i % 10**9 * 2654435761 % self.keys), pyarrow.array(kinds), pyarrow.array(i)],
             _ROW.get_field_names(),
