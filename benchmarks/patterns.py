@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 import argparse
+from random import Random
 from typing import Any
 
 import numpy
@@ -25,6 +26,8 @@ from penstock.datastream import DataStream, StreamExecutionEnvironment
 
 _KEYS = 1_000
 _OPEN_MS = 10_000
+_CYCLE = 100_003
+"""Kinds repeat after so many events. It is a prime, so that each key meets all of them."""
 _ROW = Types.ROW_NAMED(["key", "kind", "at"], [Types.LONG(), Types.LONG(), Types.LONG()])
 _SHARES = {
     "two-steps": (5, 5, 0), "everything": (5, 5, 0), "columns": (5, 5, 0), "loop": (5, 5, 5), "dense": (33, 33, 0),
@@ -40,19 +43,20 @@ class Events:
     """Makes events: (key, kind, time in ms). Kinds have the shares in percent; "x" is every other one."""
 
     def __init__(self, shares: tuple[int, int, int], keys: int = _KEYS) -> None:
-        self.kinds = "".join(kind * share for kind, share in zip("abc", shares, strict=True)).ljust(100, "x")
+        every_kind = "".join(kind * share for kind, share in zip("abc", shares, strict=True)).ljust(100, "x")
+        self.kinds = "".join(Random(1).choices(every_kind, k=_CYCLE))
+        self.codes = numpy.frombuffer(self.kinds.encode(), numpy.uint8).astype(numpy.int64) - ord("a")
         self.keys = keys
 
     def rows(self, numbers: range) -> list[Event]:
         """Return events as tuples."""
         kinds, keys = self.kinds, self.keys
-        return [(i * 2654435761 % keys, kinds[i * 2246822519 % 1_000_003 % 100], i) for i in numbers]
+        return [(i * 2654435761 % keys, kinds[i % _CYCLE], i) for i in numbers]
 
     def batch(self, numbers: range) -> pyarrow.RecordBatch:
         """Return events as columns; their kinds are numbers."""
         i = numpy.arange(numbers.start, numbers.stop, numbers.step, dtype=numpy.int64)
-        codes = numpy.frombuffer(self.kinds.encode(), numpy.uint8).astype(numpy.int64) - ord("a")
-        kinds = codes[i % 10**9 * 2246822519 % 1_000_003 % 100]
+        kinds = self.codes[i % _CYCLE]
         return pyarrow.RecordBatch.from_arrays(
             [pyarrow.array(i % 10**9 * 2654435761 % self.keys), pyarrow.array(kinds), pyarrow.array(i)],
             _ROW.get_field_names(),
