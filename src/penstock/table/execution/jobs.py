@@ -47,7 +47,7 @@ def start(
     options = _configured(environment, config, settings)
     results = CollectedResults()
     collectors = {} if result_table is None else {result_table: results}
-    translation = _translation(environment, planner, plan, options, functions)
+    translation = _translation(environment, planner, plan=plan, options=options, functions=functions)
     translation.collectors = collectors
     with environment.separate_job():
         translation.run()
@@ -88,7 +88,7 @@ def attach(
     Return the rows of a query, on columns; None for insertions. Raises UnsupportedPlanError.
     """
     options = _configured(environment, config, settings)
-    translation = _translation(environment, planner, plan, options, functions)
+    translation = _translation(environment, planner, plan=plan, options=options, functions=functions)
     translation.returned = result_table
     # Operators of several plans are in one job.
     translation.uid_prefix = f"table-{environment.next_id()}_"
@@ -111,6 +111,7 @@ def _configured(
 def _translation(
     environment: StreamExecutionEnvironment,
     planner: Planner,
+    *,
     plan: CompiledPlan,
     options: dict[str, str],
     functions: Mapping[str, PythonCall] | None,
@@ -126,7 +127,7 @@ def _translation(
 
 
 def result_row(plan: CompiledPlan) -> LogicalType:
-    """Return the row of a query. The nodes of the plan may have other names: they have no projection that only renames."""
+    """Return the row of a query. Nodes of the plan may have other names: no projection only renames."""
     (sink,) = plan.sinks
     table = sink.dynamic_table_sink.table.resolved_table
     assert table is not None

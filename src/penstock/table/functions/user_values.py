@@ -118,9 +118,7 @@ class _Moment:
 
     def __call__(self, value: Any) -> Any:
         if isinstance(value, Instant):
-            return _EPOCH + datetime.timedelta(
-                seconds=value.seconds, microseconds=value.nanos // 1000
-            )
+            return _EPOCH + datetime.timedelta(seconds=value.seconds, microseconds=value.nanos // 1000)
         if not isinstance(value, datetime.datetime):
             raise TypeError(f"expected a datetime or an Instant, got {value!r:.200}")
         return value if value.tzinfo is not None else value.replace(tzinfo=self._zone)
