@@ -172,3 +172,24 @@ def test_the_highest_bids_of_each_auction(events: tuple[Rows, Rows, Rows]) -> No
         for place, price in enumerate(sorted(of, reverse=True)[:10])
     ]
     assert table_of(found) == Counter(expected)
+
+
+def test_characters_are_counted_by_a_function_in_python(events: tuple[Rows, Rows, Rows]) -> None:
+    """Nexmark's q14: a function in Java there, whose twin is in Python."""
+    one = tables()
+    one.environment.execute_sql(
+        "CREATE FUNCTION count_char AS 'penstock.table.connectors.nexmark_functions.count_char' LANGUAGE PYTHON"
+    )
+    found = one.insert(
+        "o",
+        "auction BIGINT, kind STRING, c BIGINT",
+        """SELECT auction, CASE WHEN HOUR(at_time) >= 8 AND HOUR(at_time) <= 18 THEN 'day' ELSE 'other' END,
+            count_char(channel, 'a') FROM bids WHERE 0.908 * price > 1000000 AND 0.908 * price < 50000000""",
+    )
+    expected = [
+        (bid["auction"], "day" if 8 <= bid["dateTime"].hour <= 18 else "other", bid["channel"].count("a"))
+        for bid in events[2]
+        if 1_000_000 < Decimal("0.908") * bid["price"] < 50_000_000
+    ]
+    assert expected
+    assert Counter(found) == Counter(inserts(expected))

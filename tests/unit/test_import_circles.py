@@ -24,6 +24,18 @@ ALLOWED: list[set[str]] = [
         "penstock.datastream.stream_execution_environment",
         "penstock.datastream.windowed_stream",
     },
+    # The same of tables: an environment makes a Table, which is executed, written and described by its environment.
+    {
+        "penstock.table.composing.catalog_methods",
+        "penstock.table.composing.table_ends",
+        "penstock.table.composing.table_makers",
+        "penstock.table.statement_set",
+        "penstock.table.stream_table_environment",
+        "penstock.table.streams",
+        "penstock.table.table",
+        "penstock.table.table_environment",
+        "penstock.table.table_pipeline",
+    },
 ]
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from penstock.table.changelog_mode import ChangelogMode
     from penstock.table.environment_settings import EnvironmentSettings
     from penstock.table.explain_detail import ExplainDetail
-    from penstock.table.expression import Expression
+    from penstock.table.expression import Expression as Expression
     from penstock.table.resolved_schema import ResolvedSchema, TableSchema
     from penstock.table.schema import Schema
     from penstock.table.statement_set import StatementSet
@@ -32,7 +32,6 @@ __all__ = [
     "DataTypes",
     "EnvironmentSettings",
     "ExplainDetail",
-    "Expression",
     "FormatDescriptor",
     "FunctionContext",
     "GroupWindowedTable",
@@ -62,13 +61,13 @@ _MODULES = {
     "ExplainDetail": "explain_detail",
     "Expression": "expression",
     "FormatDescriptor": "table_descriptor",
-    "FunctionContext": "user_functions",
+    "FunctionContext": "udf",
     "GroupWindowedTable": "table",
     "GroupedTable": "table",
     "OverWindowedTable": "table",
     "ResolvedSchema": "resolved_schema",
     "ResultKind": "table_result",
-    "ScalarFunction": "user_functions",
+    "ScalarFunction": "udf",
     "Schema": "schema",
     "StatementSet": "statement_set",
     "StreamTableEnvironment": "stream_table_environment",
@@ -76,7 +75,7 @@ _MODULES = {
     "TableConfig": "table_config",
     "TableDescriptor": "table_descriptor",
     "TableEnvironment": "table_environment",
-    "TableFunction": "user_functions",
+    "TableFunction": "udf",
     "TablePipeline": "table_pipeline",
     "TableResult": "table_result",
     "TableSchema": "resolved_schema",

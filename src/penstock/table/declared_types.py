@@ -5,8 +5,6 @@ Source: Flink docs, "DataStream API Integration", Mapping between TypeInformatio
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from penstock.common.typeinfo import Types
 from penstock.common.types.basic_types import (
     BasicType,
@@ -103,37 +101,3 @@ def _of_information(one: TypeInformation) -> LogicalType:
             "ROW", names=tuple(names) or tuple(f"f{place}" for place in range(len(children))), children=children
         )
     raise TypeError(f"{one!r} has no column in a table: declare the type of the stream, such as Types.ROW_NAMED(...)")
-
-
-def type_information(one: LogicalType) -> TypeInformation:
-    """Return the type of `Types` for the same values. Raises TypeError if there is none."""
-    if one.root in _INFORMATION:
-        return _INFORMATION[one.root]()
-    if one.root in ("ARRAY", "MAP"):
-        parts = list(map(type_information, one.children))
-        return Types.LIST(parts[0]) if one.root == "ARRAY" else Types.MAP(*parts)
-    if one.root == "MULTISET":
-        return Types.MAP(type_information(one.children[0]), Types.INT())
-    if one.root in ("ROW", "STRUCTURED"):
-        return Types.ROW_NAMED(list(one.names), list(map(type_information, one.children)))
-    raise TypeError(f"values of the type {one} have no type among Types")
-
-
-_INFORMATION: dict[str, Callable[[], TypeInformation]] = {
-    "BOOLEAN": Types.BOOLEAN,
-    "TINYINT": Types.BYTE,
-    "SMALLINT": Types.SHORT,
-    "INT": Types.INT,
-    "BIGINT": Types.LONG,
-    "FLOAT": Types.FLOAT,
-    "DOUBLE": Types.DOUBLE,
-    "DECIMAL": Types.BIG_DEC,
-    "CHAR": Types.STRING,
-    "VARCHAR": Types.STRING,
-    "BINARY": lambda: Types.PRIMITIVE_ARRAY(Types.BYTE()),
-    "VARBINARY": lambda: Types.PRIMITIVE_ARRAY(Types.BYTE()),
-    "DATE": Types.SQL_DATE,
-    "TIME": Types.SQL_TIME,
-    "TIMESTAMP": Types.SQL_TIMESTAMP,
-    "TIMESTAMP_LTZ": Types.INSTANT,
-}

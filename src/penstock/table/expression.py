@@ -29,6 +29,7 @@ from penstock.table.composing.terms import (
     FieldTerm,
     OrderTerm,
     OverTerm,
+    QueryTerm,
     TemplateTerm,
     Term,
     TextTerm,
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from penstock.table.types import DataType
 
 __all__ = [
-    "Expression",
     "JsonExistsOnError",
     "JsonOnNull",
     "JsonQueryOnEmptyOrError",
@@ -247,10 +247,9 @@ class Expression(
 
     def in_(self, first_element_or_table: Any, *remaining_elements: Any) -> Expression:
         """Return whether the value is one of these, or of the rows of a table with one column."""
-        from penstock.table.table import Table, TableTerm
-
-        if isinstance(first_element_or_table, Table):
-            return self._of_term(TemplateTerm("({} IN ({}))", (self.term, TableTerm(first_element_or_table))))
+        relation = getattr(first_element_or_table, "relation", None)
+        if relation is not None and not isinstance(first_element_or_table, Expression):
+            return self._of_term(TemplateTerm("({} IN ({}))", (self.term, QueryTerm(relation))))
         elements = (first_element_or_table, *remaining_elements)
         return self._made(f"({{}} IN ({', '.join(['{}'] * len(elements))}))", *elements)
 
@@ -283,4 +282,5 @@ def column(name: str) -> Expression:
     return Expression(ColumnTerm(name))
 
 
-publish(__name__, __all__)
+# Patterns of events have a class of the same name, so this one is not among the names of the module.
+publish(__name__, [*__all__, "Expression"])

@@ -17,13 +17,9 @@ from penstock.table.expression import (
 
 if TYPE_CHECKING:
     from penstock.table.types import DataType
-    from penstock.table.user_functions import UserDefinedFunctionWrapper
+    from penstock.table.user_functions import FunctionDefinition
 
 __all__ = [
-    "CURRENT_RANGE",
-    "CURRENT_ROW",
-    "UNBOUNDED_RANGE",
-    "UNBOUNDED_ROW",
     "and_",
     "array",
     "atan2",
@@ -96,7 +92,7 @@ def null_of(data_type: DataType | str) -> Expression:
     return lit(None, data_type)
 
 
-def call(f: str | UserDefinedFunctionWrapper, *args: Any) -> Expression:
+def call(f: str | FunctionDefinition, *args: Any) -> Expression:
     """Call a function: one of the catalog or of SQL by its name, or one made by `udf` or `udtf`."""
     arguments = tuple(map(term_of, args))
     if isinstance(f, str):
@@ -379,4 +375,4 @@ UNBOUNDED_ROW = Expression(TextTerm("UNBOUNDED ROW"))
 UNBOUNDED_RANGE = Expression(TextTerm("UNBOUNDED RANGE"))
 """All rows before by their times, as the start of a window of rows."""
 
-publish(__name__, [name for name in __all__ if name.islower()])
+publish(__name__, __all__)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.table.composing.sql_text import path_parts, quoted
 from penstock.table.operators.python_calls import PythonCall
 from penstock.table.planner.errors import SqlError
-from penstock.table.user_functions import UserDefinedFunctionWrapper
+from penstock.table.user_functions import FunctionDefinition
 
 if TYPE_CHECKING:
     from penstock.table.planner.planner import Planner
@@ -25,7 +25,7 @@ class FunctionCatalog:
         """By the names of plans, in lower case."""
         self._inline: dict[tuple[Any, ...], str] = {}
         self._pending: list[Callable[[Planner], None]] = []
-        self._kept: list[UserDefinedFunctionWrapper] = []
+        self._kept: list[FunctionDefinition] = []
 
     def create(
         self, path: str, function: Any, *, is_system: bool, ignore_if_exists: bool = False, replace: bool = False
@@ -49,7 +49,7 @@ class FunctionCatalog:
         self._planner().execute(f"DROP TEMPORARY {'SYSTEM ' if is_system else ''}FUNCTION IF EXISTS {name}")
         return found
 
-    def inline(self, function: UserDefinedFunctionWrapper, row_names: tuple[str, ...] | None) -> str:
+    def inline(self, function: FunctionDefinition, row_names: tuple[str, ...] | None) -> str:
         """Return the quoted name of a function that an expression calls, which the planner learns before it plans.
 
         `row_names`: the columns, for a function that gets rows.
@@ -70,7 +70,7 @@ class FunctionCatalog:
             self._pending[0](planner)
             self._pending.pop(0)
 
-    def _register(self, planner: Planner, name: str, function: UserDefinedFunctionWrapper, *, is_system: bool) -> None:
+    def _register(self, planner: Planner, name: str, function: FunctionDefinition, *, is_system: bool) -> None:
         planner.create_function(
             name,
             None if function.takes_row else function.input_types,
@@ -89,7 +89,7 @@ class FunctionCatalog:
         return ".".join(quoted(part) for part in [*full[:-1], full[-1].lower()]).lower()
 
 
-def function_at(target: str) -> UserDefinedFunctionWrapper:
+def function_at(target: str) -> FunctionDefinition:
     """Return the function that `CREATE FUNCTION ... AS 'module.name' LANGUAGE PYTHON` names. Raises SqlError."""
     module, _, name = target.rpartition(".")
     if not module:
@@ -98,20 +98,20 @@ def function_at(target: str) -> UserDefinedFunctionWrapper:
         found = getattr(import_module(module), name)
     except (ImportError, AttributeError) as error:
         raise SqlError(f"the function {target!r} can't be imported: {error}") from None
-    if not isinstance(found, UserDefinedFunctionWrapper):
+    if not isinstance(found, FunctionDefinition):
         raise SqlError(
             f"{target!r} has no types: decorate the function with @udf(result_type=...) or @udtf(result_types=...)"
         )
     return found
 
 
-def _checked(function: Any) -> UserDefinedFunctionWrapper:
-    if isinstance(function, UserDefinedFunctionWrapper):
+def _checked(function: Any) -> FunctionDefinition:
+    if isinstance(function, FunctionDefinition):
         return function
     raise TypeError(f"expected a function made by udf or udtf, got {function!r}: its types have to be declared")
 
 
-def _call(function: UserDefinedFunctionWrapper, name: str, row_names: tuple[str, ...] | None) -> PythonCall:
+def _call(function: FunctionDefinition, name: str, row_names: tuple[str, ...] | None) -> PythonCall:
     return PythonCall(
         name,
         function.func,

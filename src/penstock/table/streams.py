@@ -15,7 +15,7 @@ from penstock.table.composing.sql_text import quoted
 from penstock.table.composing.terms import ColumnTerm, PropertyTerm, Term
 from penstock.table.connectors.data_streams import NAME, StreamData
 from penstock.table.connectors.table_connector import METADATA
-from penstock.table.declared_types import logical_type, type_information
+from penstock.table.declared_types import logical_type
 from penstock.table.execution.jobs import result_row
 from penstock.table.expression import Expression, column
 from penstock.table.functions.arrow_types import arrow_type
@@ -24,6 +24,7 @@ from penstock.table.operators.stream_rows import ROWTIME, StreamToTableOperator,
 from penstock.table.operators.table_columns import KIND, TableColumns, table_columns
 from penstock.table.planner.errors import SqlError
 from penstock.table.schema import Schema
+from penstock.table.stream_types import type_information
 
 if TYPE_CHECKING:
     from penstock.table.changelog_mode import ChangelogMode

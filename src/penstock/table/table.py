@@ -22,13 +22,13 @@ from penstock.table.composing.relation import (
 )
 from penstock.table.composing.sql_text import quoted, quoted_path
 from penstock.table.composing.table_ends import TableEnds
-from penstock.table.composing.terms import AliasTerm, CallTerm, ColumnTerm, Scope, Term
+from penstock.table.composing.terms import AliasTerm, CallTerm, ColumnTerm, Term
 from penstock.table.expression import Expression
 from penstock.table.window import GroupWindow, OverWindow
 
 if TYPE_CHECKING:
     from penstock.table.table_environment import TableEnvironment
-    from penstock.table.user_functions import UserDefinedFunctionWrapper
+    from penstock.table.user_functions import FunctionDefinition
 
 __all__ = ["GroupWindowedTable", "GroupedTable", "OverWindowedTable", "Table", "WindowGroupedTable"]
 
@@ -193,13 +193,13 @@ class Table(TableEnds, DriverOnly):
         return self._joined("FULL JOIN", right, join_predicate, "full_outer_join")
 
     def join_lateral(
-        self, table_function_call: Expression | UserDefinedFunctionWrapper, join_predicate: Expression | None = None
+        self, table_function_call: Expression | FunctionDefinition, join_predicate: Expression | None = None
     ) -> Table:
         """Return each row with the rows that a table function gives for it."""
         return self._lateral("JOIN", table_function_call, join_predicate, "join_lateral")
 
     def left_outer_join_lateral(
-        self, table_function_call: Expression | UserDefinedFunctionWrapper, join_predicate: Expression | None = None
+        self, table_function_call: Expression | FunctionDefinition, join_predicate: Expression | None = None
     ) -> Table:
         """Return each row with the rows that a table function gives for it, with NULL if it gives none."""
         return self._lateral("LEFT JOIN", table_function_call, join_predicate, "left_outer_join_lateral")
@@ -257,7 +257,7 @@ class Table(TableEnds, DriverOnly):
 
     # Functions of rows.
 
-    def map(self, func: Expression | UserDefinedFunctionWrapper) -> Table:
+    def map(self, func: Expression | FunctionDefinition) -> Table:
         """Return the results of a scalar function; the fields of a ROW are columns. Without arguments it gets a Row."""
         call = _row_call(func, is_table_function=False)
         name, row = quoted("_row"), call.function.planned_type
@@ -272,7 +272,7 @@ class Table(TableEnds, DriverOnly):
 
         return self._query(render, names, "map")
 
-    def flat_map(self, func: Expression | UserDefinedFunctionWrapper) -> Table:
+    def flat_map(self, func: Expression | FunctionDefinition) -> Table:
         """Return the rows that a table function gives for each row. Without arguments it gets a Row."""
         call = _row_call(func, is_table_function=True)
         names = list(call.function.aliases or call.function.planned_type.names)
@@ -355,17 +355,6 @@ class Table(TableEnds, DriverOnly):
         made = self._query(order.sql, self.relation.known, call)
         made.relation.order = order
         return made
-
-
-class TableTerm(Term):
-    """A table inside an expression: `IN (SELECT ...)`. Internal to the package."""
-
-    def __init__(self, table: Table) -> None:
-        self._table = table
-
-    def sql(self, scope: Scope) -> str:
-        """Return the query."""
-        return self._table.relation.sql()
 
 
 @dataclass(frozen=True)
@@ -506,7 +495,7 @@ def _row_call(function: Any, *, is_table_function: bool) -> CallTerm:
     return CallTerm(function.taking_rows(), ())
 
 
-def _other_kind(function: UserDefinedFunctionWrapper, is_table_function: bool) -> TypeError:
+def _other_kind(function: FunctionDefinition, is_table_function: bool) -> TypeError:
     expected = ("udf", "udtf")[is_table_function]
     return TypeError(f"expected a function made by {expected}, got {function!r}")
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from penstock.table.statement_set import StatementSet
     from penstock.table.table_pipeline import TablePipeline
     from penstock.table.table_result import TableResult
-    from penstock.table.user_functions import UserDefinedFunctionWrapper
+    from penstock.table.user_functions import FunctionDefinition
 
 _JOB_OPTIONS = ("execution.", "parallelism.", "pipeline.", "restart-strategy.", "state.", "spark.", "penstock.")
 """Beginnings of the options of jobs, which the planner does not read."""
@@ -160,7 +160,15 @@ class TableEnvironment(CatalogMethods, TableMakers, DriverOnly):
 
         planner = self._synchronized()
         plan = planner.compile_plan(statements)
-        attach(self._environment, planner, plan, None, self._config, self._settings, self.functions.calls)
+        attach(
+            self._environment,
+            planner,
+            plan=plan,
+            result_table=None,
+            config=self._config,
+            settings=self._settings,
+            functions=self.functions.calls,
+        )
 
     def execute_relation(self, relation: Relation) -> TableResult:
         """Start the job of a Table."""
@@ -192,7 +200,7 @@ class TableEnvironment(CatalogMethods, TableMakers, DriverOnly):
             sql = relation.sql()
             return self._synchronized().schema(sql)
 
-    def function_name(self, function: UserDefinedFunctionWrapper, row_names: tuple[str, ...] | None) -> str:
+    def function_name(self, function: FunctionDefinition, row_names: tuple[str, ...] | None) -> str:
         """Return the name of a function that an expression calls, quoted."""
         return self.functions.inline(function, row_names)
 

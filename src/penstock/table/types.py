@@ -35,7 +35,7 @@ class DataType:
 
         Raises TypeError if there is none.
         """
-        from penstock.table.declared_types import type_information
+        from penstock.table.stream_types import type_information
 
         return type_information(self.logical)
 

@@ -11,23 +11,15 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from penstock.common.doors import pyflink_names
 from penstock.common.doors.door import publish
-from penstock.table.user_functions import (
-    FunctionContext,
-    ScalarFunction,
-    TableFunction,
-    UserDefinedFunction,
-    UserDefinedScalarFunctionWrapper,
-    UserDefinedTableFunctionWrapper,
-)
+from penstock.table.function_wrappers import UserDefinedScalarFunctionWrapper, UserDefinedTableFunctionWrapper
+from penstock.table.user_functions import FunctionContext, ScalarFunction, TableFunction, UserDefinedFunction
 
 if TYPE_CHECKING:
     from penstock.table.types import DataType
 
 __all__ = [
-    "AggregateFunction",
     "FunctionContext",
     "ScalarFunction",
-    "TableAggregateFunction",
     "TableFunction",
     "UserDefinedFunction",
     "udaf",
@@ -156,5 +148,5 @@ def udtaf(f: Any = None, *args: Any, **types: Any) -> Any:
     return udaf(f, *args, **types)
 
 
-publish(__name__, [name for name in __all__ if name.startswith("ud")])
+publish(__name__, __all__)
 pyflink_names.resolve_missing_names(__name__)

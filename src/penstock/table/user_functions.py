@@ -1,13 +1,12 @@
-"""The classes of users' functions of tables: what users implement, and what holds the function with its types."""
+"""The classes of users' functions of tables: what users implement, and a function with its types."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
     from penstock.api.metrics import MetricGroup
-    from penstock.table.expression import Expression
     from penstock.table.logical_types import LogicalType
 
 
@@ -80,8 +79,8 @@ class TableFunction(UserDefinedFunction):
         raise NotImplementedError
 
 
-class UserDefinedFunctionWrapper:
-    """A function with its types, as `udf` and `udtf` make it. Called with expressions, it is an expression."""
+class FunctionDefinition:
+    """A function with its types."""
 
     is_table_function = False
 
@@ -96,28 +95,22 @@ class UserDefinedFunctionWrapper:
         if deterministic is not None and declared is not None and deterministic != declared:
             raise ValueError(f"deterministic={deterministic} contradicts is_deterministic() of {self.name}: {declared}")
         self.deterministic: bool = next((one for one in (deterministic, declared) if one is not None), True)
-        self.input_types = None if input_types is None else _types(input_types)
+        self.input_types = None if input_types is None else types_of(input_types)
         """Declared types of arguments, or None for any."""
         self.takes_row = False
         self.aliases: tuple[str, ...] = ()
         self.__name__ = self.name
         self.__doc__ = getattr(func, "__doc__", None)
 
-    def __call__(self, *args: Any) -> Expression:
-        """Return the call with these arguments: expressions, or values."""
-        from penstock.table.expressions import call
-
-        return call(self, *args)
-
-    def alias(self, *alias_names: str) -> UserDefinedFunctionWrapper:
+    def alias(self, *alias_names: str) -> Self:
         """Return the function with names for the columns of its result."""
         return self._changed(aliases=alias_names)
 
-    def taking_rows(self) -> UserDefinedFunctionWrapper:
+    def taking_rows(self) -> Self:
         """Return the function as it gets whole rows. Not in PyFlink."""
         return self._changed(takes_row=True)
 
-    def _changed(self, **attributes: Any) -> UserDefinedFunctionWrapper:
+    def _changed(self, **attributes: Any) -> Self:
         made = type(self).__new__(type(self))
         made.__dict__.update(self.__dict__, **attributes)
         return made
@@ -131,50 +124,8 @@ class UserDefinedFunctionWrapper:
         return f"<{type(self).__name__} {self.name}>"
 
 
-class UserDefinedScalarFunctionWrapper(UserDefinedFunctionWrapper):
-    """What `udf` makes."""
-
-    def __init__(
-        self, func: Any, input_types: Any, result_type: Any, *, func_type: str, deterministic: bool | None, name: Any
-    ) -> None:
-        super().__init__(func, input_types, deterministic=deterministic, name=name)
-        if result_type is None:
-            raise ValueError(f"the function {self.name} needs a result_type, such as DataTypes.BIGINT() or 'BIGINT'")
-        (self.result_type,) = _types([result_type])
-        self.func_type = func_type
-
-    @property
-    def planned_type(self) -> LogicalType:
-        """The type of the result."""
-        return self.result_type
-
-
-class UserDefinedTableFunctionWrapper(UserDefinedFunctionWrapper):
-    """What `udtf` makes."""
-
-    is_table_function = True
-
-    def __init__(
-        self, func: Any, input_types: Any, result_types: Any, *, deterministic: bool | None, name: Any
-    ) -> None:
-        super().__init__(func, input_types, deterministic=deterministic, name=name)
-        if result_types is None:
-            raise ValueError(f"the table function {self.name} needs result_types, such as [DataTypes.STRING()]")
-        types = _types(result_types)
-        if len(types) == 1 and types[0].root == "ROW" and not isinstance(result_types, (list, tuple)):
-            self.result_type = types[0]
-        else:
-            from penstock.table.logical_types import row_of
-
-            self.result_type = row_of(**{f"f{place}": one for place, one in enumerate(types)})
-
-    @property
-    def planned_type(self) -> LogicalType:
-        """The type of the result."""
-        return self.result_type
-
-
-def _types(declared: Any) -> tuple[LogicalType, ...]:
+def types_of(declared: Any) -> tuple[LogicalType, ...]:
+    """Return one type, or several. Raises TypeError or ValueError for what is not a type."""
     from penstock.table.declared_types import logical_type
     from penstock.table.types import DataType
 

@@ -177,7 +177,13 @@ class OverWindow:
     """A window of rows around each row: what `Table.over_window` takes."""
 
     def __init__(
-        self, name: str, partition: tuple[Term, ...], order: Term, preceding: Term | None, following: Term | None
+        self,
+        name: str,
+        partition: tuple[Term, ...],
+        order: Term,
+        *,
+        preceding: Term | None = None,
+        following: Term | None = None,
     ) -> None:
         self.name = name
         self._partition = partition
@@ -239,7 +245,7 @@ class OverWindowPartitionedOrdered:
 
     def alias(self, alias: str) -> OverWindow:
         """Name the window, which has all rows up to the current one."""
-        return OverWindow(alias, self._partition, self._order, None, None)
+        return OverWindow(alias, self._partition, self._order)
 
     def preceding(self, preceding: Expression) -> OverWindowPartitionedOrderedPreceding:
         """Set the start: `row_interval(2)`, `lit(1).minutes`, UNBOUNDED_ROW or UNBOUNDED_RANGE."""
@@ -257,7 +263,7 @@ class OverWindowPartitionedOrderedPreceding:
 
     def alias(self, alias: str) -> OverWindow:
         """Name the window."""
-        return OverWindow(alias, self._partition, self._order, self._preceding, self._following)
+        return OverWindow(alias, self._partition, self._order, preceding=self._preceding, following=self._following)
 
     def following(self, following: Expression) -> OverWindowPartitionedOrderedPreceding:
         """Set the end: CURRENT_ROW or CURRENT_RANGE."""

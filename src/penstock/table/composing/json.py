@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from penstock.table.composing.making import Making, term_of
 from penstock.table.composing.sql_text import type_text
 from penstock.table.composing.terms import TemplateTerm, Term, TextTerm
 
 if TYPE_CHECKING:
-    from penstock.table.expression import Expression
     from penstock.table.types import DataType
 
 
@@ -71,11 +70,11 @@ def _words(choice: enum.Enum) -> str:
 class JsonMethods(Making):
     """Methods of expressions whose values are texts of JSON."""
 
-    def is_json(self, json_type: JsonType | None = None) -> Expression:
+    def is_json(self, json_type: JsonType | None = None) -> Self:
         """Return whether the text is JSON, of a kind."""
         return self._made("({} IS JSON)" if json_type is None else f"({{}} IS JSON {json_type.name})")
 
-    def json_exists(self, path: str, on_error: JsonExistsOnError | None = None) -> Expression:
+    def json_exists(self, path: str, on_error: JsonExistsOnError | None = None) -> Self:
         """Return whether there is a value at a path."""
         behavior = "" if on_error is None else f" {on_error.name} ON ERROR"
         return self._made(f"JSON_EXISTS({{}}, {{}}{behavior})", path)
@@ -88,7 +87,7 @@ class JsonMethods(Making):
         default_on_empty: Any = None,
         on_error: JsonValueOnEmptyOrError = JsonValueOnEmptyOrError.NULL,
         default_on_error: Any = None,
-    ) -> Expression:
+    ) -> Self:
         """Return the value at a path, as a text or of another type."""
         kind = "STRING" if returning_type is None else type_text(returning_type.logical)
         arguments: list[Term] = [self.term, term_of(path), TextTerm(kind)]
@@ -110,7 +109,7 @@ class JsonMethods(Making):
         wrapping_behavior: JsonQueryWrapper = JsonQueryWrapper.WITHOUT_ARRAY,
         on_empty: JsonQueryOnEmptyOrError = JsonQueryOnEmptyOrError.NULL,
         on_error: JsonQueryOnEmptyOrError = JsonQueryOnEmptyOrError.NULL,
-    ) -> Expression:
+    ) -> Self:
         """Return the JSON at a path, as a text."""
         wrapper = {
             JsonQueryWrapper.WITHOUT_ARRAY: "WITHOUT WRAPPER",
@@ -120,10 +119,10 @@ class JsonMethods(Making):
         behavior = f"{_words(on_empty)} ON EMPTY {_words(on_error)} ON ERROR"
         return self._made(f"JSON_QUERY({{}}, {{}} {wrapper} {behavior})", path)
 
-    def json_quote(self) -> Expression:
+    def json_quote(self) -> Self:
         """Return the text as a string of JSON."""
         return self._called("JSON_QUOTE")
 
-    def json_unquote(self) -> Expression:
+    def json_unquote(self) -> Self:
         """Return the text of a string of JSON."""
         return self._called("JSON_UNQUOTE")

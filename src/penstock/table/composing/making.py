@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
 from penstock.table.composing.terms import TemplateTerm, Term, ValueTerm
-
-if TYPE_CHECKING:
-    from penstock.table.expression import Expression
 
 
 def term_of(value: Any) -> Term:
@@ -30,16 +27,14 @@ class Making:
         self.term = term
         """The content of the expression. Internal to the package."""
 
-    def _of_term(self, term: Term) -> Expression:
-        from penstock.table.expression import Expression
+    def _of_term(self, term: Term) -> Self:
+        return type(self)(term)
 
-        return Expression(term)
-
-    def _made(self, template: str, *arguments: Any) -> Expression:
+    def _made(self, template: str, *arguments: Any) -> Self:
         """Return an expression whose first place is for this one."""
         return self._of_term(TemplateTerm(template, (self.term, *map(term_of, arguments))))
 
-    def _called(self, name: str, *arguments: Any) -> Expression:
+    def _called(self, name: str, *arguments: Any) -> Self:
         """Return a call whose first argument is this expression. None at the end: arguments that are not given."""
         given = list(arguments)
         while given and given[-1] is None:

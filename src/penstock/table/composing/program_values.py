@@ -56,7 +56,7 @@ def columns_of_elements(elements: Iterable[Any], schema: Any, zone: str) -> tupl
     names = [name for name, _ in columns]
     arrays = []
     for place, (name, kind) in enumerate(columns):
-        values = [_value(row, place, name, names, number) for number, row in enumerate(rows)]
+        values = [_value(row, place, name=name, names=names, number=number) for number, row in enumerate(rows)]
         arrays.append(_array(values, name, kind, zone))
     return columns, pa.Table.from_arrays(arrays, names=names)
 
@@ -71,7 +71,7 @@ def _fields(element: Any, place: int) -> Any:
     )
 
 
-def _value(row: Any, place: int, name: str, names: Sequence[str], number: int) -> Any:
+def _value(row: Any, place: int, *, name: str, names: Sequence[str], number: int) -> Any:
     if isinstance(row, Mapping):
         return row.get(name)
     if isinstance(row, Row) and row._fields is not None and set(row._fields) == set(names):
@@ -111,7 +111,7 @@ def _inferred(rows: Sequence[Any], names: Sequence[str] | None) -> Columns:
         found += [f"_{place + 1}" for place in range(len(found), len(first))]
     columns = []
     for place, name in enumerate(found):
-        values = [_value(row, place, name, found, number) for number, row in enumerate(rows)]
+        values = [_value(row, place, name=name, names=found, number=number) for number, row in enumerate(rows)]
         kinds = [_type_of(value, name) for value in values if value is not None]
         if not kinds:
             raise ValueError(f"the type of {name!r} is not known: all values are None. Pass a DataTypes.ROW([...])")

@@ -13,7 +13,7 @@ from penstock.table.composing.terms import AliasTerm, GroupWindowSql, PropertyTe
 
 if TYPE_CHECKING:
     from penstock.table.logical_types import LogicalType
-    from penstock.table.user_functions import UserDefinedFunctionWrapper
+    from penstock.table.user_functions import FunctionDefinition
 
 _PACKAGE = str(Path(__file__).parents[2])
 
@@ -21,7 +21,7 @@ _PACKAGE = str(Path(__file__).parents[2])
 class Names(Protocol):
     """What relations need of their environment."""
 
-    def function_name(self, function: UserDefinedFunctionWrapper, row_names: tuple[str, ...] | None) -> str:
+    def function_name(self, function: FunctionDefinition, row_names: tuple[str, ...] | None) -> str:
         """Return the name of a function, quoted."""
 
     def schema_of(self, relation: Relation) -> list[tuple[str, LogicalType, str]]:
@@ -116,7 +116,7 @@ class RelationScope:
         self._windows = windows or {}
         self._over = over or {}
 
-    def function(self, function: UserDefinedFunctionWrapper) -> str:
+    def function(self, function: FunctionDefinition) -> str:
         """Return the name by which SQL calls a function of the program."""
         names = tuple(self._relation.columns()) if function.takes_row else None
         return self._relation.environment.function_name(function, names)

@@ -8,7 +8,7 @@ from penstock.table.composing.sql_text import quoted
 from penstock.table.composing.terms import Term
 
 if TYPE_CHECKING:
-    from penstock.table.user_functions import UserDefinedFunctionWrapper
+    from penstock.table.user_functions import FunctionDefinition
 
 
 class _Window:
@@ -21,7 +21,7 @@ class _Window:
 
 
 class _AnyTable:
-    def function(self, function: UserDefinedFunctionWrapper) -> str:
+    def function(self, function: FunctionDefinition) -> str:
         """Return the name that the program has given the function."""
         return function.name
 

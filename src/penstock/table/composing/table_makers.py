@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from penstock.table.table_config import TableConfig
     from penstock.table.table_descriptor import TableDescriptor
     from penstock.table.table_environment import TableEnvironment
-    from penstock.table.user_functions import UserDefinedFunctionWrapper
+    from penstock.table.user_functions import FunctionDefinition
 
 _PREFIX = "`default_catalog`.`default_database`."
 
@@ -151,7 +151,7 @@ class TableMakers:
         """Return name, type and shown type of each column of a Table."""
         raise NotImplementedError
 
-    def function_name(self, function: UserDefinedFunctionWrapper, row_names: tuple[str, ...] | None) -> str:
+    def function_name(self, function: FunctionDefinition, row_names: tuple[str, ...] | None) -> str:
         """Return the name of a function, quoted."""
         raise NotImplementedError
 

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 from penstock.table.composing.sql_text import literal, quoted
 
 if TYPE_CHECKING:
-    from penstock.table.user_functions import UserDefinedFunctionWrapper
+    from penstock.table.user_functions import FunctionDefinition
 
 
 class Scope(Protocol):
     """Where an expression stands: the table whose columns it names."""
 
-    def function(self, function: UserDefinedFunctionWrapper) -> str:
+    def function(self, function: FunctionDefinition) -> str:
         """Return the name by which SQL calls a function of the program."""
 
     def columns(self) -> list[str]:
@@ -120,7 +120,7 @@ class TemplateTerm(Term):
 class CallTerm(Term):
     """A call of a function of the program."""
 
-    function: UserDefinedFunctionWrapper
+    function: FunctionDefinition
     arguments: tuple[Term, ...]
 
     def sql(self, scope: Scope) -> str:
@@ -194,6 +194,24 @@ class OverTerm(Term):
     def parts(self) -> Iterator[Term]:
         """Yield the aggregate."""
         yield self.aggregate
+
+
+class Query(Protocol):
+    """A query inside an expression."""
+
+    def sql(self) -> str:
+        """Return its text."""
+
+
+@dataclass(frozen=True)
+class QueryTerm(Term):
+    """A query whose rows are values: `IN (SELECT ...)`."""
+
+    query: Query
+
+    def sql(self, scope: Scope) -> str:
+        """Return the query."""
+        return self.query.sql()
 
 
 @dataclass(frozen=True)

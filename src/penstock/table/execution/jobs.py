@@ -54,7 +54,7 @@ def start(
     results = CollectedResults()
     # The plan of a checkpoint may have another name for the table of the query's rows.
     collectors = {} if result_table is None else {plan.sinks[0].dynamic_table_sink.table.identifier: results}
-    translation = _translation(environment, planner, plan, options, functions)
+    translation = _translation(environment, planner, plan=plan, options=options, functions=functions)
     translation.collectors = collectors
     with environment.separate_job():
         translation.run()
@@ -96,7 +96,7 @@ def attach(
     Return the rows of a query, on columns; None for insertions. Raises UnsupportedPlanError.
     """
     options = _configured(environment, config, settings)
-    translation = _translation(environment, planner, plan, options, functions)
+    translation = _translation(environment, planner, plan=plan, options=options, functions=functions)
     translation.returned = result_table
     # Operators of several plans are in one job.
     translation.uid_prefix = f"table-{environment.next_id()}_"
@@ -119,6 +119,7 @@ def _configured(
 def _translation(
     environment: StreamExecutionEnvironment,
     planner: Planner,
+    *,
     plan: CompiledPlan,
     options: dict[str, str],
     functions: Mapping[str, PythonCall] | None,

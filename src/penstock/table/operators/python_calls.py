@@ -201,6 +201,7 @@ class PythonTableFunction:
         self,
         call: PythonCall,
         types: Sequence[LogicalType],
+        *,
         result: LogicalType,
         sql: str,
         columns: TableColumns,

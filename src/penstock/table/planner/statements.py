@@ -149,11 +149,11 @@ def function_statement(sql: str) -> FunctionStatement | None:
     if found is None:
         return None
     return FunctionStatement(
-        found["path"],
-        found["target"].replace("''", "'"),
-        found["system"] is not None,
-        found["exists"] is not None,
-        found["replace"] is not None,
+        path=found["path"],
+        target=found["target"].replace("''", "'"),
+        is_system=found["system"] is not None,
+        may_exist=found["exists"] is not None,
+        replaces=found["replace"] is not None,
     )
 
 

@@ -52,4 +52,4 @@ def _function(
         raise translation.unsupported(
             f"the table function {call.name} is not supported. Write the query without it, or register one in Python"
         )
-    return PythonTableFunction(found, arguments.types, call.type.logical, sql, columns)
+    return PythonTableFunction(found, arguments.types, result=call.type.logical, sql=sql, columns=columns)
