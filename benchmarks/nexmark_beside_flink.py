@@ -42,7 +42,7 @@ Figures = Mapping[str, Any]
 
 
 def cost(figures: Figures, events: int) -> dict[str, float]:
-    """Return CPU time (µs) and wall clock (µs) of an event, from a run over a quarter of the events and one over all."""
+    """Return CPU time and wall clock of an event (µs), from a run over a quarter of the events and one over all."""
     more = events - events // 4
     return {
         f"{kind}_us": (figures["long"][f"{kind}_s"] - figures["short"][f"{kind}_s"]) / more * 1e6
@@ -89,9 +89,8 @@ def generator_of(checkout: str | None) -> Path:
         _run(["git", "clone", "--quiet", "--depth", "1", _REPOSITORY, str(folder)])
     main = folder / "nexmark-flink" / "src" / "main"
     package = main / "java" / "com" / "github" / "nexmark" / "flink"
-    sources = [
-        str(file) for one in _SOURCES for file in [package / one, *(package / one).rglob("*.java")] if file.is_file()
-    ]
+    found = [file for one in _SOURCES for file in [package / one, *(package / one).rglob("*.java")]]
+    sources = [str(file) for file in found if file.is_file()]
     classes = PLACE / "classes-nexmark"
     shutil.rmtree(classes, ignore_errors=True)
     home = flink_home()

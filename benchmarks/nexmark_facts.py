@@ -45,7 +45,7 @@ def main() -> None:
 def _answers(file: Path, only: Sequence[str]) -> dict[str, Any]:
     options = {"connector": "filesystem", "path": str(file), "format": "json"}
     options["json.timestamp-format.standard"] = "ISO-8601"
-    queries = [
+    queries: list[dict[str, Any]] = [
         {"name": name, "setup": [], "select": query.sql, "compared": query.compared, "key": query.key}
         for name, query in QUERIES.items()
         if query.is_deterministic and name in only

@@ -1,7 +1,7 @@
 """Nexmark's queries q0 to q22 in Flink's SQL, in our words: what they ask for is that of github nexmark/nexmark.
 
-Flink refuses q6 (OVER on retractions). q10 writes partitions of files, q13 looks up a table, and q14 calls a function of
-the user; they are not here.
+Flink refuses q6 (OVER on retractions). q10 writes partitions of files, q13 looks up a table, and q14 calls a function
+of the user; they are not here.
 """
 
 from __future__ import annotations
@@ -156,7 +156,8 @@ FROM {_TUMBLE.format("bid_now", "seen_at")} GROUP BY bidder, window_start, windo
 FROM bid GROUP BY channel, {_DAY}""",
     ),
     "q17": Query(
-        f"auction BIGINT, `day` STRING, {_count_columns('bids')}, lowest BIGINT, highest BIGINT, mean BIGINT, total BIGINT",
+        f"""auction BIGINT, `day` STRING, {_count_columns("bids")}, lowest BIGINT, highest BIGINT, mean BIGINT,
+    total BIGINT""",
         f"""SELECT auction, {_DAY} AS `day`, {_counts("bids")},
     MIN(price) AS lowest, MAX(price) AS highest, AVG(price) AS mean, SUM(price) AS total
 FROM bid GROUP BY auction, {_DAY}""",
