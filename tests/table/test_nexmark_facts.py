@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -94,16 +96,19 @@ class _Digests(TableConnector):
 
 def answer(name: str, events: int, options: dict[str, str]) -> dict[str, Any]:
     """Return the rows of a query, and their digest."""
+    return run(name, events, rate=FACTS[str(events)]["rate"], options=options, executor=InProcess(circumstances=FAST))
+
+
+def run(name: str, events: int, *, rate: int, options: dict[str, str], executor: InProcess) -> dict[str, Any]:
+    """Return the rows of a query over so many events, of which `rate` are in a second, and their digest."""
     digests = _Digests(QUERIES[name])
     register_connector("digest", digests)
-    executor = InProcess(circumstances=FAST)
     env = StreamExecutionEnvironment(executor=executor)
     env.set_parallelism(2)
     tables = StreamTableEnvironment.create(env)
     for key, value in options.items():
         tables.get_config().set(key, value)
-    rate = str(FACTS[str(events)]["rate"])
-    of_events = {"events.num": str(events), "first-event.rate": rate, "next-event.rate": rate}
+    of_events = {"events.num": str(events), "first-event.rate": str(rate), "next-event.rate": str(rate)}
     for statement in (events_table({"connector": "nexmark", **of_events}), *VIEWS):
         tables.execute_sql(statement)
     for statement in insertion(name, {"connector": "digest"}):
@@ -131,6 +136,41 @@ def cases(events: int) -> list[Any]:
 def test_queries_give_the_rows_of_flink(name: str, options: dict[str, str]) -> None:
     """A query of a benchmark that is fast and wrong is worth nothing."""
     assert answer(name, 50_000, options) == FACTS["50000"]["queries"][name]
+
+
+RESTORED = ("q4", "q5", "q7", "q9", "q18")
+"""Joins, aggregates of aggregates, windows, top rows and de-duplication."""
+
+
+def faults(random: Random) -> Circumstances:
+    """Draw faults of all kinds, with checkpoints, from which the job recovers exactly once."""
+    while True:
+        drawn = Circumstances.draw(random)
+        if drawn.checkpointing and drawn.exactly_once:
+            return dataclasses.replace(drawn, cancel_at_step=None, drain_rate=0.0)
+
+
+def check_faults(name: str, seed: int) -> int:
+    """Run a query without faults and with those of a seed, compare, and return how often the job went back."""
+    random = Random(seed)
+    expected = run(name, 400, rate=10, options={}, executor=InProcess(seed))
+    executor = InProcess(seed, faults(random))
+    assert run(name, 400, rate=10, options={}, executor=executor) == expected, f"seed {seed}"
+    return executor.restarts
+
+
+@pytest.mark.parametrize("name", RESTORED)
+def test_queries_give_each_row_once_under_faults(name: str) -> None:
+    """Rows would be lost or doubled when a worker, a driver, a message or a write is lost."""
+    assert sum(check_faults(name, seed) for seed in range(2)) > 0, "no job went back"
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3_600)
+@pytest.mark.parametrize("name", [name for name in QUERIES if name not in NOT_YET and QUERIES[name].is_deterministic])
+def test_queries_give_each_row_once_under_many_faults(name: str) -> None:
+    """The same, with more seeds, for all queries."""
+    assert sum(check_faults(name, seed) for seed in range(2, 60)) > 0
 
 
 @pytest.mark.soak
