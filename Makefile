@@ -25,7 +25,7 @@ WITHOUT_SPARK := tests/simulation tests/unit tests/typing
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup helm manifests demo demo-kafka cluster servers test test-fast test-flink test-flink-sql coverage test-figures parity lint fix sim soak corpora chaos bench bench-peers docs reference changelog check clean
+.PHONY: help setup helm manifests demo demo-kafka cluster servers test test-fast test-flink test-flink-sql coverage test-figures parity lint fix sim soak corpora chaos bench bench-peers bench-nexmark docs reference changelog check clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -134,6 +134,9 @@ $(BENCH_READY): $(READY)
 
 bench-peers: $(READY) ## penstock beside PyFlink, Flink in Java and PySpark: 35 minutes; a try: make bench-peers ARGS=--quick
 	@$(BIN)/python -m benchmarks.peers.run $(ARGS)
+
+bench-nexmark: $(READY) ## Nexmark's queries on penstock and on Flink SQL in Java: an hour; a part: make bench-nexmark ARGS="--only q0,q5 --events 1000000"
+	@$(BIN)/python -m benchmarks.nexmark_beside_flink $(ARGS)
 
 # Without the advertisement for another site generator, which would be the only thing it prints.
 docs: $(READY) ## the manual, into build/site: what it shows of the code is read from the code

@@ -97,7 +97,7 @@ class Manifest(msgspec.Struct, frozen=True):
     """The number of the entry of the job's record that this is or copies: job_record.py. 0: a savepoint, or an older
     copy."""
     compiled_plan: str = ""
-    """The plan of a job of SQL statements, as `table/execution/plan_of_job.py` packs it; empty: the job has none."""
+    """The plan of a job of SQL statements, as `table/execution/plan_of_job.py` packs it; empty for other jobs."""
     checksum: str = _NO_CHECKSUM
     """CRC-32 of the text in hexadecimal, computed with this field set to zeros. The last field."""
 

@@ -103,7 +103,7 @@ class JobGraph:
     def __init__(self, name: str, graph: StreamGraph, mode: ExecutionMode) -> None:
         self.name = name
         self.compiled_plan = ""
-        """The plan of a job of SQL statements, which its checkpoints contain; empty: the job has none."""
+        """The plan of a job of SQL statements, which its checkpoints contain; empty for other jobs."""
         self.mode = mode
         self.stream_graph = graph
         settings = graph.settings

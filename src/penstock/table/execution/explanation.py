@@ -1,4 +1,4 @@
-"""What a plan becomes: the part of EXPLAIN below Flink's text.
+"""Explain how a plan is executed: the part of EXPLAIN below Flink's text.
 
 == Execution ==
 1 with 2 subtasks
