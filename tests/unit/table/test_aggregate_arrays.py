@@ -18,6 +18,7 @@ from penstock.table.operators.aggregates.decimals import DecimalSum
 from penstock.table.operators.aggregates.distinct import Distinct, DistinctValues
 from penstock.table.operators.aggregates.extremes import extreme_of
 from penstock.table.operators.aggregates.numbers import Count, Sum, sum_of
+from penstock.table.operators.aggregates.objects import ListedValues
 from penstock.table.operators.aggregates.retracted_extremes import RetractedExtreme
 from penstock.table.operators.value_counts import ValueCounts
 
@@ -87,6 +88,23 @@ CASES = {
         pyarrow.string(),
         TEXTS,
         lambda values: min(values, default=None),
+        False,
+    ),
+    "retracted float max": Case(
+        lambda: RetractedExtreme(pyarrow.float64(), is_max=True),
+        pyarrow.float64(),
+        [0.5, -1e300, -2.5, 7.0],
+        lambda values: max(values, default=None),
+        False,
+    ),
+    "distinct floats": Case(
+        distinct(Count, pyarrow.float32()), pyarrow.float32(), [0.5, -1.25], of_distinct(len), False
+    ),
+    "listed texts": Case(
+        lambda: ListedValues(pyarrow.string(), "LISTAGG"),
+        pyarrow.string(),
+        ["a"],
+        lambda values: ",".join(values) if values else None,
         False,
     ),
     "distinct count": Case(distinct(Count, pyarrow.string()), pyarrow.string(), TEXTS, of_distinct(len), False),
@@ -180,7 +198,15 @@ def test_a_sum_of_more_than_38_digits_is_null_until_it_is_smaller_again() -> Non
     assert one.run(run_rows(case, [(0, Decimal("0.0001"), -1)])).to_pylist() == [most]
 
 
-@pytest.mark.parametrize("kind", [INT, pyarrow.string(), TIME])
+def test_signs_of_zero_differ_and_nan_is_one_value() -> None:
+    """Java's equality of boxed floats, by which Flink counts distinct ones."""
+    one = Distinct(Count(), DistinctValues([pyarrow.float64()], 1))
+    values = [0.0, -0.0, 0.0, float("nan"), float("nan"), float("inf")]
+    rows = RunRows(Runs(numpy.zeros(6, numpy.int64)), [pyarrow.array(values)], numpy.ones(6, numpy.int64))
+    assert one.run(rows).to_pylist() == [1, 2, 2, 3, 3, 4]
+
+
+@pytest.mark.parametrize("kind", [INT, pyarrow.string(), TIME, pyarrow.float32()])
 @pytest.mark.parametrize("seed", range(4))
 def test_counts_of_values_survive_all_that_tables_do_with_them(kind: pyarrow.DataType, seed: int) -> None:
     """Keys that end, slots that others get, snapshots and restores change no count of another key."""

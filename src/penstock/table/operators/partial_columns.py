@@ -42,7 +42,7 @@ def by_aggregate(
 
 
 class Groups:
-    """Aggregates of the rows of one bundle, by numbers of their groups. They are nobody's state."""
+    """Aggregates of the rows of one bundle, by numbers of their groups. They last as long as the bundle."""
 
     def __init__(self, aggregates: Sequence[Aggregate]) -> None:
         self.rows = Count()

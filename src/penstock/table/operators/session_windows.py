@@ -199,7 +199,7 @@ class SessionAggregateOperator(SessionOperator):
     def session_results(self, sessions: Integers) -> Columns:
         schema, of = self.given.schema, self.sessions
         keys = self.key_columns(sessions, schema.types[: len(self.key_names)])
-        times = window_times_of(self, self._properties, schema, of.starts[sessions], of.ends[sessions])
+        times = window_times_of(self, self._properties, schema, starts=of.starts[sessions], ends=of.ends[sessions])
         found = [one.results(sessions) for one in of.aggregates]
         return Columns(batch_of_columns([*keys, *found, *times], schema, len(sessions)))
 

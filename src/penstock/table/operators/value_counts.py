@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy
 import pyarrow
+from pyarrow import compute, types
 
 from penstock.engine.runtime.columns.aggregate_arrays import grown
 from penstock.engine.runtime.columns.field_arrays import objects
@@ -23,6 +24,7 @@ _CODE_BITS = 32
 _ENTRY_BYTES = 64
 """An entry with its places in the indexes; a text takes more."""
 _MANY_DEAD = 1024
+_BITS_OF_INT = 32
 
 
 class ValueCounts(StateArray):
@@ -225,22 +227,38 @@ class ValueCounts(StateArray):
 
 
 def _plain(column: pyarrow.Array) -> pyarrow.Array:
-    """Return times as integers, which need no Python."""
-    kind = column.type
-    if pyarrow.types.is_timestamp(kind) or pyarrow.types.is_time64(kind):
-        return column.view(pyarrow.int64())
-    if pyarrow.types.is_date32(kind) or pyarrow.types.is_time32(kind):
-        return column.view(pyarrow.int32())
-    return column
+    """Return times and floats as integers, which need no Python, in the same order.
+
+    0.0 and -0.0 are different, and NaN is equal to itself, as in Java.
+    """
+    stored = _stored_type(column.type)
+    if stored is None:
+        return column
+    if types.is_floating(column.type):
+        column = compute.if_else(compute.is_nan(column), pyarrow.scalar(numpy.nan, column.type), column)
+        return pyarrow.array(_ordered(column.view(stored).to_numpy(zero_copy_only=False)))
+    return column.view(stored)
 
 
 def _column(values: Any, kind: pyarrow.DataType) -> pyarrow.Array:
-    plain = _plain(pyarrow.array([], kind)).type
-    if plain != kind:
-        return pyarrow.array(values, pyarrow.int64()).cast(plain).view(kind)
-    if isinstance(values, numpy.ndarray):
-        return pyarrow.array(values).cast(kind)
-    return pyarrow.array(values, kind)
+    """Return values as a column: what `_plain` has made of one."""
+    stored = _stored_type(kind)
+    if stored is None:
+        return pyarrow.array(values).cast(kind) if isinstance(values, numpy.ndarray) else pyarrow.array(values, kind)
+    numbers = numpy.array(values, stored.to_pandas_dtype())
+    return pyarrow.array(_ordered(numbers) if types.is_floating(kind) else numbers).view(kind)
+
+
+def _stored_type(kind: pyarrow.DataType) -> pyarrow.DataType | None:
+    """Return the type of integers that stand for values of a type; None: they stay as they are."""
+    if types.is_temporal(kind) or types.is_float64(kind) or types.is_float32(kind):
+        return pyarrow.int32() if kind.bit_width == _BITS_OF_INT else pyarrow.int64()
+    return None
+
+
+def _ordered(bits: Any) -> Any:
+    """Return integers in the order of the floats with these bits, and the bits of such integers."""
+    return bits ^ ((bits >> (8 * bits.itemsize - 1)) & numpy.iinfo(bits.dtype).max)
 
 
 def _listed_values(stored: Any) -> list[Any]:

@@ -149,7 +149,7 @@ class WindowAggregateOperator(WindowedOperator):
         schema = self._given.schema
         keys = table.key_columns(slots, schema.types[: len(self._key_names)])
         start = self._times.slices.start_of(end)
-        times = window_times_of(self, self._properties, schema, start, end)
+        times = window_times_of(self, self._properties, schema, starts=start, ends=end)
         found = [one.results(slots) for one in table.aggregates]
         return Columns(batch_of_columns([*keys, *found, *times], schema, len(slots)))
 
@@ -201,7 +201,7 @@ class GlobalWindowAggregateOperator(WindowAggregateOperator):
 
 
 def window_times_of(
-    operator: WindowedOperator, properties: Sequence[str], schema: pyarrow.Schema, starts: Any, ends: Any
+    operator: WindowedOperator, properties: Sequence[str], schema: pyarrow.Schema, *, starts: Any, ends: Any
 ) -> list[Any]:
     """Return the times of windows that results have last: arrays, or scalars where bounds are numbers."""
     kinds = schema.types[len(schema.types) - len(properties) :]

@@ -48,7 +48,7 @@ class WindowFunctionOperator(Operator):
 
 
 def window_columns(given: TableColumns, starts: Any, ends: Any, zone: str | None) -> list[pyarrow.Array]:
-    """Return window_start, window_end and window_time, the last columns of `given`. The last one is no local time."""
+    """Return window_start, window_end and window_time, the last columns of `given`. TIMESTAMP_LTZ is in UTC."""
     kinds = given.schema.types[-3:]
     last = ends - 1
     times = (starts, ends, times_of_local(last, zone) if kinds[-1].tz else last)

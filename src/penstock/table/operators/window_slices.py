@@ -98,7 +98,7 @@ class WindowTimes(NamedTuple):
         return times if self.slices.kind == ATTACHED else local_times(times, self.zone), valid
 
     def times_of_all(self, chunk: Columns, operator: Operator) -> Integers:
-        """Return the same for rows that must have a time. Raises ProgramError for one that has none."""
+        """Return the same for rows that must have a time. Raises ProgramError for NULL."""
         times, valid = self.local_times(chunk, operator.context.now_ms())
         if valid is not None:
             raise ProgramError(

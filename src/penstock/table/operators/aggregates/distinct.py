@@ -64,7 +64,8 @@ class DistinctValues:
         rows = numpy.repeat(numpy.arange(len(runs)), lengths)
         slots = runs.of_runs(runs.slots)[rows]
         entries = self.counts.entries_of(slots, values) if len(rows) else rows
-        self._unfolded = Unfolded(runs, rows, entries, values, [one.to_numpy(zero_copy_only=False) for one in counts])
+        counted = [one.to_numpy(zero_copy_only=False) for one in counts]
+        self._unfolded = Unfolded(runs, rows, entries=entries, values=values, counts=counted)
         return self._unfolded
 
     def unfolded(self, runs: Runs) -> Unfolded:

@@ -83,33 +83,43 @@ class ObjectAggregate(Aggregate):
 
 
 class ListedValues(ObjectAggregate):
-    """FIRST_VALUE, LAST_VALUE and LISTAGG: the values in their order."""
+    """FIRST_VALUE, LAST_VALUE and LISTAGG: the values in their order, and those retracted that are not there.
+
+    Another subtask may have the values that are retracted. Source: Flink's ListAggWithRetractAggFunction.
+    """
 
     def __init__(self, result_type: pyarrow.DataType, kind: str) -> None:
         super().__init__(result_type)
         self._kind = kind
 
     def create(self) -> Any:
-        return []
+        return [], []
 
     def with_row(self, state: Any, values: Sequence[Any], sign: int) -> Any:
+        rows, missing = state
         row = tuple(values)
         if sign > 0:
-            state.append(row)
-        elif row in state:
-            state.remove(row)
+            rows.append(row)
+        elif row in rows:
+            rows.remove(row)
+        else:
+            missing.append(row)
         return state
 
     def value(self, state: Any) -> Any:
-        if not state:
+        rows, _ = state
+        if not rows:
             return None
         if self._kind == "LISTAGG":
-            delimiter = state[-1][1] if len(state[-1]) > 1 else ","
-            return delimiter.join(row[0] for row in state)
-        return state[0 if self._kind == "FIRST_VALUE" else -1][0]
+            delimiter = rows[-1][1] if len(rows[-1]) > 1 else ","
+            return delimiter.join(row[0] for row in rows)
+        return rows[0 if self._kind == "FIRST_VALUE" else -1][0]
 
     def merged(self, state: Any, other: Any) -> Any:
-        return [*state, *other]
+        merged = [*state[0], *other[0]], []
+        for row in (*state[1], *other[1]):
+            self.with_row(merged, row, -1)
+        return merged
 
 
 class KeptValue(ObjectAggregate):

@@ -42,7 +42,7 @@ class RetractedExtreme(Aggregate):
             some = values if len(places) == len(runs) else values.take(pyarrow.array(places))
             entries[places] = self._counts.entries_of(slots, [some])
             changes[places] = self._counts.add(entries[places], rows.signs[places])
-        return self._after(runs, rows.values[0], changes, entries, before)
+        return self._after(runs, rows.values[0], changes, entries=entries, before=before)
 
     def results(self, slots: Integers) -> pyarrow.Array:
         return self._best.column(slots)
@@ -62,10 +62,10 @@ class RetractedExtreme(Aggregate):
         before = self._best.column(of_values.slots)
         changes = self._counts.add(entries, numbers.to_numpy(zero_copy_only=False))
         ordered = in_runs(of_values, [values], changes)
-        self._after(of_values, ordered.values[0], ordered.signs, entries[of_values.order], before)
+        self._after(of_values, ordered.values[0], ordered.signs, entries=entries[of_values.order], before=before)
 
     def _after(
-        self, runs: Runs, values: pyarrow.Array, changes: Integers, entries: Integers, before: pyarrow.Array
+        self, runs: Runs, values: pyarrow.Array, changes: Integers, *, entries: Integers, before: pyarrow.Array
     ) -> pyarrow.Array:
         """Return the best value after each row, and note the last ones. All is in the order of runs."""
         both = pyarrow.concat_arrays([before, values])
@@ -82,14 +82,14 @@ class RetractedExtreme(Aggregate):
         found = numpy.where(best == nothing, -1, places[best])
         more: list[pyarrow.Array] = []
         if goes.any():
-            more = self._search(runs, goes, changes, entries, found, known + len(values))
+            more = self._search(runs, goes, changes, entries=entries, found=found, first=known + len(values))
         together = pyarrow.concat_arrays([both, *more])
         result = together.take(pyarrow.array(found, mask=found < 0))
         self._best.put(runs.slots, result.take(pyarrow.array(runs.ends)))
         return result
 
     def _search(
-        self, runs: Runs, goes: Mask, changes: Integers, entries: Integers, found: Integers, first: int
+        self, runs: Runs, goes: Mask, changes: Integers, *, entries: Integers, found: Integers, first: int
     ) -> list[pyarrow.Array]:
         """Set the places of the best values in runs whose best one goes. Return values from the place `first` on."""
         numbers: dict[int, int] = {}
