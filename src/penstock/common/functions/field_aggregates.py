@@ -241,7 +241,7 @@ def with_families(
 
 def _check_number(one: FieldAggregate, types: Mapping[str, TypeInformation]) -> None:
     """Raise TypeError for a sum or an average of what is not a number, such as a text. Source: Flink's SQL, SUM."""
-    if one.kind not in (SUM, AVG) or one.field not in types or _may_be_number(types[one.field]):
+    if one.kind not in (SUM, AVG) or one.field is None or one.field not in types or _may_be_number(types[one.field]):
         return
     numbers = [name for name, kind in types.items() if _may_be_number(kind)]
     raise TypeError(
