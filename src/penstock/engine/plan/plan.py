@@ -120,7 +120,7 @@ def _differences(before: Plan, after: Plan) -> Iterable[str]:
 
 
 def _replaced(name: str, before: Operator, now: Operator) -> Iterable[str]:
-    """Yield what another operator of a node changes, for people: its class is no name of theirs."""
+    """Yield what another operator of a node changes, for people: the class is ours."""
     if now is before:
         return
     kinds = [(verb, getattr(before, verb), getattr(now, verb)) for verb in ("takes", "gives")]

@@ -37,7 +37,7 @@ class Rows(msgspec.Struct, gc=False):
 
     kind: ClassVar[ChunkKind] = ChunkKind.ROWS
     light_bytes: ClassVar[int] = 0
-    """What a buffer weighs more than its bytes, see FewRows."""
+    """A buffer weighs so many bytes more than it has, see FewRows."""
     values: Values
     timestamps: Timestamps = None
 

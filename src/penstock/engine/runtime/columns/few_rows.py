@@ -30,8 +30,8 @@ class FewRows(Columns):
 
     __slots__ = ("_batch", "_schema", "lists")
     light_bytes: ClassVar[int] = 150
-    """What a message of Arrow has around its values. Limits of what is in flight are in bytes: by those of lists a slow
-    task would get several times as many rows in small buffers as in large ones."""
+    """A message of Arrow has so many bytes around its values. What is in flight is limited by bytes: by those of lists a
+    slow task would get several times as many rows in small buffers as in large ones."""
 
     def __init__(
         self, schema: pyarrow.Schema, lists: Lists, timestamps: Integers | None = None, kinds: Kinds | None = None

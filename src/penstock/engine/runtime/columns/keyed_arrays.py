@@ -59,7 +59,7 @@ class KeyedArrays:
         self.table.change(slots)
         rows = slots.tolist()
         return [
-            _added(array, rows, values or repeat(True), step, result)
+            _added(array, rows, values or repeat(True), step=step, result=result)
             for array, values, step, result in zip(self._arrays, columns, *function.steps, strict=True)
         ]
 
@@ -146,6 +146,7 @@ def _added(
     array: AggregateArray,
     slots: list[int],
     values: Iterable[Any],
+    *,
     step: Callable[[Any, Any], Any],
     result: Callable[[Any], Any] | None,
 ) -> list[Any]:

@@ -268,7 +268,7 @@ def encode(header: Header, items: Sequence[BufferItem], price: Price = IN_ROWS) 
     weight = 0
     if len(items) != 1 or type(items[0]) in ELEMENTS:
         weight = _weight(items, len(content))
-    elif light_bytes := items[0].light_bytes:  # type: ignore[union-attr]
+    elif (light_bytes := items[0].light_bytes) and len(content) + light_bytes <= _WEIGHT_MAX:  # type: ignore[union-attr]
         weight = content_of(HEADER_BYTES + len(content)) + light_bytes
     return encode_header(header, weight) + content
 
@@ -293,7 +293,7 @@ def _weight(items: Sequence[BufferItem], size: int) -> int:
     if 0 < len(elements) < len(items):
         element_bytes = len(dumps(elements)) - _LIST_BYTES
         weight += content_of(HEADER_BYTES + size - element_bytes)
-        weight += sum(item.light_bytes for item in items if type(item) not in ELEMENTS)  # type: ignore[union-attr, misc]
+        weight += sum([item.light_bytes for item in items if not isinstance(item, Element)])
     return weight if weight <= _WEIGHT_MAX else 0
 
 

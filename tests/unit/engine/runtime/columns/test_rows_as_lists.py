@@ -130,6 +130,14 @@ def test_lists_weigh_as_much_as_batches() -> None:
         assert batch * 0.9 <= few <= batch * 1.1
 
 
+def test_lists_of_long_texts_are_sent() -> None:
+    """A header has room for a weight of 64 KiB, and the job would fail."""
+    header = Header(NO_KEY_GROUP, 1, 0, sequence=0, target=0, attempt=0, kind=ChunkKind.COLUMNS)
+    for size in (65_200, 65_400, 65_600, 1_000_000):
+        buffer = encode(header, [few_of(Columns(pyarrow.record_batch({"text": ["a" * size]})))])
+        assert size <= content_bytes(buffer) <= size + 300
+
+
 @pytest.mark.parametrize(
     "column",
     [
