@@ -30,7 +30,7 @@ class FewRows(Columns):
 
     __slots__ = ("_batch", "_schema", "lists")
     light_bytes: ClassVar[int] = 150
-    """A message of Arrow has so many bytes around its values. What is in flight is limited by bytes: by those of lists a
+    """A message of Arrow has so many bytes around its values. Limits in bytes are of both: by those of lists alone, a
     slow task would get several times as many rows in small buffers as in large ones."""
 
     def __init__(
