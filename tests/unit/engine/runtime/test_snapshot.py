@@ -210,7 +210,7 @@ class Prepares(SinkOperator):
 def test_what_was_prepared_goes_with_the_next_that_is_written() -> None:
     """A checkpoint that could not be written, while the last one was frozen already, would take its rows with it."""
     sink = Prepares()
-    chain = SimpleNamespace(operators=[sink], nodes=[SimpleNamespace(state_id="sink", operator=sink)])
+    chain = SimpleNamespace(operators=[sink], nodes=[SimpleNamespace(state_id="sink", operator=sink)], paused=False)
     info = SubtaskInfo("job", 0, "sink", 0, 1, 4)
     snapshots = Snapshots(chain, info, GROUPS)
     for number in (1, 2, 3):
@@ -224,3 +224,34 @@ def test_what_was_prepared_goes_with_the_next_that_is_written() -> None:
     snapshots.freeze(4, 0, CheckpointOptions())
     _, commits = snapshots.written(4, SubtaskState(), 0)
     assert commits == [(9, ["of 3"]), (9, ["of 4"])]
+
+
+class PausesBehind:
+    """A chain whose first operator emits what makes the second one pause."""
+
+    waiting = False
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.paused = False
+        self.operators = [SimpleNamespace(prepare_snapshot=self._emit), SimpleNamespace(prepare_snapshot=self._second)]
+
+    def _emit(self, checkpoint_id: int, savepoint: bool) -> None:
+        self.calls.append("emits")
+        self.paused = True
+
+    def _second(self, checkpoint_id: int, savepoint: bool) -> None:
+        assert not self.paused
+        self.calls.append("prepares")
+
+    def resume(self) -> bool:
+        self.calls.append("resumes")
+        self.paused = False
+        return True
+
+
+def test_an_operator_prepares_when_it_has_processed_what_those_before_it_have_emitted() -> None:
+    """A snapshot would not have the rest of a chunk that a paused operator holds."""
+    chain = PausesBehind()
+    Snapshots(chain, SubtaskInfo("job", 0, "window", 0, 1, 4), GROUPS).prepare(1, False)
+    assert chain.calls == ["emits", "resumes", "prepares"]

@@ -116,7 +116,7 @@ class ListedValues(ObjectAggregate):
         return rows[0 if self._kind == "FIRST_VALUE" else -1][0]
 
     def merged(self, state: Any, other: Any) -> Any:
-        merged = [*state[0], *other[0]], []
+        merged: tuple[list[Any], list[Any]] = [*state[0], *other[0]], []
         for row in (*state[1], *other[1]):
             self.with_row(merged, row, -1)
         return merged
