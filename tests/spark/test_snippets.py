@@ -54,6 +54,8 @@ PRINTED = {
     "LATERAL TABLE(legs(route))": "| +I |                            EWR |           0 |\n",
     "late.print_schema()": "0     JFK        2    1.0\n",
     "tables.to_data_stream(late)": "JFK 40\n",
+    "SELECT airport, COUNT(*) AS flights": "4 rows in set\n",
+    "class AirportNames": "| +I |          40 |                        Kennedy |\n",
     "TUMBLE(TABLE readings": "| 1970-01-01 00:01:00.000 |                   20 |\n",
     # These assert what they give.
     **dict.fromkeys(("class NamedOrders", "class Watch", "def paid_within_an_hour", "class Unpaid"), ""),

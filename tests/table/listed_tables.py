@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
+import numpy
 import pyarrow as pa
+from tests.table.halves_source import HalvesSource
 from tests.table.in_process import InProcess
 
+from penstock.common.config_options import option
+from penstock.common.config_values import TextType
 from penstock.common.types import Row, RowKind
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.engine.jobmaster.results.result_sinks import ResultSink
 from penstock.hosts.simulator import Circumstances
 from penstock.table import StreamTableEnvironment
 from penstock.table.connectors.batch_source import BatchSource
+from penstock.table.connectors.lookup import CACHE_OPTIONS, Found, LookupRequest, TableLookup, cache_of
 from penstock.table.connectors.table_connector import (
     ScanRequest,
     SinkRequest,
@@ -23,10 +28,12 @@ from penstock.table.connectors.table_connector import (
     TableSink,
     register_connector,
 )
+from penstock.table.connectors.table_options import TableOptions
 from penstock.table.operators.table_columns import KIND, TableColumns
 
 Change = tuple[str, tuple[Any, ...]]
 """+I, -U, +U or -D, and the values of a row."""
+_OPTIONS = [*CACHE_OPTIONS, option("changelog-mode", TextType(), "I")]
 _KINDS = {str(kind): kind.value for kind in RowKind}
 
 
@@ -35,6 +42,8 @@ class Listed(TableConnector):
 
     def __init__(self) -> None:
         self.sources: dict[str, Sequence[Change]] = {}
+        self.halves: dict[str, int] = {}
+        """How many rows of a table come before a pause of 20 s, and each at its time."""
         self.sinks: dict[str, list[Change]] = {}
 
     def scan(self, request: ScanRequest) -> TableScan:
@@ -47,12 +56,48 @@ class Listed(TableConnector):
         kinds = pa.array([_KINDS[kind] for kind, _ in changes], pa.uint8())
         schema = pa.schema([*request.whole, pa.field(KIND, pa.uint8())])
         table = pa.Table.from_arrays([*arrays, kinds], schema=schema)
-        return TableScan(BatchSource(table), TableColumns(schema), parallelism=1)
+        first = self.halves.get(_name(request.table.identifier))
+        source = BatchSource(table) if first is None else HalvesSource(table, first, is_paced=True)
+        return TableScan(source, TableColumns(schema), parallelism=1)
+
+    def lookup(self, request: LookupRequest) -> TableLookup:
+        """Look up the rows of a table."""
+        resolved = request.table.resolved_table
+        assert resolved is not None
+        names = [column.name for column in resolved.schema.columns if column.kind == "PHYSICAL"]
+        rows = [dict(zip(names, row, strict=True)) for _, row in self.sources[_name(request.table.identifier)]]
+        ListedLookup.calls.clear()
+        return ListedLookup(rows, request)
 
     def sink(self, request: SinkRequest) -> TableSink:
         """Remember the changes."""
         received = self.sinks.setdefault(_name(request.table.identifier), [])
         return TableSink(results=_Received(received), parallelism=1)
+
+
+class ListedLookup(TableLookup):
+    """Looks up dicts in a list."""
+
+    calls: ClassVar[list[list[dict[str, Any]]]] = []
+    """The keys that were looked up, by call."""
+
+    def __init__(self, rows: Sequence[dict[str, Any]], request: LookupRequest) -> None:
+        self._rows = rows
+        self._keys = request.keys.names
+        self._schema = request.columns.schema
+        self.cache = cache_of(TableOptions(request.table.identifier, request.options, _OPTIONS))
+
+    def find(self, keys: pa.RecordBatch) -> Found:
+        """Return the rows that have these keys."""
+        self.calls.append(keys.to_pylist())
+        found = [
+            (place, row)
+            for place, key in enumerate(zip(*(column.to_pylist() for column in keys.columns), strict=True))
+            for row in self._rows
+            if tuple(row[name] for name in self._keys) == key
+        ]
+        rows = pa.RecordBatch.from_pylist([row for _, row in found], schema=self._schema)
+        return Found(numpy.array([place for place, _ in found], numpy.int64), rows)
 
 
 class _Received(ResultSink):
@@ -85,9 +130,11 @@ class Tables:
         for key, value in (options or {}).items():
             self.environment.get_config().set(key, value)
 
-    def create(self, name: str, columns: str, changes: Sequence[Change] = (), changelog: str = "I") -> None:
-        """Create a table with these rows."""
-        options = f"'connector' = 'listed', 'changelog-mode' = '{changelog}'"
+    def create(
+        self, name: str, columns: str, changes: Sequence[Change] = (), changelog: str = "I", options: str = ""
+    ) -> None:
+        """Create a table with these rows. `options`: more of them, each behind a comma."""
+        options = f"'connector' = 'listed', 'changelog-mode' = '{changelog}'{options}"
         self.environment.execute_sql(f"CREATE TABLE {name} ({columns}) WITH ({options})")
         self.listed.sources[name] = changes
 

@@ -17,6 +17,7 @@ from penstock.engine.plan.transformations import (
 )
 from penstock.engine.runtime.network.partitioners import GlobalPartitioner, HashPartitioner, Partitioner
 from penstock.engine.runtime.operators.operator import Operator
+from penstock.table.execution.distributions import Distributions, distributions_of
 from penstock.table.execution.registry import translators
 from penstock.table.logical_types import LogicalType
 from penstock.table.operators.python_calls import PythonCall
@@ -82,6 +83,7 @@ class Translation:
         """The description of the node that is being translated."""
         self._done: dict[int, Transformation] = {}
         self._columns: dict[int, TableColumns] = {}
+        self._distributions: dict[int, Distributions] = {}
 
     def run(self) -> None:
         """Add all sinks of the plan to the program.
@@ -136,6 +138,11 @@ class Translation:
         made.uid = f"{self.uid_prefix}{node.id}_{_kind(node)}" + (f"_{role}" if role else "")
         made.description = node.description
 
+    def is_distributed(self, node: ExecNode, keys: tuple[int, ...]) -> bool:
+        """Return whether the rows that a node receives are where their key is: an exchange by it changes nothing."""
+        (origin,) = self.plan.inputs_of(node)
+        return keys in self._distributions[origin.id]
+
     def hashed(self, stream: Transformation, columns: TableColumns, keys: Sequence[int]) -> Transformation:
         """Distribute rows by key; without a key, send all to one subtask."""
         partitioner: Partitioner = (
@@ -174,7 +181,10 @@ class Translation:
 
     def _translated(self, node: ExecNode) -> Transformation:
         if node.id not in self._done:
-            inputs = [self._translated(one) for one in self.plan.inputs_of(node)]
+            origins = self.plan.inputs_of(node)
+            inputs = [self._translated(one) for one in origins]
+            of_inputs = [self._distributions[one.id] for one in origins]
+            self._distributions[node.id] = distributions_of(node, of_inputs, origins)
             self._current = node.description
             try:
                 self._done[node.id] = translators()[type(node)](self, node, inputs)

@@ -9,7 +9,7 @@ from penstock.common.constants import MIN_TIMESTAMP
 from penstock.engine.runtime.columns.chunk import Columns
 from penstock.table.operators.pairing import PairingOperator, Partners
 from penstock.table.operators.row_expressions import RowExpressions
-from penstock.table.operators.table_columns import TableColumns
+from penstock.table.operators.table_columns import TableColumns, width_of
 from penstock.table.operators.table_functions import TableFunction
 
 
@@ -29,7 +29,7 @@ class CorrelateOperator(PairingOperator):
     ) -> None:
         super().__init__(name, is_left=is_left, condition=None, what="table function", received=received, given=given)
         self._function = function
-        self._schema = schema([*given.schema][len(received.names) :])
+        self._schema = schema([*given.schema][width_of(received) :])
         self._arguments = arguments
         self._of_given = condition
 

@@ -1,4 +1,4 @@
-"""What was looked up, by key, for some time. Source: Flink's DefaultLookupCache."""
+"""Rows that were looked up, kept by key for some time. Source: Flink's DefaultLookupCache."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from penstock.table.logical_types import ROWS, LogicalType
 FIXED = {"CHAR": "VARCHAR", "BINARY": "VARBINARY"}
 """Types whose values have the length of the type, with those that have it at most."""
 IGNORE, ERROR, TRIM_PAD = "IGNORE", "ERROR", "TRIM_PAD"
-"""What is done about lengths."""
+"""Ways to treat a value of another length."""
 ROWS_ONLY, ROWS_AND_COLLECTIONS = "ROWS", "ROWS_AND_COLLECTIONS"
 """Where else than in columns values are checked."""
 
@@ -104,5 +104,5 @@ def of_length(path: str, kind: LogicalType, length: int) -> str:
     """Return what is wrong with a value of another length than that of its column."""
     return (
         f"Column '{path}' is {kind.root}({kind.length}), however, a string of length {length} is being written into "
-        "it. You can set job configuration 'table.exec.sink.type-length-enforcer' to control this behaviour."
+        "it. You can set job configuration 'table.exec.sink.type-length-enforcer' to control this behavior."
     )

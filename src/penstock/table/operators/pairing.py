@@ -16,7 +16,7 @@ from penstock.engine.runtime.operators.operator import Operator
 from penstock.engine.state.arrays.row_keys import Integers
 from penstock.table.operators.join import taken
 from penstock.table.operators.row_expressions import RowExpressions
-from penstock.table.operators.table_columns import TableColumns
+from penstock.table.operators.table_columns import TableColumns, width_of
 
 _NONE = -1
 
@@ -70,7 +70,8 @@ class PairingOperator(Operator):
     def joined(self, chunk: Columns) -> Columns:
         """Return the rows of a chunk with their partners, in the order of the chunk."""
         places, rows = self.partners_of(chunk)
-        columns = [*chunk.batch.take(pyarrow.array(places)).columns, *rows.columns]
+        own = chunk.batch.columns[: width_of(self.received)]
+        columns = [*(column.take(pyarrow.array(places)) for column in own), *rows.columns]
         kinds = None if chunk.kinds is None else chunk.kinds[places]
         return Columns(pyarrow.RecordBatch.from_arrays(columns, schema=self.given.schema), None, kinds)
 

@@ -71,7 +71,7 @@ class RowExpressions:
         return self._bound.evaluate(columns, self.context(rows, now_ms=now_ms, watermark_ms=watermark_ms))
 
     def context(self, rows: int, *, now_ms: int, watermark_ms: int | None) -> Context:
-        """Return what functions get besides columns."""
+        """Return the context that functions get with their columns."""
         return Context(rows=rows, zone=self._zone, now_us=now_ms * 1000, watermark_ms=watermark_ms)
 
     def mask(self, columns: Sequence[Column], rows: int, *, now_ms: int, watermark_ms: int | None) -> Any:

@@ -51,6 +51,11 @@ def table_columns(row: LogicalType) -> TableColumns:
     return TableColumns(pyarrow.schema(fields))
 
 
+def width_of(columns: TableColumns) -> int:
+    """Return how many columns the plan has for these: none for rows of which only the number counts."""
+    return 0 if columns.names == (NO_COLUMNS,) else len(columns.names)
+
+
 def batch_of_columns(columns: Sequence[Column], schema: pyarrow.Schema, rows: int) -> pyarrow.RecordBatch:
     """Return a batch of results: arrays, or scalars that are the same in all rows."""
     if schema.names == [NO_COLUMNS]:

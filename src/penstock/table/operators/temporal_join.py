@@ -40,9 +40,9 @@ class TemporalJoinOperator(TimedOperator):
         name: str,
         join_type: str,
         inputs: tuple[JoinInput, JoinInput],
+        *,
         times: tuple[str, str],
         condition: RowExpressions | None,
-        *,
         given: TableColumns,
     ) -> None:
         selectors = [selector_of(one.keys) for one in inputs]

@@ -45,9 +45,9 @@ class TimedJoinOperator(TimedOperator):
         join_type: str,
         inputs: tuple[JoinInput, JoinInput],
         times: tuple[str, str],
+        *,
         bounds: tuple[int, int],
         condition: RowExpressions | None,
-        *,
         is_event_time: bool,
         given: TableColumns,
     ) -> None:

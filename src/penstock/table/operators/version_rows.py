@@ -19,7 +19,7 @@ NOTHING = -1
 
 
 class VersionRows:
-    """Of several rows of a key with the same time the last one counts.
+    """Versions, of which the last one counts if a key has several of the same time.
 
     The table has key -> [(time, whether there is a row from then on, row), ...].
     """

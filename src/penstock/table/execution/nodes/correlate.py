@@ -12,7 +12,7 @@ from penstock.table.execution.translation import Translation
 from penstock.table.operators.correlate import CorrelateOperator
 from penstock.table.operators.python_calls import PythonTableFunction
 from penstock.table.operators.row_expressions import RowExpressions
-from penstock.table.operators.table_columns import TableColumns
+from penstock.table.operators.table_columns import TableColumns, width_of
 from penstock.table.operators.table_functions import TableFunction, Unnest
 from penstock.table.planner.nodes.row_nodes import Correlate, PythonCorrelate
 from penstock.table.planner.rex_nodes import RexCall
@@ -28,7 +28,7 @@ def correlate(
     received, given = translation.input(node), translation.columns(node)
     call = node.function_call
     arguments = translation.expressions(*call.operands)
-    columns = TableColumns(pyarrow.schema(list(given.schema)[len(received.names) :]))
+    columns = TableColumns(pyarrow.schema(list(given.schema)[width_of(received) :]))
     condition = node.condition if isinstance(node, Correlate) else None
     operator = CorrelateOperator(
         "Correlate",

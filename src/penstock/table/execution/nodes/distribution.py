@@ -15,12 +15,14 @@ from penstock.table.planner.nodes.row_nodes import DropUpdateBefore, Exchange, U
 
 @translates(Exchange)
 def exchange(translation: Translation, node: Exchange, inputs: Sequence[Transformation]) -> Transformation:
-    """Translate an Exchange."""
+    """Translate an Exchange, which is nothing if the rows are where it would send them."""
     (stream,) = inputs
     # Behind a local aggregate the columns are its own.
     translation.gives(node, translation.input(node))
     distribution = node.input_properties[0].required_distribution
     if distribution.type == "HASH":
+        if translation.is_distributed(node, distribution.keys):
+            return stream
         return translation.hashed(stream, translation.columns(node), distribution.keys)
     if distribution.type == "SINGLETON":
         return PartitionTransformation(translation.program.next_id(), stream, GlobalPartitioner())

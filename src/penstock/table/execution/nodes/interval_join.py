@@ -61,8 +61,8 @@ def _timed_join(translation: Translation, node: IntervalJoin, inputs: Sequence[T
         spec.join_type,
         (join_input(columns[0], spec, spec.left_keys, ()), join_input(columns[1], spec, spec.right_keys, ())),
         (columns[0].names[window.left_time_index], columns[1].names[window.right_time_index]),
-        (window.left_lower_bound, window.left_upper_bound),
-        None if spec.non_equi_condition is None else translation.expressions(spec.non_equi_condition),
+        bounds=(window.left_lower_bound, window.left_upper_bound),
+        condition=None if spec.non_equi_condition is None else translation.expressions(spec.non_equi_condition),
         is_event_time=window.is_event_time,
         given=translation.columns(node),
     )

@@ -24,8 +24,8 @@ def join(translation: Translation, node: Join, inputs: Sequence[Transformation])
         "Join",
         spec.join_type,
         (
-            join_input(columns[0], spec, spec.left_keys, node.left_upsert_keys, translation.ttl_ms(node, 0)),
-            join_input(columns[1], spec, spec.right_keys, node.right_upsert_keys, translation.ttl_ms(node, 1)),
+            join_input(columns[0], spec, spec.left_keys, node.left_upsert_keys, ttl_ms=translation.ttl_ms(node, 0)),
+            join_input(columns[1], spec, spec.right_keys, node.right_upsert_keys, ttl_ms=translation.ttl_ms(node, 1)),
         ),
         condition,
         given=translation.columns(node),
@@ -38,6 +38,7 @@ def join_input(
     spec: JoinSpec,
     keys: Sequence[int],
     upsert_keys: Sequence[Sequence[int]],
+    *,
     ttl_ms: int | None = None,
 ) -> JoinInput:
     """Return an input of a join, with its smallest unique key."""
@@ -45,7 +46,7 @@ def join_input(
     return JoinInput(
         columns,
         tuple(columns.names[key] for key in keys),
-        tuple(not filters for filters in spec.filter_nulls),
-        None if unique is None else tuple(columns.names[key] for key in unique),
-        ttl_ms,
+        null_matches=tuple(not filters for filters in spec.filter_nulls),
+        unique=None if unique is None else tuple(columns.names[key] for key in unique),
+        ttl_ms=ttl_ms,
     )

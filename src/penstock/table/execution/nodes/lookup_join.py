@@ -16,7 +16,7 @@ from penstock.table.execution.translation import ZONE, Translation
 from penstock.table.operators.lookup_join import Lookup, LookupJoinOperator
 from penstock.table.operators.lookup_memory import LookupMemoryOperator
 from penstock.table.operators.row_expressions import RowExpressions
-from penstock.table.operators.table_columns import TableColumns, table_columns
+from penstock.table.operators.table_columns import TableColumns, table_columns, width_of
 from penstock.table.planner.data_types import DataType
 from penstock.table.planner.nodes.join_nodes import FieldReferenceKey, LookupJoin
 from penstock.table.planner.rex_nodes import AnyRexNode, RexInputRef
@@ -26,7 +26,7 @@ from penstock.table.planner.rex_nodes import AnyRexNode, RexInputRef
 def lookup_join(translation: Translation, node: LookupJoin, inputs: Sequence[Transformation]) -> Transformation:
     """Translate a LookupJoin. An asynchronous one, which is a hint, is one of whole chunks."""
     received, given = translation.input(node), translation.columns(node)
-    rest = TableColumns(pyarrow.schema(list(given.schema)[len(received.names) :]))
+    rest = TableColumns(pyarrow.schema(list(given.schema)[width_of(received) :]))
     found = table_columns(node.temporal_table.output_type.logical)
     source, key_columns = _source(translation, node, found)
     projection = node.projection_on_temporal_table
@@ -51,7 +51,7 @@ def lookup_join(translation: Translation, node: LookupJoin, inputs: Sequence[Tra
         return translation.operator(node, join, inputs)
     keys = node.input_upsert_key
     if keys is None:
-        raise translation.unsupported("changes are looked up by the key of the query, and it has none")
+        raise translation.unsupported("changes are looked up by the key of the query: give its table a PRIMARY KEY")
     memory = LookupMemoryOperator(join, [received.names[key] for key in keys], ttl_ms=translation.ttl_ms(node))
     return translation.operator(node, memory, [translation.hashed(inputs[0], received, keys)])
 
@@ -68,7 +68,7 @@ def _source(translation: Translation, node: LookupJoin, found: TableColumns) -> 
     keys = TableColumns(pyarrow.schema([fields[place] for place in node.lookup_keys]))
     of_metadata = {key: METADATA + key for key in metadata}
     zone = translation.options.get(ZONE, "UTC")
-    request = LookupRequest(table, keys, TableColumns(pyarrow.schema(fields)), of_metadata, zone)
+    request = LookupRequest(table, keys, TableColumns(pyarrow.schema(fields)), metadata=of_metadata, zone=zone)
     source = connector_of(table).lookup(request)
     retry = node.retry_options
     if retry is not None:

@@ -34,7 +34,7 @@ def multi_join(translation: Translation, node: MultiJoin, inputs: Sequence[Trans
     """
     given = translation.columns(node)
     first = translation.input(node, 0)
-    left = _Joined(inputs[0], first, (0,), _unique(node, 0), translation.ttl_ms(node, 0))
+    left = _Joined(inputs[0], first, firsts=(0,), unique=_unique(node, 0), ttl_ms=translation.ttl_ms(node, 0))
     for index in range(1, len(inputs)):
         left = _joined(translation, node, left, index=index, stream=inputs[index], given=given)
     return left.stream
@@ -69,7 +69,7 @@ def _joined(
     made = translation.operator(node, operator, [left_stream, right_stream], role=role)
     of_both = None if left.unique is None or unique is None else (*left.unique, *(start + one for one in unique))
     lives = [one for one in (left.ttl_ms, ttl_ms) if one is not None]
-    return _Joined(made, both, (*left.firsts, start), of_both, min(lives, default=None))
+    return _Joined(made, both, firsts=(*left.firsts, start), unique=of_both, ttl_ms=min(lives, default=None))
 
 
 def _unique(node: MultiJoin, index: int) -> tuple[int, ...] | None:
@@ -82,7 +82,7 @@ def _input(columns: TableColumns, keys: Sequence[int], unique: tuple[int, ...] |
     return JoinInput(
         columns,
         tuple(names[key] for key in keys),
-        (False,) * len(keys),
-        None if unique is None else tuple(names[key] for key in unique),
-        ttl_ms,
+        null_matches=(False,) * len(keys),
+        unique=None if unique is None else tuple(names[key] for key in unique),
+        ttl_ms=ttl_ms,
     )

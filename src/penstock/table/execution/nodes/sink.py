@@ -89,7 +89,7 @@ def sink(translation: Translation, node: Sink, inputs: Sequence[Transformation])
 
 
 class _Written(NamedTuple):
-    """What the planner has left to the connector."""
+    """The abilities that the planner has left to the connector."""
 
     metadata: tuple[str, ...]
     partition: Mapping[str, str]

@@ -26,11 +26,11 @@ def temporal_join(translation: Translation, node: TemporalJoin, inputs: Sequence
         "TemporalJoin",
         spec.join_type,
         (join_input(columns[0], spec, spec.left_keys, ()), join_input(columns[1], spec, spec.right_keys, ())),
-        (
+        times=(
             columns[0].names[node.left_time_attribute_index],
             columns[1].names[node.right_time_attribute_index],
         ),
-        None if spec.non_equi_condition is None else translation.expressions(spec.non_equi_condition),
+        condition=None if spec.non_equi_condition is None else translation.expressions(spec.non_equi_condition),
         given=translation.columns(node),
     )
     return translation.operator(node, operator, inputs)
