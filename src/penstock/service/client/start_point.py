@@ -76,7 +76,7 @@ def start_point(graph: JobGraph, configuration: Configuration, resumes: str = ""
 
 
 def restored_manifest(configuration: Configuration, job_name: str) -> Manifest | None:
-    """Return the manifest that a job of this name will start from, without taking the job over; None: it starts without state.
+    """Return the manifest that a job of this name will start from, without taking the job over; None: no state.
 
     Raises CheckpointError if it is missing or damaged.
     """
