@@ -24,7 +24,7 @@ from penstock.hosts.simulator import Circumstances
 from penstock.table import StreamTableEnvironment
 from penstock.table.connectors.table_connector import SinkRequest, TableConnector, TableSink, register_connector
 from penstock.table.logical_types import LogicalType
-from penstock.table.planner.errors import PlannerError, UnsupportedPlanError
+from penstock.table.planner.errors import PlannerError
 from penstock.table.planner.planner import shared_process
 from penstock.table.row_text import text_of
 
@@ -36,8 +36,6 @@ MINI_BATCH = {
     "table.optimizer.distinct-agg.split.enabled": "true",
 }
 """As Nexmark publishes it."""
-NOT_YET: set[str] = {"q11"}
-"""Queries with nodes that are not executed yet."""
 FAST = Circumstances(chunk_records=8_192, buffer_records=8_192, buffer_bytes=1 << 20, jump_rate=0.0)
 
 
@@ -112,12 +110,7 @@ def run(name: str, events: int, *, rate: int, options: dict[str, str], executor:
     for statement in (events_table({"connector": "nexmark", **of_events}), *VIEWS):
         tables.execute_sql(statement)
     for statement in insertion(name, {"connector": "digest"}):
-        try:
-            tables.execute_sql(statement)
-        except UnsupportedPlanError as error:
-            if options == MINI_BATCH:
-                pytest.xfail(f"bundles are not executed yet: {error}")
-            raise
+        tables.execute_sql(statement)
     if executor.error is not None:
         raise executor.error
     assert digests.digest is not None
@@ -127,7 +120,7 @@ def run(name: str, events: int, *, rate: int, options: dict[str, str], executor:
 def cases(events: int) -> list[Any]:
     """Return the queries that run, with the options of both configurations."""
     queries = FACTS[str(events)]["queries"]
-    plain = [pytest.param(name, {}, id=name) for name in queries if name not in NOT_YET]
+    plain = [pytest.param(name, {}, id=name) for name in queries]
     return [*plain, *(pytest.param(name, MINI_BATCH, id=f"{name}-bundles") for name in queries)]
 
 
@@ -167,7 +160,7 @@ def test_queries_give_each_row_once_under_faults(name: str) -> None:
 
 @pytest.mark.soak
 @pytest.mark.timeout(3_600)
-@pytest.mark.parametrize("name", [name for name in QUERIES if name not in NOT_YET and QUERIES[name].is_deterministic])
+@pytest.mark.parametrize("name", [name for name in QUERIES if QUERIES[name].is_deterministic])
 def test_queries_give_each_row_once_under_many_faults(name: str) -> None:
     """The same, with more seeds, for all queries."""
     assert sum(check_faults(name, seed) for seed in range(2, 60)) > 0
