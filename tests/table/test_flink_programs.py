@@ -26,7 +26,8 @@ PASSED = {
     "ConstraintEnforcerTestPrograms": 7,
     "CorrelateTestPrograms": 1,
     "DeduplicationTestPrograms": 3,
-    "GroupAggregateTestPrograms": 3,
+    "ExpandTestPrograms": 1,
+    "GroupAggregateTestPrograms": 4,
     "GroupWindowAggregateTestPrograms": 6,
     "IncrementalGroupAggregateTestPrograms": 2,
     "IntervalJoinTestPrograms": 3,
@@ -35,7 +36,7 @@ PASSED = {
     "LimitTestPrograms": 1,
     "LookupJoinTestPrograms": 9,
     "MiniBatchAssignerTestPrograms": 2,
-    "MultiJoinTestPrograms": 25,
+    "MultiJoinTestPrograms": 26,
     "RankTestPrograms": 3,
     "SinkTestPrograms": 8,
     "SortTestPrograms": 4,
@@ -67,7 +68,11 @@ def planner() -> None:
 
 @pytest.mark.timeout(900)
 def test_programs_give_the_changes_that_flink_gives() -> None:
-    """A program passes if its sinks get the same changes, or, if inputs of a node have no order, the same table."""
+    """A program passes if its sinks get the same changes, or, if inputs of a node have no order, the same table.
+
+    With several subtasks there is also no order between those of one input: then its changes must be those of Flink
+    with one subtask, as Flink recorded them.
+    """
     _check(lambda number: (2, 2 + number % 2))
 
 
@@ -87,6 +92,9 @@ def _check(parallelisms: Callable[[int], tuple[int, int | None]]) -> None:
     for number, program in enumerate(filter(is_in_scope, programs())):
         outcome = run(program, *parallelisms(number))
         kind = _kind(outcome)
+        if kind == "different" and outcome.is_final and _kind(run(program, 1, 1)) == "same changes":
+            # The changes between depend on which subtask is first, and Flink recorded them with one.
+            kind = "same table"
         total[program["class"]] += 1
         passed[program["class"]] += kind in ("same changes", "same table")
         for node in outcome.nodes:
