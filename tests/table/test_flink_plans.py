@@ -23,7 +23,7 @@ from penstock.table.planner.compiled_plan import read_plan
 from penstock.table.planner.errors import SqlError, UnsupportedPlanError
 from penstock.table.planner.secret_options import SecretOptions
 
-BUILT = 112
+BUILT = 173
 """How many plans of streaming are built. It is raised when more are."""
 
 pytestmark = pytest.mark.skipif(not cases_of(PLANS).exists(), reason=ABSENT)
@@ -35,8 +35,9 @@ def plans() -> Iterator[dict[str, Any]]:
         for one in map(json.loads, lines):
             if not one["node"].startswith("batch-"):
                 for node in one["plan"]["nodes"]:
-                    for key in ("scanTableSource", "dynamicTableSink", "temporalTable"):
+                    for key in ("scanTableSource", "dynamicTableSink"):
                         _connect(node.get(key) or {})
+                    _connect((node.get("temporalTable") or {}).get("lookupTableSource") or {})
                 yield one
 
 
