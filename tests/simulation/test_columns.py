@@ -50,7 +50,7 @@ def small_chunks_are_encoded(monkeypatch: pytest.MonkeyPatch) -> None:
 def batches_cross_exchanges_as_well(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Send the chunks of each second program, and those of faults in them, as batches of Arrow: all are short here."""
     parameters = request.node.callspec.params if hasattr(request.node, "callspec") else {}
-    if "fault" in parameters or parameters.get("number", parameters.get("seed", 0)) % 2:
+    if "a_fault" in request.node.name or parameters.get("number", parameters.get("seed", 0)) % 2:
         monkeypatch.setattr(gathering, "FEW_ROWS", 0)
 
 

@@ -36,6 +36,7 @@ PRINTED = {
     "class StagedTableSink": "('JFK', 90.0), ('LGA', 5.0)]\n",
     "class Totals": "airport-delay [('",
     "class CountPerMinute": "",
+    "supersteps_max=10": "",
     "class Basket": SHOWN,
     "class Reading": "attic\n",
     "class Plate": "('b ab 12', 3)\n",
