@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from penstock.api.functions.aggregator import Aggregator, ConvergenceCriterion
 from penstock.common.time import Time
 from penstock.common.types.whole_numbers import as_int
 from penstock.datastream.data_stream import DataStream, check_one_environment
+from penstock.datastream.functions import CoProcessFunction
+from penstock.datastream.iterative_stream import comes_from
 from penstock.datastream.window import TumblingEventTimeWindows
-from penstock.engine.plan.transformations import SuperstepsTransformation
+from penstock.engine.plan.transformations import PartitionTransformation, SuperstepsTransformation, UnionTransformation
 from penstock.engine.runtime.network.edge import FeedbackRole
 from penstock.engine.runtime.operators.superstep_head import RESULT, SuperstepHead, SuperstepRules
+from penstock.iteration.replay import entering, replaying
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 
 def iterate(
@@ -40,9 +44,30 @@ def iterate(
     return SuperstepStream(initial, SuperstepHead(name, rules))
 
 
+def nothing(record: Any) -> bool:
+    """Return False: a filter that no record passes."""
+    return False
+
+
 def superstep_windows() -> TumblingEventTimeWindows[Any]:
     """Return the assigner of windows with the records of one superstep each."""
     return TumblingEventTimeWindows.of(Time.milliseconds(1))
+
+
+def check_feedback(method: str, stream: DataStream[Any], heads: Sequence[SuperstepStream[Any]]) -> None:
+    """Raise ValueError if an operator of `stream`, for `method` of the API, does not come from one of the heads."""
+    if not isinstance(stream, DataStream):
+        raise TypeError(f"expected a stream for {method}, got {stream!r}")
+    waiting = [stream._transformation]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, UnionTransformation | PartitionTransformation):
+            waiting.extend(one.inputs)
+        elif not any(comes_from(one, head._head) for head in heads):
+            raise ValueError(
+                f"what {method} gets must come from the iteration, but '{one.name}' comes from outside: it has no "
+                "supersteps. Derive it from the stream of the iteration, or use replay(stream) or enter(stream) of that"
+            )
 
 
 class SuperstepStream(DataStream[T]):
@@ -60,22 +85,52 @@ class SuperstepStream(DataStream[T]):
         ends after a superstep in which that stream has no record. Call it once. Raises ValueError if a stream does not
         come from this iteration.
         """
-        if self._head.feedback:
-            raise ValueError(f"'{self._head.name}' is closed already: union the streams, and close it with the result")
+        self.check_open()
+        for stream in (feedback, termination):
+            if stream is not None:
+                check_feedback("close_with", stream, [self])
         self.feed_back("close_with", feedback)
         if termination is not None:
             self.count("close_with", termination, FeedbackRole.TERMINATION)
         return self.result
+
+    def replay(self, stream: DataStream[R]) -> DataStream[R]:
+        """Return a stream with all records of `stream` in each superstep of this iteration.
+
+        `stream` comes from outside, and must be bounded. Its records are kept in the memory of the subtasks and in
+        operator state, and are emitted at the end of each superstep. Source: Flink ML, ReplayableDataStreamList.replay.
+        """
+        return self._connected("replay", stream, replaying()).name("Replay")
+
+    def enter(self, stream: DataStream[R]) -> DataStream[R]:
+        """Return `stream`, which comes from outside, as a stream of this iteration, with its records in superstep 0.
+
+        So listeners are called also where no stream of the iteration is connected.
+        """
+        return self._connected("enter", stream, entering()).name("Enter")
+
+    def _connected(
+        self, method: str, stream: DataStream[R], function: CoProcessFunction[Any, Any, Any]
+    ) -> DataStream[R]:
+        check_one_environment(method, self, stream)
+        ends: DataStream[Any] = self.filter(nothing).name("Ends of supersteps")
+        return ends.connect(stream).process(function)
 
     @property
     def result(self) -> DataStream[T]:
         """The last workset: what the last superstep has fed back."""
         return self.get_side_output(RESULT)
 
-    def feed_back(self, method: str, stream: DataStream[T]) -> None:
+    def check_open(self) -> None:
+        """Raise ValueError if the iteration is closed."""
+        if self._head.feedback:
+            raise ValueError(f"'{self._head.name}' is closed already: union the streams, and close it with the result")
+
+    def feed_back(self, method: str, stream: DataStream[T], role: FeedbackRole = FeedbackRole.WORKSET) -> None:
         """Feed a stream back, for `method` of the API."""
         check_one_environment(method, self, stream)
         self._head.feedback.append(stream._transformation)
+        self._head.feedback_role = role
 
     def count(self, method: str, stream: DataStream[Any], role: FeedbackRole) -> None:
         """Count the records of a stream in each superstep, for `method` of the API."""

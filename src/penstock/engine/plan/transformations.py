@@ -162,6 +162,7 @@ class SuperstepsTransformation(FeedbackTransformation):
     def __init__(self, id: int, name: str, input: Transformation, operator: Operator) -> None:
         super().__init__(id, name, input, operator)
         self.counted: list[tuple[Transformation, FeedbackRole]] = []
+        self.feedback_role = FeedbackRole.WORKSET
 
 
 class UnionTransformation(Transformation):
