@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from penstock.api.output_tag import OutputTag
 from penstock.api.source import Boundedness
 from penstock.common.errors import ProgramError
-from penstock.engine.plan.superstep_checks import check_structured_iterations
 from penstock.engine.plan.transformations import (
     CacheTransformation,
     DeployedTransformation,
@@ -107,7 +106,6 @@ class StreamGraph:
         for head in self._heads():
             self._close(head)
             self._check_chosen_subtasks(head)
-        check_structured_iterations(self.nodes, self.edges)
         self._check_uids()
 
     def _add(self, transformation: DeployedTransformation) -> None:

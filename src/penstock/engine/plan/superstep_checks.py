@@ -2,42 +2,70 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
-
+from penstock.api.source import Boundedness
 from penstock.common.errors import ProgramError
 from penstock.engine.plan.regions import loops_of
+from penstock.engine.plan.stream_graph import StreamEdge, StreamGraph
 from penstock.engine.plan.transformations import SuperstepsTransformation
 from penstock.engine.runtime.operators.superstep_head import RESULT
 
-if TYPE_CHECKING:
-    from penstock.engine.plan.stream_graph import StreamEdge, StreamNode
 
+def check_structured_iterations(graph: StreamGraph) -> None:
+    """Raise ProgramError for an iteration whose supersteps could not end.
 
-def check_structured_iterations(nodes: Mapping[int, StreamNode], edges: Sequence[StreamEdge]) -> None:
-    """Raise ProgramError if a head waits for its own iteration, or gets feedback that has no supersteps."""
-    heads = {id for id, node in nodes.items() if isinstance(node.transformation, SuperstepsTransformation)}
+    Its head waits for the iteration itself, or for an unbounded source, or gets feedback that has no supersteps.
+    """
+    heads = {id for id, node in graph.nodes.items() if isinstance(node.transformation, SuperstepsTransformation)}
     if not heads:
         return
-    loops = loops_of(nodes, [(edge.source, edge.target) for edge in edges])
+    loops = loops_of(graph.nodes, [(edge.source, edge.target) for edge in graph.edges])
     for loop in loops:
-        for edge in edges:
-            inside = edge.source in loop and edge.target in loop
-            if inside and edge.target in heads and not edge.feedback:
-                raise ProgramError(
-                    f"'{nodes[edge.target].name}' begins within another iteration: its input ends when that iteration "
-                    "has ended, which waits for it. Structured iterations are not nested; let the inner one be a step "
-                    "of the outer one, or begin it with the result of close_with()"
-                )
-            if inside and edge.source in heads and edge.tag == RESULT:
-                raise ProgramError(
-                    f"the result of '{nodes[edge.source].name}' is there when it has ended, but "
-                    f"'{nodes[edge.target].name}' uses it in its supersteps"
-                )
-    for edge in edges:
+        if not heads.isdisjoint(loop):
+            for edge in graph.edges:
+                if edge.target in loop:
+                    _check_edge(graph, edge, loop, heads)
+    for edge in graph.edges:
         is_inside = any(edge.source in loop and edge.target in loop for loop in loops)
         if edge.role is not None and not is_inside:
             raise ProgramError(
-                f"'{nodes[edge.source].name}' is fed back to '{nodes[edge.target].name}', but does not come from that "
-                "iteration, so it has no supersteps"
+                f"'{graph.nodes[edge.source].name}' is fed back to '{graph.nodes[edge.target].name}', but does not "
+                "come from that iteration, so it has no supersteps"
             )
+
+
+def _check_edge(graph: StreamGraph, edge: StreamEdge, loop: frozenset[int], heads: set[int]) -> None:
+    source, target = graph.nodes[edge.source].name, graph.nodes[edge.target].name
+    if edge.source not in loop:
+        unbounded = _unbounded_source(graph, edge.source)
+        if unbounded is not None:
+            raise ProgramError(
+                f"'{target}' is in a structured iteration, but reads the source '{unbounded}', which is unbounded: "
+                "superstep 0 would never end. Use a bounded source, or DataStream.iterate(), which has no supersteps"
+            )
+    elif edge.target in heads and not edge.feedback:
+        raise ProgramError(
+            f"'{target}' begins within another iteration: its input ends when that iteration has ended, which waits "
+            "for it. Structured iterations are not nested: begin it with the result of close_with(), or make its "
+            "supersteps those of the outer iteration"
+        )
+    elif edge.source in heads and edge.tag == RESULT:
+        raise ProgramError(
+            f"the result of '{source}' is there when it has ended, but '{target}' uses it in its supersteps"
+        )
+
+
+def _unbounded_source(graph: StreamGraph, node: int) -> str | None:
+    """Return the name of an unbounded source that a node reads, or None."""
+    before: dict[int, list[int]] = {}
+    for edge in graph.edges:
+        before.setdefault(edge.target, []).append(edge.source)
+    unbounded = {source.id for source in graph.sources if source.source.get_boundedness() is not Boundedness.BOUNDED}
+    waiting, seen = [node], {node}
+    while waiting:
+        one = waiting.pop()
+        if one in unbounded:
+            return graph.nodes[one].name
+        new = [other for other in before.get(one, []) if other not in seen]
+        seen.update(new)
+        waiting += new
+    return None
