@@ -8,7 +8,7 @@ heads, in all subtasks, decide the same.
     READING    its end                                        RUNNING    superstep 0 ends
     READING    barrier of checkpoint n                        READING    decline n
     any        record on a feedback channel                   same       it waits for the next superstep
-    RUNNING    the last channel has ended the superstep       BETWEEN    decide; barriers that wait at all heads leave
+    RUNNING    all channels, and itself, have ended           BETWEEN    decide; barriers that wait at all heads leave
     BETWEEN    (next work item) the iteration continues       RUNNING    emit what waits, then the superstep ends
     BETWEEN    (next work item) it has ended                  ENDED      emit what waits as the result; end the input
     RUNNING    barrier of checkpoint n                        RUNNING    n waits for a boundary
@@ -92,6 +92,8 @@ class SuperstepFeedback:
         self._barriers: list[tuple[int, Callable[[], None]]] = []
         """The checkpoints whose barriers wait, and what takes the snapshot of each."""
         self._aggregators: Aggregators = {name: (one, None) for name, one in head.rules.aggregators.items()}
+        self._has_ended = False
+        """Whether it has emitted the end of the superstep itself."""
         self._goes_on = True
         self._stops = False
         head.initial_input_ended = self._initial_input_ended
@@ -142,8 +144,7 @@ class SuperstepFeedback:
                 f"{channel.id} ends superstep {end.number}, in superstep {self._head.number}"
             )
             known[channel.id] = end
-            if known is self._ends and len(known) == self._channels:
-                self._decide()
+            self._decide_if_complete()
 
     # Supersteps.
 
@@ -162,6 +163,18 @@ class SuperstepFeedback:
         waiting = max((number for number, _ in self._barriers), default=0)
         self._supersteps.ended_before(EndOfSuperstep(self._head.number, checkpoint=waiting))
         self._head.end_superstep()
+        # As work, when the operators of the chain have taken the end.
+        self._work.appendleft(self._own_end)
+
+    def _own_end(self) -> None:
+        self._has_ended = True
+        self._decide_if_complete()
+
+    def _decide_if_complete(self) -> None:
+        # Of a head that nothing is derived from, all others may have ended the superstep before itself.
+        if self._has_ended and len(self._ends) == self._channels:
+            self._has_ended = False
+            self._decide()
 
     def _decide(self) -> None:
         """End the superstep: all that it has fed back is here."""
