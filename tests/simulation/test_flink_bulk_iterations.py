@@ -29,7 +29,9 @@ def identity(record: Any) -> Any:
 
 def grouped(stream: Any, function: Any) -> Any:
     """Reduce all records of a superstep in one subtask."""
-    return with_broadcast_set(stream, stream.filter(lambda _: False), lambda records, _: function(records)).set_parallelism(1)
+    return with_broadcast_set(
+        stream, stream.filter(lambda _: False), lambda records, _: function(records)
+    ).set_parallelism(1)
 
 
 @parallelisms
@@ -65,7 +67,9 @@ SOURCES = [(2, 1), (4, 1), (6, 3), (8, 3), (10, 1), (12, 1), (14, 3), (16, 3), (
 CHAIN = [(1, 2), (2, 3), (3, 4), (7, 8)]
 
 
-@pytest.mark.parametrize(("edges", "closure"), [(SINKS, SINKS), (SOURCES, SOURCES), (CHAIN, [*CHAIN, (1, 3), (2, 4), (1, 4)])])
+@pytest.mark.parametrize(
+    ("edges", "closure"), [(SINKS, SINKS), (SOURCES, SOURCES), (CHAIN, [*CHAIN, (1, 3), (2, 4), (1, 4)])]
+)
 def test_paths(edges: Any, closure: Any) -> None:
     """IterationIncompleteDynamicPathConsumptionITCase, IterationIncompleteStaticPathConsumptionITCase, and a chain.
 
@@ -92,7 +96,7 @@ def plus_one(records: list[int]) -> Any:
 
 @pytest.mark.parametrize("of_result", [True, False])
 def test_termination(of_result: bool) -> None:
-    """IterationTerminationWithTerminationTail, IterationTerminationWithTwoTails: the criterion is behind the step, or beside."""
+    """IterationTerminationWithTerminationTail, IterationTerminationWithTwoTails: behind the step, or beside."""
 
     def program(env: Any) -> Any:
         iteration = iterate(env.from_collection([1, 2, 3, 4, 5]), 5)
@@ -162,7 +166,9 @@ def test_statically_nested() -> None:
     assert results(program) == [(number,) for number in range(1, 101)]
 
 
-SPOTS = [(float(x), float(y)) for x, y in [(1, 1), (2, 1), (1, 2), (8, 8), (9, 8), (8, 9), (1, 9), (2, 9), (1, 8), (5, 5)]]
+SPOTS = [
+    (float(x), float(y)) for x, y in [(1, 1), (2, 1), (1, 2), (8, 8), (9, 8), (8, 9), (1, 9), (2, 9), (1, 8), (5, 5)]
+]
 CENTERS = [(0, 0.0, 0.0), (1, 9.0, 9.0), (2, 0.0, 9.0)]
 
 
@@ -250,15 +256,17 @@ def share(page: Any, links: Any) -> Any:
 
 @parallelisms
 def test_page_rank_with_dangling_pages(parallelism: int) -> None:
-    """DanglingPageRankITCase: an aggregator of several values keeps the sum of all ranks at 1, and ends the iteration."""
+    """DanglingPageRankITCase: an aggregator of several values keeps the sum of ranks at 1, and ends the iteration."""
 
     def program(env: Any) -> Any:
         initial = env.from_collection(PAGES).map(lambda page: (page[0], 0.2, page[1]))
         pages = iterate(initial, 25, aggregators={"ranks": Ranks()}, criteria={"ranks": Settled()})
         shares = joined(pages, pages.replay(env.from_collection(LINKS)), share).flat_map(identity)
         received = pages.map(lambda page: (*page, 0.0)).union(shares.map(lambda one: (one[0], 0.0, False, one[1])))
-        added = received.key_by(first).window(superstep_windows()).reduce(
-            lambda one, other: (one[0], one[1] + other[1], one[2] or other[2], one[3] + other[3])
+        added = (
+            received.key_by(first)
+            .window(superstep_windows())
+            .reduce(lambda one, other: (one[0], one[1] + other[1], one[2] or other[2], one[3] + other[3]))
         )
         return pages.close_with(added.flat_map(NextRank()))
 
@@ -268,7 +276,7 @@ def test_page_rank_with_dangling_pages(parallelism: int) -> None:
     ranks = dict.fromkeys(range(1, 6), 0.2)
     for _ in range(25):
         last, targets = ranks, dict(LINKS)
-        ranks = {page: 0.15 / 5 + 0.85 * last[3] / 5 for page in last}
+        ranks = dict.fromkeys(last, 0.15 / 5 + 0.85 * last[3] / 5)
         for page, linked in targets.items():
             for target in linked:
                 ranks[target] += 0.85 * last[page] / len(linked)

@@ -1,4 +1,4 @@
-"""Delta iterations of Flink's own tests, with what those tests expect (docs/internals/iteration-tests.md lists them)."""
+"""Delta iterations of Flink's own tests, with what those expect (docs/internals/iteration-tests.md lists them)."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from tests.simulation.iteration_programs import (
     to_neighbour,
 )
 
-from penstock.datastream.functions import KeyedCoProcessFunction
 from penstock.api.state.descriptors import ListStateDescriptor
+from penstock.datastream.functions import KeyedCoProcessFunction
 from penstock.iteration import iterate_delta
 
 pytestmark = pytest.mark.simulation
@@ -90,7 +90,11 @@ VARIANTS: dict[str, tuple[Callable[[Any, Any], Any], bool, bool]] = {
 
 @pytest.mark.parametrize(
     ("name", "has_map_behind"),
-    [(name, behind) for name, (_, _, deferred) in VARIANTS.items() for behind in ([False, True] if deferred else [False])],
+    [
+        (name, behind)
+        for name, (_, _, deferred) in VARIANTS.items()
+        for behind in ([False, True] if deferred else [False])
+    ],
 )
 def test_connected_components(name: str, has_map_behind: bool) -> None:
     """The result is the least odd and the least even vertex, whatever path messages take to the solution set."""

@@ -196,7 +196,9 @@ def test_an_aggregator_with_a_parameter(parallelism: int) -> None:
 
     The component of vertex 1 has 3, 4, 5 and 6 vertices after the supersteps: `Minimum` compares.
     """
-    assert results(lambda env: bulk_components(env, 5, aggregators={UPDATED: WithParameter(1)}), parallelism) == COMPONENTS
+    assert (
+        results(lambda env: bulk_components(env, 5, aggregators={UPDATED: WithParameter(1)}), parallelism) == COMPONENTS
+    )
 
 
 class Smaller(SolutionSetFunction):

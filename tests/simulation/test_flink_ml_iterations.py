@@ -73,7 +73,7 @@ class Reduce(CoProcessFunction[Any, Any, Any], IterationListener, CheckpointedFu
 
 
 class ReducePerRound(CoProcessFunction[Any, Any, Any], IterationListener):
-    """Sums the values of its second input in each round by itself: it begins anew, as Flink ML's per-round operators."""
+    """Sums the values of its second input in each round: it begins anew, as Flink ML's per-round operators."""
 
     def open(self, runtime_context: Any) -> None:
         self.round, self.sum = 0, 0
@@ -368,5 +368,3 @@ def test_failures(name: str, seed: int) -> None:
     with explained(simulation):
         if simulation.run() is JobStatus.FINISHED and not simulation.driver.drained:
             assert {tuple(value) for values in simulation.results.values() for value in values} == set(expected)
-
-

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from penstock.api.functions.aggregator import Aggregator, ConvergenceCriterion
@@ -60,27 +60,35 @@ class DeltaIteration(Generic[E, W]):
         self._initial_solution = initial_solution
         self._key = key
 
-    def close_with(self, delta: DataStream[E], workset: DataStream[W]) -> DataStream[E]:
+    def close_with(
+        self, delta: DataStream[E], workset: DataStream[W], outputs: Sequence[DataStream[Any]] = ()
+    ) -> DataStream[E]:
         """Feed `workset` back. Return the solution set as it is at the end, an entry for each key.
 
         `delta`: the changes that `solution_set.co_group` has returned, which has applied them; with `deferred` any
-        stream of the iteration with new entries: of several with a key in a superstep one is kept. Raises ValueError
-        for another stream, or if it was called before.
+        stream of the iteration with new entries: of several with a key in a superstep one is kept. `outputs`: as
+        for `SuperstepStream.close_with`. Raises ValueError for another stream, or if it was called before.
         """
         if self._delta is not None:
-            return self._close_deferred(self._delta, delta, workset)
+            return self._close_deferred(self._delta, delta, workset, outputs)
         if self.solution_set.changes is None or delta is not self.solution_set.changes:
             raise ValueError(
                 "the delta must be the stream that solution_set.co_group has returned; for another one begin the "
                 "iteration with iterate_delta(deferred=True)"
             )
-        self.workset.close_with(workset)
+        self.workset.close_with(workset, outputs=outputs)
         return delta.get_side_output(SOLUTION)
 
-    def _close_deferred(self, head: SuperstepStream[E], delta: DataStream[E], workset: DataStream[W]) -> DataStream[E]:
+    def _close_deferred(
+        self,
+        head: SuperstepStream[E],
+        delta: DataStream[E],
+        workset: DataStream[W],
+        outputs: Sequence[DataStream[Any]],
+    ) -> DataStream[E]:
         self.workset.check_open()
-        for stream in (delta, workset):
-            check_feedback("close_with", stream, [self.workset, head])
+        check_feedback("close_with", [delta, workset, *outputs], [self.workset, head])
+        self.workset.hold_back("close_with", outputs, [delta, workset])
         self.workset.feed_back("close_with", workset)
         self.workset.count("close_with", delta, FeedbackRole.ENDS)
         # The head of the delta is in the iteration, even if nothing there reads it.

@@ -69,9 +69,9 @@ class Iterations:
         result = body(heads, [*_entered(data_streams, heads[0])])
         feedback = result.feedback_variable_streams
         _check_number(result, len(heads))
-        for fed_back in (*feedback, result.termination_criteria):
-            if fed_back is not None:
-                check_feedback("the iteration", fed_back, heads)
+        criteria = [] if result.termination_criteria is None else [result.termination_criteria]
+        check_feedback("the iteration", [*feedback, *criteria], heads)
+        heads[0].hold_back("the iteration", _derived(result.output_streams, heads), [*feedback, *criteria])
         for head, stream in zip(heads, feedback, strict=True):
             head.feed_back("the iteration", stream)
             for other in feedback:
@@ -104,6 +104,10 @@ class Iterations:
         for head, stream in zip(heads, result.feedback_variable_streams, strict=True):
             head.close_with(stream)
         return list(result.output_streams)
+
+
+def _derived(streams: Sequence[DataStream[Any]], heads: Sequence[SuperstepStream[Any]]) -> list[DataStream[Any]]:
+    return [stream for stream in streams if any(comes_from(stream._transformation, head._head) for head in heads)]
 
 
 def _check_number(result: IterationBodyResult, variables: int) -> None:

@@ -54,11 +54,12 @@ def superstep_windows() -> TumblingEventTimeWindows[Any]:
     return TumblingEventTimeWindows.of(Time.milliseconds(1))
 
 
-def check_feedback(method: str, stream: DataStream[Any], heads: Sequence[SuperstepStream[Any]]) -> None:
-    """Raise ValueError if an operator of `stream`, for `method` of the API, does not come from one of the heads."""
-    if not isinstance(stream, DataStream):
-        raise TypeError(f"expected a stream for {method}, got {stream!r}")
-    waiting = [stream._transformation]
+def check_feedback(method: str, streams: Sequence[Any], heads: Sequence[SuperstepStream[Any]]) -> None:
+    """Raise ValueError if an operator of a stream, for `method` of the API, does not come from one of the heads."""
+    for stream in streams:
+        if not isinstance(stream, DataStream):
+            raise TypeError(f"expected a stream for {method}, got {stream!r}")
+    waiting = [stream._transformation for stream in streams]
     while waiting:
         one = waiting.pop()
         if isinstance(one, UnionTransformation | PartitionTransformation):
@@ -77,21 +78,28 @@ class SuperstepStream(DataStream[T]):
         environment = initial.environment
         self._head = SuperstepsTransformation(environment.next_id(), head.name, initial._transformation, head)
         super().__init__(environment, self._head)
+        self._entered: list[DataStream[Any]] = []
 
-    def close_with(self, feedback: DataStream[T], termination: DataStream[Any] | None = None) -> DataStream[T]:
+    def close_with(
+        self,
+        feedback: DataStream[T],
+        termination: DataStream[Any] | None = None,
+        outputs: Sequence[DataStream[Any]] = (),
+    ) -> DataStream[T]:
         """Feed `feedback` back as the next workset. Return the last workset: the result of the iteration.
 
         The feedback keeps its partitioning, or has that of the initial stream. With `termination` the iteration also
-        ends after a superstep in which that stream has no record. Call it once. Raises ValueError if a stream does not
-        come from this iteration.
+        ends after a superstep in which that stream has no record. `outputs`: other streams that leave the iteration;
+        the functions up to there run in its supersteps, too. Call it once. Raises ValueError if a stream does not come
+        from this iteration.
         """
         self.check_open()
-        for stream in (feedback, termination):
-            if stream is not None:
-                check_feedback("close_with", stream, [self])
+        ends = [stream for stream in (feedback, termination) if stream is not None]
+        check_feedback("close_with", [*ends, *outputs], [self])
         self.feed_back("close_with", feedback)
         if termination is not None:
             self.count("close_with", termination, FeedbackRole.TERMINATION)
+        self.hold_back("close_with", outputs, ends)
         return self.result
 
     def replay(self, stream: DataStream[R]) -> DataStream[R]:
@@ -114,7 +122,9 @@ class SuperstepStream(DataStream[T]):
     ) -> DataStream[R]:
         check_one_environment(method, self, stream)
         ends: DataStream[Any] = self.filter(nothing).name("Ends of supersteps")
-        return ends.connect(stream).process(function)
+        entered = ends.connect(stream).process(function)
+        self._entered.append(entered)
+        return entered
 
     @property
     def result(self) -> DataStream[T]:
@@ -131,6 +141,18 @@ class SuperstepStream(DataStream[T]):
         check_one_environment(method, self, stream)
         self._head.feedback.append(stream._transformation)
         self._head.feedback_role = role
+
+    def hold_back(self, method: str, outputs: Sequence[DataStream[Any]], fed_back: Sequence[DataStream[Any]]) -> None:
+        """Run what leads to `outputs`, and what has entered, in the supersteps: they end when these have ended.
+
+        Nothing is to be done for what leads to a stream that is fed back.
+        """
+        for output in (*outputs, *self._entered):
+            operator = output._transformation
+            while operator.edge_kind is not None and len(operator.inputs) == 1:
+                operator = operator.inputs[0]
+            if not any(comes_from(stream._transformation, operator) for stream in fed_back):
+                self.count(method, output, FeedbackRole.ENDS)
 
     def count(self, method: str, stream: DataStream[Any], role: FeedbackRole) -> None:
         """Count the records of a stream in each superstep, for `method` of the API."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from penstock.api.source import Boundedness
 from penstock.common.errors import ProgramError
-from penstock.engine.plan.regions import loops_of
+from penstock.engine.plan.regions import loops_of, reached
 from penstock.engine.plan.stream_graph import StreamEdge, StreamGraph
-from penstock.engine.plan.transformations import SuperstepsTransformation
+from penstock.engine.plan.transformations import SourceTransformation, SuperstepsTransformation
 from penstock.engine.runtime.operators.superstep_head import RESULT
+from penstock.engine.runtime.operators.superstep_listening import SuperstepListening, is_listener
 
 
 def check_structured_iterations(graph: StreamGraph) -> None:
@@ -24,6 +25,7 @@ def check_structured_iterations(graph: StreamGraph) -> None:
             for edge in graph.edges:
                 if edge.target in loop:
                     _check_edge(graph, edge, loop, heads)
+    _check_listeners(graph, heads, {node for loop in loops if not heads.isdisjoint(loop) for node in loop})
     for edge in graph.edges:
         is_inside = any(edge.source in loop and edge.target in loop for loop in loops)
         if edge.role is not None and not is_inside:
@@ -54,18 +56,35 @@ def _check_edge(graph: StreamGraph, edge: StreamEdge, loop: frozenset[int], head
         )
 
 
+def _check_listeners(graph: StreamGraph, heads: set[int], inside: set[int]) -> None:
+    """Raise ProgramError for a listener that would not be told of a superstep's end."""
+    after: dict[int, list[int]] = {}
+    for edge in graph.edges:
+        if edge.tag != RESULT:
+            after.setdefault(edge.source, []).append(edge.target)
+    for id in set().union(*(reached(head, after) for head in heads)):
+        node = graph.nodes[id]
+        listens = any(is_listener(place.function.users_object) for place in node.operator.function_places())
+        if listens and id not in inside:
+            raise ProgramError(
+                f"'{node.name}' has an IterationListener, but nothing that it emits is fed back, so it is not in the "
+                "iteration: add the stream to the outputs of close_with()"
+            )
+        if listens and not isinstance(node.operator, SuperstepListening):
+            raise ProgramError(
+                f"the function of '{node.name}' is an IterationListener, but is only called for records: derive it "
+                "from ProcessFunction, KeyedProcessFunction, CoProcessFunction or KeyedCoProcessFunction"
+            )
+
+
 def _unbounded_source(graph: StreamGraph, node: int) -> str | None:
     """Return the name of an unbounded source that a node reads, or None."""
     before: dict[int, list[int]] = {}
     for edge in graph.edges:
         before.setdefault(edge.target, []).append(edge.source)
-    unbounded = {source.id for source in graph.sources if source.source.get_boundedness() is not Boundedness.BOUNDED}
-    waiting, seen = [node], {node}
-    while waiting:
-        one = waiting.pop()
-        if one in unbounded:
-            return graph.nodes[one].name
-        new = [other for other in before.get(one, []) if other not in seen]
-        seen.update(new)
-        waiting += new
-    return None
+    read = {node} | reached(node, before)
+    return next((source.name for source in graph.sources if source.id in read and _is_unbounded(source)), None)
+
+
+def _is_unbounded(source: SourceTransformation) -> bool:
+    return source.source.get_boundedness() is not Boundedness.BOUNDED
