@@ -39,6 +39,7 @@ def iterate_delta(
     if deferred:
         none = initial_solution.filter(nothing).name("Empty delta")
         delta = iterate(none, supersteps_max, name=f"{name}: delta", **rules)
+        delta.decide_with(workset)
     return DeltaIteration(workset, delta, initial_solution, key)
 
 

@@ -66,6 +66,8 @@ class Iterations:
             iterate(stream, config.supersteps_max, aggregators=config.aggregators, criteria=config.criteria)
             for stream in init_variable_streams
         ]
+        for head in heads:
+            head.decide_with(heads[0])
         result = body(heads, [*_entered(data_streams, heads[0])])
         feedback = result.feedback_variable_streams
         _check_number(result, len(heads))

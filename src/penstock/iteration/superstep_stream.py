@@ -34,13 +34,19 @@ def iterate(
     It ends after `supersteps_max` supersteps, after one that feeds nothing back, when the stream for termination of
     `close_with` had no record in a superstep, or when one of `criteria` says so of the aggregator of its name. The
     initial stream must be bounded. Raises ValueError if `supersteps_max` is less than 1, or for a criterion without an
-    aggregator. Source: Flink's DataSet.iterate.
+    aggregator, and TypeError for another argument of a wrong type. Source: Flink's DataSet.iterate.
     """
+    if not isinstance(initial, DataStream):
+        raise TypeError(f"expected a stream to iterate, got {initial!r}")
     if supersteps_max is not None and (as_int(supersteps_max) is None or supersteps_max < 1):
         raise ValueError(f"supersteps_max must be an int of 1 or more, or None for no limit, got {supersteps_max!r}")
     rules = SuperstepRules(supersteps_max, dict(aggregators or {}), dict(criteria or {}))
     for missing in rules.criteria.keys() - rules.aggregators.keys():
         raise ValueError(f"there is no aggregator '{missing}' for its criterion; aggregators: {[*rules.aggregators]}")
+    for kind, given in ((Aggregator, rules.aggregators), (ConvergenceCriterion, rules.criteria)):
+        for key, value in given.items():
+            if not isinstance(value, kind):
+                raise TypeError(f"expected an object derived from {kind.__name__} for '{key}', got {value!r}")
     return SuperstepStream(initial, SuperstepHead(name, rules))
 
 
@@ -59,6 +65,7 @@ def check_feedback(method: str, streams: Sequence[Any], heads: Sequence[Superste
     for stream in streams:
         if not isinstance(stream, DataStream):
             raise TypeError(f"expected a stream for {method}, got {stream!r}")
+        check_one_environment(method, heads[0], stream)
     waiting = [stream._transformation for stream in streams]
     while waiting:
         one = waiting.pop()
@@ -130,6 +137,10 @@ class SuperstepStream(DataStream[T]):
     def result(self) -> DataStream[T]:
         """The last workset: what the last superstep has fed back."""
         return self.get_side_output(RESULT)
+
+    def decide_with(self, other: SuperstepStream[Any]) -> None:
+        """Be a head of the iteration of another one: they decide the same, from the same feedback."""
+        self._head.iteration = other._head.iteration
 
     def check_open(self) -> None:
         """Raise ValueError if the iteration is closed."""

@@ -6,9 +6,14 @@ from penstock.api.source import Boundedness
 from penstock.common.errors import ProgramError
 from penstock.engine.plan.regions import loops_of, reached
 from penstock.engine.plan.stream_graph import StreamEdge, StreamGraph
-from penstock.engine.plan.transformations import SourceTransformation, SuperstepsTransformation
+from penstock.engine.plan.transformations import (
+    FeedbackTransformation,
+    SourceTransformation,
+    SuperstepsTransformation,
+)
 from penstock.engine.runtime.operators.superstep_head import RESULT
 from penstock.engine.runtime.operators.superstep_listening import SuperstepListening, is_listener
+from penstock.engine.runtime.operators.timestamps import TimestampsAndWatermarksOperator
 
 
 def check_structured_iterations(graph: StreamGraph) -> None:
@@ -22,6 +27,7 @@ def check_structured_iterations(graph: StreamGraph) -> None:
     loops = loops_of(graph.nodes, [(edge.source, edge.target) for edge in graph.edges])
     for loop in loops:
         if not heads.isdisjoint(loop):
+            _check_loop(graph, loop)
             for edge in graph.edges:
                 if edge.target in loop:
                     _check_edge(graph, edge, loop, heads)
@@ -33,6 +39,30 @@ def check_structured_iterations(graph: StreamGraph) -> None:
                 f"'{graph.nodes[edge.source].name}' is fed back to '{graph.nodes[edge.target].name}', but does not "
                 "come from that iteration, so it has no supersteps"
             )
+
+
+def _check_loop(graph: StreamGraph, loop: frozenset[int]) -> None:
+    """Raise ProgramError if a loop has more than one iteration, or an operator that changes event time."""
+    iterations: dict[int, str] = {}
+    for node in [graph.nodes[id] for id in sorted(loop)]:
+        transformation = node.transformation
+        if isinstance(transformation, SuperstepsTransformation):
+            iterations.setdefault(transformation.iteration, node.name)
+        elif isinstance(transformation, FeedbackTransformation):
+            raise ProgramError(
+                f"'{node.name}', which has no supersteps, is in a structured iteration: a superstep would end while "
+                "records go round there. Make it a variable of Iterations, or place it before or behind"
+            )
+        elif isinstance(node.operator, TimestampsAndWatermarksOperator):
+            raise ProgramError(
+                f"'{node.name}' assigns timestamps and watermarks in a structured iteration, where event time is the "
+                "number of the superstep: assign them behind it, and keep times in fields of the records"
+            )
+    if len(iterations) > 1:
+        raise ProgramError(
+            f"the iterations {', '.join(map(repr, iterations.values()))} feed each other, but each decides by itself "
+            "when it ends: use Iterations.iterate_bounded_streams_until_termination, with several variables"
+        )
 
 
 def _check_edge(graph: StreamGraph, edge: StreamEdge, loop: frozenset[int], heads: set[int]) -> None:

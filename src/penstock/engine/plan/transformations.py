@@ -163,6 +163,8 @@ class SuperstepsTransformation(FeedbackTransformation):
         super().__init__(id, name, input, operator)
         self.counted: list[tuple[Transformation, FeedbackRole]] = []
         self.feedback_role = FeedbackRole.WORKSET
+        self.iteration = id
+        """The id of its iteration: the heads of several variables have the same."""
 
 
 class UnionTransformation(Transformation):

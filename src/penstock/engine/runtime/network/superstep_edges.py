@@ -63,6 +63,9 @@ class SuperstepFeedbackEdge(SuperstepEdge):
         self._records = 0
 
     def emit(self, chunk: Any) -> bool:
+        if self.supersteps.has_ended:
+            # No superstep would have it: a timer or a listener emitted it at the end of the iteration.
+            return True
         self._records += len(chunk)
         return super().emit(chunk) if self._sends else True
 

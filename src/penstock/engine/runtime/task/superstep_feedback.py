@@ -31,6 +31,8 @@ from functools import partial
 from typing import Any
 
 from penstock.api.functions.aggregator import Aggregator
+from penstock.common.errors import ProgramError
+from penstock.common.functions.user_calls import RAISED
 from penstock.engine.runtime.checkpoint_options import DeclineReason
 from penstock.engine.runtime.chunks import Rows
 from penstock.engine.runtime.ids import ChannelId
@@ -45,6 +47,7 @@ from penstock.engine.runtime.network.buffer import (
 from penstock.engine.runtime.network.channel_log import ChannelLog
 from penstock.engine.runtime.network.edge import FeedbackRole
 from penstock.engine.runtime.operators.superstep_head import SuperstepHead, SuperstepPlace
+from penstock.engine.runtime.task.context import shortened
 from penstock.engine.runtime.task.environment import TaskParts
 from penstock.engine.runtime.task.inputs import InputChannel
 from penstock.engine.runtime.task.snapshot import TaskSnapshot
@@ -186,9 +189,7 @@ class SuperstepFeedback:
         self._workset, self._next, self._later = self._next, self._later, self._new_queue()
         self._aggregate(ends)
         number, rules = self._head.number, self._head.rules
-        converged = any(
-            criterion.is_converged(number, self._aggregators[name][1]) for name, criterion in rules.criteria.items()
-        )
+        converged = any(self._is_converged(name, number) for name in rules.criteria)
         self._goes_on = (
             counted.get(FeedbackRole.WORKSET, 0) + counted.get(FeedbackRole.COUNT, 0) > 0
             and counted.get(FeedbackRole.TERMINATION, 1) > 0
@@ -202,6 +203,16 @@ class SuperstepFeedback:
         self._barriers = [one for one in self._barriers if one[0] > agreed]
         # Before all queued work: feedback of the next superstep may be in the queue already.
         self._work.extendleft(reversed([*leaving, self._start]))
+
+    def _is_converged(self, name: str, number: int) -> bool:
+        value = self._aggregators[name][1]
+        try:
+            return bool(self._head.rules.criteria[name].is_converged(number, value))
+        except RAISED as error:
+            raise ProgramError(
+                f"the criterion of aggregator '{name}' in '{self._head.name}' failed for superstep {number} and the "
+                f"value {shortened(value)}: {type(error).__name__}: {error}"
+            ) from error
 
     def _aggregate(self, ends: list[EndOfSuperstep]) -> None:
         results: dict[str, Aggregator[Any]] = {}
@@ -225,7 +236,7 @@ class SuperstepFeedback:
             self._work.append(self._end_superstep)
         else:
             self.state = HeadState.ENDED
-            self._head.ends = True
+            self._head.ends = self._supersteps.has_ended = True
             self._work.append(self._head.end_iteration)
             self._work.append(self._end_inputs)
         if restored:
