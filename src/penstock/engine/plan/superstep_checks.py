@@ -27,10 +27,10 @@ def check_structured_iterations(graph: StreamGraph) -> None:
     loops = loops_of(graph.nodes, [(edge.source, edge.target) for edge in graph.edges])
     for loop in loops:
         if not heads.isdisjoint(loop):
-            _check_loop(graph, loop)
             for edge in graph.edges:
                 if edge.target in loop:
                     _check_edge(graph, edge, loop, heads)
+            _check_loop(graph, loop)
     _check_listeners(graph, heads, {node for loop in loops if not heads.isdisjoint(loop) for node in loop})
     for edge in graph.edges:
         is_inside = any(edge.source in loop and edge.target in loop for loop in loops)
