@@ -158,7 +158,7 @@ def test_statically_nested() -> None:
 
     def program(env: Any) -> Any:
         numbers = [(number,) for number in range(1, 101)]
-        inner = iterate(env.from_collection(numbers), 100)
+        inner = iterate(env.from_collection(numbers), 20)
         result = inner.close_with(inner.map(identity))
         outer = iterate(env.from_collection(numbers).map(identity), 20)
         return outer.close_with(joined(outer, outer.replay(result), lambda one, _: one))

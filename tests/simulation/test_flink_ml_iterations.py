@@ -357,7 +357,7 @@ FAILOVER = {
 
 
 @pytest.mark.parametrize("name", FAILOVER)
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(4))
 def test_failures(name: str, seed: int) -> None:
     """Both checkpoint tests, with failures of all kinds: the sums of each round are those of a run without one."""
     make, expected = FAILOVER[name]

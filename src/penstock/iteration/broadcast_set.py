@@ -28,7 +28,7 @@ def with_broadcast_set(
 
 
 class _WithBroadcastSet(CoProcessFunction[Any, Any, Any], IterationListener):
-    """Gathers the records of a superstep. Between two supersteps it has none, so a snapshot needs none."""
+    """Gathers the records of a superstep. It is empty between two supersteps, when snapshots are taken."""
 
     def __init__(self, function: Callable[[list[Any], list[Any]], Iterable[Any]]) -> None:
         self._function = function

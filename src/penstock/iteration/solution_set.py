@@ -110,7 +110,7 @@ class _ReadEntries(KeyedCoProcessFunction[Any, Any, Any, Any]):
 
 
 class _Entries(_ReadEntries):
-    """What the function returns is also the new entry. Emits all entries when the iteration has ended."""
+    """Makes what the function returns the new entry. Emits all entries when the iteration has ended."""
 
     def process_element1(self, value: Any, ctx: Any) -> None:
         self._change(value, ctx)

@@ -87,7 +87,7 @@ def _check_edge(graph: StreamGraph, edge: StreamEdge, loop: frozenset[int], head
 
 
 def _check_listeners(graph: StreamGraph, heads: set[int], inside: set[int]) -> None:
-    """Raise ProgramError for a listener that would not be told of a superstep's end."""
+    """Raise ProgramError for a listener that would never be called."""
     after: dict[int, list[int]] = {}
     for edge in graph.edges:
         if edge.tag != RESULT:
