@@ -363,7 +363,7 @@ def test_failures(name: str, seed: int) -> None:
     make, expected = FAILOVER[name]
     env = environment(1 + seed % 2)
     make(env).print()
-    circumstances = dataclasses.replace(Circumstances.draw(Random(seed)), in_flight_bytes=400)
+    circumstances = dataclasses.replace(Circumstances.draw(Random(seed)), in_flight_bytes=400, exactly_once=True)
     simulation = simulate(env, seed, circumstances)
     with explained(simulation):
         if simulation.run() is JobStatus.FINISHED and not simulation.driver.drained:

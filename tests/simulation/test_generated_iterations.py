@@ -222,7 +222,7 @@ def test_a_generated_body_survives_faults(seeds: int) -> None:
     finished = 0
     for seed in range(seeds):
         env, expected = generated(seed)
-        circumstances = dataclasses.replace(Circumstances.draw(Random(seed)), in_flight_bytes=400)
+        circumstances = dataclasses.replace(Circumstances.draw(Random(seed)), in_flight_bytes=400, exactly_once=True)
         simulation = simulate(env, seed, circumstances)
         with explained(simulation):
             status = simulation.run()
