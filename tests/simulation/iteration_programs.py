@@ -44,7 +44,7 @@ def joined(left: Any, right: Any, function: Callable[[Any, Any], Any]) -> Any:
 
 def least(candidates: Any) -> Any:
     """Return the smallest record of each first field, in each superstep."""
-    return candidates.key_by(first).window(superstep_windows()).reduce(min)
+    return candidates.key_by(first).window(superstep_windows()).reduce(lambda one, other: min(one, other))
 
 
 def to_neighbour(vertex: Any, edge: Any) -> Any:

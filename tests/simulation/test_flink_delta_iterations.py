@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from random import Random
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 from tests.simulation.iteration_programs import (
     BOTH_WAYS,
+    CALM,
     COMPONENTS,
     VERTICES,
     first,
@@ -17,9 +19,12 @@ from tests.simulation.iteration_programs import (
     results,
     to_neighbour,
 )
+from tests.simulation.programs import environment, explained, simulate
 
 from penstock.api.state.descriptors import ListStateDescriptor
+from penstock.common.job_status import JobStatus
 from penstock.datastream.functions import KeyedCoProcessFunction
+from penstock.hosts.simulator import Circumstances
 from penstock.iteration import iterate_delta
 
 pytestmark = pytest.mark.simulation
@@ -170,8 +175,9 @@ def test_a_workset_that_is_empty_from_the_beginning(deferred: bool) -> None:
     assert results(program) == [(number, number) for number in range(5)]
 
 
-def test_several_joins_with_the_solution_set() -> None:
-    """MultipleSolutionSetJoinsITCase: each of four supersteps multiplies each entry by seven."""
+@pytest.mark.parametrize("seed", range(5))
+def test_several_joins_with_the_solution_set(seed: int) -> None:
+    """MultipleSolutionSetJoinsITCase: each of four supersteps multiplies by seven; from seed 1 on with faults."""
 
     def program(env: Any) -> Any:
         initial = env.from_collection([(number, float(number)) for number in range(1, 7)])
@@ -186,7 +192,16 @@ def test_several_joins_with_the_solution_set() -> None:
         )
         return iteration.close_with(delta, delta)
 
-    assert results(program) == [(number, 7.0**4 * number) for number in range(1, 7)]
+    env = environment(1 + seed % 3)
+    program(env).print()
+    drawn = dataclasses.replace(Circumstances.draw(Random(seed)), in_flight_bytes=400, exactly_once=True)
+    simulation = simulate(env, seed, drawn if seed else CALM)
+    with explained(simulation):
+        if simulation.run() is JobStatus.FINISHED and not simulation.driver.drained:
+            values = {tuple(value) for values in simulation.results.values() for value in values}
+            assert values == {(number, 7.0**4 * number) for number in range(1, 7)}
+        else:
+            assert seed
 
 
 @parallelisms
