@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from penstock.datastream.data_stream import DataStream
 from penstock.datastream.functions import CoProcessFunction
 from penstock.iteration.listener import IterationListener
+from penstock.iteration.superstep_stream import is_in_supersteps
 
 T = TypeVar("T")
 B = TypeVar("B")
@@ -20,9 +21,14 @@ def with_broadcast_set(
     """Call `function` at the end of each superstep, in each subtask, and emit what it returns.
 
     It gets the records of `stream` that the subtask has in this superstep, and all records of `broadcast_set` in this
-    superstep. Both lists may be empty. The records of a subtask wait in its memory until the superstep ends. At least
-    one of the streams must come from an iteration. Source: Flink, DataSet.withBroadcastSet and mapPartition.
+    superstep. Both lists may be empty. The records of a subtask wait in its memory until the superstep ends. Raises
+    ValueError if neither stream comes from an iteration. Source: Flink, DataSet.withBroadcastSet and mapPartition.
     """
+    if not (is_in_supersteps(stream) or is_in_supersteps(broadcast_set)):
+        raise ValueError(
+            "with_broadcast_set needs a stream of a structured iteration, because it calls the function at the end of "
+            "supersteps; elsewhere use the broadcast state pattern: stream.connect(other.broadcast(descriptor))"
+        )
     connected = stream.connect(broadcast_set.broadcast())
     return connected.process(_WithBroadcastSet(function)).name("With broadcast set")
 

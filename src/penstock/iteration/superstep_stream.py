@@ -78,6 +78,20 @@ def check_feedback(method: str, streams: Sequence[Any], heads: Sequence[Superste
             )
 
 
+def is_in_supersteps(stream: DataStream[Any]) -> bool:
+    """Return whether a stream is derived from a structured iteration."""
+    seen: set[int] = set()
+    waiting = [stream._transformation]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, SuperstepsTransformation):
+            return True
+        if one.id not in seen:
+            seen.add(one.id)
+            waiting.extend(one.inputs)
+    return False
+
+
 class SuperstepStream(DataStream[T]):
     """The workset of an iteration, superstep by superstep. Created by `iterate`."""
 

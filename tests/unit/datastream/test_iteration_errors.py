@@ -21,6 +21,7 @@ from penstock.iteration import (
     SumAggregator,
     iterate,
     iterate_delta,
+    with_broadcast_set,
 )
 
 
@@ -96,9 +97,14 @@ def criterion_missing_aggregator(env: Any) -> None:
     iterate(numbers(env), criteria={"sum": SumAggregator()})  # type: ignore[dict-item]
 
 
+def broadcast_set_outside(env: Any) -> None:
+    with_broadcast_set(numbers(env), numbers(env), lambda records, _: records)
+
+
 @pytest.mark.parametrize(
     ("program", "message"),
     [
+        (broadcast_set_outside, "needs a stream of a structured iteration"),
         (from_outside, "'Collection Source' comes from outside"),
         (union_with_outside, "'Collection Source' comes from outside"),
         (termination_from_outside, "'Collection Source' comes from outside"),
