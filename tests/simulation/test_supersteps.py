@@ -183,10 +183,29 @@ def after_exchange() -> list[Any]:
         first, second = counted, doubled
 
 
+# A deferred delta that nothing in the iteration reads: the newest entry of each key is the result.
+
+
+def counted(parallelism: int) -> StreamExecutionEnvironment:
+    """Return a program that counts each number up, with each count as a delta."""
+    env = environment(parallelism)
+    pairs = numbers(env).map(lambda value: (value, 0))
+    iteration = iterate_delta(pairs, pairs, 8, key=lambda pair: pair[0], deferred=True)
+    larger = iteration.workset.map(lambda pair: (pair[0], pair[1] + 1))
+    iteration.close_with(iteration.workset, larger).print()
+    return env
+
+
+def after_count() -> list[Any]:
+    """Return the results of `counted`."""
+    return [(value, 7) for value in all_numbers()]
+
+
 PROGRAMS: dict[str, tuple[Callable[[int], StreamExecutionEnvironment], Callable[[], list[Any]]]] = {
     "bulk": (bulk, after_bulk),
     "delta": (components, found_components),
     "variables": (exchanged, after_exchange),
+    "deferred": (counted, after_count),
 }
 
 

@@ -12,8 +12,8 @@ import pytest
 from tests.spark.jobs import collect, environment, no_worker_left
 
 from penstock.common.errors import ProgramError
-from penstock.datastream import ProcessFunction, RuntimeExecutionMode
-from penstock.iteration import IterationListener, SumAggregator, iterate, superstep_windows
+from penstock.datastream import FilterFunction, ProcessFunction, RuntimeExecutionMode
+from penstock.iteration import IterationListener, SumAggregator, iterate, iterate_delta, superstep_windows
 
 pytestmark = pytest.mark.spark
 
@@ -85,6 +85,32 @@ def test_a_group_in_each_superstep() -> None:
     doubled = iteration.flat_map(lambda value: [value, value])
     summed = doubled.key_by(lambda value: value[0]).window(superstep_windows()).reduce(lambda a, b: (a[0], a[1] + b[1]))
     assert sorted(collect(iteration.close_with(summed.rebalance()))) == [(key, 64) for key in range(4)]
+
+
+class Reads(FilterFunction[Any]):
+    """Reads a file that the client has registered."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.words = Path(runtime_context.get_distributed_cache().get_file("words")).read_text().split()
+
+    def filter(self, value: Any) -> bool:
+        return value in self.words
+
+
+def test_a_cached_file_replayed_data_and_a_deferred_delta(tmp_path: Path) -> None:
+    """AggregatorsITCase.testDistributedCacheWithIterations of Flink, with data that is in each superstep."""
+    (tmp_path / "words").write_text("one two three")
+    env = environment(RuntimeExecutionMode.STREAMING, parallelism=2)
+    env.register_cached_file(str(tmp_path / "words"), "words")
+    initial = env.from_collection([("one", 0)])
+    iteration = iterate_delta(initial, initial, 5, key=lambda pair: pair[0], deferred=True)
+    words = iteration.workset.replay(env.from_collection(["one", "two", "four"]).filter(Reads()))
+    counted = words.map(lambda word: (word, 1))
+    delta = iteration.solution_set.co_group(
+        counted, lambda word, entry, ones: (word, (entry or (word, 0))[1] + len(ones)), key=lambda pair: pair[0]
+    )
+    result = iteration.close_with(delta, iteration.workset)
+    assert sorted(collect(result)) == [("one", 5), ("two", 5)]
 
 
 def test_an_iteration_in_batch_mode_is_refused() -> None:

@@ -47,7 +47,7 @@ class IterativeStream(DataStream[T]):
         if not isinstance(feedback_stream, DataStream):
             raise TypeError(f"expected a stream for close_with, got {feedback_stream!r}")
         check_one_environment("close_with", self, feedback_stream)
-        if not _comes_from(feedback_stream._transformation, self._head):
+        if not comes_from(feedback_stream._transformation, self._head):
             raise ValueError(
                 "the feedback must come from the iteration: call close_with with a stream derived from the result of "
                 "iterate()"
@@ -84,7 +84,8 @@ def _none(value: Any) -> bool:
     return False
 
 
-def _comes_from(transformation: Transformation, head: Transformation) -> bool:
+def comes_from(transformation: Transformation, head: Transformation) -> bool:
+    """Return whether a stream is derived from the head of an iteration."""
     seen: set[int] = set()
     waiting = [transformation]
     while waiting:

@@ -8,6 +8,7 @@ from penstock.common.configuration.choices import RuntimeExecutionMode
 from penstock.common.errors import ProgramError
 from penstock.common.execution_config import ExecutionConfig
 from penstock.engine.plan.stream_graph import GraphSettings, StreamGraph
+from penstock.engine.plan.superstep_checks import check_structured_iterations
 from penstock.engine.plan.transformations import SourceTransformation, Transformation
 from penstock.engine.runtime.execution_mode import BATCH, STREAMING, ExecutionMode
 
@@ -17,7 +18,7 @@ def stream_graph_of(sinks: list[Transformation], configuration: Configuration, b
     if not sinks:
         raise ProgramError("nothing to execute: no stream of this environment ends in print() or sink_to()")
     config = ExecutionConfig(configuration)
-    return StreamGraph(
+    graph = StreamGraph(
         sinks,
         GraphSettings(
             parallelism=configuration.get(options.PARALLELISM),
@@ -30,6 +31,8 @@ def stream_graph_of(sinks: list[Transformation], configuration: Configuration, b
             auto_generate_uids=config.has_auto_generated_uids_enabled(),
         ),
     )
+    check_structured_iterations(graph)
+    return graph
 
 
 def execution_mode(graph: StreamGraph, configuration: Configuration) -> ExecutionMode:

@@ -10,9 +10,12 @@ from __future__ import annotations
 from penstock.api.functions.aggregator import Aggregator, ConvergenceCriterion
 from penstock.common.doors.door import publish
 from penstock.iteration.aggregators import MaxAggregator, MinAggregator, SumAggregator
-from penstock.iteration.delta_iteration import DeltaIteration, SolutionSet, iterate_delta
+from penstock.iteration.broadcast_set import with_broadcast_set
+from penstock.iteration.delta_iteration import DeltaIteration, iterate_delta
 from penstock.iteration.iterations import IterationBody, IterationBodyResult, IterationConfig, Iterations
 from penstock.iteration.listener import IterationListener
+from penstock.iteration.replayable_data_streams import ReplayableDataStreamList
+from penstock.iteration.solution_set import SolutionSet, SolutionSetFunction
 from penstock.iteration.superstep_stream import SuperstepStream, iterate, superstep_windows
 
 __all__ = [
@@ -26,12 +29,15 @@ __all__ = [
     "Iterations",
     "MaxAggregator",
     "MinAggregator",
+    "ReplayableDataStreamList",
     "SolutionSet",
+    "SolutionSetFunction",
     "SumAggregator",
     "SuperstepStream",
     "iterate",
     "iterate_delta",
     "superstep_windows",
+    "with_broadcast_set",
 ]
 
 publish(__name__, __all__)

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from penstock.api.functions.aggregator import Aggregator, ConvergenceCriterion
 from penstock.common.time import Time
 from penstock.common.types.whole_numbers import as_int
 from penstock.datastream.data_stream import DataStream, check_one_environment
+from penstock.datastream.functions import CoProcessFunction
+from penstock.datastream.iterative_stream import comes_from
 from penstock.datastream.window import TumblingEventTimeWindows
-from penstock.engine.plan.transformations import SuperstepsTransformation
+from penstock.engine.plan.transformations import PartitionTransformation, SuperstepsTransformation, UnionTransformation
 from penstock.engine.runtime.network.edge import FeedbackRole
 from penstock.engine.runtime.operators.superstep_head import RESULT, SuperstepHead, SuperstepRules
+from penstock.iteration.replay import entering, replaying
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 
 def iterate(
@@ -30,19 +34,62 @@ def iterate(
     It ends after `supersteps_max` supersteps, after one that feeds nothing back, when the stream for termination of
     `close_with` had no record in a superstep, or when one of `criteria` says so of the aggregator of its name. The
     initial stream must be bounded. Raises ValueError if `supersteps_max` is less than 1, or for a criterion without an
-    aggregator. Source: Flink's DataSet.iterate.
+    aggregator, and TypeError for another argument of a wrong type. Source: Flink's DataSet.iterate.
     """
+    if not isinstance(initial, DataStream):
+        raise TypeError(f"expected a stream to iterate, got {initial!r}")
     if supersteps_max is not None and (as_int(supersteps_max) is None or supersteps_max < 1):
         raise ValueError(f"supersteps_max must be an int of 1 or more, or None for no limit, got {supersteps_max!r}")
     rules = SuperstepRules(supersteps_max, dict(aggregators or {}), dict(criteria or {}))
     for missing in rules.criteria.keys() - rules.aggregators.keys():
         raise ValueError(f"there is no aggregator '{missing}' for its criterion; aggregators: {[*rules.aggregators]}")
+    for kind, given in ((Aggregator, rules.aggregators), (ConvergenceCriterion, rules.criteria)):
+        for key, value in given.items():
+            if not isinstance(value, kind):
+                raise TypeError(f"expected an object derived from {kind.__name__} for '{key}', got {value!r}")
     return SuperstepStream(initial, SuperstepHead(name, rules))
+
+
+def nothing(record: Any) -> bool:
+    """Return False: a filter that no record passes."""
+    return False
 
 
 def superstep_windows() -> TumblingEventTimeWindows[Any]:
     """Return the assigner of windows with the records of one superstep each."""
     return TumblingEventTimeWindows.of(Time.milliseconds(1))
+
+
+def check_feedback(method: str, streams: Sequence[Any], heads: Sequence[SuperstepStream[Any]]) -> None:
+    """Raise ValueError if an operator of a stream, for `method` of the API, does not come from one of the heads."""
+    for stream in streams:
+        if not isinstance(stream, DataStream):
+            raise TypeError(f"expected a stream for {method}, got {stream!r}")
+        check_one_environment(method, heads[0], stream)
+    waiting = [stream._transformation for stream in streams]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, UnionTransformation | PartitionTransformation):
+            waiting.extend(one.inputs)
+        elif not any(comes_from(one, head._head) for head in heads):
+            raise ValueError(
+                f"what {method} gets must come from the iteration, but '{one.name}' comes from outside: it has no "
+                "supersteps. Derive it from the stream of the iteration, or use replay(stream) or enter(stream) of that"
+            )
+
+
+def is_in_supersteps(stream: DataStream[Any]) -> bool:
+    """Return whether a stream is derived from a structured iteration."""
+    seen: set[int] = set()
+    waiting = [stream._transformation]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, SuperstepsTransformation):
+            return True
+        if one.id not in seen:
+            seen.add(one.id)
+            waiting.extend(one.inputs)
+    return False
 
 
 class SuperstepStream(DataStream[T]):
@@ -52,30 +99,85 @@ class SuperstepStream(DataStream[T]):
         environment = initial.environment
         self._head = SuperstepsTransformation(environment.next_id(), head.name, initial._transformation, head)
         super().__init__(environment, self._head)
+        self._entered: list[DataStream[Any]] = []
 
-    def close_with(self, feedback: DataStream[T], termination: DataStream[Any] | None = None) -> DataStream[T]:
+    def close_with(
+        self,
+        feedback: DataStream[T],
+        termination: DataStream[Any] | None = None,
+        outputs: Sequence[DataStream[Any]] = (),
+    ) -> DataStream[T]:
         """Feed `feedback` back as the next workset. Return the last workset: the result of the iteration.
 
         The feedback keeps its partitioning, or has that of the initial stream. With `termination` the iteration also
-        ends after a superstep in which that stream has no record. Call it once. Raises ValueError if a stream does not
-        come from this iteration.
+        ends after a superstep in which that stream has no record. `outputs`: other streams that leave the iteration;
+        the functions up to there run in its supersteps, too. Call it once. Raises ValueError if a stream does not come
+        from this iteration.
         """
-        if self._head.feedback:
-            raise ValueError(f"'{self._head.name}' is closed already: union the streams, and close it with the result")
+        self.check_open()
+        ends = [stream for stream in (feedback, termination) if stream is not None]
+        check_feedback("close_with", [*ends, *outputs], [self])
         self.feed_back("close_with", feedback)
         if termination is not None:
             self.count("close_with", termination, FeedbackRole.TERMINATION)
+        self.hold_back("close_with", outputs, ends)
         return self.result
+
+    def replay(self, stream: DataStream[R]) -> DataStream[R]:
+        """Return a stream with all records of `stream` in each superstep of this iteration.
+
+        `stream` comes from outside, and must be bounded. Its records are kept in the memory of the subtasks and in
+        operator state, and are emitted at the end of each superstep. Source: Flink ML, ReplayableDataStreamList.replay.
+        """
+        return self._connected("replay", stream, replaying()).name("Replay")
+
+    def enter(self, stream: DataStream[R]) -> DataStream[R]:
+        """Return `stream`, which comes from outside, as a stream of this iteration, with its records in superstep 0.
+
+        So listeners are called also where no stream of the iteration is connected.
+        """
+        return self._connected("enter", stream, entering()).name("Enter")
+
+    def _connected(
+        self, method: str, stream: DataStream[R], function: CoProcessFunction[Any, Any, Any]
+    ) -> DataStream[R]:
+        check_one_environment(method, self, stream)
+        ends: DataStream[Any] = self.filter(nothing).name("Ends of supersteps")
+        entered = ends.connect(stream).process(function)
+        self._entered.append(entered)
+        return entered
 
     @property
     def result(self) -> DataStream[T]:
         """The last workset: what the last superstep has fed back."""
         return self.get_side_output(RESULT)
 
-    def feed_back(self, method: str, stream: DataStream[T]) -> None:
+    def decide_with(self, other: SuperstepStream[Any]) -> None:
+        """Be a head of the iteration of another one: they decide the same, from the same feedback."""
+        self._head.iteration = other._head.iteration
+
+    def check_open(self) -> None:
+        """Raise ValueError if the iteration is closed."""
+        if self._head.feedback:
+            raise ValueError(f"'{self._head.name}' is closed already: union the streams, and close it with the result")
+
+    def feed_back(self, method: str, stream: DataStream[T], role: FeedbackRole = FeedbackRole.WORKSET) -> None:
         """Feed a stream back, for `method` of the API."""
         check_one_environment(method, self, stream)
         self._head.feedback.append(stream._transformation)
+        self._head.feedback_role = role
+
+    def hold_back(self, method: str, outputs: Sequence[DataStream[Any]], fed_back: Sequence[DataStream[Any]]) -> None:
+        """Run what leads to `outputs`, and what has entered, in the supersteps: they end when these have ended.
+
+        Nothing is to be done for what leads to a stream that is fed back.
+        """
+        for output in (*outputs, *self._entered):
+            operator = output._transformation
+            while operator.edge_kind is not None and len(operator.inputs) == 1:
+                operator = operator.inputs[0]
+            if not any(comes_from(stream._transformation, operator) for stream in fed_back):
+                self.count(method, output, FeedbackRole.ENDS)
 
     def count(self, method: str, stream: DataStream[Any], role: FeedbackRole) -> None:
         """Count the records of a stream in each superstep, for `method` of the API."""

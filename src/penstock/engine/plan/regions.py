@@ -8,7 +8,7 @@ Scheduling", pipelined regions.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 
 def regions_of(vertices: Iterable[int], edges: Iterable[tuple[int, int]]) -> list[list[int]]:
@@ -37,22 +37,22 @@ def loops_of(vertices: Iterable[int], edges: Iterable[tuple[int, int]]) -> list[
     after: dict[int, set[int]] = defaultdict(set)
     for source, target in edges:
         after[source].add(target)
-    reached = {vertex: _reached(vertex, after) for vertex in vertices}
+    all_reached = {vertex: reached(vertex, after) for vertex in vertices}
     loops = []
-    for vertex, others in sorted(reached.items()):
-        loop = frozenset(other for other in others if vertex in reached[other])
+    for vertex, others in sorted(all_reached.items()):
+        loop = frozenset(other for other in others if vertex in all_reached[other])
         if vertex == min(loop, default=-1):
             loops.append(loop)
     return loops
 
 
-def _reached(vertex: int, after: dict[int, set[int]]) -> set[int]:
+def reached(vertex: int, after: Mapping[int, Iterable[int]]) -> set[int]:
     """Return the vertices that `vertex` reaches over at least one edge."""
-    reached: set[int] = set()
-    waiting = list(after[vertex])
+    found: set[int] = set()
+    waiting = list(after.get(vertex, ()))
     while waiting:
         other = waiting.pop()
-        if other not in reached:
-            reached.add(other)
-            waiting.extend(after[other])
-    return reached
+        if other not in found:
+            found.add(other)
+            waiting.extend(after.get(other, ()))
+    return found

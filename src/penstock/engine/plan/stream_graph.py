@@ -169,9 +169,9 @@ class StreamGraph:
         # Feedback is partitioned like the input by default. Source: Flink docs, "Iterations".
         into = head.inputs[0]
         chosen = into.partitioner if isinstance(into, PartitionTransformation) else None
-        is_structured = isinstance(head, SuperstepsTransformation)
+        role = head.feedback_role if isinstance(head, SuperstepsTransformation) else None
         for feedback in head.feedback:
-            self._connect(feedback, head.id, 1, chosen, role=FeedbackRole.WORKSET if is_structured else None)
+            self._connect(feedback, head.id, 1, chosen, role=role)
         if isinstance(head, SuperstepsTransformation):
             for counted, role in head.counted:
                 self._connect(counted, head.id, 1, CountPartitioner(), role=role)
@@ -200,7 +200,7 @@ class StreamGraph:
                 # DataStream.get_side_output checks that its input is an operator, so no other tag is lost here.
                 stack.append((source.inputs[0], partitioner, source.tag))
             else:
-                if role in (FeedbackRole.COUNT, FeedbackRole.TERMINATION):
+                if role is not None and not role.carries_records:
                     partitioner = None
                 self._add_edge(source, target, input_index, partitioner=partitioner or default, tag=tag, role=role)
 
@@ -218,7 +218,7 @@ class StreamGraph:
         if feedback and partitioner is None:
             self._check_forwarded(source.id, target)
         partitioner = self._partitioner(source.id, target, partitioner)
-        if role is FeedbackRole.WORKSET:
+        if role is not None and role.carries_records:
             partitioner = self._workset_partitioner(partitioner, target)
         self.edges.append(
             StreamEdge(source.id, target, partitioner, tag=tag, input_index=input_index, feedback=feedback, role=role)

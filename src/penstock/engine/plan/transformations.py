@@ -162,6 +162,9 @@ class SuperstepsTransformation(FeedbackTransformation):
     def __init__(self, id: int, name: str, input: Transformation, operator: Operator) -> None:
         super().__init__(id, name, input, operator)
         self.counted: list[tuple[Transformation, FeedbackRole]] = []
+        self.feedback_role = FeedbackRole.WORKSET
+        self.iteration = id
+        """The id of its iteration: the heads of several variables have the same."""
 
 
 class UnionTransformation(Transformation):

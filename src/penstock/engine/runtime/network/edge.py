@@ -14,10 +14,19 @@ class FeedbackRole(enum.Enum):
 
     WORKSET = "workset"
     """Its records are the input of the next superstep."""
+    DELTA = "delta"
+    """Its records are in the next superstep, too, but do not keep the iteration going."""
     COUNT = "count"
     """Only their number travels: another head gets the records. An iteration ends when no head gets any."""
     TERMINATION = "termination"
     """Only their number travels: the iteration ends after a superstep in which there are none."""
+    ENDS = "ends"
+    """Only the ends of supersteps travel: another head gets the records, and decides no less without them."""
+
+    @property
+    def carries_records(self) -> bool:
+        """Whether the head gets the records, and not only their number."""
+        return self in (FeedbackRole.WORKSET, FeedbackRole.DELTA)
 
 
 class EdgeInfo(msgspec.Struct, frozen=True):

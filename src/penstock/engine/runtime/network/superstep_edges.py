@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.common.constants import MAX_TIMESTAMP
 from penstock.engine.runtime.network.buffer import CheckpointBarrier, Element, EndOfSuperstep, Watermark
-from penstock.engine.runtime.network.edge import FeedbackRole
 from penstock.engine.runtime.network.output import OutputEdge
 from penstock.engine.runtime.network.partitioners import Partitioner
 from penstock.engine.runtime.network.sender import BufferSender
@@ -59,10 +58,14 @@ class SuperstepFeedbackEdge(SuperstepEdge):
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
-        self._sends = self.sender.info.role is FeedbackRole.WORKSET
+        role = self.sender.info.role
+        self._sends = role is not None and role.carries_records
         self._records = 0
 
     def emit(self, chunk: Any) -> bool:
+        if self.supersteps.has_ended:
+            # No superstep would have it: a timer or a listener emitted it at the end of the iteration.
+            return True
         self._records += len(chunk)
         return super().emit(chunk) if self._sends else True
 

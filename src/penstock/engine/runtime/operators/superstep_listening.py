@@ -16,6 +16,11 @@ END_OF_SUPERSTEP = "on_epoch_watermark_incremented"
 END_OF_ITERATION = "on_iteration_terminated"
 
 
+def is_listener(function: object) -> bool:
+    """Return whether an object of a user's class listens to the ends of supersteps."""
+    return hasattr(function, END_OF_SUPERSTEP) or hasattr(function, END_OF_ITERATION)
+
+
 class _EndOfIteration:
     """Calls `on_iteration_terminated`, which has no argument but the context."""
 
@@ -42,7 +47,7 @@ class SuperstepListening(Operator):
         instance = function.users_object
         if self.context.supersteps is None or function.is_plain:
             return
-        if hasattr(instance, END_OF_SUPERSTEP) or hasattr(instance, END_OF_ITERATION):
+        if is_listener(instance):
             self.listener = UserFunction.of_object(instance, END_OF_SUPERSTEP)
             self._last = UserFunction.of_object(_EndOfIteration(instance), END_OF_ITERATION)
 

@@ -261,8 +261,11 @@ def _in_supersteps(
 
     def watermark(channel: InputChannel, element: Watermark) -> None:
         # From outside, only the end of event time counts: until then, no superstep ends.
-        if channel.id not in outside or element.timestamp == MAX_TIMESTAMP:
-            channel.input.watermark(channel, element)
+        if channel.id not in outside:
+            supersteps.has_ended = supersteps.has_ended or element.timestamp == MAX_TIMESTAMP
+        elif element.timestamp < MAX_TIMESTAMP:
+            return
+        channel.input.watermark(channel, element)
 
     def status(channel: InputChannel, element: WatermarkStatus) -> None:
         if channel.id not in outside:

@@ -8,7 +8,7 @@ heads, in all subtasks, decide the same.
     READING    its end                                        RUNNING    superstep 0 ends
     READING    barrier of checkpoint n                        READING    decline n
     any        record on a feedback channel                   same       it waits for the next superstep
-    RUNNING    the last channel has ended the superstep       BETWEEN    decide; barriers that wait at all heads leave
+    RUNNING    all channels, and itself, have ended           BETWEEN    decide; barriers that wait at all heads leave
     BETWEEN    (next work item) the iteration continues       RUNNING    emit what waits, then the superstep ends
     BETWEEN    (next work item) it has ended                  ENDED      emit what waits as the result; end the input
     RUNNING    barrier of checkpoint n                        RUNNING    n waits for a boundary
@@ -31,6 +31,8 @@ from functools import partial
 from typing import Any
 
 from penstock.api.functions.aggregator import Aggregator
+from penstock.common.errors import ProgramError
+from penstock.common.functions.user_calls import RAISED
 from penstock.engine.runtime.checkpoint_options import DeclineReason
 from penstock.engine.runtime.chunks import Rows
 from penstock.engine.runtime.ids import ChannelId
@@ -45,6 +47,7 @@ from penstock.engine.runtime.network.buffer import (
 from penstock.engine.runtime.network.channel_log import ChannelLog
 from penstock.engine.runtime.network.edge import FeedbackRole
 from penstock.engine.runtime.operators.superstep_head import SuperstepHead, SuperstepPlace
+from penstock.engine.runtime.task.context import shortened
 from penstock.engine.runtime.task.environment import TaskParts
 from penstock.engine.runtime.task.inputs import InputChannel
 from penstock.engine.runtime.task.snapshot import TaskSnapshot
@@ -92,6 +95,8 @@ class SuperstepFeedback:
         self._barriers: list[tuple[int, Callable[[], None]]] = []
         """The checkpoints whose barriers wait, and what takes the snapshot of each."""
         self._aggregators: Aggregators = {name: (one, None) for name, one in head.rules.aggregators.items()}
+        self._has_ended = False
+        """Whether it has emitted the end of the superstep itself."""
         self._goes_on = True
         self._stops = False
         head.initial_input_ended = self._initial_input_ended
@@ -142,8 +147,7 @@ class SuperstepFeedback:
                 f"{channel.id} ends superstep {end.number}, in superstep {self._head.number}"
             )
             known[channel.id] = end
-            if known is self._ends and len(known) == self._channels:
-                self._decide()
+            self._decide_if_complete()
 
     # Supersteps.
 
@@ -162,6 +166,18 @@ class SuperstepFeedback:
         waiting = max((number for number, _ in self._barriers), default=0)
         self._supersteps.ended_before(EndOfSuperstep(self._head.number, checkpoint=waiting))
         self._head.end_superstep()
+        # As work, when the operators of the chain have taken the end.
+        self._work.appendleft(self._own_end)
+
+    def _own_end(self) -> None:
+        self._has_ended = True
+        self._decide_if_complete()
+
+    def _decide_if_complete(self) -> None:
+        # Of a head that nothing is derived from, all others may have ended the superstep before itself.
+        if self._has_ended and len(self._ends) == self._channels:
+            self._has_ended = False
+            self._decide()
 
     def _decide(self) -> None:
         """End the superstep: all that it has fed back is here."""
@@ -173,9 +189,7 @@ class SuperstepFeedback:
         self._workset, self._next, self._later = self._next, self._later, self._new_queue()
         self._aggregate(ends)
         number, rules = self._head.number, self._head.rules
-        converged = any(
-            criterion.is_converged(number, self._aggregators[name][1]) for name, criterion in rules.criteria.items()
-        )
+        converged = any(self._is_converged(name, number) for name in rules.criteria)
         self._goes_on = (
             counted.get(FeedbackRole.WORKSET, 0) + counted.get(FeedbackRole.COUNT, 0) > 0
             and counted.get(FeedbackRole.TERMINATION, 1) > 0
@@ -189,6 +203,16 @@ class SuperstepFeedback:
         self._barriers = [one for one in self._barriers if one[0] > agreed]
         # Before all queued work: feedback of the next superstep may be in the queue already.
         self._work.extendleft(reversed([*leaving, self._start]))
+
+    def _is_converged(self, name: str, number: int) -> bool:
+        value = self._aggregators[name][1]
+        try:
+            return bool(self._head.rules.criteria[name].is_converged(number, value))
+        except RAISED as error:
+            raise ProgramError(
+                f"the criterion of aggregator '{name}' in '{self._head.name}' failed for superstep {number} and the "
+                f"value {shortened(value)}: {type(error).__name__}: {error}"
+            ) from error
 
     def _aggregate(self, ends: list[EndOfSuperstep]) -> None:
         results: dict[str, Aggregator[Any]] = {}
@@ -212,7 +236,7 @@ class SuperstepFeedback:
             self._work.append(self._end_superstep)
         else:
             self.state = HeadState.ENDED
-            self._head.ends = True
+            self._head.ends = self._supersteps.has_ended = True
             self._work.append(self._head.end_iteration)
             self._work.append(self._end_inputs)
         if restored:

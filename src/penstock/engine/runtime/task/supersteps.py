@@ -35,6 +35,8 @@ class Supersteps:
         """The superstep whose records the task has got last; -1: none yet."""
         self.begun = NO_AGGREGATORS
         """The aggregators, as the begin of the superstep carried them."""
+        self.has_ended = False
+        """Whether the iteration has ended: nothing is fed back any more."""
         self._aggregators: Aggregators | None = None
         self._partial: dict[str, Aggregator[Any]] = {}
         self._received: list[bytes] = []
@@ -85,6 +87,11 @@ class Supersteps:
     def _known(self, name: str) -> tuple[Aggregator[Any], Any]:
         if self._aggregators is None:
             self._aggregators = pickle.loads(self.begun) if self.begun else {}
+        if self.number < 0:
+            raise ProgramError(
+                f"there is no aggregator '{name}' before the first superstep: ask for it when a record is processed or "
+                "a superstep ends, not in open(), because each superstep has a new one"
+            )
         if name not in self._aggregators:
             known = ", ".join(map(repr, self._aggregators)) or "none"
             raise ProgramError(f"the iteration has no aggregator '{name}'; those that it was given: {known}")

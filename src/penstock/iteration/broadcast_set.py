@@ -1,0 +1,52 @@
+"""`with_broadcast_set`: functions that see all records of another stream in a superstep."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+from penstock.datastream.data_stream import DataStream
+from penstock.datastream.functions import CoProcessFunction
+from penstock.iteration.listener import IterationListener
+from penstock.iteration.superstep_stream import is_in_supersteps
+
+T = TypeVar("T")
+B = TypeVar("B")
+R = TypeVar("R")
+
+
+def with_broadcast_set(
+    stream: DataStream[T], broadcast_set: DataStream[B], function: Callable[[list[T], list[B]], Iterable[R]]
+) -> DataStream[R]:
+    """Call `function` at the end of each superstep, in each subtask, and emit what it returns.
+
+    It gets the records of `stream` that the subtask has in this superstep, and all records of `broadcast_set` in this
+    superstep. Both lists may be empty. The records of a subtask wait in its memory until the superstep ends. Raises
+    ValueError if neither stream comes from an iteration. Source: Flink, DataSet.withBroadcastSet and mapPartition.
+    """
+    if not (is_in_supersteps(stream) or is_in_supersteps(broadcast_set)):
+        raise ValueError(
+            "with_broadcast_set needs a stream of a structured iteration, because it calls the function at the end of "
+            "supersteps; elsewhere use the broadcast state pattern: stream.connect(other.broadcast(descriptor))"
+        )
+    connected = stream.connect(broadcast_set.broadcast())
+    return connected.process(_WithBroadcastSet(function)).name("With broadcast set")
+
+
+class _WithBroadcastSet(CoProcessFunction[Any, Any, Any], IterationListener):
+    """Gathers the records of a superstep. It is empty between two supersteps, when snapshots are taken."""
+
+    def __init__(self, function: Callable[[list[Any], list[Any]], Iterable[Any]]) -> None:
+        self._function = function
+        self._records: list[Any] = []
+        self._broadcast: list[Any] = []
+
+    def process_element1(self, value: Any, ctx: Any) -> None:
+        self._records.append(value)
+
+    def process_element2(self, value: Any, ctx: Any) -> None:
+        self._broadcast.append(value)
+
+    def on_epoch_watermark_incremented(self, epoch_watermark: int, context: Any) -> Iterable[Any]:
+        records, broadcast, self._records, self._broadcast = self._records, self._broadcast, [], []
+        return self._function(records, broadcast)

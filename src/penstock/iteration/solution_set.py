@@ -1,0 +1,155 @@
+"""The solution set of a delta iteration: keyed state, which messages are grouped with."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from typing import Any, Generic, TypeVar
+
+from penstock.api.functions.function import Function
+from penstock.api.output_tag import OutputTag
+from penstock.api.runtime_context import RuntimeContext
+from penstock.api.state.descriptors import ListStateDescriptor, ValueStateDescriptor
+from penstock.common.constants import MAX_TIMESTAMP
+from penstock.datastream.data_stream import DataStream
+from penstock.datastream.functions import KeyedCoProcessFunction
+
+E = TypeVar("E")
+W = TypeVar("W")
+SOLUTION: OutputTag[Any] = OutputTag("(iteration) solution set")
+
+
+class SolutionSetFunction(Function):
+    """A function of `SolutionSet.co_group` with a runtime context: for aggregators, metrics, the superstep number."""
+
+    @abstractmethod
+    def co_group(self, key: Any, entry: Any, messages: list[Any]) -> Any:
+        """Return the new entry of `key` from its entry (None: there is none) and the messages of the superstep.
+
+        None changes nothing.
+        """
+
+
+class SolutionSet(Generic[E]):
+    """The solution set of a delta iteration. Created by `iterate_delta`."""
+
+    def __init__(
+        self, initial: DataStream[E], key: Callable[[E], Any], deferred_delta: DataStream[E] | None = None
+    ) -> None:
+        self._initial = initial
+        self._key = key
+        self._deferred_delta = deferred_delta
+        self.changes: DataStream[E] | None = None
+        """The changed entries; None before `co_group` is called."""
+
+    def co_group(
+        self,
+        messages: DataStream[W],
+        function: Callable[[Any, E | None, list[W]], E | None] | SolutionSetFunction,
+        *,
+        key: Callable[[W], Any],
+    ) -> DataStream[E]:
+        """Group messages of each superstep with the entry of their `key`. Return the changed entries.
+
+        At the end of a superstep `function(key, entry, messages)` is called for each key that has messages, in no
+        particular order; `entry` is None for a new key. It returns the new entry, or None to change nothing. In a
+        deferred iteration (`iterate_delta`) it changes nothing: what it returns, of any type, is only emitted.
+        Raises ValueError if it was called before and the iteration is not deferred.
+        """
+        if self._deferred_delta is not None:
+            entries = self._initial.union(self._deferred_delta).key_by(self._key)
+            return entries.connect(messages.key_by(key)).process(_ReadEntries(function)).name("Solution set")
+        if self.changes is not None:
+            raise ValueError(
+                "a solution set is grouped with one stream of messages: union them, or begin the iteration with "
+                "iterate_delta(deferred=True)"
+            )
+        entries = self._initial.key_by(self._key)
+        self.changes = entries.connect(messages.key_by(key)).process(_Entries(function)).name("Solution set")
+        return self.changes
+
+
+def last_entries(initial: DataStream[E], deltas: DataStream[E], key: Callable[[E], Any]) -> DataStream[E]:
+    """Return the newest entry of each key: of the last superstep in `deltas` that has one, or else an initial one."""
+    return initial.key_by(key).connect(deltas.key_by(key)).process(_LastEntries()).name("Solution set at the end")
+
+
+class _ReadEntries(KeyedCoProcessFunction[Any, Any, Any, Any]):
+    """Holds the entry of each key, and the messages to it in this superstep. Emits what the function returns."""
+
+    def __init__(self, function: Callable[[Any, Any, list[Any]], Any] | SolutionSetFunction) -> None:
+        self._function = function
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self._entry = runtime_context.get_state(ValueStateDescriptor("entry"))
+        self._messages = runtime_context.get_list_state(ListStateDescriptor("messages"))
+        function = self._function
+        if isinstance(function, SolutionSetFunction):
+            function.open(runtime_context)
+            self._call: Callable[[Any, Any, list[Any]], Any] = function.co_group
+        else:
+            self._call = function
+
+    def close(self) -> None:
+        if isinstance(self._function, SolutionSetFunction):
+            self._function.close()
+
+    def process_element1(self, value: Any, ctx: Any) -> None:
+        self._entry.update(value)
+
+    def process_element2(self, value: Any, ctx: Any) -> None:
+        self._messages.add(value)
+        ctx.timer_service().register_event_time_timer(ctx.timestamp())
+
+    def on_timer(self, timestamp: int, ctx: Any) -> Iterator[Any]:
+        messages = list(self._messages.get())
+        self._messages.clear()
+        result = self._call(ctx.get_current_key(), self._entry.value(), messages)
+        if result is not None:
+            yield result
+
+
+class _Entries(_ReadEntries):
+    """Makes what the function returns the new entry. Emits all entries when the iteration has ended."""
+
+    def process_element1(self, value: Any, ctx: Any) -> None:
+        self._change(value, ctx)
+
+    def on_timer(self, timestamp: int, ctx: Any) -> Iterator[Any]:
+        if timestamp == MAX_TIMESTAMP:
+            yield SOLUTION, self._entry.value()
+            return
+        for changed in super().on_timer(timestamp, ctx):
+            self._change(changed, ctx)
+            yield changed
+
+    def _change(self, entry: Any, ctx: Any) -> None:
+        self._entry.update(entry)
+        # It fires when the iteration has ended: then each entry leaves.
+        ctx.timer_service().register_event_time_timer(MAX_TIMESTAMP)
+
+
+class _LastEntries(KeyedCoProcessFunction[Any, Any, Any, Any]):
+    """It is behind the iteration, so records of several supersteps may arrive in any order."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self._last = runtime_context.get_state(ValueStateDescriptor("last"))
+
+    def process_element1(self, value: Any, ctx: Any) -> None:
+        self._offer(-1, value, ctx)
+
+    def process_element2(self, value: Any, ctx: Any) -> None:
+        # The last delta leaves as the iteration's result, without a timestamp.
+        superstep = ctx.timestamp()
+        self._offer(MAX_TIMESTAMP if superstep is None else superstep, value, ctx)
+
+    def on_timer(self, timestamp: int, ctx: Any) -> Iterator[Any]:
+        last = self._last.value()
+        assert last is not None, "the timer of a key without an entry"
+        yield last[1]
+
+    def _offer(self, superstep: int, entry: Any, ctx: Any) -> None:
+        last = self._last.value()
+        if last is None or last[0] <= superstep:
+            self._last.update((superstep, entry))
+        ctx.timer_service().register_event_time_timer(MAX_TIMESTAMP)

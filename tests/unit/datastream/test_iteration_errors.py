@@ -1,0 +1,245 @@
+"""Structured iterations that can't run are refused in the call, or at submission, with what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tests.simulation.iteration_programs import results
+from tests.simulation.programs import environment, graph_of
+
+from penstock.api.source import Boundedness
+from penstock.common.errors import ProgramError
+from penstock.common.watermark_strategy import WatermarkStrategy
+from penstock.connectors.base.number_sequence import NumberSequenceSource
+from penstock.datastream.functions import FlatMapFunction, ProcessFunction
+from penstock.iteration import (
+    IterationBodyResult,
+    IterationListener,
+    Iterations,
+    SumAggregator,
+    iterate,
+    iterate_delta,
+    with_broadcast_set,
+)
+
+
+class Endless(NumberSequenceSource):
+    def get_boundedness(self) -> Boundedness:
+        return Boundedness.CONTINUOUS_UNBOUNDED
+
+
+class Listening(ProcessFunction[Any, Any], IterationListener):
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        yield value
+
+
+class FlatListening(FlatMapFunction[Any, Any], IterationListener):
+    def flat_map(self, value: Any) -> Any:
+        yield value
+
+
+def same(record: Any) -> Any:
+    return record
+
+
+def numbers(env: Any) -> Any:
+    return env.from_collection([1, 2, 3])
+
+
+def begun(env: Any) -> Any:
+    return iterate(numbers(env), 3)
+
+
+def from_outside(env: Any) -> None:
+    begun(env).close_with(numbers(env))
+
+
+def union_with_outside(env: Any) -> None:
+    iteration = begun(env)
+    iteration.close_with(iteration.map(same).union(numbers(env)))
+
+
+def termination_from_outside(env: Any) -> None:
+    iteration = begun(env)
+    iteration.close_with(iteration, termination=numbers(env))
+
+
+def closed_twice(env: Any) -> None:
+    iteration = begun(env)
+    iteration.close_with(iteration)
+    iteration.close_with(iteration)
+
+
+def deferred_closed_twice(env: Any) -> None:
+    pairs = numbers(env).map(lambda number: (number, number))
+    iteration = iterate_delta(pairs, pairs, 3, key=lambda pair: pair[0], deferred=True)
+    for _ in range(2):
+        iteration.close_with(iteration.workset, iteration.workset)
+
+
+def another_delta(env: Any) -> None:
+    pairs = numbers(env).map(lambda number: (number, number))
+    iteration = iterate_delta(pairs, pairs, 3, key=lambda pair: pair[0])
+    iteration.close_with(iteration.workset, iteration.workset)
+
+
+def two_environments(env: Any) -> None:
+    begun(env).close_with(numbers(environment()))
+
+
+def variable_missing(env: Any) -> None:
+    Iterations.iterate_unbounded_streams([numbers(env)], [], lambda variables, data: IterationBodyResult([]))
+
+
+def criterion_missing_aggregator(env: Any) -> None:
+    iterate(numbers(env), criteria={"sum": SumAggregator()})  # type: ignore[dict-item]
+
+
+def broadcast_set_outside(env: Any) -> None:
+    with_broadcast_set(numbers(env), numbers(env), lambda records, _: records)
+
+
+@pytest.mark.parametrize(
+    ("program", "message"),
+    [
+        (broadcast_set_outside, "needs a stream of a structured iteration"),
+        (from_outside, "'Collection Source' comes from outside"),
+        (union_with_outside, "'Collection Source' comes from outside"),
+        (termination_from_outside, "'Collection Source' comes from outside"),
+        (closed_twice, "is closed already"),
+        (deferred_closed_twice, "is closed already"),
+        (another_delta, "deferred=True"),
+        (two_environments, "streams of one StreamExecutionEnvironment"),
+        (variable_missing, "feeds back 0 streams, but there are 1 variable"),
+        (criterion_missing_aggregator, "no aggregator 'sum'"),
+    ],
+)
+def test_an_error_in_the_call(program: Callable[[Any], None], message: str) -> None:
+    """The iteration would wait for ever for a superstep that does not end, or one that nobody sees."""
+    with pytest.raises(ValueError, match=message):
+        program(environment())
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda env: iterate([1, 2]), "a stream to iterate"),  # type: ignore[arg-type]
+        (lambda env: begun(env).close_with("numbers"), "a stream for close_with"),
+        (lambda env: iterate(numbers(env), aggregators={"sum": sum}), "derived from Aggregator for 'sum'"),
+        (
+            lambda env: iterate(
+                numbers(env), aggregators={"sum": SumAggregator()}, criteria={"sum": lambda number, value: True}
+            ),
+            "derived from ConvergenceCriterion for 'sum'",
+        ),
+    ],
+)
+def test_an_argument_of_a_wrong_type(call: Callable[[Any], Any], message: str) -> None:
+    """It would fail in a subtask, at the end of a superstep."""
+    with pytest.raises(TypeError, match=message):
+        call(environment())
+
+
+def unclosed(env: Any) -> Any:
+    return begun(env).map(same)
+
+
+def endless(env: Any) -> Any:
+    source = env.from_source(Endless(1, 9), WatermarkStrategy.no_watermarks(), "endless")
+    iteration = iterate(source.map(same), 3)
+    return iteration.close_with(iteration)
+
+
+def endless_data(env: Any) -> Any:
+    iteration = begun(env)
+    source = env.from_source(Endless(1, 9), WatermarkStrategy.no_watermarks(), "endless")
+    return iteration.close_with(iteration.union(source).map(same))
+
+
+def nested(env: Any) -> Any:
+    outer = begun(env)
+    inner = iterate(outer.map(same), 3)
+    return outer.close_with(inner.close_with(inner.map(same)))
+
+
+def own_result(env: Any) -> Any:
+    iteration = begun(env)
+    return iteration.close_with(iteration.result.map(same))
+
+
+def feed_each_other(env: Any) -> Any:
+    one, other = begun(env), begun(env)
+    both = one.union(other).map(same)
+    return one.close_with(both).union(other.close_with(both))
+
+
+def without_supersteps(env: Any) -> Any:
+    iteration = begun(env)
+    loop = iteration.map(same).iterate()
+    loop.close_with(loop.filter(lambda _: False))
+    return iteration.close_with(loop.map(same))
+
+
+def with_timestamps(env: Any) -> Any:
+    iteration = begun(env)
+    return iteration.close_with(
+        iteration.assign_timestamps_and_watermarks(WatermarkStrategy.for_monotonous_timestamps())
+    )
+
+
+def listener_behind(env: Any) -> Any:
+    iteration = begun(env)
+    iteration.process(Listening()).print()
+    return iteration.close_with(iteration.map(same))
+
+
+def listener_for_records(env: Any) -> Any:
+    iteration = begun(env)
+    return iteration.close_with(iteration.flat_map(FlatListening()))
+
+
+@pytest.mark.parametrize(
+    ("program", "message"),
+    [
+        (unclosed, "is not closed"),
+        (endless, "the source 'endless', which is unbounded"),
+        (endless_data, "the source 'endless', which is unbounded"),
+        (nested, "begins within another iteration"),
+        (own_result, "is there when it has ended"),
+        (feed_each_other, "feed each other"),
+        (without_supersteps, "has no supersteps"),
+        (with_timestamps, "assigns timestamps and watermarks in a structured iteration"),
+        (listener_behind, "add the stream to the outputs"),
+        (listener_for_records, "only called for records"),
+    ],
+)
+def test_an_error_at_submission(program: Callable[[Any], Any], message: str) -> None:
+    """The job would wait for ever, or end with the records of some supersteps."""
+    env = environment()
+    program(env).print()
+    with pytest.raises(ProgramError, match=message):
+        graph_of(env)
+
+
+class Ends(Listening):
+    """Emits the number of each superstep."""
+
+    def process_element(self, value: Any, ctx: Any) -> None:
+        pass
+
+    def on_epoch_watermark_incremented(self, epoch_watermark: int, context: Any) -> Any:
+        yield epoch_watermark
+
+
+def test_a_listener_among_the_outputs_is_in_the_iteration() -> None:
+    """A function that only writes results of each superstep would have to be fed back to be told of their ends."""
+
+    def program(env: Any) -> Any:
+        iteration = begun(env)
+        ends = iteration.process(Ends()).set_parallelism(1)
+        iteration.close_with(iteration.map(same), outputs=[ends])
+        return ends
+
+    assert results(program) == [0, 1, 2]
