@@ -6,6 +6,7 @@ Rows of a pattern follow each other without a gap. Source: Flink's CommonExecMat
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 from typing import Any
 
 from penstock.cep.after_match import AfterMatchSkipStrategy
@@ -74,7 +75,7 @@ def _check(elements: Sequence[PatternElement]) -> None:
             f"the greedy {name} at the end of a PATTERN is not supported, as in Flink: put a variable behind it, or "
             f"make it reluctant, as in {name}+?"
         )
-    for one, following in zip(elements, elements[1:], strict=False):
+    for one, following in pairwise(elements):
         if _is_greedy(one) and following.at_least == 0:
             raise UnsupportedPlanError(
                 f"{following.variable} is optional and behind the greedy {one.variable}: Flink does not support that. "
@@ -123,6 +124,7 @@ class SkipToRow(AfterMatchSkipStrategy):
     """AFTER MATCH SKIP TO FIRST or LAST: as in Flink, the job fails if the match lacks the row or begins with it."""
 
     def last_discarded(self, taken: Iterable[tuple[str, int]]) -> int:
+        """Return what the base does. Raises SkipTargetError in the words of SQL."""
         try:
             return super().last_discarded(taken)
         except SkipTargetError:

@@ -163,7 +163,7 @@ def _of_row(node: AnyRexNode) -> AnyRexNode:
 
 def _all_of(node: AnyRexNode, operands: tuple[AnyRexNode, ...]) -> AnyRexNode:
     """Return AND of some operands of `node`, or the only one."""
-    return replace(node, operands=operands) if len(operands) > 1 else operands[0]  # type: ignore[call-arg]
+    return replace(node, operands=operands) if len(operands) > 1 else operands[0]
 
 
 def _offset(call: RexCall) -> int:

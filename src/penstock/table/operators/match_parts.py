@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from penstock.table.operators.match_aggregates import MatchAggregate
@@ -60,7 +60,7 @@ class MatchTime:
 
     def of(self, match: Match, time_ms: int) -> datetime:
         """Return the time."""
-        epoch = datetime(1970, 1, 1, tzinfo=timezone.utc if self.is_instant else None)
+        epoch = datetime(1970, 1, 1, tzinfo=UTC if self.is_instant else None)
         return epoch + timedelta(milliseconds=time_ms)
 
 

@@ -197,9 +197,9 @@ def _logic(operands: Sequence[Value], *, decides: bool) -> Value:
     def value(values: Sequence[Any]) -> bool | None:
         found: bool | None = not decides
         for operand in operands:
-            one = operand(values)
+            one: bool | None = operand(values)
             if one is decides:
-                return decides
+                return one
             if one is None:
                 found = None
         return found

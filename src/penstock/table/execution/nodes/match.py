@@ -37,6 +37,7 @@ class RowTruth:
         self._place = place
 
     def __call__(self, row: Sequence[Any]) -> bool:
+        """Return whether it is true, not NULL."""
         return row[self._place] is True
 
 
