@@ -41,6 +41,8 @@ class Statement:
     measures: Mapping[str, str]
     skip: str = "PAST LAST ROW"
     within_ms: int | None = None
+    _is_open: bool = False
+    """Whether a partial match has come to the end of the rows."""
     _conditions: dict[str, Value] = field(default_factory=dict)
 
     def sql(self, partition: str, order_by: str) -> str:
@@ -59,8 +61,12 @@ class Statement:
         values = [Parser(text).either() for text in self.measures.values()]
         start = 0
         while start < len(rows):
+            self._is_open = False
             found = min(self._matches(rows, start, time), key=len, default=None)
             if found is None:
+                if self._is_open and self.within_ms is None:
+                    # Matches behind it wait for this one, which rows to come might complete.
+                    return
                 start += 1
                 continue
             taken = found
@@ -97,6 +103,7 @@ class Statement:
             if count >= one.least and all(not later.least for later in self.elements[number + 1 :]) and taken:
                 yield taken
             stays = False
+            self._is_open |= at == len(rows)
             if at < len(rows) and (one.most is None or count < one.most) and holds(one.name, taken, rows[at]):
                 stays = True
                 yield from walk(at + 1, number, count + 1, (*taken, (one.name, rows[at])))

@@ -232,7 +232,7 @@ def test_processing_time() -> None:
         ("PATTERN ((A | B) C) DEFINE A AS p = 1", UnsupportedPlanError, "alternatives"),
         ("PATTERN (PERMUTE(A, B)) DEFINE A AS p = 1", UnsupportedPlanError, "PERMUTE"),
         ("PATTERN (A {- B -} C) DEFINE A AS p = 1", UnsupportedPlanError, "exclusions"),
-        ("ALL ROWS PER MATCH PATTERN (A B) DEFINE A AS p = 1", UnsupportedPlanError, "ALL ROWS PER MATCH"),
+        ("ALL ROWS PER MATCH PATTERN (A B) DEFINE A AS p = 1", SqlError, "All rows per match mode is not supported"),
         ("PATTERN (A B) SUBSET U = (A, B) DEFINE A AS p = 1", UnsupportedPlanError, "SUBSET is not supported"),
         ("PATTERN (A B) DEFINE B AS PREV(B.p) = 1", UnsupportedPlanError, r"PREV .*LAST\(v.c, 1\)"),
         ("PATTERN (A B) DEFINE B AS NEXT(B.p) = 1", UnsupportedPlanError, "NEXT"),
