@@ -102,13 +102,14 @@ class Statement:
             is_last = number == len(self.elements) - 1
             if count >= one.least and all(not later.least for later in self.elements[number + 1 :]) and taken:
                 yield taken
-            stays = False
             self._is_open |= at == len(rows)
-            if at < len(rows) and (one.most is None or count < one.most) and holds(one.name, taken, rows[at]):
-                stays = True
+            fits = at < len(rows) and holds(one.name, taken, rows[at])
+            if fits and (one.most is None or count < one.most):
                 yield from walk(at + 1, number, count + 1, (*taken, (one.name, rows[at])))
-            is_greedy = one.greedy and (one.least, one.most) != (0, 1)
-            if not is_last and count >= one.least and not (is_greedy and stays):
+            # As in Flink, a greedy variable does not leave a row that it would take to the next one: not even if it has
+            # as many rows as it may have.
+            is_greedy = one.greedy and one.least != one.most and (one.least, one.most) != (0, 1)
+            if not is_last and count >= one.least and not (is_greedy and fits):
                 yield from walk(at, number + 1, 0, taken)
 
         return walk(start, 0, 0, ())
