@@ -57,14 +57,20 @@ class MatchReferences:
         self._places: dict[AnyRexNode, int] = {}
         self._aggregates: dict[RexCall, Aggregated] = {}
 
-    def condition(self, node: AnyRexNode, variable: str) -> tuple[int | None, AnyRexNode | None]:
+    def condition(self, node: AnyRexNode, variable: str, *, always_tried: bool) -> tuple[int | None, AnyRexNode | None]:
         """Split a condition of DEFINE.
+
+        Args:
+            node: the condition.
+            variable: the one that it defines.
+            always_tried: whether each row is tried as one of this variable. Otherwise what may fail is not computed for
+                all rows: as in Flink, a row that is not tried does not fail.
 
         Returns:
             Where rows have whether they satisfy what depends on the row alone, and the part that depends on others.
         """
         operands = node.operands if isinstance(node, RexCall) and node.name == "AND" else (node,)
-        alone = tuple(one for one in operands if _is_of_row(one, variable))
+        alone = tuple(one for one in operands if _is_of_row(one, variable) and (always_tried or not _may_fail(one)))
         others = tuple(one for one in operands if one not in alone)
         place = self.place(_of_row(_all_of(node, alone))) if alone else None
         return place, _all_of(node, others) if others else None
@@ -126,6 +132,7 @@ class MatchReferences:
         return self._places[expression]
 
 
+_FAIL = frozenset({"CAST", "/", "DIVIDE", "MOD", "%", "ITEM", "ELEMENT"})
 _NOT_OF_ROWS = _AGGREGATES | {"FIRST", "LAST", "NEXT", "MATCH_ROWTIME", "MATCH_PROCTIME", *_REFUSED} - {"PREV"}
 
 
@@ -146,6 +153,11 @@ def _is_of_row(node: AnyRexNode, variable: str) -> bool:
             if not is_present and one.name in _NOT_OF_ROWS | {"PREV"}:
                 return False
     return True
+
+
+def _may_fail(node: AnyRexNode) -> bool:
+    """Return whether the values of a row may be an error for an expression."""
+    return any(isinstance(one, RexCall) and (not one.is_built_in or one.name in _FAIL) for one in _nodes((node,)))
 
 
 def _of_row(node: AnyRexNode) -> AnyRexNode:

@@ -40,7 +40,8 @@ class Carried:
 
     def reader(self, part: MatchPart, defined: str) -> Reader:
         """Return the function that reads a part for the condition of the variable `defined`."""
-        assert not isinstance(part, MatchTime)
+        if isinstance(part, MatchTime):
+            return lambda row, context: part.of({}, context.timestamp())
         has_current = _has_current(part.variable, defined)
         if isinstance(part, Aggregated):
             return _aggregate_reader(part, self._places[part], has_current)

@@ -99,6 +99,8 @@ class ScalarExpression:
         name, types = node.name, [_type_of(one) for one in node.operands]
         if name in ("AND", "OR"):
             return _logic([self._compiled(one) for one in node.operands], decides=name == "OR")
+        if name == "CAST" and types[0] is not None and _is_wider(node.type.logical, types[0]):
+            return self._compiled(node.operands[0])
         if name in _NULL_TESTS:
             return _null_test(self._compiled(node.operands[0]), _NULL_TESTS[name])
         if len(types) != 2 or None in types:
@@ -133,6 +135,11 @@ class ScalarExpression:
 
 def _type_of(node: AnyRexNode) -> LogicalType | None:
     return node.type.logical if isinstance(node, RexInputRef | RexLiteral | RexCall) else None
+
+
+def _is_wider(result: LogicalType, operand: LogicalType) -> bool:
+    """Return whether a CAST leaves all values as they are."""
+    return {result.root, operand.root} <= INTEGER_NUMERIC and BITS[result.root] >= BITS[operand.root]
 
 
 def _comparison(name: str, first: LogicalType, second: LogicalType) -> Callable[[Any, Any], bool] | None:

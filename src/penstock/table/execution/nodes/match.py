@@ -54,16 +54,20 @@ def match(translation: Translation, node: Match, inputs: Sequence[Transformation
     partition = [PatternFieldRef(alpha=ALL, index=key, type=DataType(types[key])) for key in spec.partition.fields]
     measured = [*partition, *(spec.measures[name] for name in node.output_type.names[len(partition) :])]
     measures = [references.over_parts(one, parts) for one in measured]
+    if not references.rows:
+        # Of rows, only that they are there.
+        references.place(_column(0, types))
     if not parts:
-        # Of a match, only that it is there.
-        parts.append(Part(RowValue(ALL, False, 0, 0), _place_of_any(references, types)))
+        parts.append(Part(RowValue(ALL, False, 0, 0), type_of(references.rows[0])))
     order_by = [one._replace(place=references.place(_column(one.place, types))) for one in further]
     columns: list[AnyRexNode] = [_column(key, types) for key in spec.partition.fields]
     names = [received.names[key] for key in spec.partition.fields]
     keys = tuple(names)
-    if time is not None:
+    # The name is shown if a row has no time.
+    time_name = None if time is None else _TIME if received.names[time] in keys else received.names[time]
+    if time is not None and time_name is not None:
         columns.append(_column(time, types))
-        names.append(_TIME)
+        names.append(time_name)
     first = len(columns)
     rows = translation.expressions(*columns, *references.rows)
     names += [f"${place}" for place in range(len(references.rows))]
@@ -76,7 +80,7 @@ def match(translation: Translation, node: Match, inputs: Sequence[Transformation
         automaton_of(pattern_of(spec, lambda variable: conditions.get(variable, ())), carried.accumulators),
         MatchParts([one.part for one in parts], [one for one in every if isinstance(one, RowCondition)]),
         keys=keys,
-        time=None if time is None else _TIME,
+        time=time_name,
         first=first,
         order_by=order_by,
         received=row_columns,
@@ -108,7 +112,8 @@ def _conditions(translation: Translation, node: Match, references: MatchReferenc
     found: PerVariable = {}
     others: dict[str, tuple[AnyRexNode, list[Part]]] = {}
     for variable, definition in node.match_spec.pattern_definitions.items():
-        place, rest = references.condition(definition, variable)
+        is_first = variable == node.match_spec.elements[0].variable
+        place, rest = references.condition(definition, variable, always_tried=is_first)
         found[variable] = [] if place is None else [RowTruth(place)]
         if rest is not None:
             parts: list[Part] = []
@@ -118,13 +123,6 @@ def _conditions(translation: Translation, node: Match, references: MatchReferenc
         expression = translation.scalar(rest, [one.type for one in parts])
         found[variable].append(RowCondition(expression, [one.part for one in parts], carried, variable))
     return found, carried
-
-
-def _place_of_any(references: MatchReferences, types: Sequence[LogicalType]) -> LogicalType:
-    """Let rows have a column, whatever it is, and return its type."""
-    if not references.rows:
-        references.place(_column(0, types))
-    return type_of(references.rows[0])
 
 
 def _column(place: int, types: Sequence[LogicalType]) -> RexInputRef:
