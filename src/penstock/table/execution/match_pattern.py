@@ -30,6 +30,8 @@ def pattern_of(spec: MatchSpec, conditions: Callable[[str], Iterable[Callable[..
     """
     elements = spec.elements
     _check(elements)
+    if spec.interval is not None and spec.interval.type.logical.root != "INTERVAL_SECOND":
+        raise UnsupportedPlanError("WITHIN takes days to seconds, as in Flink: months and years have no fixed length")
     if spec.subsets:
         raise UnsupportedPlanError("SUBSET is not supported, as in Flink: name each variable")
     pattern: Any = None

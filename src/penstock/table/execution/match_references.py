@@ -28,6 +28,7 @@ _REFUSED = {
     "PREV": "PREV of another row than the present one: LAST(v.c, 1) is the row of the variable v before",
     "NEXT": "NEXT: a row is matched before the next one is known",
     "CLASSIFIER": "CLASSIFIER",
+    "FILTER": "FILTER: aggregate a CASE expression, which is NULL for the other rows",
     "MATCH_NUMBER": "MATCH_NUMBER",
     "RUNNING": "RUNNING: the measures of ONE ROW PER MATCH are final",
 }
@@ -185,7 +186,9 @@ def _offset(call: RexCall) -> int:
     count = call.operands[1]
     if not isinstance(count, RexLiteral) or count.value is None:
         raise UnsupportedPlanError(f"the offset of {call.name} must be a number, not an expression")
-    return int(str(count.value))
+    if (rows := int(str(count.value))) < 0:
+        raise UnsupportedPlanError(f"the offset of {call.name} must not be negative, got {rows}")
+    return rows
 
 
 def type_of(node: AnyRexNode) -> LogicalType:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from penstock.cep.accumulators import Accumulator
+from penstock.common.functions.user_calls import RAISED, MethodError
 from penstock.engine.runtime.task.context import OperatorContext
 from penstock.table.operators.match_parts import ALL, Aggregated, MatchPart, MatchTime, Row, RowValue
 from penstock.table.operators.scalar_expressions import ScalarExpression
@@ -81,7 +82,13 @@ class RowCondition:
         if readers is None:
             readers = self._readers = [self._carried.reader(part, self._defined) for part in self._parts]
         values = [read(row, context) for read in readers]
-        return self._expression.value(values, context.current_processing_time()) is True
+        try:
+            return self._expression.value(values, context.current_processing_time()) is True
+        except MethodError:
+            raise
+        except RAISED as error:
+            what = f"DEFINE {self._defined}, a condition of {self._expression.sql}"
+            raise MethodError(what, error, values) from error
 
 
 class _EndRows:

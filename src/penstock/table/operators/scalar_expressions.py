@@ -55,7 +55,7 @@ class ScalarExpression:
         self._types = tuple(types)
         self._zone = zone
         self._functions = functions or {}
-        self._sql = sql
+        self.sql = sql
         self._now_ms = 0
         self._columns: list[RowExpressions] = []
         self._value: Value | None = None
@@ -119,7 +119,7 @@ class ScalarExpression:
         return _of_two(compute, *map(self._compiled, node.operands))
 
     def _by_columns(self, node: AnyRexNode) -> Value:
-        expressions = RowExpressions([node], zone=self._zone, functions=self._functions, sql=self._sql)
+        expressions = RowExpressions([node], zone=self._zone, functions=self._functions, sql=self.sql)
         kinds = {place: arrow_type(self._types[place]) for place in expressions.inputs}
         width = len(self._types)
 
