@@ -27,7 +27,12 @@ CASES = [
     ("SUM", "DOUBLE", "DOUBLE", [None, 0.1, 1e17, -1e17, float("nan")]),
     ("SUM", "FLOAT", "FLOAT", [None, 0.5, 3e7, 1.25]),
     ("SUM", "DECIMAL(10, 2)", "DECIMAL(38, 2)", [None, Decimal("99999999.99"), Decimal("-0.01")]),
-    ("SUM", "DECIMAL(38, 2)", "DECIMAL(38, 2)", [None, Decimal("900000000000000000000000000000000000.00"), Decimal("-0.01")]),
+    (
+        "SUM",
+        "DECIMAL(38, 2)",
+        "DECIMAL(38, 2)",
+        [None, Decimal("900000000000000000000000000000000000.00"), Decimal("-0.01")],
+    ),
     ("MIN", "INT", "INT", [None, 3, 1, 2]),
     ("MAX", "STRING", "STRING", [None, "a", "b", "ß"]),
     ("MAX", "DECIMAL(10, 2)", "DECIMAL(10, 2)", [None, Decimal("1.50"), Decimal("-2.00")]),
