@@ -54,7 +54,7 @@ class MatchReferences:
 
     def __init__(self) -> None:
         self.rows: list[AnyRexNode] = []
-        """What the rows of matches have: expressions over the columns of the input."""
+        """Expressions over the columns of the input. Rows of matches are tuples of their values."""
         self._places: dict[AnyRexNode, int] = {}
         self._aggregates: dict[RexCall, Aggregated] = {}
 

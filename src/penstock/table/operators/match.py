@@ -84,7 +84,7 @@ class MatchOperator(CepOperator):
 
 
 class MatchParts(MatchCalls):
-    """What is emitted of a match: the values of its parts. `conditions`: those with functions of the user."""
+    """Makes a tuple of each match: the values of its parts. `conditions`: those that may call functions of the user."""
 
     def __init__(self, parts: Sequence[MatchPart], conditions: Sequence[RowCondition]) -> None:
         self.timed_out = None
