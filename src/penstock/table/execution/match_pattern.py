@@ -133,6 +133,6 @@ class SkipToRow(AfterMatchSkipStrategy):
             end = self.kind.rpartition("_")[2].upper()
             raise SkipTargetError(
                 f"AFTER MATCH SKIP TO {end} {self.step_name}: a match has no row of {self.step_name}, or begins with "
-                "that row, so the search would continue where it was. Skip to a variable that each match has behind its "
-                "first row, or write SKIP TO NEXT ROW"
+                "that row, so the search would continue where it was. Skip to a variable that each match has behind "
+                "its first row, or write SKIP TO NEXT ROW"
             ) from None
