@@ -6,7 +6,8 @@ import gzip
 import json
 from collections import Counter
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -238,7 +239,11 @@ def test_processing_time() -> None:
         ("PATTERN (A B) DEFINE B AS NEXT(B.p) = 1", UnsupportedPlanError, "NEXT"),
         ("PATTERN (A B) DEFINE B AS SUM(A.p + B.p) = 1", (UnsupportedPlanError, SqlError), "A.*B"),
         ("PATTERN (A B) DEFINE B AS SUM(DISTINCT A.p) = 1", (UnsupportedPlanError, SqlError), "DISTINCT"),
-        ("PATTERN (A B) DEFINE B AS STDDEV_POP(A.d) > COLLECT(A.d)", (UnsupportedPlanError, SqlError), "."),
+        ("PATTERN (A B) DEFINE B AS SUM(A.p) FILTER (WHERE A.p > 0) > 1", UnsupportedPlanError, "FILTER .* CASE"),
+        ("PATTERN (A B) DEFINE B AS SUM(LAST(A.p, 1)) > 1", UnsupportedPlanError, "no FIRST, LAST or SUM in it"),
+        ("PATTERN (A B) DEFINE B AS LAST(A.p, -1) > 1", UnsupportedPlanError, "must not be negative, got -1"),
+        ("PATTERN (A{3,1} B) DEFINE A AS p = 1", UnsupportedPlanError, "in ascending order; got 3, 1"),
+        ("PATTERN (A B) WITHIN INTERVAL '1' MONTH DEFINE A AS p = 1", UnsupportedPlanError, "days to seconds"),
     ],
 )
 def test_what_flink_does_not_support_is_refused(clauses: str, error: Any, message: str) -> None:
@@ -321,6 +326,51 @@ def of_case(case: dict[str, Any]) -> list[list[Any]]:
     return [
         [(value - START).total_seconds() if isinstance(value, datetime) else value for value in row] for _, row in found
     ]
+
+
+def texts(words: Sequence[str], clauses: str, measure: str = "LAST(word)") -> list[Any]:
+    """What a statement over rows of texts gives, one measure for each match."""
+    tables = Tables(circumstances=SMALL)
+    rows = [(word, START + timedelta(seconds=place)) for place, word in enumerate(words)]
+    tables.create("t", "word STRING, ts TIMESTAMP(3), WATERMARK FOR ts AS ts", inserts(rows))
+    kind = "STRING" if "word" in measure else "BIGINT"
+    query = f"SELECT m FROM t MATCH_RECOGNIZE (ORDER BY ts MEASURES {measure} AS m {clauses})"
+    return [row[0] for _, row in tables.insert("o", f"m {kind}", query)]
+
+
+def test_a_row_that_is_not_tried_does_not_fail() -> None:
+    """A job would fail on values that its pattern leaves out."""
+    condition = "DEFINE N AS word = 'n', V AS V.word <> 'x' AND CAST(V.word AS INT) > 1"
+    assert texts(["no number", "n", "5", "n", "x", "n", "1"], f"PATTERN (N V) {condition}") == ["5"]
+    with pytest.raises(PenstockError, match=r"in DEFINE V, a condition of Match\("):
+        texts(["n", "no number"], f"PATTERN (N V) {condition}")
+
+
+def test_statements_that_read_no_column() -> None:
+    """Rows without values would be no rows."""
+    assert texts(["a"] * 5, "PATTERN (A B) DEFINE A AS TRUE", "COUNT(*)") == [2] * 4
+    assert texts(["a"] * 5, "AFTER MATCH SKIP PAST LAST ROW PATTERN (A B) DEFINE A AS TRUE", "1") == [1, 1]
+
+
+def test_values_of_all_types_are_kept() -> None:
+    """A value of a row would change while its partial match is in state."""
+    columns = """d DECIMAL(10, 2), da DATE, b BYTES, l ARRAY<INT>, m MAP<STRING, INT>, r ROW<x INT, y STRING>,
+        f FLOAT, o BOOLEAN, t6 TIMESTAMP(6)"""
+    values = (Decimal("1.10"), date(2020, 1, 1), b"x", [1, None], [("q", 1)], {"x": 1, "y": "r"}, 1.5, True)
+    rows = [(*values, START + timedelta(microseconds=n), START + timedelta(seconds=n)) for n in range(120)]
+    names = ["d", "da", "b", "l", "m", "r", "f", "o", "t6"]
+    for circumstances in crashing():
+        tables = Tables(circumstances=circumstances)
+        tables.create("t", f"{columns}, ts TIMESTAMP(3), WATERMARK FOR ts AS ts", inserts(rows))
+        found = tables.insert(
+            "o",
+            columns,
+            f"""SELECT {", ".join(names)} FROM t MATCH_RECOGNIZE (ORDER BY ts
+            MEASURES {", ".join(f"A.{name} AS {name}" for name in names)} AFTER MATCH SKIP PAST LAST ROW
+            PATTERN (A B) DEFINE B AS B.t6 > A.t6 AND B.da >= A.da AND B.d >= A.d AND A.b = B.b AND B.m['q'] = 1)""",
+        )
+        assert found == inserts([row[:-1] for row in rows[::2]])
+        assert tables.executor.restarts
 
 
 OTHER_THAN_FLINK = {"Sql.is_null_of_not_null_column": [[19]]}

@@ -28,7 +28,6 @@ _REFUSED = {
     "PREV": "PREV of another row than the present one: LAST(v.c, 1) is the row of the variable v before",
     "NEXT": "NEXT: a row is matched before the next one is known",
     "CLASSIFIER": "CLASSIFIER",
-    "FILTER": "FILTER: aggregate a CASE expression, which is NULL for the other rows",
     "MATCH_NUMBER": "MATCH_NUMBER",
     "RUNNING": "RUNNING: the measures of ONE ROW PER MATCH are final",
 }
@@ -97,6 +96,10 @@ class MatchReferences:
             return self._rewritten(node.operands[0], parts, position)
         if name in _REFUSED:
             raise UnsupportedPlanError(f"MATCH_RECOGNIZE does not support {_REFUSED[name]}, as in Flink")
+        if name == "FILTER":
+            raise UnsupportedPlanError(
+                "FILTER in MATCH_RECOGNIZE is not supported: aggregate a CASE expression, which is NULL for other rows"
+            )
         if name == "MATCH_ROWTIME":
             return _reference(node, MatchTime(node.type.logical.root == "TIMESTAMP_LTZ"), parts)
         if name == "MATCH_PROCTIME":
@@ -134,7 +137,9 @@ class MatchReferences:
 
 
 _FAIL = frozenset({"CAST", "/", "DIVIDE", "MOD", "%", "ITEM", "ELEMENT"})
-_NOT_OF_ROWS = _AGGREGATES | {"FIRST", "LAST", "NEXT", "MATCH_ROWTIME", "MATCH_PROCTIME", *_REFUSED} - {"PREV"}
+_NOT_OF_ROWS = _AGGREGATES | {"FIRST", "LAST", "NEXT", "MATCH_ROWTIME", "MATCH_PROCTIME", "FILTER", *_REFUSED} - {
+    "PREV"
+}
 
 
 def _reference(node: PatternFieldRef | RexCall, part: MatchPart, parts: list[Part]) -> RexInputRef:
