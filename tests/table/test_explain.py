@@ -56,10 +56,11 @@ def test_queries_and_statement_sets_are_explained(tables: StreamTableEnvironment
 
 def test_a_plan_that_cannot_be_executed_says_why(tables: StreamTableEnvironment) -> None:
     """EXPLAIN is where users look for the reason."""
-    query = """SELECT * FROM bids MATCH_RECOGNIZE (ORDER BY seen MEASURES A.price AS p PATTERN (A B)
+    query = """SELECT * FROM bids MATCH_RECOGNIZE (ORDER BY seen MEASURES COLLECT(A.price) AS p PATTERN (A B)
         DEFINE B AS B.price > 1)"""
     ours = tables.explain_sql(query).partition("== Execution ==")[2]
     assert ours.strip().startswith("This can't be executed: the node 'match' of the plan (Match(orderBy=[seen ASC]")
+    assert "the function COLLECT is not supported" in ours
 
 
 def test_errors_are_at_the_place_in_the_whole_text(tables: StreamTableEnvironment) -> None:

@@ -35,6 +35,7 @@ PASSED = {
     "JoinTestPrograms": 15,
     "LimitTestPrograms": 1,
     "LookupJoinTestPrograms": 9,
+    "MatchRecognizeTestPrograms": 10,
     "MiniBatchAssignerTestPrograms": 2,
     "MultiJoinTestPrograms": 26,
     "RankTestPrograms": 3,

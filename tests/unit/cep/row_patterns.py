@@ -30,6 +30,8 @@ AGGREGATES: dict[str, Callable[[list[Any]], Any]] = {
     "SUM": lambda values: sum(values) if values else None,
     "AVG": lambda values: sum(values) / len(values) if values else None,
     "COUNT": len,
+    "MIN": lambda values: min(values, default=None),
+    "MAX": lambda values: max(values, default=None),
 }
 
 

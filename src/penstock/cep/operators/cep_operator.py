@@ -129,11 +129,13 @@ class CepOperator(GatheringOperator):
     # ---- events
 
     def process(self, chunk: Rows) -> bool:
-        values = chunk.values
-        keys, bits = self.keys_of(values), self.bits_of(values)
+        return self.arrived(self.keys_of(chunk.values), chunk.values, chunk.timestamps)
+
+    def arrived(self, keys: list[Any], values: Values, times: list[int] | None) -> bool:
+        """Process events with their keys and, in event time, their timestamps (ms)."""
+        bits = self.bits_of(values)
         if not self.in_event_time:
             return self._process_now(keys, values, bits)
-        times = chunk.timestamps
         if times is None or min(times, default=0) == MIN_TIMESTAMP:
             raise ProgramError(
                 f"operator '{self.name}': a pattern in event time needs timestamps: call "

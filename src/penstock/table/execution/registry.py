@@ -26,6 +26,7 @@ _FILES = (
     "interval_join",
     "join",
     "lookup_join",
+    "match",
     "multi_join",
     "mini_batch",
     "rank",

@@ -22,6 +22,7 @@ from penstock.table.execution.registry import translators
 from penstock.table.logical_types import LogicalType
 from penstock.table.operators.python_calls import PythonCall
 from penstock.table.operators.row_expressions import RowExpressions
+from penstock.table.operators.scalar_expressions import ScalarExpression
 from penstock.table.operators.table_columns import TableColumns, table_columns
 from penstock.table.planner.compiled_plan import CompiledPlan
 from penstock.table.planner.errors import UnsupportedPlanError
@@ -110,6 +111,11 @@ class Translation:
         """Return expressions of a node as operators have them. Raises UnsupportedPlanError for unknown functions."""
         zone = self.options.get(ZONE, "UTC")
         return RowExpressions(expressions, zone=zone, functions=self.functions, sql=self._current)
+
+    def scalar(self, expression: AnyRexNode, types: Sequence[LogicalType]) -> ScalarExpression:
+        """Return an expression over the values of one row. Raises what `expressions` does."""
+        zone = self.options.get(ZONE, "UTC")
+        return ScalarExpression(expression, types, zone=zone, functions=self.functions, sql=self._current)
 
     def operator(
         self,

@@ -21,7 +21,16 @@ from penstock.table.functions.common_types import common_type
 from penstock.table.functions.errors import InvalidCallError
 from penstock.table.functions.registry import Arguments, Call, Family
 from penstock.table.functions.signatures import COMPARABLE
-from penstock.table.logical_types import BOOLEAN, CHARACTER_STRING, DATETIME, NUMERIC, ROWS, LogicalType
+from penstock.table.logical_types import (
+    APPROXIMATE_NUMERIC,
+    BOOLEAN,
+    CHARACTER_STRING,
+    DATETIME,
+    INTEGER_NUMERIC,
+    NUMERIC,
+    ROWS,
+    LogicalType,
+)
 
 FAMILY = Family()
 
@@ -80,6 +89,10 @@ def aligned(columns: list[Column], types: list[LogicalType], zone: str) -> list[
         return [cast(one, kind, common, zone) for one, kind in zip(columns, types, strict=True)]
     if {left.root, right.root} & {"FLOAT", "DOUBLE"} and "DECIMAL" in (left.root, right.root):
         return [to_float(one, kind) for one, kind in zip(columns, types, strict=True)]
+    if {left.root, right.root} & APPROXIMATE_NUMERIC and {left.root, right.root} & INTEGER_NUMERIC:
+        # As in Java, an integer becomes the nearest number of the other type. Arrow would refuse large ones.
+        nearest = pa.float64() if "DOUBLE" in (left.root, right.root) else pa.float32()
+        return [one.cast(nearest, safe=False) for one in columns]
     return columns
 
 
