@@ -153,6 +153,7 @@ def test_each_reason_reads_as_a_sentence(reason: CheckpointFailureReason) -> Non
         (CheckpointFailureReason.DECLINED, True),
         (CheckpointFailureReason.DECLINED_ALIGNMENT_LIMIT, False),
         (CheckpointFailureReason.DECLINED_SUBSUMED, False),
+        (CheckpointFailureReason.DECLINED_BY_ITERATION, False),
         (CheckpointFailureReason.MANIFEST_NOT_STORED, True),
         (CheckpointFailureReason.SUBSUMED, False),
         (CheckpointFailureReason.ATTEMPT_ENDED, False),
@@ -168,7 +169,7 @@ def test_which_failures_count(reason: CheckpointFailureReason, counts: bool) -> 
 
 def test_each_reason_is_one_of_its_own() -> None:
     """Reasons with equal sentences would be the same: a job that is only slow would fail."""
-    assert len(CheckpointFailureReason) == len(CheckpointFailureReason.__members__) == 8, "is it in the table above?"
+    assert len(CheckpointFailureReason) == len(CheckpointFailureReason.__members__) == 9, "is it in the table above?"
 
 
 @given(st.integers(0, 4), st.lists(st.sampled_from(["counts", "does not", "completed"]), max_size=30))

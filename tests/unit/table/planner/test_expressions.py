@@ -85,12 +85,18 @@ def test_a_common_part_is_computed_once() -> None:
     """A function would run several times for a row."""
     calls = []
 
-    def counted(columns: Any, _: Any) -> Any:
-        calls.append(len(columns[0]))
-        return columns[0]
+    class Counted:
+        deterministic = True
+
+        def bound(self, types: Any, result: Any, sql: str) -> Any:
+            def counted(columns: Any, _: Any) -> Any:
+                calls.append(len(columns[0]))
+                return columns[0]
+
+            return counted
 
     part = {"kind": "CALL", "systemName": "counted", "operands": [A], "type": "INT"}
-    expressions = bound(part, call("+", "INT", part, part), counted=counted)
+    expressions = bound(part, call("+", "INT", part, part), counted=Counted())
     first, total = expressions.evaluate([pa.array([1, 2], pa.int32())], Context(rows=2))
     assert (first.to_pylist(), total.to_pylist(), calls) == ([1, 2], [2, 4], [2])
     expressions.evaluate([pa.array([1], pa.int32())], Context(rows=1))

@@ -44,7 +44,7 @@ def test_a_statement_set_is_one_statement(beginning: str) -> None:
         ("CREATE FUNCTION f AS 'f' LANGUAGE PYTHON USING ARTIFACT 'x'", "USING ARTIFACT is not supported"),
         ("ALTER FUNCTION f AS 'org.F'", "functions in Java"),
         ("ALTER TEMPORARY SYSTEM FUNCTION f AS 'org.F' LANGUAGE SCALA", "functions in Scala"),
-        ("CREATE FUNCTION IF NOT EXISTS f AS 'm.f' LANGUAGE PYTHON", "create it from Python, with its types"),
+        ("CREATE FUNCTION IF NOT EXISTS f AS 'm.f' LANGUAGE PYTHON", "is expected as CREATE"),
     ],
 )
 def test_statements_that_would_load_java(sql: str, message: str) -> None:
