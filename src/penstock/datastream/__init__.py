@@ -33,6 +33,7 @@ from penstock.datastream.functions import (
     CoGroupFunction,
     CoMapFunction,
     CoProcessFunction,
+    CrossFunction,
     FailedRecord,
     FilterBatchesFunction,
     FilterFunction,
@@ -46,6 +47,7 @@ from penstock.datastream.functions import (
     KeySelector,
     MapBatchesFunction,
     MapFunction,
+    MapPartitionFunction,
     Partitioner,
     ProcessAllWindowFunction,
     ProcessFunction,
@@ -60,7 +62,9 @@ from penstock.datastream.functions import (
 from penstock.datastream.iterative_stream import ConnectedIterativeStreams, IterativeStream
 from penstock.datastream.joined_streams import CoGroupedStreams, JoinedStreams
 from penstock.datastream.keyed_stream import KeyedStream
+from penstock.datastream.order import Order
 from penstock.datastream.output_tag import OutputTag
+from penstock.datastream.partition_windowed_stream import KeyedPartitionWindowedStream, PartitionWindowedStream
 from penstock.datastream.slot_sharing_group import MemorySize, SlotSharingGroup
 from penstock.datastream.stream_execution_environment import StreamExecutionEnvironment
 from penstock.datastream.time_domain import TimeDomain
@@ -99,6 +103,7 @@ __all__ = [
     "CoGroupedStreams",
     "CoMapFunction",
     "CoProcessFunction",
+    "CrossFunction",
     "ConnectedIterativeStreams",
     "ConnectedStreams",
     "CountWindow",
@@ -121,13 +126,17 @@ __all__ = [
     "KeySelector",
     "KeyedBroadcastProcessFunction",
     "KeyedCoProcessFunction",
+    "KeyedPartitionWindowedStream",
     "KeyedProcessFunction",
     "KeyedStream",
     "MapBatchesFunction",
     "MapFunction",
+    "MapPartitionFunction",
     "MemorySize",
     "MergingWindowAssigner",
+    "Order",
     "OutputTag",
+    "PartitionWindowedStream",
     "Partitioner",
     "ProcessAllWindowFunction",
     "ProcessFunction",
