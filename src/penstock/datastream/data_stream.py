@@ -92,7 +92,7 @@ if TYPE_CHECKING:
     from penstock.datastream.collected import CloseableIterator
     from penstock.datastream.connected_streams import ConnectedStreams
     from penstock.datastream.iterative_stream import IterativeStream
-    from penstock.datastream.joined_streams import CoGroupedStreams, JoinedStreams
+    from penstock.datastream.joined_streams import CoGroupedStreams, JoinedStreams, SemiJoinedStreams
     from penstock.datastream.keyed_stream import KeyedStream
     from penstock.datastream.partition_windowed_stream import PartitionWindowedStream
     from penstock.datastream.stream_execution_environment import StreamExecutionEnvironment
@@ -321,13 +321,58 @@ class DataStream(OperatorSettings, Generic[T]):
         raise TypeError(f"expected a stream for connect, got {ds!r}")
 
     def join(self, other_stream: DataStream[U]) -> JoinedStreams[T, U]:
-        """Join with another stream by key and window: `join(other).where(f).equal_to(g).window(w).apply(function)`."""
+        """Join with another stream by key and window: `join(other).where(f).equal_to(g).window(w).apply(function)`.
+
+        Without `window`, bounded streams are joined as a whole, at their end.
+        """
         from penstock.datastream.joined_streams import JoinedStreams
 
         return JoinedStreams(self, other_stream)
 
+    def left_outer_join(self, other_stream: DataStream[U]) -> JoinedStreams[T, U | None]:
+        """Join like `join`, and pair each record of this stream without a partner with None.
+
+        Source: Flink, DataSet.leftOuterJoin.
+        """
+        return self._outer_join(other_stream, "LEFT_OUTER")
+
+    def right_outer_join(self, other_stream: DataStream[U]) -> JoinedStreams[T | None, U]:
+        """Join like `join`, and pair each record of `other_stream` without a partner with None.
+
+        Source: Flink, DataSet.rightOuterJoin.
+        """
+        return self._outer_join(other_stream, "RIGHT_OUTER")
+
+    def full_outer_join(self, other_stream: DataStream[U]) -> JoinedStreams[T | None, U | None]:
+        """Join like `join`, and pair each record of either stream without a partner with None.
+
+        Source: Flink, DataSet.fullOuterJoin.
+        """
+        return self._outer_join(other_stream, "FULL_OUTER")
+
+    def semi_join(self, other_stream: DataStream[U]) -> SemiJoinedStreams[T, U]:
+        """Keep the records that have a partner in another bounded stream: `semi_join(other).where(f).equal_to(g)`.
+
+        Results come when both streams have ended. This is not in Flink's DataStream and DataSet APIs.
+        """
+        from penstock.datastream.joined_streams import SemiJoinedStreams
+
+        return SemiJoinedStreams(self, other_stream, anti=False)
+
+    def anti_join(self, other_stream: DataStream[U]) -> SemiJoinedStreams[T, U]:
+        """Keep the records that have no partner in another bounded stream: `anti_join(other).where(f).equal_to(g)`.
+
+        Results come when both streams have ended. This is not in Flink's DataStream and DataSet APIs.
+        """
+        from penstock.datastream.joined_streams import SemiJoinedStreams
+
+        return SemiJoinedStreams(self, other_stream, anti=True)
+
     def co_group(self, other_stream: DataStream[U]) -> CoGroupedStreams[T, U]:
-        """Group with another stream by key and window: like `join`, but a call receives all records of both."""
+        """Group with another stream by key and window: like `join`, but a call receives all records of both.
+
+        Without `window`, bounded streams are grouped as a whole, at their end.
+        """
         from penstock.datastream.joined_streams import CoGroupedStreams
 
         return CoGroupedStreams(self, other_stream)
@@ -675,6 +720,12 @@ class DataStream(OperatorSettings, Generic[T]):
         """Add the operator of a process function."""
         operator = ProcessOperator(name, guarded(function, checked_on_error(on_error)))
         return self._operator(name, operator, output_type)
+
+    def _outer_join(self, other_stream: DataStream[Any], kind: str) -> JoinedStreams[Any, Any]:
+        from penstock.datastream.joined_streams import JoinedStreams
+        from penstock.engine.runtime.windows.two_streams import JoinKind
+
+        return JoinedStreams(self, other_stream, JoinKind[kind])
 
     def _operator(self, name: str, operator: Operator, output_type: TypeInformation | None) -> DataStream[Any]:
         """Add an operator and return its output stream."""

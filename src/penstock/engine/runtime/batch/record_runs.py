@@ -15,7 +15,12 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 from penstock.common.functions.script_functions import dumps
-from penstock.engine.runtime.batch.key_sorter import BLOCK_BYTES, BLOCK_RECORDS_MAX, OBJECT_BYTES_PER_BYTE, RESERVED_BYTES
+from penstock.engine.runtime.batch.key_sorter import (
+    BLOCK_BYTES,
+    BLOCK_RECORDS_MAX,
+    OBJECT_BYTES_PER_BYTE,
+    RESERVED_BYTES,
+)
 
 if TYPE_CHECKING:
     from penstock.engine.runtime.network.set_aside import SpillFile

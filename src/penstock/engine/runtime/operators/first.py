@@ -68,9 +68,7 @@ class FirstCombiner(Operator):
     It forwards records with timestamps: the first in time may come last.
     """
 
-    def __init__(
-        self, name: str, key_selector: Callable[[Any], Any], count: int, keys_max: int = 100_000
-    ) -> None:
+    def __init__(self, name: str, key_selector: Callable[[Any], Any], count: int, keys_max: int = 100_000) -> None:
         super().__init__(name)
         self.key_selector = key_selector
         self._count = count

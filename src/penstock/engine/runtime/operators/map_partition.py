@@ -111,5 +111,3 @@ class SortPartitionOperator(MapPartitionOperator):
 
     def results(self, records: Iterator[Any]) -> Iterator[Any]:
         return records
-
-

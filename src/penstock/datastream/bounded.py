@@ -1,0 +1,244 @@
+"""Operations of Flink's DataSet API on bounded streams: distinct, first, sample, zip_with_index, cross, ranges.
+
+Source: Flink 1.20, DataSet and DataSetUtils. `distinct`, `first` and `sample` also run on unbounded streams.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Iterator
+from typing import Any, Generic, TypeVar
+
+from penstock.api.output_tag import OutputTag
+from penstock.common.functions.field_key import FieldKey
+from penstock.common.typeinfo import TypeInformation
+from penstock.datastream.arguments import as_function, checked_count, output_type_of
+from penstock.datastream.connected_streams import two_input_stream
+from penstock.datastream.data_stream import DataStream, check_one_environment
+from penstock.datastream.functions import (
+    AggregateFunction,
+    CrossFunction,
+    FlatMapFunction,
+    KeySelector,
+    RuntimeContext,
+)
+from penstock.datastream.keyed_stream import KeyedStream
+from penstock.datastream.next_call import Unfinished
+from penstock.datastream.partition_windowed_stream import PartitionWindowedStream, check_bounded
+from penstock.engine.runtime.operators.after_broadcast import (
+    AfterBroadcastOperator,
+    BroadcastUse,
+    Cross,
+    GlobalIndex,
+    RangeOfKey,
+)
+from penstock.engine.runtime.operators.first import FirstOperator, KeyedFirstOperator
+from penstock.engine.runtime.operators.function import UserFunction
+from penstock.engine.runtime.operators.numbering import NumberingOperator
+from penstock.engine.runtime.operators.operator import Operator
+from penstock.engine.runtime.operators.stateless import FlatMapOperator, MapOperator
+
+T = TypeVar("T")
+U = TypeVar("U")
+R = TypeVar("R")
+
+KEYS_SAMPLED = 1_000
+"""The size of each subtask's sample of keys for ranges."""
+
+
+def distinct(stream: DataStream[T], key: Any) -> DataStream[T]:
+    """See `DataStream.distinct`."""
+    return first_of_keys(stream.key_by(_itself if key is None else key), 1).name("Distinct")
+
+
+def first(stream: DataStream[T], count: int) -> DataStream[T]:
+    """See `DataStream.first`. Each subtask sends at most so many records to the last one."""
+    count = checked_count("count", count, 0)
+    of_subtasks = _beside(stream, FirstOperator("First", count), stream._transformation.output_type)
+    return of_subtasks._operator(
+        "First", FirstOperator("First", count), of_subtasks._transformation.output_type
+    ).force_non_parallel()
+
+
+def first_of_keys(stream: KeyedStream[T, Any], count: int) -> DataStream[T]:
+    """See `KeyedStream.first`."""
+    operator = KeyedFirstOperator("First", stream.key_selector, checked_count("count", count, 0))
+    return stream._keyed_operator("First", operator, stream._transformation.output_type)
+
+
+def sample(stream: DataStream[T], fraction: float, *, with_replacement: bool, seed: int | None) -> DataStream[T]:
+    """See `DataStream.sample`."""
+    is_number = isinstance(fraction, (int, float)) and not isinstance(fraction, bool)
+    if not is_number or not 0 <= fraction <= (math.inf if with_replacement else 1) or fraction == math.inf:
+        most = "" if with_replacement else " to 1"
+        raise ValueError(f"fraction must be a number from 0{most}, got {fraction!r}")
+    if seed is None:
+        seed = random.randrange(1 << 32)
+    kind = _SampleWithReplacement if with_replacement else _Sample
+    function = as_function(kind(fraction, seed), "flat_map", FlatMapFunction)
+    return _beside(stream, FlatMapOperator("Sample", function), stream._transformation.output_type)
+
+
+def zip_with_index(stream: DataStream[T]) -> DataStream[tuple[int, T]]:
+    """See `DataStream.zip_with_index`: subtasks number their records, and tell each other how many they have."""
+    check_bounded("zip_with_index", stream._transformation)
+    counts: OutputTag[tuple[int, int]] = OutputTag("counts of subtasks")
+    numbered = _beside(stream, NumberingOperator("Number Records", counts), None)
+    told = numbered.get_side_output(counts).broadcast()
+    return _after_broadcast("Zip With Index", numbered, told, UserFunction(_itself, "map"), GlobalIndex())
+
+
+def partition_by_range(stream: DataStream[T], key_selector: Any) -> DataStream[T]:
+    """See `DataStream.partition_by_range`."""
+    check_bounded("partition_by_range", stream._transformation)
+    if isinstance(key_selector, str):
+        key_selector = FieldKey((key_selector,))
+    output_type = stream._transformation.output_type
+    keys = _beside(stream, MapOperator("Range Key", as_function(key_selector, "get_key", KeySelector)), None)
+    sampled = PartitionWindowedStream(keys).aggregate(_KeySample()).name("Sample Keys").broadcast()
+    function = as_function(key_selector, "get_key", KeySelector)
+    placed = _after_broadcast(
+        "Find Range", DataStream(stream.environment, stream._without_key), sampled, function, RangeOfKey()
+    )
+    ranges = placed.partition_custom(_subtask_of_place, _place)
+    return ranges._operator(
+        "Range Partition", MapOperator("Range Partition", UserFunction(_record, "map")), output_type
+    )
+
+
+class CrossedStreams(Unfinished, Generic[T, U]):
+    """Two streams, of which each record of one is paired with each of the other. Created by `cross`."""
+
+    next_call = "apply(function)"
+
+    def __init__(self, stream1: DataStream[T], stream2: DataStream[U]) -> None:
+        if not isinstance(stream2, DataStream):
+            raise TypeError(f"expected a stream for cross, got {stream2!r}")
+        check_one_environment("cross", stream1, stream2)
+        check_bounded("cross", stream2._transformation)
+        self._stream1 = stream1
+        self._stream2 = stream2
+
+    def apply(
+        self,
+        function: CrossFunction[T, U, R] | Callable[[T, U], R] | None = None,
+        output_type: TypeInformation | None = None,
+    ) -> DataStream[R]:
+        """Emit the result of `function` for each pair; by default the pair itself.
+
+        Results have the timestamp of the first stream's record. Raises TypeError if it is not a function.
+        """
+        func: Any = _pair if function is None else function
+        crossed = as_function(func, "cross", CrossFunction)
+        declared = output_type_of(func, "cross", output_type)
+        first_stream = DataStream(self._stream1.environment, self._stream1._without_key)
+        others = DataStream(self._stream2.environment, self._stream2._without_key).broadcast()
+        result = _after_broadcast("Cross", first_stream, others, crossed, Cross())
+        result._transformation.output_type = declared
+        return result
+
+
+class _Sample(FlatMapFunction[Any, Any]):
+    """Emits a record with a probability. Each subtask draws from its own sequence."""
+
+    def __init__(self, fraction: float, seed: int) -> None:
+        self._fraction = fraction
+        self._seed = seed
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        """Begin the sequence of this subtask."""
+        self._draw = random.Random(f"{self._seed}/{runtime_context.get_index_of_this_subtask()}").random
+
+    def flat_map(self, value: Any) -> Iterator[Any]:
+        """Emit the record once, or not."""
+        if self._draw() < self._fraction:
+            yield value
+
+
+class _SampleWithReplacement(_Sample):
+    """Emits a record any number of times, by a Poisson distribution: by Knuth's product of random numbers."""
+
+    def flat_map(self, value: Any) -> Iterator[Any]:
+        """Emit the record as often as drawn."""
+        # In parts of at most 500: the exponential of a greater number would be 0.
+        left = self._fraction
+        while left > 0:
+            part = min(left, 500.0)
+            left -= part
+            limit, product = math.exp(-part), self._draw()
+            while product > limit:
+                yield value
+                product *= self._draw()
+
+
+class _KeySample(AggregateFunction[Any, list[Any], tuple[int, list[Any]]]):
+    """Draws a uniform sample of keys: the accumulator is [number of keys, state of the generator, sample]."""
+
+    shares_slices = False
+
+    def create_accumulator(self) -> list[Any]:
+        """Return an empty sample."""
+        return [0, 1, []]
+
+    def add(self, value: Any, accumulator: list[Any]) -> list[Any]:
+        """Keep the key, perhaps in place of another one. Source: Vitter, algorithm R."""
+        count, state, keys = accumulator
+        if count < KEYS_SAMPLED:
+            keys.append(value)
+        else:
+            # A generator of its own: its state is a number, and a task that runs twice draws the same.
+            state = accumulator[1] = (state * 6364136223846793005 + 1442695040888963407) & 0xFFFFFFFFFFFFFFFF
+            place = (state >> 32) * (count + 1) >> 32
+            if place < KEYS_SAMPLED:
+                keys[place] = value
+        accumulator[0] = count + 1
+        return accumulator
+
+    def get_result(self, accumulator: list[Any]) -> tuple[int, list[Any]]:
+        """Return the number of keys and the sample."""
+        return accumulator[0], accumulator[2]
+
+    def merge(self, acc_a: list[Any], acc_b: list[Any]) -> list[Any]:
+        """Take a part of both samples, by the numbers of their keys."""
+        count = acc_a[0] + acc_b[0]
+        of_a = min(len(acc_a[2]), KEYS_SAMPLED * acc_a[0] // max(1, count))
+        return [count, acc_a[1], [*acc_a[2][:of_a], *acc_b[2][: KEYS_SAMPLED - of_a]]]
+
+
+def _beside(stream: DataStream[Any], operator: Operator, output_type: TypeInformation | None) -> DataStream[Any]:
+    """Add an operator to a stream without its key, with the parallelism of the stream."""
+    before = stream._without_key
+    result = DataStream(stream.environment, before)._operator(operator.name, operator, output_type)
+    result._transformation.parallelism = before.parallelism
+    return result
+
+
+def _after_broadcast(
+    name: str, stream: DataStream[Any], broadcast: DataStream[Any], function: UserFunction, use: BroadcastUse
+) -> DataStream[Any]:
+    """Add the operator that processes `stream` when `broadcast` has ended, with the parallelism of `stream`."""
+    operator = AfterBroadcastOperator(name, function, use)
+    result = two_input_stream(name=name, stream1=stream, stream2=broadcast, operator=operator, output_type=None)
+    result._transformation.parallelism = stream._transformation.parallelism
+    return result
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
+def _pair(val1: Any, val2: Any) -> tuple[Any, Any]:
+    return val1, val2
+
+
+def _place(placed: tuple[float, Any]) -> float:
+    return placed[0]
+
+
+def _record(placed: tuple[float, Any]) -> Any:
+    return placed[1]
+
+
+def _subtask_of_place(place: float, count: int) -> int:
+    return min(count - 1, int(place * count))
