@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import random
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any, Generic, TypeVar
 
@@ -67,12 +68,12 @@ def first_of_keys(stream: KeyedStream[T, Any], count: int) -> DataStream[T]:
     return stream._keyed_operator("First", operator, stream._transformation.output_type)
 
 
-def sample(stream: DataStream[T], fraction: float, *, with_replacement: bool, seed: int | None) -> DataStream[T]:
+def sample(stream: DataStream[T], fraction: Any, *, with_replacement: bool, seed: int | None) -> DataStream[T]:
     """See `DataStream.sample`."""
-    is_number = isinstance(fraction, (int, float)) and not isinstance(fraction, bool)
-    if not is_number or not 0 <= fraction <= (math.inf if with_replacement else 1) or fraction == math.inf:
-        most = "" if with_replacement else " to 1"
-        raise ValueError(f"fraction must be a number from 0{most}, got {fraction!r}")
+    most = sys.float_info.max if with_replacement else 1
+    if isinstance(fraction, bool) or not isinstance(fraction, (int, float)) or not 0 <= fraction <= most:
+        limits = "of 0 or more" if with_replacement else "from 0 to 1"
+        raise ValueError(f"fraction must be a number {limits}, got {fraction!r}")
     if seed is None:
         seed = random.randrange(1 << 32)
     kind = _SampleWithReplacement if with_replacement else _Sample
@@ -132,8 +133,7 @@ class CrossedStreams(Unfinished, Generic[T, U]):
         func: Any = _pair if function is None else function
         crossed = as_function(func, "cross", CrossFunction)
         declared = output_type_of(func, "cross", output_type)
-        first_stream = DataStream(self._stream1.environment, self._stream1._without_key)
-        others = DataStream(self._stream2.environment, self._stream2._without_key).broadcast()
+        first_stream, others = _without_key(self._stream1), _without_key(self._stream2).broadcast()
         result = _after_broadcast("Cross", first_stream, others, crossed, Cross())
         result._transformation.output_type = declared
         return result
@@ -208,10 +208,14 @@ class _KeySample(AggregateFunction[Any, list[Any], tuple[int, list[Any]]]):
 
 def _beside(stream: DataStream[Any], operator: Operator, output_type: TypeInformation | None) -> DataStream[Any]:
     """Add an operator to a stream without its key, with the parallelism of the stream."""
-    before = stream._without_key
-    result = DataStream(stream.environment, before)._operator(operator.name, operator, output_type)
-    result._transformation.parallelism = before.parallelism
+    before = _without_key(stream)
+    result = before._operator(operator.name, operator, output_type)
+    result._transformation.parallelism = before._transformation.parallelism
     return result
+
+
+def _without_key(stream: DataStream[Any]) -> DataStream[Any]:
+    return DataStream(stream.environment, stream._without_key)
 
 
 def _after_broadcast(

@@ -197,8 +197,9 @@ class JoinWithWindow(_WithWindow, Generic[T1, T2]):
     ) -> DataStream[R]:
         """Call `function` for each pair of records with the same key in the same window, when it fires.
 
-        An outer join calls it also for a record without a partner there, with None. A JoinFunction or a callable returns one result, a FlatJoinFunction any number. Results have the last timestamp
-        of the window. State holds every record until its window ends. Raises TypeError if it is not a function.
+        An outer join calls it also for a record without a partner there, with None. A JoinFunction or a callable
+        returns one result, a FlatJoinFunction any number. Results have the last timestamp of the window. State holds
+        every record until its window ends. Raises TypeError if it is not a function.
         """
         flat = isinstance(function, FlatJoinFunction)
         user = as_function(function, "join", FlatJoinFunction if flat else JoinFunction)

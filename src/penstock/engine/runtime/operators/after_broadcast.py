@@ -134,13 +134,11 @@ class AfterBroadcastOperator(EndingOperator):
     def process(self, chunk: Rows) -> bool:
         if self._process is None:
             if not self.context.mode.sorts_inputs:
-                timestamps = chunk.timestamps or [None] * len(chunk)
-                self._waiting.add(list(zip(chunk.values, timestamps, strict=True)))
+                self._waiting.add(list(_stamped(chunk)))
                 return True
             # A batched task has read all of a broadcast before the first record.
             self._begin()
-        timestamps = chunk.timestamps or [None] * len(chunk)
-        return self.emit_all(self._guarded(zip(chunk.values, timestamps, strict=True)))
+        return self.emit_all(self._guarded(_stamped(chunk)))
 
     def end_input(self, index: int = 0) -> bool:
         if index != _SECOND or self._process is not None:
@@ -181,3 +179,9 @@ class AfterBroadcastOperator(EndingOperator):
                 self._values = [value for _, value in one.items]
             elif one.name == WAITING and one.items:
                 self._waiting.add(one.items)
+
+
+def _stamped(chunk: Rows) -> Iterator[tuple[Any, int | None]]:
+    """Return pairs of a value, and its timestamp or None."""
+    timestamps: Sequence[int | None] = [None] * len(chunk) if chunk.timestamps is None else chunk.timestamps
+    return zip(chunk.values, timestamps, strict=True)
