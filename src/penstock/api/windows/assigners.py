@@ -188,7 +188,8 @@ class GlobalWindows(WindowAssigner[T, GlobalWindow]):
 
         Source: Flink, GlobalWindows.createWithEndOfStreamTrigger.
         """
-        return GlobalWindows(EndOfStreamTrigger())
+        trigger: EndOfStreamTrigger[Any] = EndOfStreamTrigger()
+        return GlobalWindows(trigger)
 
     def assign_windows(self, element: T, timestamp: int, context: WindowAssignerContext) -> Collection[GlobalWindow]:
         """Return the global window."""
