@@ -87,7 +87,7 @@ def zip_with_index(stream: DataStream[T]) -> DataStream[tuple[int, T]]:
     counts: OutputTag[tuple[int, int]] = OutputTag("counts of subtasks")
     numbered = _beside(stream, NumberingOperator("Number Records", counts), None)
     told = numbered.get_side_output(counts).broadcast()
-    return _after_broadcast("Zip With Index", numbered, told, UserFunction(_itself, "map"), GlobalIndex())
+    return _after_broadcast("Zip With Index", numbered, told, function=UserFunction(_itself, "map"), use=GlobalIndex())
 
 
 def partition_by_range(stream: DataStream[T], key_selector: Any) -> DataStream[T]:
@@ -134,7 +134,7 @@ class CrossedStreams(Unfinished, Generic[T, U]):
         crossed = as_function(func, "cross", CrossFunction)
         declared = output_type_of(func, "cross", output_type)
         first_stream, others = _without_key(self._stream1), _without_key(self._stream2).broadcast()
-        result = _after_broadcast("Cross", first_stream, others, crossed, Cross())
+        result = _after_broadcast("Cross", first_stream, others, function=crossed, use=Cross())
         result._transformation.output_type = declared
         return result
 
@@ -219,7 +219,7 @@ def _without_key(stream: DataStream[Any]) -> DataStream[Any]:
 
 
 def _after_broadcast(
-    name: str, stream: DataStream[Any], broadcast: DataStream[Any], function: UserFunction, use: BroadcastUse
+    name: str, stream: DataStream[Any], broadcast: DataStream[Any], *, function: UserFunction, use: BroadcastUse
 ) -> DataStream[Any]:
     """Add the operator that processes `stream` when `broadcast` has ended, with the parallelism of `stream`."""
     operator = AfterBroadcastOperator(name, function, use)
