@@ -100,7 +100,7 @@ def partition_by_range(stream: DataStream[T], key_selector: Any) -> DataStream[T
     sampled = PartitionWindowedStream(keys).aggregate(_KeySample()).name("Sample Keys").broadcast()
     function = as_function(key_selector, "get_key", KeySelector)
     placed = _after_broadcast(
-        "Find Range", DataStream(stream.environment, stream._without_key), sampled, function, RangeOfKey()
+        "Find Range", DataStream(stream.environment, stream._without_key), sampled, function=function, use=RangeOfKey()
     )
     ranges = placed.partition_custom(_subtask_of_place, _place)
     return ranges._operator(
