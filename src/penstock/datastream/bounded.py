@@ -5,10 +5,9 @@ Source: Flink 1.20, DataSet and DataSetUtils. `distinct`, `first` and `sample` a
 
 from __future__ import annotations
 
-import math
 import random
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from penstock.api.output_tag import OutputTag
@@ -18,15 +17,14 @@ from penstock.datastream.arguments import as_function, checked_count, output_typ
 from penstock.datastream.connected_streams import two_input_stream
 from penstock.datastream.data_stream import DataStream, check_one_environment
 from penstock.datastream.functions import (
-    AggregateFunction,
     CrossFunction,
     FlatMapFunction,
     KeySelector,
-    RuntimeContext,
 )
 from penstock.datastream.keyed_stream import KeyedStream
 from penstock.datastream.next_call import Unfinished
 from penstock.datastream.partition_windowed_stream import PartitionWindowedStream, check_bounded
+from penstock.datastream.sampling import KeySample, Sample, SampleWithReplacement
 from penstock.engine.runtime.operators.after_broadcast import (
     AfterBroadcastOperator,
     BroadcastUse,
@@ -43,9 +41,6 @@ from penstock.engine.runtime.operators.stateless import FlatMapOperator, MapOper
 T = TypeVar("T")
 U = TypeVar("U")
 R = TypeVar("R")
-
-KEYS_SAMPLED = 1_000
-"""The size of each subtask's sample of keys for ranges."""
 
 
 def distinct(stream: DataStream[T], key: Any) -> DataStream[T]:
@@ -76,7 +71,7 @@ def sample(stream: DataStream[T], fraction: Any, *, with_replacement: bool, seed
         raise ValueError(f"fraction must be a number {limits}, got {fraction!r}")
     if seed is None:
         seed = random.randrange(1 << 32)
-    kind = _SampleWithReplacement if with_replacement else _Sample
+    kind = SampleWithReplacement if with_replacement else Sample
     function = as_function(kind(fraction, seed), "flat_map", FlatMapFunction)
     return _beside(stream, FlatMapOperator("Sample", function), stream._transformation.output_type)
 
@@ -97,7 +92,7 @@ def partition_by_range(stream: DataStream[T], key_selector: Any) -> DataStream[T
         key_selector = FieldKey((key_selector,))
     output_type = stream._transformation.output_type
     keys = _beside(stream, MapOperator("Range Key", as_function(key_selector, "get_key", KeySelector)), None)
-    sampled = PartitionWindowedStream(keys).aggregate(_KeySample()).name("Sample Keys").broadcast()
+    sampled = PartitionWindowedStream(keys).aggregate(KeySample()).name("Sample Keys").broadcast()
     function = as_function(key_selector, "get_key", KeySelector)
     placed = _after_broadcast(
         "Find Range", DataStream(stream.environment, stream._without_key), sampled, function=function, use=RangeOfKey()
@@ -137,73 +132,6 @@ class CrossedStreams(Unfinished, Generic[T, U]):
         result = _after_broadcast("Cross", first_stream, others, function=crossed, use=Cross())
         result._transformation.output_type = declared
         return result
-
-
-class _Sample(FlatMapFunction[Any, Any]):
-    """Emits a record with a probability. Each subtask draws from its own sequence."""
-
-    def __init__(self, fraction: float, seed: int) -> None:
-        self._fraction = fraction
-        self._seed = seed
-
-    def open(self, runtime_context: RuntimeContext) -> None:
-        """Begin the sequence of this subtask."""
-        self._draw = random.Random(f"{self._seed}/{runtime_context.get_index_of_this_subtask()}").random
-
-    def flat_map(self, value: Any) -> Iterator[Any]:
-        """Emit the record once, or not."""
-        if self._draw() < self._fraction:
-            yield value
-
-
-class _SampleWithReplacement(_Sample):
-    """Emits a record any number of times, by a Poisson distribution: by Knuth's product of random numbers."""
-
-    def flat_map(self, value: Any) -> Iterator[Any]:
-        """Emit the record as often as drawn."""
-        # In parts of at most 500: the exponential of a greater number would be 0.
-        left = self._fraction
-        while left > 0:
-            part = min(left, 500.0)
-            left -= part
-            limit, product = math.exp(-part), self._draw()
-            while product > limit:
-                yield value
-                product *= self._draw()
-
-
-class _KeySample(AggregateFunction[Any, list[Any], tuple[int, list[Any]]]):
-    """Draws a uniform sample of keys: the accumulator is [number of keys, state of the generator, sample]."""
-
-    shares_slices = False
-
-    def create_accumulator(self) -> list[Any]:
-        """Return an empty sample."""
-        return [0, 1, []]
-
-    def add(self, value: Any, accumulator: list[Any]) -> list[Any]:
-        """Keep the key, perhaps in place of another one. Source: Vitter, algorithm R."""
-        count, state, keys = accumulator
-        if count < KEYS_SAMPLED:
-            keys.append(value)
-        else:
-            # A generator of its own: its state is a number, and a task that runs twice draws the same.
-            state = accumulator[1] = (state * 6364136223846793005 + 1442695040888963407) & 0xFFFFFFFFFFFFFFFF
-            place = (state >> 32) * (count + 1) >> 32
-            if place < KEYS_SAMPLED:
-                keys[place] = value
-        accumulator[0] = count + 1
-        return accumulator
-
-    def get_result(self, accumulator: list[Any]) -> tuple[int, list[Any]]:
-        """Return the number of keys and the sample."""
-        return accumulator[0], accumulator[2]
-
-    def merge(self, acc_a: list[Any], acc_b: list[Any]) -> list[Any]:
-        """Take a part of both samples, by the numbers of their keys."""
-        count = acc_a[0] + acc_b[0]
-        of_a = min(len(acc_a[2]), KEYS_SAMPLED * acc_a[0] // max(1, count))
-        return [count, acc_a[1], [*acc_a[2][:of_a], *acc_b[2][: KEYS_SAMPLED - of_a]]]
 
 
 def _beside(stream: DataStream[Any], operator: Operator, output_type: TypeInformation | None) -> DataStream[Any]:
