@@ -48,6 +48,7 @@ from penstock.datastream.functions import (
     MapBatchesFunction,
     MapFunction,
     MapPartitionFunction,
+    Order,
     Partitioner,
     ProcessAllWindowFunction,
     ProcessFunction,
@@ -62,7 +63,6 @@ from penstock.datastream.functions import (
 from penstock.datastream.iterative_stream import ConnectedIterativeStreams, IterativeStream
 from penstock.datastream.joined_streams import CoGroupedStreams, JoinedStreams
 from penstock.datastream.keyed_stream import KeyedStream
-from penstock.datastream.order import Order
 from penstock.datastream.output_tag import OutputTag
 from penstock.datastream.partition_windowed_stream import KeyedPartitionWindowedStream, PartitionWindowedStream
 from penstock.datastream.slot_sharing_group import MemorySize, SlotSharingGroup

@@ -60,6 +60,7 @@ from penstock.api.functions.window import (
     WindowFunction,
 )
 from penstock.api.functions.window import W as W
+from penstock.api.order import Order
 from penstock.api.runtime_context import RuntimeContext
 from penstock.api.state.state import KeyedStateStore
 from penstock.common.doors.door import publish
@@ -98,6 +99,7 @@ __all__ = [
     "MapFunction",
     "MapPartitionFunction",
     "NullByteKeySelector",
+    "Order",
     "Partitioner",
     "PassThroughAllWindowFunction",
     "PassThroughWindowFunction",
