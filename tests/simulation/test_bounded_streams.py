@@ -18,6 +18,11 @@ from penstock.datastream import DataStream, Order, RuntimeExecutionMode
 from penstock.datastream.functions import AggregateFunction, ReduceFunction
 from penstock.engine.plan.job_graph import JobGraph
 from penstock.engine.runtime.execution_mode import BATCH
+from penstock.engine.runtime.operators.after_broadcast import AfterBroadcastOperator
+from penstock.engine.runtime.operators.map_partition import MapPartitionOperator
+from penstock.engine.runtime.operators.numbering import NumberingOperator
+from penstock.engine.runtime.operators.operator import Operator
+from penstock.engine.runtime.windows.partition_aggregate import PartitionAggregateOperator
 from penstock.hosts.simulator import Circumstances, Simulation, Trace
 from penstock.hosts.simulator.batched import BatchedSimulation
 
@@ -248,21 +253,46 @@ def test_whole_streams_in_batch(name: str) -> None:
 def test_whole_streams_under_faults(name: str, seeds: int) -> None:
     """Records that wait for the end of the stream would be lost or doubled by a restart or a rescale."""
     for seed in range(seeds):
-        circumstances = dataclasses.replace(
-            Circumstances.draw(Random(seed + 1)),
-            exactly_once=True,
-            damage_rate=0.0,
-            cancel_at_step=None,
-            drain_rate=0.0,
-            slots_change_at_steps=(),
-        )
-        simulation = Simulation(
-            graph(name, seed, 2),
-            Random(seed),
-            circumstances,
-            Trace(None),
-            exact_time=False,
-            rescaled=lambda chance, seed=seed: graph(name, seed, chance.randint(1, 4)),
-        )
-        assert simulation.run() is JobStatus.FINISHED, simulation.error
-        check(name, seed, simulation.outside.results)
+        simulated(name, seed)
+
+
+def simulated(name: str, seed: int) -> None:
+    """Run a program under faults, and check its results."""
+    circumstances = dataclasses.replace(
+        Circumstances.draw(Random(seed + 1)),
+        exactly_once=True,
+        damage_rate=0.0,
+        cancel_at_step=None,
+        drain_rate=0.0,
+        slots_change_at_steps=(),
+    )
+    simulation = Simulation(
+        graph(name, seed, 2),
+        Random(seed),
+        circumstances,
+        Trace(None),
+        exact_time=False,
+        rescaled=lambda chance: graph(name, seed, chance.randint(1, 4)),
+    )
+    assert simulation.run() is JobStatus.FINISHED, simulation.error
+    check(name, seed, simulation.outside.results)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        (MapPartitionOperator, "map partition"),
+        (PartitionAggregateOperator, "aggregate partition"),
+        (AfterBroadcastOperator, "cross"),
+        (NumberingOperator, "zip with index"),
+    ],
+)
+@pytest.mark.thorough
+def test_state_that_is_not_in_snapshots_is_missed(
+    kind: type[Operator], name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tests above would pass an operator that forgets what it holds."""
+    monkeypatch.setattr(kind, "lists", lambda self: [])
+    with pytest.raises(AssertionError):
+        for seed in range(20):
+            simulated(name, seed)

@@ -37,7 +37,7 @@ Process = Callable[[Any], Iterable[Any]]
 
 
 class BroadcastUse(ABC):
-    """What is done with the values of the broadcast stream."""
+    """A use of the values of the broadcast stream."""
 
     @abstractmethod
     def process_with(self, values: list[Any], call: Callable[..., Any]) -> Process:

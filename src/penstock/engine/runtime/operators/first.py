@@ -63,7 +63,7 @@ class KeyedFirstOperator(KeyedOperator):
 
 
 class FirstCombiner(Operator):
-    """Batched mode: drops records of which `count` of the same key were sent. Begins anew after `keys_max` keys.
+    """Batched mode: drops records of which `count` of the same key were sent. Starts again after `keys_max` keys.
 
     It forwards records with timestamps: the first in time may come last.
     """

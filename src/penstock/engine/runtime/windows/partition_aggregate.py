@@ -1,4 +1,4 @@
-"""One value for all records of a subtask: reduced, or aggregated, record by record; emitted when its input has ended.
+"""Reduces or aggregates all records of a subtask to a value, record by record, and emits it when its input has ended.
 
 A subtask without records gives no result. Source: Flink docs, "Full Window Partition Processing on DataStream";
 PartitionReduceOperator, PartitionAggregateOperator.

@@ -83,7 +83,7 @@ class FlatJoin(Join):
 
 
 class SemiJoin(Evaluation):
-    """Emits the records of the first stream that have a partner in the second; `anti`: those that have none."""
+    """Emits the records of the first stream that have a partner in the second; `anti`: those without."""
 
     emits_contents = False
     method = "semi_join"
