@@ -33,6 +33,7 @@ from penstock.datastream.functions import (
     CoGroupFunction,
     CoMapFunction,
     CoProcessFunction,
+    CrossFunction,
     FailedRecord,
     FilterBatchesFunction,
     FilterFunction,
@@ -46,6 +47,8 @@ from penstock.datastream.functions import (
     KeySelector,
     MapBatchesFunction,
     MapFunction,
+    MapPartitionFunction,
+    Order,
     Partitioner,
     ProcessAllWindowFunction,
     ProcessFunction,
@@ -61,6 +64,7 @@ from penstock.datastream.iterative_stream import ConnectedIterativeStreams, Iter
 from penstock.datastream.joined_streams import CoGroupedStreams, JoinedStreams
 from penstock.datastream.keyed_stream import KeyedStream
 from penstock.datastream.output_tag import OutputTag
+from penstock.datastream.partition_windowed_stream import KeyedPartitionWindowedStream, PartitionWindowedStream
 from penstock.datastream.slot_sharing_group import MemorySize, SlotSharingGroup
 from penstock.datastream.stream_execution_environment import StreamExecutionEnvironment
 from penstock.datastream.time_domain import TimeDomain
@@ -102,6 +106,7 @@ __all__ = [
     "ConnectedIterativeStreams",
     "ConnectedStreams",
     "CountWindow",
+    "CrossFunction",
     "DataStream",
     "DataStreamSink",
     "ExternalizedCheckpointRetention",
@@ -121,13 +126,17 @@ __all__ = [
     "KeySelector",
     "KeyedBroadcastProcessFunction",
     "KeyedCoProcessFunction",
+    "KeyedPartitionWindowedStream",
     "KeyedProcessFunction",
     "KeyedStream",
     "MapBatchesFunction",
     "MapFunction",
+    "MapPartitionFunction",
     "MemorySize",
     "MergingWindowAssigner",
+    "Order",
     "OutputTag",
+    "PartitionWindowedStream",
     "Partitioner",
     "ProcessAllWindowFunction",
     "ProcessFunction",

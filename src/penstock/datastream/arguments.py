@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from typing import Any
 
-from penstock.api.functions.basic import KeySelector, Partitioner
+from penstock.api.functions.basic import AggregateFunction, KeySelector, Partitioner
 from penstock.api.functions.failed_record import OnError
 from penstock.api.functions.process import KeyedProcessFunction
 from penstock.api.output_tag import OutputTag
@@ -94,6 +94,19 @@ def check_methods(func: Any, interface: type) -> None:
         for method, declared in inspect.getmembers(interface, inspect.isfunction):
             if not method.startswith("_"):
                 check_parameters(getattr(func, method), declared, f"{type(func).__name__}.{method}")
+
+
+def check_aggregate(function: Any, merges: bool = False) -> None:
+    """Raise TypeError unless `function` has the methods of an AggregateFunction; `merges`: also `merge`."""
+    if isinstance(function, type):
+        raise class_given(function)
+    methods = ["create_accumulator", "add", "get_result", *(["merge"] if merges else [])]
+    missing = [method for method in methods if not callable(getattr(function, method, None))]
+    if missing:
+        raise TypeError(f"expected an AggregateFunction, got {function!r}, which lacks {', '.join(missing)}")
+    for method in methods:
+        name = f"{type(function).__name__}.{method}"
+        check_parameters(getattr(function, method), getattr(AggregateFunction, method), name)
 
 
 def check_parameters(call: Any, declared: Callable[..., Any], name: str) -> None:

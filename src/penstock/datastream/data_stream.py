@@ -86,13 +86,15 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from penstock.common.columns.record_columns import RecordColumns
+    from penstock.datastream.bounded import CrossedStreams
     from penstock.datastream.broadcast_streams import BroadcastConnectedStream, BroadcastStream
     from penstock.datastream.cached_stream import CachedDataStream
     from penstock.datastream.collected import CloseableIterator
     from penstock.datastream.connected_streams import ConnectedStreams
     from penstock.datastream.iterative_stream import IterativeStream
-    from penstock.datastream.joined_streams import CoGroupedStreams, JoinedStreams
+    from penstock.datastream.joined_streams import CoGroupedStreams, JoinedStreams, SemiJoinedStreams
     from penstock.datastream.keyed_stream import KeyedStream
+    from penstock.datastream.partition_windowed_stream import PartitionWindowedStream
     from penstock.datastream.stream_execution_environment import StreamExecutionEnvironment
     from penstock.datastream.windowed_stream import AllWindowedStream
     from penstock.engine.runtime.operators.operator import Operator
@@ -319,16 +321,123 @@ class DataStream(OperatorSettings, Generic[T]):
         raise TypeError(f"expected a stream for connect, got {ds!r}")
 
     def join(self, other_stream: DataStream[U]) -> JoinedStreams[T, U]:
-        """Join with another stream by key and window: `join(other).where(f).equal_to(g).window(w).apply(function)`."""
+        """Join with another stream by key and window: `join(other).where(f).equal_to(g).window(w).apply(function)`.
+
+        Without `window`, bounded streams are joined as a whole, at their end.
+        """
         from penstock.datastream.joined_streams import JoinedStreams
 
         return JoinedStreams(self, other_stream)
 
+    def left_outer_join(self, other_stream: DataStream[U]) -> JoinedStreams[T, U | None]:
+        """Join like `join`, and pair each record of this stream without a partner with None.
+
+        Source: Flink, DataSet.leftOuterJoin.
+        """
+        return self._outer_join(other_stream, "LEFT_OUTER")
+
+    def right_outer_join(self, other_stream: DataStream[U]) -> JoinedStreams[T | None, U]:
+        """Join like `join`, and pair each record of `other_stream` without a partner with None.
+
+        Source: Flink, DataSet.rightOuterJoin.
+        """
+        return self._outer_join(other_stream, "RIGHT_OUTER")
+
+    def full_outer_join(self, other_stream: DataStream[U]) -> JoinedStreams[T | None, U | None]:
+        """Join like `join`, and pair each record of either stream without a partner with None.
+
+        Source: Flink, DataSet.fullOuterJoin.
+        """
+        return self._outer_join(other_stream, "FULL_OUTER")
+
+    def semi_join(self, other_stream: DataStream[U]) -> SemiJoinedStreams[T, U]:
+        """Keep the records that have a partner in another bounded stream: `semi_join(other).where(f).equal_to(g)`.
+
+        Results come when both streams have ended. This is not in Flink's DataStream and DataSet APIs.
+        """
+        from penstock.datastream.joined_streams import SemiJoinedStreams
+
+        return SemiJoinedStreams(self, other_stream, anti=False)
+
+    def anti_join(self, other_stream: DataStream[U]) -> SemiJoinedStreams[T, U]:
+        """Keep the records that have no partner in another bounded stream: `anti_join(other).where(f).equal_to(g)`.
+
+        Results come when both streams have ended. This is not in Flink's DataStream and DataSet APIs.
+        """
+        from penstock.datastream.joined_streams import SemiJoinedStreams
+
+        return SemiJoinedStreams(self, other_stream, anti=True)
+
     def co_group(self, other_stream: DataStream[U]) -> CoGroupedStreams[T, U]:
-        """Group with another stream by key and window: like `join`, but a call receives all records of both."""
+        """Group with another stream by key and window: like `join`, but a call receives all records of both.
+
+        Without `window`, bounded streams are grouped as a whole, at their end.
+        """
         from penstock.datastream.joined_streams import CoGroupedStreams
 
         return CoGroupedStreams(self, other_stream)
+
+    # Bounded streams.
+
+    def full_window_partition(self) -> PartitionWindowedStream[T]:
+        """Collect all records of each subtask into one window, which ends with the stream.
+
+        On a keyed stream it is all records of each key. Raises ProgramError if the stream is unbounded. Source: Flink
+        docs, "Full Window Partition Processing on DataStream"; DataStream.fullWindowPartition.
+        """
+        from penstock.datastream.partition_windowed_stream import PartitionWindowedStream
+
+        return PartitionWindowedStream(self)
+
+    def distinct(self, key: KeySelector[T, Any] | Callable[[T], Any] | str | None = None) -> DataStream[T]:
+        """Keep one record of each key; by default the whole record is the key.
+
+        In STREAMING it is the first to arrive, emitted at once; state holds each key. In BATCH it is the first in time.
+        Raises what `key_by` raises. Source: Flink, DataSet.distinct.
+        """
+        from penstock.datastream.bounded import distinct
+
+        return distinct(self, key)
+
+    def first(self, count: int) -> DataStream[T]:
+        """Keep any `count` records of the stream; on a keyed stream the first `count` of each key.
+
+        The rest of the stream is read, too. Raises ValueError if `count` is negative. Source: Flink, DataSet.first.
+        """
+        from penstock.datastream.bounded import first
+
+        return first(self, count)
+
+    def sample(self, fraction: float, *, with_replacement: bool = False, seed: int | None = None) -> DataStream[T]:
+        """Keep each record with the probability `fraction`, from 0 to 1.
+
+        `with_replacement`: emit each record as often as a Poisson distribution says, on average `fraction` times, which
+        may be more than 1. The same `seed`, order and parallelism give the same sample; by default it is drawn in this
+        call. Raises ValueError for another `fraction`. Source: Flink, DataSetUtils.sample.
+        """
+        from penstock.datastream.bounded import sample
+
+        return sample(self, fraction, with_replacement=with_replacement, seed=seed)
+
+    def zip_with_index(self) -> DataStream[tuple[int, T]]:
+        """Number the records: emit (index, record), with the indexes 0, 1, 2 and so on, without a gap.
+
+        Those of one subtask follow each other. In STREAMING results wait for the end of the stream. Raises ProgramError
+        if it is unbounded. Source: Flink, DataSetUtils.zipWithIndex.
+        """
+        from penstock.datastream.bounded import zip_with_index
+
+        return zip_with_index(self)
+
+    def cross(self, other_stream: DataStream[U]) -> CrossedStreams[T, U]:
+        """Pair each record with each record of a bounded stream: `cross(other).apply(function)`.
+
+        Every subtask holds all of `other_stream` in memory: it should be the smaller one. In STREAMING the records of
+        this stream wait for its end. Raises ProgramError if `other_stream` is unbounded. Source: Flink, DataSet.cross.
+        """
+        from penstock.datastream.bounded import CrossedStreams
+
+        return CrossedStreams(self, other_stream)
 
     def iterate(self, max_wait_time: TimeLength = 0) -> IterativeStream[T]:
         """Begin an iteration: a stream of these records and of the records that `close_with` feeds back.
@@ -519,6 +628,17 @@ class DataStream(OperatorSettings, Generic[T]):
         select, _ = key_selector_of(key_selector, None)
         return self._partition(CustomPartitioner(partitioner_of(partitioner), select))
 
+    def partition_by_range(self, key_selector: KeySelector[T, Any] | Callable[[T], Any] | str) -> DataStream[T]:
+        """Send records to subtasks by ranges of their keys, which can be compared: the least to the first subtask.
+
+        Ranges come from a sample of 1,000 keys of each subtask, so that subtasks get about the same number of records.
+        Records with equal keys go to one subtask. In STREAMING records wait for the end of the stream. Raises
+        ProgramError if it is unbounded. Source: Flink, DataSet.partitionByRange.
+        """
+        from penstock.datastream.bounded import partition_by_range
+
+        return partition_by_range(self, key_selector)
+
     # Non-keyed windows.
 
     def window_all(self, window_assigner: Any) -> AllWindowedStream[T]:
@@ -600,6 +720,12 @@ class DataStream(OperatorSettings, Generic[T]):
         """Add the operator of a process function."""
         operator = ProcessOperator(name, guarded(function, checked_on_error(on_error)))
         return self._operator(name, operator, output_type)
+
+    def _outer_join(self, other_stream: DataStream[Any], kind: str) -> JoinedStreams[Any, Any]:
+        from penstock.datastream.joined_streams import JoinedStreams
+        from penstock.engine.runtime.windows.two_streams import JoinKind
+
+        return JoinedStreams(self, other_stream, JoinKind[kind])
 
     def _operator(self, name: str, operator: Operator, output_type: TypeInformation | None) -> DataStream[Any]:
         """Add an operator and return its output stream."""

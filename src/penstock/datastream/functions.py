@@ -22,12 +22,14 @@ from penstock.api.functions.basic import (
     AggregateFunction,
     CoFlatMapFunction,
     CoMapFunction,
+    CrossFunction,
     FilterBatchesFunction,
     FilterFunction,
     FlatMapFunction,
     KeySelector,
     MapBatchesFunction,
     MapFunction,
+    MapPartitionFunction,
     NullByteKeySelector,
     Partitioner,
     ReduceFunction,
@@ -58,6 +60,7 @@ from penstock.api.functions.window import (
     WindowFunction,
 )
 from penstock.api.functions.window import W as W
+from penstock.api.order import Order
 from penstock.api.runtime_context import RuntimeContext
 from penstock.api.state.state import KeyedStateStore
 from penstock.common.doors.door import publish
@@ -78,6 +81,7 @@ __all__ = [
     "CoGroupFunction",
     "CoMapFunction",
     "CoProcessFunction",
+    "CrossFunction",
     "FailedRecord",
     "FilterBatchesFunction",
     "FilterFunction",
@@ -93,7 +97,9 @@ __all__ = [
     "KeyedStateStore",
     "MapBatchesFunction",
     "MapFunction",
+    "MapPartitionFunction",
     "NullByteKeySelector",
+    "Order",
     "Partitioner",
     "PassThroughAllWindowFunction",
     "PassThroughWindowFunction",

@@ -2,7 +2,8 @@
 
     first.join(second).where(f).equal_to(g).window(assigner).apply(function)
 
-Source: Flink docs, "Joining", Window Join; "Operators", Window CoGroup.
+Without `window`, the window of bounded streams is the whole stream. Outer joins have the names of Flink's DataSet API;
+`semi_join` and `anti_join` are penstock's. Source: Flink docs, "Joining", Window Join; "Operators", Window CoGroup.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from penstock.api.windows.assigner import WindowAssigner
+from penstock.api.windows.assigners import GlobalWindows
 from penstock.api.windows.evictor import Evictor
 from penstock.api.windows.trigger import Trigger
 from penstock.common.time import TimeLength
@@ -19,8 +21,18 @@ from penstock.datastream.arguments import as_function, common_key_type, key_sele
 from penstock.datastream.data_stream import DataStream, check_one_environment
 from penstock.datastream.functions import CoGroupFunction, FlatJoinFunction, JoinFunction, KeySelector
 from penstock.datastream.next_call import Unfinished
+from penstock.datastream.partition_windowed_stream import check_bounded
 from penstock.datastream.windowed_stream import WindowedStream
-from penstock.engine.runtime.windows.two_streams import CoGroup, FlatJoin, Join, TaggedKey, tag_first, tag_second
+from penstock.engine.runtime.windows.two_streams import (
+    CoGroup,
+    FlatJoin,
+    Join,
+    JoinKind,
+    SemiJoin,
+    TaggedKey,
+    tag_first,
+    tag_second,
+)
 
 if TYPE_CHECKING:
     from typing import Self
@@ -112,34 +124,61 @@ class JoinedStreams(_TwoStreams[T1, T2]):
 
     _kind = "join"
 
+    def __init__(self, stream1: DataStream[T1], stream2: DataStream[T2], join_kind: JoinKind = JoinKind.INNER) -> None:
+        super().__init__(stream1, stream2)
+        self.join_kind = join_kind
+
     def where(
         self, key_selector: KeySelector[T1, K] | Callable[[T1], K] | str, key_type: TypeInformation | None = None
     ) -> JoinWhere[T1, T2, K]:
         """Set the key of the first stream. Raises ValueError if `key_type` can't be a key (a list or map)."""
-        return JoinWhere(self, *key_selector_of(key_selector, key_type))
+        return JoinWhere(self, *key_selector_of(key_selector, key_type), join_kind=self.join_kind)
 
 
 class JoinWhere(_Where[T1, T2, K]):
     """Two streams to join, with the key of the first."""
 
+    def __init__(
+        self,
+        streams: _TwoStreams[T1, T2],
+        select: Callable[[Any], Any],
+        key_type: TypeInformation | None,
+        *,
+        join_kind: JoinKind,
+    ) -> None:
+        super().__init__(streams, select, key_type)
+        self._join_kind = join_kind
+
     def equal_to(
         self, key_selector: KeySelector[T2, K] | Callable[[T2], K] | str, key_type: TypeInformation | None = None
     ) -> JoinEqualTo[T1, T2]:
         """Set the key of the second stream. Raises ValueError if it is declared with another type than the first."""
-        return JoinEqualTo(self._equal_to(key_selector, key_type))
+        return JoinEqualTo(self._equal_to(key_selector, key_type), self._join_kind)
 
 
 class JoinEqualTo(Unfinished, Generic[T1, T2]):
     """Two streams to join, with their keys."""
 
-    next_call = "window(assigner)"
+    next_call = "apply(function), or window(assigner)"
 
-    def __init__(self, keyed_stream: Any) -> None:
+    def __init__(self, keyed_stream: Any, join_kind: JoinKind) -> None:
         self._keyed_stream = keyed_stream
+        self._join_kind = join_kind
 
     def window(self, assigner: WindowAssigner[Any, Any]) -> JoinWithWindow[T1, T2]:
         """Set the windows. Raises TypeError if it is not a WindowAssigner."""
-        return JoinWithWindow(self._keyed_stream, assigner)
+        return JoinWithWindow(self._keyed_stream, assigner, self._join_kind)
+
+    def apply(
+        self,
+        function: JoinFunction[T1, T2, R] | FlatJoinFunction[T1, T2, R] | Callable[[T1, T2], R],
+        output_type: TypeInformation | None = None,
+    ) -> DataStream[R]:
+        """Join whole streams, at their end: like `apply` of a window. In BATCH the records of one key are in memory.
+
+        Raises ProgramError if a stream is unbounded.
+        """
+        return self.window(_whole(self._keyed_stream, "join")).apply(function, output_type).name("Join")
 
 
 class JoinWithWindow(_WithWindow, Generic[T1, T2]):
@@ -147,20 +186,68 @@ class JoinWithWindow(_WithWindow, Generic[T1, T2]):
 
     _kind = "Window Join"
 
+    def __init__(self, keyed_stream: Any, window_assigner: WindowAssigner[Any, Any], join_kind: JoinKind) -> None:
+        super().__init__(keyed_stream, window_assigner)
+        self._join_kind = join_kind
+
     def apply(
         self,
         function: JoinFunction[T1, T2, R] | FlatJoinFunction[T1, T2, R] | Callable[[T1, T2], R],
         output_type: TypeInformation | None = None,
     ) -> DataStream[R]:
-        """Call `function` for each pair of records with the same key in the same window, when it fires: an inner join.
+        """Call `function` for each pair of records with the same key in the same window, when it fires.
 
-        A JoinFunction or a callable returns one result, a FlatJoinFunction any number. Results have the last timestamp
-        of the window. State holds every record until its window ends. Raises TypeError if it is not a function.
+        An outer join calls it also for a record without a partner there, with None. A JoinFunction or a callable
+        returns one result, a FlatJoinFunction any number. Results have the last timestamp of the window. State holds
+        every record until its window ends. Raises TypeError if it is not a function.
         """
         flat = isinstance(function, FlatJoinFunction)
         user = as_function(function, "join", FlatJoinFunction if flat else JoinFunction)
         declared = output_type_of(function, "join", output_type, elements=flat)
-        return self._evaluated(FlatJoin(user) if flat else Join(user), declared)
+        return self._evaluated((FlatJoin if flat else Join)(user, self._join_kind), declared)
+
+
+class SemiJoinedStreams(_TwoStreams[T1, T2]):
+    """Two bounded streams; the second says which records of the first stay. Created by `semi_join` and `anti_join`."""
+
+    def __init__(self, stream1: DataStream[T1], stream2: DataStream[T2], anti: bool) -> None:
+        self._kind = "anti_join" if anti else "semi_join"
+        super().__init__(stream1, stream2)
+        self.anti = anti
+
+    def where(
+        self, key_selector: KeySelector[T1, K] | Callable[[T1], K] | str, key_type: TypeInformation | None = None
+    ) -> SemiJoinWhere[T1, T2, K]:
+        """Set the key of the first stream. Raises ValueError if `key_type` can't be a key (a list or map)."""
+        return SemiJoinWhere(self, *key_selector_of(key_selector, key_type), anti=self.anti)
+
+
+class SemiJoinWhere(_Where[T1, T2, K]):
+    """Two bounded streams, with the key of the first."""
+
+    def __init__(
+        self,
+        streams: _TwoStreams[T1, T2],
+        select: Callable[[Any], Any],
+        key_type: TypeInformation | None,
+        *,
+        anti: bool,
+    ) -> None:
+        super().__init__(streams, select, key_type)
+        self._anti = anti
+
+    def equal_to(
+        self, key_selector: KeySelector[T2, K] | Callable[[T2], K] | str, key_type: TypeInformation | None = None
+    ) -> DataStream[T1]:
+        """Set the key of the second stream, and return the stream of those records of the first that stay.
+
+        Raises ValueError if it is declared with another type than the first, ProgramError if a stream is unbounded.
+        """
+        keyed_stream = self._equal_to(key_selector, key_type)
+        method = self._streams._kind
+        windowed: WindowedStream[Any, Any] = WindowedStream(keyed_stream, _whole(keyed_stream, method))
+        declared = self._streams.stream1._transformation.output_type
+        return windowed.evaluated(SemiJoin(self._anti), declared).name("Anti Join" if self._anti else "Semi Join")
 
 
 class CoGroupedStreams(_TwoStreams[T1, T2]):
@@ -188,7 +275,7 @@ class CoGroupWhere(_Where[T1, T2, K]):
 class CoGroupEqualTo(Unfinished, Generic[T1, T2]):
     """Two streams to group, with their keys."""
 
-    next_call = "window(assigner)"
+    next_call = "apply(function), or window(assigner)"
 
     def __init__(self, keyed_stream: Any) -> None:
         self._keyed_stream = keyed_stream
@@ -196,6 +283,17 @@ class CoGroupEqualTo(Unfinished, Generic[T1, T2]):
     def window(self, assigner: WindowAssigner[Any, Any]) -> CoGroupWithWindow[T1, T2]:
         """Set the windows. Raises TypeError if it is not a WindowAssigner."""
         return CoGroupWithWindow(self._keyed_stream, assigner)
+
+    def apply(
+        self,
+        function: CoGroupFunction[T1, T2, R] | Callable[[Iterable[T1], Iterable[T2]], Iterable[R] | None],
+        output_type: TypeInformation | None = None,
+    ) -> DataStream[R]:
+        """Group whole streams, at their end: like `apply` of a window. In BATCH the records of one key are in memory.
+
+        Raises ProgramError if a stream is unbounded.
+        """
+        return self.window(_whole(self._keyed_stream, "co_group")).apply(function, output_type).name("Co-Group")
 
 
 class CoGroupWithWindow(_WithWindow, Generic[T1, T2]):
@@ -216,3 +314,9 @@ class CoGroupWithWindow(_WithWindow, Generic[T1, T2]):
         user = as_function(function, "co_group", CoGroupFunction)
         declared = output_type_of(function, "co_group", output_type, elements=True)
         return self._evaluated(CoGroup(user), declared)
+
+
+def _whole(keyed_stream: Any, method: str) -> GlobalWindows[Any]:
+    """Return the window of whole streams. Raises ProgramError if one is unbounded."""
+    check_bounded(method, keyed_stream._transformation)
+    return GlobalWindows.create_with_end_of_stream_trigger()

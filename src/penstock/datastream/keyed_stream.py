@@ -31,6 +31,7 @@ from penstock.engine.runtime.operators.reduce import BestReduce, FieldReduce, Re
 if TYPE_CHECKING:
     from penstock.api.state.ttl import StateTtlConfig
     from penstock.datastream.interval_join import IntervalJoin
+    from penstock.datastream.partition_windowed_stream import KeyedPartitionWindowedStream
     from penstock.datastream.queryable_state_stream import QueryableStateStream
     from penstock.datastream.state import ReducingStateDescriptor, ValueStateDescriptor
     from penstock.datastream.stream_execution_environment import StreamExecutionEnvironment
@@ -216,6 +217,21 @@ class KeyedStream(DataStream[T], Generic[T, K]):
         end = self.process(QueryableUpdate(descriptor)).name(title).uid(queryable_state_name)
         self.environment.add_end(end._transformation)
         return QueryableStateStream(queryable_state_name, descriptor)
+
+    def full_window_partition(self) -> KeyedPartitionWindowedStream[T, K]:  # type: ignore[override]
+        """Collect all records of each key into one window: see `DataStream.full_window_partition`."""
+        from penstock.datastream.partition_windowed_stream import KeyedPartitionWindowedStream
+
+        return KeyedPartitionWindowedStream(self)
+
+    def first(self, count: int) -> DataStream[T]:
+        """Keep the first `count` records of each key: in STREAMING by arrival, in BATCH by time.
+
+        State holds each key. Raises ValueError if `count` is negative. Source: Flink, Grouping.first.
+        """
+        from penstock.datastream.bounded import first_of_keys
+
+        return first_of_keys(self, count)
 
     def interval_join(self, other_stream: KeyedStream[U, K]) -> IntervalJoin[T, U]:
         """Join with records of another stream with the same key and a close event time. Continue with `between`.

@@ -18,7 +18,7 @@ from penstock.common.functions.result_kinds import check_method_kinds
 from penstock.common.time import TimeLength, to_milliseconds
 from penstock.common.typeinfo import RowTypeInfo, TypeInformation
 from penstock.common.types import Row
-from penstock.datastream.arguments import as_function, check_output_tag, check_parameters, output_type_of
+from penstock.datastream.arguments import as_function, check_aggregate, check_output_tag, output_type_of
 from penstock.datastream.array_aggregation import check_may_merge
 from penstock.datastream.data_stream import DataStream
 from penstock.datastream.field_aggregation import FieldAggregation, field_aggregation, fields_of_key
@@ -298,16 +298,7 @@ class _Windows(Unfinished, Generic[T]):
             )
 
     def _check_aggregate(self, function: Any) -> None:
-        _require_instance(function, object, "")
-        methods = ["create_accumulator", "add", "get_result"]
-        if isinstance(self._assigner, MergingWindowAssigner):
-            methods.append("merge")
-        missing = [method for method in methods if not callable(getattr(function, method, None))]
-        if missing:
-            raise TypeError(f"expected an AggregateFunction, got {function!r}, which lacks {', '.join(missing)}")
-        for method in methods:
-            name = f"{type(function).__name__}.{method}"
-            check_parameters(getattr(function, method), getattr(AggregateFunction, method), name)
+        check_aggregate(function, merges=isinstance(self._assigner, MergingWindowAssigner))
 
     def _result(
         self,

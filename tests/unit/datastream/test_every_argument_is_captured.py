@@ -17,12 +17,14 @@ from penstock.datastream import (
     AsyncDataStream,
     KeyedStream,
     StreamExecutionEnvironment,
+    bounded,
     broadcast_streams,
     connected_streams,
     interval_join,
     iterative_stream,
     joined_streams,
     keyed_stream,
+    partition_windowed_stream,
     windowed_stream,
 )
 from penstock.datastream.async_retry_strategies import AsyncRetryStrategy
@@ -44,6 +46,7 @@ PLAIN = {
     "output_tag", "output_type", "position_to_max", "rejected",
     "position_to_max_by", "position_to_min", "position_to_min_by", "position_to_sum", "queryable_state_name",
     "sink_identifier", "size", "slide", "source_name", "start", "streams", "time_ms", "timeout", "timeout_millis",
+    "count", "fraction", "order", "seed", "with_replacement",
     "record_type", "right", "type_info", "upper_bound", "frame", "evaluation",
 }  # fmt: skip
 """Names of parameters that take numbers, names, types, tags and streams."""
@@ -278,6 +281,29 @@ CALLS: dict[str, Callable[[Given, Any], Any]] = {
         g.join("co_group").equal_to(str).window(assigner(p)), "apply", code(None)
     ),
     "CoGroupWithWindow.apply function": lambda g, p: g.join_windowed("co_group").apply(code(p)),
+    "JoinEqualTo.apply function": lambda g, p: g.join().equal_to(str).apply(code(p)),
+    "CoGroupEqualTo.apply function": lambda g, p: g.join("co_group").equal_to(str).apply(code(p)),
+    "SemiJoinedStreams.where key_selector": lambda g, p: _later(
+        g.stream.semi_join(g.stream).where(code(p)), "equal_to", str
+    ),
+    "SemiJoinWhere.equal_to key_selector": lambda g, p: g.stream.anti_join(g.stream).where(str).equal_to(code(p)),
+    "DataStream.distinct key": lambda g, p: g.stream.distinct(code(p)),
+    "DataStream.partition_by_range key_selector": lambda g, p: _later(g.stream.partition_by_range(code(p)), "map", str),
+    "CrossedStreams.apply function": lambda g, p: g.stream.cross(g.stream).apply(code(p)),
+    **{
+        f"{'Keyed' if keyed else ''}PartitionWindowedStream.{method} {parameter}": (
+            lambda g, p, keyed=keyed, method=method, given=given: getattr(
+                (g.keyed if keyed else g.stream).full_window_partition(), method
+            )(given(p))
+        )
+        for keyed in (False, True)
+        for method, parameter, given in (
+            ("map_partition", "func", code),
+            ("sort_partition", "key_selector", lambda p: lambda value: p),
+            ("reduce", "reduce_function", code),
+            ("aggregate", "aggregate_function", lambda p: holding(Sums(), p)),
+        )
+    },
     "_WithWindow.trigger trigger": lambda g, p: _later(g.join_windowed().trigger(trigger(p)), "apply", code(None)),
     "_WithWindow.evictor evictor": lambda g, p: _later(
         g.join_windowed().evictor(holding(CountEvictor.of(1), p)), "apply", code(None)
@@ -318,7 +344,7 @@ def _parameters() -> Iterator[str]:
     """All of the API's that may take code or objects of the user's."""
     modules = (broadcast_streams, connected_streams, interval_join, iterative_stream, joined_streams, keyed_stream)
     kinds = [AsyncDataStream, DataStream, StreamExecutionEnvironment]
-    for module in (*modules, windowed_stream):
+    for module in (*modules, bounded, partition_windowed_stream, windowed_stream):
         classes = [one for one in vars(module).values() if inspect.isclass(one)]
         kinds += [one for one in classes if one.__module__.startswith("penstock") and is_of(one, module)]
     for kind in dict.fromkeys(kinds):

@@ -88,11 +88,34 @@ class FilterFunction(Function, Generic[T]):
 
 
 class ReduceFunction(Function, Generic[T]):
-    """Combines two values into one of the same type. The result should not depend on the order of combination."""
+    """Combines two values into one of the same type. The result should not depend on the order of combination.
+
+    `is_combinable`: set it to True to let BATCH reduce records before they are sent. The function must then give the
+    same result for parts of the records, in any order, and keep the key of its arguments: a sum does; a count of calls
+    does not. This attribute is not in Flink.
+    """
+
+    is_combinable: bool = False
 
     @abstractmethod
     def reduce(self, value1: T, value2: T) -> T:
         """Return the combination; `value1` is the older value."""
+
+
+class MapPartitionFunction(Function, Generic[IN, OUT]):
+    """Returns any number of results for all records of a partition. Source: Flink, MapPartitionFunction."""
+
+    @abstractmethod
+    def map_partition(self, values: Iterable[IN]) -> Iterable[OUT] | None:
+        """Return the results, usually by `yield`. `values` can be read once, and may be more than fit into memory."""
+
+
+class CrossFunction(Function, Generic[IN1, IN2, OUT]):
+    """Returns one result for each pair of records of two streams. Source: Flink, CrossFunction."""
+
+    @abstractmethod
+    def cross(self, val1: IN1, val2: IN2) -> OUT:
+        """Return the result for a pair."""
 
 
 class AggregateFunction(Function, Generic[IN, ACC, OUT]):
@@ -101,7 +124,8 @@ class AggregateFunction(Function, Generic[IN, ACC, OUT]):
     `shares_slices`: set it to True to let overlapping sliding windows share accumulators: each record is added once,
     not once for each of its windows, and `merge` combines the accumulators when a window fires. `merge` must then give
     the same result as adding all records in the order of arrival. Sums do (of floats: up to rounding); the last value,
-    or a list, does not. If it is False (the default), `merge` is called for merging windows only, as in Flink.
+    or a list, does not. If it is False (the default), `merge` is called for merging windows only, as in Flink. With it,
+    BATCH also aggregates the records of a full window before they are sent.
     """
 
     shares_slices: bool = False

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 from penstock.api.windows.assigner import WindowAssigner, WindowAssignerContext, require_timestamp
 from penstock.api.windows.serializers import GlobalWindowSerializer, TimeWindowSerializer
 from penstock.api.windows.trigger import Trigger
-from penstock.api.windows.triggers import EventTimeTrigger, NeverTrigger, ProcessingTimeTrigger
+from penstock.api.windows.triggers import EndOfStreamTrigger, EventTimeTrigger, NeverTrigger, ProcessingTimeTrigger
 from penstock.api.windows.window import GlobalWindow, TimeWindow
 from penstock.common.serializer import TypeSerializer
 from penstock.common.time import TimeLength, to_milliseconds
@@ -174,18 +174,30 @@ class SlidingProcessingTimeWindows(AlignedProcessingTimeWindows[T]):
 class GlobalWindows(WindowAssigner[T, GlobalWindow]):
     """Assigns all records of a key to one window. It never fires unless the program sets a trigger."""
 
+    def __init__(self, default_trigger: Trigger[Any, GlobalWindow] | None = None) -> None:
+        self._default_trigger = NeverTrigger() if default_trigger is None else default_trigger
+
     @staticmethod
     def create() -> GlobalWindows[Any]:
         """Return the assigner."""
         return GlobalWindows()
+
+    @staticmethod
+    def create_with_end_of_stream_trigger() -> GlobalWindows[Any]:
+        """Return the assigner with a trigger that fires when the stream ends: it must be bounded.
+
+        Source: Flink, GlobalWindows.createWithEndOfStreamTrigger.
+        """
+        trigger: EndOfStreamTrigger[Any] = EndOfStreamTrigger()
+        return GlobalWindows(trigger)
 
     def assign_windows(self, element: T, timestamp: int, context: WindowAssignerContext) -> Collection[GlobalWindow]:
         """Return the global window."""
         return [GlobalWindow.get()]
 
     def get_default_trigger(self, env: Any) -> Trigger[T, GlobalWindow]:
-        """Return a trigger that never fires."""
-        return NeverTrigger()
+        """Return a trigger that never fires, or the one that fires at the end of the stream."""
+        return self._default_trigger
 
     def get_window_serializer(self) -> TypeSerializer[GlobalWindow]:
         """Return the serializer of the global window."""

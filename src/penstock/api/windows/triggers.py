@@ -7,7 +7,8 @@ from typing import Any, TypeVar
 from penstock.api.state.descriptors import ReducingStateDescriptor, ValueStateDescriptor
 from penstock.api.windows.delta_function import Delta, as_delta, as_threshold
 from penstock.api.windows.trigger import OnMergeContext, Trigger, TriggerContext, TriggerResult
-from penstock.api.windows.window import TimeWindow, Window
+from penstock.api.windows.window import GlobalWindow, TimeWindow, Window
+from penstock.common.constants import MAX_TIMESTAMP
 from penstock.common.time import TimeLength, to_milliseconds
 from penstock.common.typeinfo import TypeInformation, Types
 from penstock.common.types.whole_numbers import as_int
@@ -80,6 +81,19 @@ class EventTimeTrigger(ContinuingTrigger[T, TimeWindow]):
     def clear(self, window: TimeWindow, ctx: TriggerContext) -> None:
         """Delete the timer for the end."""
         ctx.delete_event_time_timer(window.max_timestamp())
+
+
+class EndOfStreamTrigger(ContinuingTrigger[T, GlobalWindow]):
+    """Fires once, at the end of the stream, and purges the window. Source: Flink, GlobalWindows.EndOfStreamTrigger."""
+
+    def on_element(self, element: T, timestamp: int, window: GlobalWindow, ctx: TriggerContext) -> TriggerResult:
+        """Register a timer for the end of event time."""
+        ctx.register_event_time_timer(MAX_TIMESTAMP)
+        return TriggerResult.CONTINUE
+
+    def on_event_time(self, time: int, window: GlobalWindow, ctx: TriggerContext) -> TriggerResult:
+        """Fire and purge at the end of event time."""
+        return TriggerResult.FIRE_AND_PURGE if time == MAX_TIMESTAMP else TriggerResult.CONTINUE
 
 
 class ProcessingTimeTrigger(ContinuingTrigger[T, TimeWindow]):

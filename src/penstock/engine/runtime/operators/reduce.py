@@ -151,7 +151,8 @@ class ReduceOperator(KeyedOperator):
 
     def combiner(self) -> Operator | None:
         # A user's function may not be associative: one that counts, by `(a[0], a[1] + 1)`, would count senders.
-        if not isinstance(self.function.instance, FieldReduce):
+        function = self.function.instance
+        if not isinstance(function, FieldReduce) and not getattr(function, "is_combinable", False):
             return None
         return CombineOperator(f"{self.name} (combine)", self.key_selector, self.function)
 
@@ -273,7 +274,8 @@ def _reduce_chunk(
 class CombineOperator(Operator):
     """Batched mode: aggregates records of each key before they are sent. Sends all when it holds `keys_max` keys.
 
-    It precedes sum, min, max, min_by and max_by, whose partial results can be combined. It aggregates records without
+    It precedes sum, min, max, min_by and max_by, whose partial results can be combined, and users' functions that say
+    so. It aggregates records without
     timestamps, in the order of arrival. It forwards records with timestamps: these are aggregated in the order of time,
     where records of other senders may come between them.
 

@@ -25,6 +25,7 @@ from penstock.common.files.cached_files import DistributedCache, provided
 from penstock.common.functions.script_functions import dumps
 from penstock.common.functions.user_calls import PASSED_ON, RAISED, MethodError
 from penstock.engine.runtime.execution_mode import STREAMING, ExecutionMode
+from penstock.engine.runtime.network.set_aside import SpillFile
 from penstock.engine.runtime.task.async_calls import AsyncCalls, no_event_loop
 from penstock.engine.runtime.task.budget import Budget
 from penstock.engine.runtime.task.metrics import OperatorCounters
@@ -101,6 +102,10 @@ class TaskContext:
     """The memory of the slot."""
     supersteps: Supersteps | None = None
     """The superstep that runs, in a task of a structured iteration."""
+    open_spill: Callable[[], SpillFile] | None = None
+    """Opens scratch space on local disk; None: all records stay in memory."""
+    sorted_inputs_bytes: int = 128 << 20
+    """The memory for records that are gathered or sorted before they are processed, by estimate."""
 
 
 class OperatorContext:
@@ -127,6 +132,8 @@ class OperatorContext:
         self.async_calls = task.async_calls
         self._memory = task.memory
         self.supersteps = task.supersteps
+        self.open_spill = task.open_spill
+        self.sorted_inputs_bytes = task.sorted_inputs_bytes
         self.operator_name = operator_name
         self.uid = uid
         self.counters = counters

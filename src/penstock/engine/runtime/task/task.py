@@ -281,7 +281,7 @@ class Task:
         self.edges = output_edges(
             vertex, self.info, self.counters, key_groups, environment=environment, supersteps=self._supersteps
         )
-        context = self._context(environment, key_groups)
+        context = self._context(environment, key_groups, level)
         self._async_calls = context.async_calls
         self.chain = wired_chain(vertex, context, self.edges, level)
         self.counters.operators = self.chain.counters
@@ -317,7 +317,7 @@ class Task:
         self._flush_timer = FlushTimer(self.edges, timeout_ms, self._now_ms, environment.core_wait_ns)
         self._handlers = self._handled_events()
 
-    def _context(self, environment: Environment, key_groups: KeyGroups) -> TaskContext:
+    def _context(self, environment: Environment, key_groups: KeyGroups, level: LevelSpec) -> TaskContext:
         open_loop, vertex, counters = environment.open_event_loop, self.id.vertex, self.counters
         return TaskContext(
             info=self.info,
@@ -336,6 +336,8 @@ class Task:
             notify_available=lambda: environment.notify(vertex),
             memory=environment.memory,
             supersteps=self._supersteps,
+            open_spill=environment.open_spill,
+            sorted_inputs_bytes=level.sorted_inputs_bytes,
             async_calls=AsyncCalls(partial(open_loop, vertex) if open_loop is not None else no_event_loop),
         )
 

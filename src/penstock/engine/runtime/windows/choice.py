@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.api.windows.assigners import (
     AlignedWindows,
+    GlobalWindows,
     SlidingEventTimeWindows,
     SlidingProcessingTimeWindows,
     TumblingEventTimeWindows,
@@ -14,9 +15,10 @@ from penstock.api.windows.assigners import (
 )
 from penstock.api.windows.cumulative_assigners import CumulativeEventTimeWindows, CumulativeProcessingTimeWindows
 from penstock.api.windows.session_assigners import EventTimeSessionWindows
-from penstock.api.windows.triggers import EventTimeTrigger
+from penstock.api.windows.triggers import EndOfStreamTrigger, EventTimeTrigger
 from penstock.common.functions.field_aggregates import FieldAggregates
 from penstock.common.typeinfo import RowTypeInfo
+from penstock.engine.runtime.windows.full_window_operator import FullWindowOperator
 from penstock.engine.runtime.windows.sliced_window_operator import SlicedWindowOperator
 from penstock.engine.runtime.windows.window_operator import EvictingWindowOperator, WindowOperator
 from penstock.engine.runtime.windows.windowing import WindowingOperator, WindowSettings
@@ -43,6 +45,8 @@ def window_operator(name: str, key_selector: Callable[[Any], Any], settings: Win
 def _operator_class(settings: WindowSettings) -> type[WindowingOperator]:
     if settings.evictor is not None:
         return EvictingWindowOperator
+    if type(settings.assigner) is GlobalWindows and type(settings.trigger) is EndOfStreamTrigger:
+        return FullWindowOperator
     return SlicedWindowOperator if is_sliced(settings) else WindowOperator
 
 

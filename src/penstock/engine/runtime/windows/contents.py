@@ -21,6 +21,7 @@ from penstock.engine.state.aggregates_schema import aggregates_schema
 from penstock.engine.state.schema import TableSchema
 
 if TYPE_CHECKING:
+    from penstock.engine.runtime.operators.operator import Operator
     from penstock.engine.runtime.task.context import OperatorContext
     from penstock.engine.state.sliced import Slice
     from penstock.engine.state.tables import Layer
@@ -91,6 +92,15 @@ class Contents(ABC):
     @abstractmethod
     def add_records(self, keys: list[Any], values: Iterator[Any], table: Slice, new_keys: list[Layer]) -> None:
         """Add each value to the contents of its key in `table`. Keys that are new there go into all `new_keys`."""
+
+    @property
+    def combines(self) -> bool:
+        """Whether contents of parts of the records, in any order, can be merged to those of all."""
+        return False
+
+    def combiner(self, name: str, key_selector: Callable[[Any], Any]) -> Operator | None:
+        """Return an operator that adds records to contents before the exchange, and sends these; None without one."""
+        return None
 
     may_be_shared = False
     """Whether overlapping windows can share such contents, for some functions."""
@@ -200,6 +210,10 @@ class Reduced(Contents):
     def merge_function(self) -> Callable[[Any, Any], Any]:
         return self.function.call
 
+    @property
+    def combines(self) -> bool:
+        return bool(getattr(self.function.instance, "is_combinable", False))
+
     def result(self, contents: Any) -> Any:
         return contents
 
@@ -299,6 +313,10 @@ class Aggregated(Contents):
     @property
     def shares(self) -> bool:
         return bool(getattr(self.instance, "shares_slices", False))
+
+    @property
+    def combines(self) -> bool:
+        return self.shares
 
     @property
     def carries(self) -> bool:

@@ -88,6 +88,25 @@ class ApplyToAll(UserEvaluation):
         return self.function.call(window, elements)  # type: ignore[no-any-return]
 
 
+class MapPartition(UserEvaluation):
+    """Calls `map_partition(elements)`."""
+
+    def evaluate(self, key: Any, window: Window, elements: list[Any]) -> Iterable[Any] | None:
+        # An iterator, as where the records of a partition exceed memory: functions read it once in either case.
+        return self.function.call(iter(elements))  # type: ignore[no-any-return]
+
+
+class SortPartition(UserEvaluation):
+    """Sorts elements by the key that the function selects."""
+
+    def __init__(self, function: UserFunction, descending: bool) -> None:
+        super().__init__(function)
+        self._descending = descending
+
+    def evaluate(self, key: Any, window: Window, elements: list[Any]) -> Iterable[Any] | None:
+        return sorted(elements, key=self.function.call, reverse=self._descending)
+
+
 class Process(UserEvaluation):
     """Calls `process(key, context, elements)`, and `clear(context)` when a window has ended."""
 

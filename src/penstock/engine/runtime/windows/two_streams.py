@@ -5,14 +5,17 @@ Source: Flink docs, "Joining", Window Join; "Operators", Window CoGroup.
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Iterable, Iterator
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from penstock.engine.runtime.operators.emitted import emitted
-from penstock.engine.runtime.windows.evaluation import UserEvaluation
+from penstock.engine.runtime.windows.evaluation import Evaluation, UserEvaluation
 
 if TYPE_CHECKING:
     from penstock.api.windows.window import Window
+    from penstock.engine.runtime.operators.function import UserFunction
 
 FIRST, SECOND = 0, 1
 
@@ -44,24 +47,53 @@ class CoGroup(UserEvaluation):
         return self.function.call(*_apart(elements))  # type: ignore[no-any-return]
 
 
-class FlatJoin(UserEvaluation):
-    """Calls `join(first, second)` for each pair, and emits its results one by one."""
+class JoinKind(enum.Enum):
+    """Which records without a partner a join pairs with None: those of the first stream, and of the second."""
 
-    def evaluate(self, key: Any, window: Window, elements: list[Any]) -> Iterator[Any]:
-        first, second = _apart(elements)
-        for one in first:
-            for other in second:
-                yield from emitted(self.function.call(one, other))
+    INNER = (False, False)
+    LEFT_OUTER = (True, False)
+    RIGHT_OUTER = (False, True)
+    FULL_OUTER = (True, True)
 
 
 class Join(UserEvaluation):
     """Calls `join(first, second)` for each pair, and emits its result."""
 
-    def evaluate(self, key: Any, window: Window, elements: list[Any]) -> Iterator[Any]:
+    def __init__(self, function: UserFunction, kind: JoinKind = JoinKind.INNER) -> None:
+        super().__init__(function)
+        self._kind = kind
+
+    def pairs(self, elements: list[Any]) -> Iterator[tuple[Any, Any]]:
+        """Yield the pairs of a window. At least one stream has a record."""
         first, second = _apart(elements)
-        for one in first:
-            for other in second:
-                yield self.function.call(one, other)
+        keeps_first, keeps_second = self._kind.value
+        return product(first or [None] * keeps_second, second or [None] * keeps_first)
+
+    def evaluate(self, key: Any, window: Window, elements: list[Any]) -> Iterator[Any]:
+        for one, other in self.pairs(elements):
+            yield self.function.call(one, other)
+
+
+class FlatJoin(Join):
+    """Calls `join(first, second)` for each pair, and emits its results one by one."""
+
+    def evaluate(self, key: Any, window: Window, elements: list[Any]) -> Iterator[Any]:
+        for one, other in self.pairs(elements):
+            yield from emitted(self.function.call(one, other))
+
+
+class SemiJoin(Evaluation):
+    """Emits the records of the first stream that have a partner in the second; `anti`: those without."""
+
+    emits_contents = False
+    method = "semi_join"
+
+    def __init__(self, anti: bool) -> None:
+        self._anti = anti
+
+    def evaluate(self, key: Any, window: Window, elements: list[Any]) -> list[Any]:
+        first, second = _apart(elements)
+        return first if bool(second) is not self._anti else []
 
 
 def _apart(elements: list[tuple[int, Any]]) -> tuple[list[Any], list[Any]]:

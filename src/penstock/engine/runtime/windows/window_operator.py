@@ -42,7 +42,7 @@ from penstock.engine.state.backends.ttl_states import TtlState
 if TYPE_CHECKING:
     from penstock.api.metrics import MetricGroup
     from penstock.api.windows.window import Window
-    from penstock.engine.runtime.operators.operator import Output
+    from penstock.engine.runtime.operators.operator import Operator, Output
     from penstock.engine.runtime.task.context import OperatorContext
     from penstock.engine.state.layers import LayeredTable
 
@@ -159,6 +159,9 @@ class WindowOperator(WindowingOperator):
         runtime_context = StreamingRuntimeContext(context.info, metrics, self.backend.store())
         self._assigner_context = _AssignerContext(context, runtime_context)
         self.trigger_context = WindowTriggerContext(self, metrics)
+
+    def combiner(self) -> Operator | None:
+        return self.contents.combiner(self.name, self.key_selector)
 
     def add_to_windows(self, chunk: Rows) -> Iterator[None]:
         values, timestamps = chunk.values, chunk.timestamps

@@ -1,0 +1,298 @@
+"""Operations on whole bounded streams, in both modes and under faults, beside plain Python."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from itertools import product
+from random import Random
+from typing import Any
+
+import pytest
+from tests.simulation.programs import environment, graph_of, script, scripted
+
+from penstock.common import WatermarkStrategy
+from penstock.common.job_status import JobStatus
+from penstock.datastream import DataStream, Order, RuntimeExecutionMode
+from penstock.datastream.functions import AggregateFunction, ReduceFunction
+from penstock.engine.plan.job_graph import JobGraph
+from penstock.engine.runtime.execution_mode import BATCH
+from penstock.engine.runtime.operators.after_broadcast import AfterBroadcastOperator
+from penstock.engine.runtime.operators.map_partition import MapPartitionOperator
+from penstock.engine.runtime.operators.numbering import NumberingOperator
+from penstock.engine.runtime.operators.operator import Operator
+from penstock.engine.runtime.windows.partition_aggregate import PartitionAggregateOperator
+from penstock.hosts.simulator import Circumstances, Simulation, Trace
+from penstock.hosts.simulator.batched import BatchedSimulation
+
+pytestmark = pytest.mark.simulation
+
+Record = tuple[str, tuple[int, ...], int, int]
+
+
+def key(record: Record) -> int:
+    return record[2]
+
+
+def number(record: Record) -> int:
+    return record[3]
+
+
+class Sum(AggregateFunction[Record, list[int], tuple[int, int]]):
+    shares_slices = True
+
+    def create_accumulator(self) -> list[int]:
+        return [0, 0]
+
+    def add(self, value: Record, accumulator: list[int]) -> list[int]:
+        accumulator[0] += 1
+        accumulator[1] += value[3]
+        return accumulator
+
+    def get_result(self, accumulator: list[int]) -> tuple[int, int]:
+        return accumulator[0], accumulator[1]
+
+    def merge(self, acc_a: list[int], acc_b: list[int]) -> list[int]:
+        return [acc_a[0] + acc_b[0], acc_a[1] + acc_b[1]]
+
+
+class Greatest(ReduceFunction[Record]):
+    is_combinable = True
+
+    def reduce(self, value1: Record, value2: Record) -> Record:
+        return max(value1, value2, key=lambda record: (record[3], record[0]))
+
+
+def total(values: Iterable[Record]) -> Iterator[tuple[int, int]]:
+    numbers = [value[3] for value in values]
+    yield len(numbers), sum(numbers)
+
+
+def added(pairs: Iterable[tuple[int, int]]) -> tuple[int, int]:
+    counts, sums = zip(*pairs, strict=True)
+    return sum(counts), sum(sums)
+
+
+def by_key(records: Iterable[Record]) -> dict[int, list[Record]]:
+    found = defaultdict(list)
+    for record in records:
+        found[key(record)].append(record)
+    return found
+
+
+def pairs(first: list[Record], second: list[Record], outer: bool = False) -> list[Any]:
+    joined: list[Any] = []
+    left, right = by_key(first), by_key(second)
+    for one in sorted({*left, *right}):
+        lefts: list[Any] = left.get(one, []) or [None] * outer
+        joined += product(lefts, right.get(one, []) or [None] * outer)
+    return joined
+
+
+Streams = tuple[Any, Any]
+Lists = tuple[list[Record], list[Record]]
+
+
+def same(found: Any, wanted: Any) -> None:
+    assert Counter(found) == Counter(wanted), f"missing {Counter(wanted) - Counter(found)}, found {found}"
+
+
+def check_first(found: list[Any], first: list[Record], second: list[Record]) -> None:
+    assert len(found) == len({*found} & {*first}) == 7
+
+
+def check_indexes(found: list[Any], first: list[Record], second: list[Record]) -> None:
+    same([index for index, _ in found], range(len(first)))
+    same([record for _, record in found], first)
+
+
+PROGRAMS: dict[str, tuple[Callable[[Any, Any], DataStream[Any]], Callable[..., None]]] = {
+    "map partition": (
+        lambda one, _: one.full_window_partition().map_partition(total),
+        lambda found, first, _: same([added(found)], total(first)),
+    ),
+    "sort partition": (
+        lambda one, _: one.full_window_partition().sort_partition(number, Order.DESCENDING),
+        lambda found, first, _: same(found, first),
+    ),
+    "aggregate partition": (
+        lambda one, _: one.full_window_partition().aggregate(Sum()),
+        lambda found, first, _: same([added(found)], total(first)),
+    ),
+    "reduce partition": (
+        lambda one, _: one.full_window_partition().reduce(Greatest()),
+        lambda found, first, _: same([max(found, key=number)[3]], [max(first, key=number)[3]]),
+    ),
+    "map partition of keys": (
+        lambda one, _: one.key_by(key).full_window_partition().map_partition(total),
+        lambda found, first, _: same(found, [next(total(records)) for records in by_key(first).values()]),
+    ),
+    "sort partition of keys": (
+        lambda one, _: one.key_by(key).full_window_partition().sort_partition(number),
+        lambda found, first, _: same(found, first),
+    ),
+    "aggregate partition of keys": (
+        lambda one, _: one.key_by(key).full_window_partition().aggregate(Sum()),
+        lambda found, first, _: same(found, [next(total(records)) for records in by_key(first).values()]),
+    ),
+    "reduce partition of keys": (
+        lambda one, _: one.key_by(key).full_window_partition().reduce(Greatest()),
+        lambda found, first, _: same(
+            found, [max(records, key=lambda record: (record[3], record[0])) for records in by_key(first).values()]
+        ),
+    ),
+    "join": (
+        lambda one, two: one.join(two).where(key).equal_to(key).apply(lambda a, b: (a, b)),
+        lambda found, first, second: same(found, pairs(first, second)),
+    ),
+    "full outer join": (
+        lambda one, two: one.full_outer_join(two).where(key).equal_to(key).apply(lambda a, b: (a, b)),
+        lambda found, first, second: same(found, pairs(first, second, outer=True)),
+    ),
+    "left outer join": (
+        lambda one, two: one.left_outer_join(two).where(key).equal_to(key).apply(lambda a, b: (a, b)),
+        lambda found, first, second: same(found, [p for p in pairs(first, second, outer=True) if p[0]]),
+    ),
+    "right outer join": (
+        lambda one, two: one.right_outer_join(two).where(key).equal_to(key).apply(lambda a, b: (a, b)),
+        lambda found, first, second: same(found, [p for p in pairs(first, second, outer=True) if p[1]]),
+    ),
+    "semi join": (
+        lambda one, two: one.semi_join(two).where(key).equal_to(key),
+        lambda found, first, second: same(found, [r for r in first if key(r) in by_key(second)]),
+    ),
+    "anti join": (
+        lambda one, two: one.anti_join(two).where(key).equal_to(key),
+        lambda found, first, second: same(found, [r for r in first if key(r) not in by_key(second)]),
+    ),
+    "co-group": (
+        lambda one, two: one.co_group(two).where(key).equal_to(key).apply(lambda a, b: [(len(a), len(b))]),
+        lambda found, first, second: same(
+            found,
+            [
+                (len(by_key(first).get(one, [])), len(by_key(second).get(one, [])))
+                for one in {*by_key(first), *by_key(second)}
+            ],
+        ),
+    ),
+    "distinct": (
+        lambda one, _: one.map(key).distinct(),
+        lambda found, first, _: same(found, {*map(key, first)}),
+    ),
+    "distinct by key": (
+        lambda one, _: one.distinct(key).map(key),
+        lambda found, first, _: same(found, {*map(key, first)}),
+    ),
+    "first": (lambda one, _: one.first(7), check_first),
+    "first of keys": (
+        lambda one, _: one.key_by(key).first(2).map(key),
+        lambda found, first, _: same(found, [k for k, records in by_key(first).items() for _ in records[:2]]),
+    ),
+    "cross": (
+        lambda one, two: one.cross(two).apply(lambda a, b: (a, b)),
+        lambda found, first, second: same(found, product(first, second)),
+    ),
+    "zip with index": (lambda one, _: one.zip_with_index(), check_indexes),
+    "ranges": (
+        lambda one, _: one.partition_by_range(number),
+        lambda found, first, _: same(found, first),
+    ),
+}
+
+
+def scripts(seed: int) -> tuple[list[Any], list[Any]]:
+    """Return splits of two streams; some keys of each have no partner."""
+    random = Random(seed)
+    first = [script(split, random.randint(0, 30) or 1) for split in range(2)]
+    second = [script(9, random.randint(1, 12))]
+    return [_shifted(one, 0) for one in first], [_shifted(one, 3) for one in second]
+
+
+def _shifted(one: Any, by: int) -> Any:
+    return dataclasses.replace(
+        one, records=tuple(((o, path, k + by, i * 7919 % 31), time) for (o, path, k, i), time in one.records)
+    )
+
+
+def graph(name: str, seed: int, parallelism: int, *, batched: bool = False, timed: bool = True) -> JobGraph:
+    """Return the job of a program."""
+    env = environment(parallelism)
+    if batched:
+        env.set_runtime_mode(RuntimeExecutionMode.BATCH)
+    strategy = WatermarkStrategy.for_monotonous_timestamps() if timed else WatermarkStrategy.no_watermarks()
+    one, two = (env.from_source(scripted(*splits), strategy, "numbers") for splits in scripts(seed))
+    if not timed:
+        one, two = one.map(lambda record: record), two.map(lambda record: record)
+    PROGRAMS[name][0](one, two).print()
+    made = graph_of(env)
+    assert (made.mode is BATCH) is batched
+    return made
+
+
+def check(name: str, seed: int, results: dict[Any, list[Any]]) -> None:
+    """Compare results with plain Python."""
+    first, second = ([record for one in splits for record, _ in one.records] for splits in scripts(seed))
+    PROGRAMS[name][1]([value for values in results.values() for value in values], first, second)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_whole_streams_in_batch(name: str) -> None:
+    """Records beyond memory, or of an interrupted step, would be lost, or results of a second run would differ."""
+    for seed in range(4):
+        made = graph(name, seed, 1 + seed % 3, batched=True, timed=seed % 2 == 0)
+        simulation = BatchedSimulation(made, Random(seed), Circumstances.draw(Random(seed + 1)), Trace(None))
+        simulation.run()
+        check(name, seed, simulation.outside.results)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize(
+    "seeds", [1, pytest.param(3, marks=pytest.mark.thorough), pytest.param(1_000, marks=pytest.mark.soak)]
+)
+def test_whole_streams_under_faults(name: str, seeds: int) -> None:
+    """Records that wait for the end of the stream would be lost or doubled by a restart or a rescale."""
+    for seed in range(seeds):
+        simulated(name, seed)
+
+
+def simulated(name: str, seed: int) -> None:
+    """Run a program under faults, and check its results."""
+    circumstances = dataclasses.replace(
+        Circumstances.draw(Random(seed + 1)),
+        exactly_once=True,
+        damage_rate=0.0,
+        cancel_at_step=None,
+        drain_rate=0.0,
+        slots_change_at_steps=(),
+    )
+    simulation = Simulation(
+        graph(name, seed, 2),
+        Random(seed),
+        circumstances,
+        Trace(None),
+        exact_time=False,
+        rescaled=lambda chance: graph(name, seed, chance.randint(1, 4)),
+    )
+    assert simulation.run() is JobStatus.FINISHED, simulation.error
+    check(name, seed, simulation.outside.results)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        (MapPartitionOperator, "map partition"),
+        (PartitionAggregateOperator, "aggregate partition"),
+        (AfterBroadcastOperator, "cross"),
+        (NumberingOperator, "zip with index"),
+    ],
+)
+@pytest.mark.thorough
+def test_state_that_is_not_in_snapshots_is_missed(
+    kind: type[Operator], name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tests above would pass an operator that forgets what it holds."""
+    monkeypatch.setattr(kind, "lists", lambda self: [])
+    with pytest.raises(AssertionError):
+        for seed in range(20):
+            simulated(name, seed)

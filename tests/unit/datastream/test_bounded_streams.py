@@ -1,0 +1,118 @@
+"""Operations on whole bounded streams: arguments, errors, and records beyond memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tests.unit.datastream.simulated import collected, environment
+
+from penstock.common import Configuration, WatermarkStrategy
+from penstock.common.errors import ProgramError, UserFunctionError
+from penstock.connectors.base.data_generator import DataGeneratorSource
+from penstock.datastream import DataStream, Order, RuntimeExecutionMode, StreamExecutionEnvironment
+from penstock.datastream.functions import ReduceFunction
+from penstock.service.client.context_environment import ContextEnvironment, as_context
+from penstock.service.client.plan_executor import PlanExecutor
+
+
+def unbounded() -> DataStream[Any]:
+    source = DataGeneratorSource(lambda number: number)
+    return environment().from_source(source, WatermarkStrategy.no_watermarks(), "endless")
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda one: one.full_window_partition(),
+        lambda one: one.key_by(str).full_window_partition(),
+        lambda one: one.zip_with_index(),
+        lambda one: one.partition_by_range(str),
+        lambda one: one.cross(one),
+        lambda one: one.join(one).where(str).equal_to(str).apply(max),
+        lambda one: one.anti_join(one).where(str).equal_to(str),
+    ],
+)
+def test_streams_without_an_end_are_refused(use: Callable[[Any], Any]) -> None:
+    """The job would run, hold all records, and give no result."""
+    with pytest.raises(ProgramError, match="the source 'endless' is unbounded, so the result would never come"):
+        use(unbounded())
+
+
+def test_wrong_arguments_are_refused_in_the_call() -> None:
+    """They would fail in a worker, or be taken for something else."""
+    stream: Any = environment().from_collection([1])
+    with pytest.raises(ValueError, match="fraction must be a number from 0 to 1, got 1"):
+        stream.sample(1.5)
+    with pytest.raises(ValueError, match="fraction must be a number of 0 or more, got -1"):
+        stream.sample(-1, with_replacement=True)
+    with pytest.raises(ValueError, match="fraction must be a number of 0 or more, got nan"):
+        stream.sample(float("nan"), with_replacement=True)
+    with pytest.raises(ValueError, match="count must be an int of 0 or more"):
+        stream.first(-1)
+    with pytest.raises(TypeError, match="order must be Order"):
+        stream.full_window_partition().sort_partition(str, "descending")
+    with pytest.raises(TypeError, match="expected an AggregateFunction"):
+        stream.full_window_partition().aggregate(sum)
+    with pytest.raises(TypeError, match="expected a stream for semi_join"):
+        stream.semi_join([1])
+
+
+def test_sorts_are_stable_in_either_order() -> None:
+    """Records with equal keys would change places."""
+    records = [(number % 3, number) for number in range(50)]
+    for order, reverse in ((Order.ASCENDING, False), (Order.DESCENDING, True)):
+        stream = environment().from_collection(records).set_parallelism(1)
+        found = collected(stream.full_window_partition().sort_partition(0, order))
+        assert found == sorted(records, key=lambda record: record[0], reverse=reverse)
+
+
+def test_a_sample_depends_on_its_seed() -> None:
+    """A sample could not be drawn again."""
+
+    def drawn(seed: int, fraction: float = 0.3, *, with_replacement: bool = False) -> list[int]:
+        stream = environment().from_collection(list(range(1_000))).set_parallelism(1)
+        return collected(stream.sample(fraction, with_replacement=with_replacement, seed=seed))
+
+    assert drawn(1) == drawn(1) != drawn(2)
+    assert 200 < len(drawn(1)) < 400
+    assert 1_800 < len(drawn(1, 2, with_replacement=True)) < 2_200
+    assert drawn(1, 0) == []
+    assert drawn(1, 1) == list(range(1_000))
+
+
+class Plus(ReduceFunction[tuple[int, int]]):
+    is_combinable = True
+
+    def reduce(self, value1: tuple[int, int], value2: tuple[int, int]) -> tuple[int, int]:
+        return value1[0], value1[1] + value2[1]
+
+
+def test_combinable_functions_reduce_before_records_are_sent() -> None:
+    """All records would be sent, sorted and reduced behind the exchange."""
+    for reduce, combines in ((Plus(), True), (Plus().reduce, False)):
+        env = StreamExecutionEnvironment.get_execution_environment()
+        env.set_runtime_mode(RuntimeExecutionMode.BATCH)
+        records = env.from_collection([(number % 2, number) for number in range(100)])
+        records.key_by(lambda record: record[0]).full_window_partition().reduce(reduce).print()
+        executor = PlanExecutor()
+        with as_context(ContextEnvironment(Configuration(), executor)):
+            env.execute("by hand")
+        names = [name for vertex in executor.graphs[0].vertices for name in vertex.operators]
+        assert any("(combine)" in name for name in names) is combines, names
+
+
+def test_an_error_names_operator_and_function() -> None:
+    """The user would look for it in all functions."""
+    stream = environment().from_collection([1, 0])
+    with pytest.raises(UserFunctionError, match="operator 'Map Partition'"):
+        collected(stream.full_window_partition().map_partition(lambda values: [1 // value for value in values]))
+
+
+def test_nothing_comes_of_nothing() -> None:
+    """Empty streams would raise, or give a value of no record."""
+    empty = environment().from_collection([1]).filter(lambda value: False)
+    assert collected(empty.full_window_partition().reduce(max)) == []
+    assert collected(empty.partition_by_range(lambda value: value).zip_with_index()) == []
+    assert collected(empty.cross(empty).apply()) == []
