@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-import sys
+import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -97,7 +97,8 @@ def missing_column(name: str, known: Sequence[str]) -> Exception:
 
 def place_of_call() -> str:
     """Return file and line of the program's call."""
-    frame = sys._getframe(1)
+    frame = inspect.currentframe()
+    assert frame is not None
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame = frame.f_back
     return f"{frame.f_code.co_filename}, line {frame.f_lineno}"
