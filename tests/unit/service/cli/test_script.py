@@ -111,13 +111,13 @@ def test_a_pyflink_program_without_the_option_is_told_of_it(
 def test_a_pyflink_program_with_the_option_is_not_told_of_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A program that needs the Table API would be run with the option again and again."""
+    """A program that needs what is not there would be run with the option again and again."""
     monkeypatch.setattr(sys, "meta_path", [PyFlinkFinder(), *sys.meta_path])
     with pytest.raises(typer.Exit):
-        run_script(script(tmp_path, "from pyflink.table import Table\n"), [])
+        run_script(script(tmp_path, "from pyflink.ml import Stage\n"), [])
 
     said = capsys.readouterr().err
-    assert "there is no Table API" in said and "--pyflink" not in said
+    assert "penstock has no penstock.ml to stand for pyflink.ml" in said and "--pyflink" not in said
 
 
 def test_another_missing_module_is_not_pyflinks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,8 +16,8 @@ from penstock.table.planner.nodes.tables import ContextResolvedTable, ResolvedTa
     [
         ({"format": "parquet"}, "the option 'path' is required"),
         ({"path": "somewhere"}, "the option 'format' is required"),
-        ({"path": "somewhere", "format": "csv"}, "the format 'csv' is not supported yet: use 'parquet'"),
-        ({"pth": "somewhere", "fmt": "parquet"}, "has no option 'fmt' and no 'pth'. It has format, path, "),
+        ({"path": "somewhere", "format": "orc"}, "'orc'"),
+        ({"pth": "somewhere", "fmt": "parquet"}, "has no option 'fmt' and no 'pth'. It has "),
     ],
 )
 def test_options_that_are_refused(options: dict[str, str], message: str) -> None:
