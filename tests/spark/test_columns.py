@@ -200,7 +200,8 @@ def start(out: Path, parallelism: int, on_columns: bool, path: str | None = None
     if path is not None:
         settings["execution.state-recovery.path"] = path
     env = environment(STREAMING, parallelism, settings)
-    hurry = SlowUntil(1_500, out.with_name("hurry"))
+    # Slow enough that a busy machine takes the savepoint before the end.
+    hurry = SlowUntil(600, out.with_name("hurry"))
     source = DataGeneratorSource(lambda i: Row(key=i % 20, at=i, n=i, unread=""), NUMBERS, hurry)
     readings = env.from_source(source, IN_ORDER, "numbers", type_info=READING).uid("numbers")
     windows = windowed(readings.as_columns() if on_columns else readings).uid("windows")
