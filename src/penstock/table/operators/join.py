@@ -9,8 +9,7 @@ condition, at once. Only the number of matches of a row of the other side change
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy
 import pyarrow
@@ -21,10 +20,9 @@ from penstock.engine.runtime.chunks import ChunkKind
 from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.runtime.columns.runs import Runs
 from penstock.engine.runtime.columns.shown_rows import ShownBatch
-from penstock.engine.runtime.operators.keyed import KeyedOperator
-from penstock.engine.runtime.operators.two_inputs import OperatorInput, inputs_of
 from penstock.engine.state.arrays.row_keys import Integers, Mask, RowKeys
 from penstock.table.operators.join_side import JoinSide
+from penstock.table.operators.joined_inputs import JoinedInputs, JoinInput
 from penstock.table.operators.row_expressions import RowExpressions
 from penstock.table.operators.table_columns import TableColumns
 from penstock.table.operators.table_keys import keys_of_chunk, selector_of
@@ -42,29 +40,6 @@ _INSERT, _BEFORE, _AFTER, _DELETE = (
 _NONE = -1
 _PAIRS_MAX = 1 << 20
 """Pairs that are found and tested at once. A single row may have more."""
-
-
-class JoinInput(NamedTuple):
-    """An input: its columns, those of the key, those of a unique key if there is one.
-
-    `null_matches`: for each column of the key whether NULL equals NULL. `ttl_ms`: how long rows are kept after they
-    were written; None: for ever.
-    """
-
-    columns: TableColumns
-    keys: tuple[str, ...]
-    null_matches: tuple[bool, ...]
-    unique: tuple[str, ...] | None
-    ttl_ms: int | None = None
-
-    def can_match(self, batch: pyarrow.RecordBatch) -> Mask:
-        """Return which rows can have equal keys: NULL equals nothing, where it does not match NULL."""
-        found: Mask = numpy.ones(batch.num_rows, numpy.bool_)
-        for name, matches in zip(self.keys, self.null_matches, strict=True):
-            column = batch.column(name)
-            if column.null_count and not matches:
-                found &= column.is_valid().to_numpy(zero_copy_only=False)
-        return found
 
 
 class _Changes:
@@ -90,7 +65,7 @@ class _Changes:
         return own, other, kinds
 
 
-class JoinOperator(KeyedOperator):
+class JoinOperator(JoinedInputs):
     """Joins two inputs. `condition`: over the columns of both; None: equal keys suffice."""
 
     takes: ClassVar[ChunkKind] = ChunkKind.COLUMNS
@@ -105,34 +80,18 @@ class JoinOperator(KeyedOperator):
         *,
         given: TableColumns,
     ) -> None:
-        selectors = [selector_of(one.keys) for one in inputs]
-        super().__init__(name, selectors[0])
-        self._second_selector = selectors[1]
+        super().__init__(name, selector_of(inputs[0].keys))
         self._type = join_type
-        self._of_inputs = inputs
-        self._condition = condition
         self._outer = (join_type in (LEFT, FULL), join_type in (RIGHT, FULL))
         self._is_half = join_type in (SEMI, ANTI)
-        self.columns_given = self._given = given
-
-    def key_selectors(self) -> tuple[Any, ...]:
-        return self.key_selector, self._second_selector
-
-    def columns_received_by(self, index: int) -> TableColumns:
-        return self._of_inputs[index].columns
+        self.join_inputs(inputs, condition, given)
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
-        self._inputs = inputs_of(self, self.process, self.process_second)
         self._tables = self.backend.layered(LEFT_TABLE), self.backend.layered(RIGHT_TABLE)
-
-    def inputs(self) -> Sequence[OperatorInput]:
-        return self._inputs
 
     def open(self) -> None:
         super().open()
-        if self._condition is not None:
-            self._condition.open(self.context)
         self._sides = tuple(
             JoinSide(one.columns, one.unique, ttl_ms=one.ttl_ms, now_ms=self.context.now_ms) for one in self._of_inputs
         )

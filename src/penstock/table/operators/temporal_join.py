@@ -6,7 +6,7 @@ TemporalRowTimeJoinOperator.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy
@@ -16,8 +16,8 @@ from penstock.common.functions.user_calls import RAISED
 from penstock.common.types import RowKind
 from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.runtime.columns.shown_rows import ShownBatch
-from penstock.engine.runtime.operators.two_inputs import OperatorInput, inputs_of
-from penstock.table.operators.join import LEFT, JoinInput, taken
+from penstock.table.operators.join import LEFT, taken
+from penstock.table.operators.joined_inputs import JoinedInputs, JoinInput
 from penstock.table.operators.row_expressions import RowExpressions
 from penstock.table.operators.table_columns import TableColumns
 from penstock.table.operators.table_keys import keys_of_batch, keys_of_chunk, selector_of
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 LEFT_TABLE, VERSIONS_TABLE = "(temporal join) left rows", "(temporal join) versions"
 
 
-class TemporalJoinOperator(TimedOperator):
+class TemporalJoinOperator(JoinedInputs, TimedOperator):
     """`times`: for each input the column with the time of its rows."""
 
     def __init__(
@@ -45,35 +45,19 @@ class TemporalJoinOperator(TimedOperator):
         condition: RowExpressions | None,
         given: TableColumns,
     ) -> None:
-        selectors = [selector_of(one.keys) for one in inputs]
-        super().__init__(name, selectors[0])
-        self._second_selector = selectors[1]
+        super().__init__(name, selector_of(inputs[0].keys))
         self._is_left = join_type == LEFT
-        self._of_inputs = inputs
         self._times = times
-        self._condition = condition
-        self.columns_given = self._given = given
-
-    def key_selectors(self) -> tuple[Any, ...]:
-        return self.key_selector, self._second_selector
-
-    def columns_received_by(self, index: int) -> TableColumns:
-        return self._of_inputs[index].columns
+        self.join_inputs(inputs, condition, given)
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
-        self._inputs = inputs_of(self, self.process, self.process_second)
         left, right = self._of_inputs
         self._rows = WaitingRows(left.columns, self._times[0], left.keys, self.backend.layered(LEFT_TABLE))
         self._versions = VersionRows(right.columns, self.backend.layered(VERSIONS_TABLE))
 
-    def inputs(self) -> Sequence[OperatorInput]:
-        return self._inputs
-
     def open(self) -> None:
         super().open()
-        if self._condition is not None:
-            self._condition.open(self.context)
         self._rows.load()
         self._versions.load()
 

@@ -6,7 +6,7 @@ TimeIntervalJoin.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy
@@ -16,10 +16,10 @@ from penstock.common.constants import MIN_TIMESTAMP
 from penstock.common.functions.user_calls import RAISED
 from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.runtime.columns.shown_rows import ShownBatch
-from penstock.engine.runtime.operators.two_inputs import OperatorInput, inputs_of
 from penstock.engine.state.arrays.row_keys import Integers, Mask
-from penstock.table.operators.join import FULL, LEFT, RIGHT, JoinInput, taken
+from penstock.table.operators.join import FULL, LEFT, RIGHT, taken
 from penstock.table.operators.join_side import JoinSide
+from penstock.table.operators.joined_inputs import JoinedInputs, JoinInput
 from penstock.table.operators.row_expressions import RowExpressions
 from penstock.table.operators.table_columns import TableColumns
 from penstock.table.operators.table_keys import keys_of_chunk, selector_of
@@ -34,7 +34,7 @@ LEFT_TABLE, RIGHT_TABLE = "(interval join) left", "(interval join) right"
 _NONE = -1
 
 
-class TimedJoinOperator(TimedOperator):
+class TimedJoinOperator(JoinedInputs, TimedOperator):
     """`lower`, `upper`: bounds of the left time minus the right one (ms, inclusive). `times`: the columns with times.
 
     If `lower` is greater than `upper`, no rows match.
@@ -51,37 +51,21 @@ class TimedJoinOperator(TimedOperator):
         is_event_time: bool,
         given: TableColumns,
     ) -> None:
-        selectors = [selector_of(one.keys) for one in inputs]
-        super().__init__("IntervalJoin", selectors[0])
-        self._second_selector = selectors[1]
+        super().__init__("IntervalJoin", selector_of(inputs[0].keys))
         self._outer = (join_type in (LEFT, FULL), join_type in (RIGHT, FULL))
-        self._of_inputs = inputs
         self._times = times
         lower, upper = bounds
         self._bounds = ((lower, upper), (-upper, -lower))
         """By input: of its time minus that of the other one."""
-        self._condition = condition
         self.is_event_time = is_event_time
-        self.columns_given = self._given = given
-
-    def key_selectors(self) -> tuple[Any, ...]:
-        return self.key_selector, self._second_selector
-
-    def columns_received_by(self, index: int) -> TableColumns:
-        return self._of_inputs[index].columns
+        self.join_inputs(inputs, condition, given)
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
-        self._inputs = inputs_of(self, self.process, self.process_second)
         self._tables = self.backend.layered(LEFT_TABLE), self.backend.layered(RIGHT_TABLE)
-
-    def inputs(self) -> Sequence[OperatorInput]:
-        return self._inputs
 
     def open(self) -> None:
         super().open()
-        if self._condition is not None:
-            self._condition.open(self.context)
         self._sides = tuple(JoinSide(one.columns, None) for one in self._of_inputs)
         self._firsts: list[int | None] = [None, None]
         """For each input a time up to which no row of it has to go."""

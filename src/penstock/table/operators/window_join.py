@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy
 import pyarrow
 
 from penstock.engine.runtime.columns.chunk import Columns
-from penstock.engine.runtime.operators.two_inputs import OperatorInput, inputs_of
 from penstock.engine.state.arrays.row_keys import Integers, Mask, RowKeys
-from penstock.table.operators.join import ANTI, FULL, LEFT, RIGHT, SEMI, JoinInput, taken
+from penstock.table.operators.join import ANTI, FULL, LEFT, RIGHT, SEMI, taken
 from penstock.table.operators.join_side import JoinSide
+from penstock.table.operators.joined_inputs import JoinedInputs, JoinInput
 from penstock.table.operators.row_expressions import RowExpressions
 from penstock.table.operators.table_columns import TableColumns, batch_of_columns, milliseconds_of
 from penstock.table.operators.table_keys import keys_of_batch, keys_of_chunk, selector_of
@@ -27,7 +27,7 @@ LEFT_TABLE, RIGHT_TABLE = "(windows) left rows", "(windows) right rows"
 _NONE = -1
 
 
-class WindowJoinOperator(WindowedOperator):
+class WindowJoinOperator(JoinedInputs, WindowedOperator):
     """`ends`: for each input the column with the end of a row's window."""
 
     def __init__(
@@ -42,36 +42,20 @@ class WindowJoinOperator(WindowedOperator):
         zone: str | None = None,
         given: TableColumns,
     ) -> None:
-        selectors = [selector_of(one.keys) for one in inputs]
-        super().__init__(name, selectors[0], is_event_time=is_event_time, zone=zone)
-        self._second_selector = selectors[1]
+        super().__init__(name, selector_of(inputs[0].keys), is_event_time=is_event_time, zone=zone)
         self._type = join_type
-        self._of_inputs = inputs
         self._ends = ends
-        self._condition = condition
-        self.columns_given = self._given = given
-
-    def key_selectors(self) -> tuple[Any, ...]:
-        return self.key_selector, self._second_selector
-
-    def columns_received_by(self, index: int) -> TableColumns:
-        return self._of_inputs[index].columns
+        self.join_inputs(inputs, condition, given)
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
-        self._inputs = inputs_of(self, self.process, self.process_second)
         self._rows = tuple(
             WindowRows(self.backend, name, one.columns)
             for name, one in zip((LEFT_TABLE, RIGHT_TABLE), self._of_inputs, strict=True)
         )
 
-    def inputs(self) -> Sequence[OperatorInput]:
-        return self._inputs
-
     def open(self) -> None:
         super().open()
-        if self._condition is not None:
-            self._condition.open(self.context)
         for rows in self._rows:
             rows.open()
 
