@@ -233,22 +233,20 @@ class SuperstepFeedback:
         if self._goes_on:
             self.state = HeadState.RUNNING
             self._begin()
-            self._work.append(self._end_superstep)
+            behind_workset: list[Callable[[], object]] = [self._end_superstep]
         else:
             self.state = HeadState.ENDED
             self._head.ends = self._supersteps.has_ended = True
-            self._work.append(self._head.end_iteration)
-            self._work.append(self._end_inputs)
+            behind_workset = [self._head.end_iteration, self._end_inputs]
         if restored:
             logged, self._head.restored = self._head.restored, []
             inputs = [self._inputs.fed_back] * len(self._fed_back)
-            last = [self._work.pop() for _ in range(1 if self._goes_on else 2)]
             replay(logged, inputs, self._fed_back, info=self._info, key_groups=self._key_groups, work=self._work)
-            self._work.extend(reversed(last))
-            return
-        workset, self._workset = self._workset, self._new_queue()
-        # Before the end of the superstep, which is queued: a work item for each buffer.
-        self._work.appendleft(partial(self._emit_next, workset))
+        else:
+            workset, self._workset = self._workset, self._new_queue()
+            # Before all queued work: a work item for each buffer.
+            self._work.appendleft(partial(self._emit_next, workset))
+        self._work.extend(behind_workset)
 
     def _emit_next(self, workset: Any) -> None:
         if not workset:
