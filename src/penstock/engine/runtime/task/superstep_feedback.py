@@ -74,7 +74,7 @@ class SuperstepFeedback:
         self._supersteps = supersteps
         self._logs = logs
         self._inputs = parts.inputs
-        self._edges_out = [edge for edge in parts.edges if edge.info.in_supersteps and not edge.info.feedback]
+        self._edges = parts.edges
         self._work = parts.work
         self._info = parts.info
         self._key_groups = parts.key_groups
@@ -157,10 +157,7 @@ class SuperstepFeedback:
             self._work.appendleft(self._end_superstep)
 
     def _begin(self) -> None:
-        begin = BeginOfSuperstep(self._head.number, packed(self._aggregators))
-        self._supersteps.begins(begin)
-        for edge in self._edges_out:
-            edge.element(begin)
+        self._supersteps.begins(BeginOfSuperstep(self._head.number, packed(self._aggregators)), self._edges)
 
     def _end_superstep(self) -> None:
         waiting = max((number for number, _ in self._barriers), default=0)

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import copy
 import pickle
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 from penstock.api.functions.aggregator import Aggregator
 from penstock.common.errors import ProgramError
 from penstock.common.functions.script_functions import dumps
-from penstock.engine.runtime.network.buffer import BeginOfSuperstep, EndOfSuperstep
+from penstock.engine.runtime.network.buffer import BeginOfSuperstep, Element, EndOfSuperstep
+from penstock.engine.runtime.network.edge import EdgeInfo
 
 Aggregators = dict[str, tuple[Aggregator[Any], Any]]
 """Aggregators by name, each with its result of the superstep before."""
@@ -25,6 +27,15 @@ NO_AGGREGATORS = b""
 def packed(aggregators: Aggregators) -> bytes:
     """Return aggregators as a BeginOfSuperstep carries them."""
     return dumps(aggregators) if aggregators else NO_AGGREGATORS
+
+
+class Edge(Protocol):
+    """An edge that leaves the task."""
+
+    info: EdgeInfo
+
+    def element(self, element: Element) -> None:
+        """Add an element to every channel."""
 
 
 class Supersteps:
@@ -42,13 +53,15 @@ class Supersteps:
         self._received: list[bytes] = []
         self._checkpoint: int | None = None
 
-    def begins(self, begin: BeginOfSuperstep) -> bool:
-        """Note the begin of a superstep. Returns whether it is the first that the task gets."""
+    def begins(self, begin: BeginOfSuperstep, edges: Sequence[Edge]) -> None:
+        """Note the begin of a superstep, and tell the next tasks on `edges`, once, before its records."""
         if begin.number <= self.number:
-            return False
+            return
         self.number, self.begun, self._aggregators = begin.number, begin.aggregates, None
         self._partial, self._received, self._checkpoint = {}, [], None
-        return True
+        for edge in edges:
+            if edge.info.in_supersteps and not edge.info.feedback:
+                edge.element(begin)
 
     def ended_before(self, end: EndOfSuperstep) -> None:
         """Note that a sender has ended the superstep."""

@@ -369,12 +369,8 @@ class Task:
         return feedback
 
     def _superstep_begins(self, begin: BeginOfSuperstep) -> None:
-        """Tell the next tasks of a structured iteration that a superstep begins, before its records."""
         assert self._supersteps is not None
-        if self._supersteps.begins(begin):
-            for edge in self.edges:
-                if edge.info.in_supersteps and not edge.info.feedback:
-                    edge.element(begin)
+        self._supersteps.begins(begin, self.edges)
 
     def _handled_events(self) -> dict[type[Event], Callable[[Any], None]]:
         checkpoints, work = self._checkpoints, self._work
