@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from random import Random
+from typing import Any
 
 import pytest
 from tests.simulation.mutation import until_found
@@ -13,12 +14,21 @@ from tests.simulation.test_unaligned import circumstances as unaligned
 from tests.simulation.undisturbed import programs_that
 
 from penstock.engine.plan.job_graph import JobGraph
-from penstock.engine.runtime.columns import codec, exact_conversion, gathering, mixed_windows, stored_chunks
+from penstock.engine.runtime.columns import (
+    codec,
+    exact_conversion,
+    gathering,
+    mixed_contents,
+    mixed_windows,
+    stored_chunks,
+)
 from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.runtime.columns.conversions import ToRowsOperator
 from penstock.engine.runtime.columns.interval_join import ColumnIntervalJoinOperator
 from penstock.engine.runtime.columns.join_table import JoinTable
 from penstock.engine.runtime.columns.local_windows import LocalWindowAggregateOperator
+from penstock.engine.runtime.columns.mixed_contents import MixedContentsOperator
+from penstock.engine.runtime.columns.mixed_windows import MixedWindowOperator
 from penstock.engine.runtime.columns.routing import KeyRoutes
 from penstock.engine.runtime.columns.running_aggregate import ColumnRunningAggregateOperator
 from penstock.engine.runtime.columns.windows import ColumnWindowOperator
@@ -141,11 +151,19 @@ def test_windows_of_columns_give_the_results_of_rows(number: int) -> None:
     run(*list(programs_that(sums_in_windows, number + 1))[-1])
 
 
+def declared_rows_become_columns(patch: pytest.MonkeyPatch, number: int) -> None:
+    """Let small chunks and windows be columns, too. Those of every third number are sent as they are."""
+    patch.setattr(exact_conversion, "COLUMNS_FROM", 1 + number % 3)
+    for module in (mixed_contents, mixed_windows):
+        patch.setattr(module, "ARRAYS_FROM", 1 + number % 2)
+    if number % 3 == 2:
+        patch.setattr(MixedWindowOperator, "takes_partials", False)
+
+
 @pytest.mark.parametrize("number", seeds(6, in_soak=2_000))
 def test_windows_of_declared_rows_give_the_results_of_rows(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A chunk that stays rows, or a window that changes its form, would be lost or count twice at a fault."""
-    monkeypatch.setattr(exact_conversion, "COLUMNS_FROM", 1 + number % 3)
-    monkeypatch.setattr(mixed_windows, "ARRAYS_FROM", 1 + number % 2)
+    declared_rows_become_columns(monkeypatch, number)
     run(*list(programs_that(sums_in_windows, number + 1))[-1], "declared")
 
 
@@ -242,6 +260,17 @@ GROWING = Program(
 """Cumulative windows on columns, in two subtasks."""
 
 
+DECLARED = Program(
+    (
+        Node(0, "source", (), 3, SOURCE),
+        Node(1, "key_by", (0,), 3),
+        Node(2, "window", (1,), 2, {"windows": "tumbling", "size_ms": 16, "how": "aggregate", "columns": "declared"}),
+        Node(3, "collect", (2,), 1),
+    )
+)
+"""Windows of declared rows, in two subtasks, which receive rows, columns and partial aggregates."""
+
+
 def run_in_flight(seed: int, program: Program) -> None:
     """Run a program whose barriers overtake columns, and whose workers are killed."""
     run_program(program, unaligned(seed), seed, named=False)
@@ -251,6 +280,11 @@ def run_on_heap(seed: int, program: Program) -> None:
     """Run a program like `run_in_flight`, with state on the heap: arrays are written as arrays."""
     circumstances = dataclasses.replace(unaligned(seed), cached_entries=None, external_store=False)
     run_program(program, circumstances, seed, named=False)
+
+
+def run_in_store(seed: int, program: Program) -> None:
+    """Run a program like `run_in_flight`, with state that is larger than memory."""
+    run_program(program, dataclasses.replace(unaligned(seed), cached_entries=seed % 3), seed, named=False)
 
 
 @pytest.mark.parametrize("seed", seeds(3, in_soak=2_000))
@@ -271,6 +305,15 @@ def test_cumulative_windows_survive_every_kill(seed: int) -> None:
     """Few of the generated programs restore what a window has carried into the next."""
     run_in_flight(seed, GROWING)
     run_on_heap(seed, GROWING)
+
+
+@pytest.mark.parametrize("seed", seeds(3, in_soak=2_000))
+def test_windows_of_declared_rows_survive_every_kill(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few of the generated programs restore windows of both forms, or have partial aggregates in flight."""
+    declared_rows_become_columns(monkeypatch, seed)
+    run_in_flight(seed, DECLARED)
+    run_on_heap(seed, DECLARED)
+    run_in_store(seed, DECLARED)
 
 
 @pytest.mark.parametrize("seed", seeds(3, in_soak=2_000))
@@ -496,6 +539,51 @@ def test_a_fault_in_cumulative_windows_is_found(monkeypatch: pytest.MonkeyPatch)
     """The simulator would pass windows that forget what they had before."""
     nothing_is_carried(monkeypatch)
     until_found(monkeypatch, ((seed, GROWING) for seed in range(300)), run_in_flight)
+
+
+def caches_are_not_written_back(patch: pytest.MonkeyPatch) -> None:
+    """A snapshot lacks what is only in arrays in front of a store."""
+    prepare_snapshot = MixedContentsOperator.prepare_snapshot
+
+    def forgetting(self: MixedContentsOperator, checkpoint_id: int, savepoint: bool) -> list[Any]:
+        caches, self._caches = self._caches, {}
+        found = prepare_snapshot(self, checkpoint_id, savepoint)
+        self._caches = caches
+        return found
+
+    patch.setattr(MixedContentsOperator, "prepare_snapshot", forgetting)
+
+
+def arrays_begin_without_their_table(patch: pytest.MonkeyPatch) -> None:
+    """A window that gets arrays again loses what its table has."""
+    patch.setattr(MixedContentsOperator, "reader_of", lambda self, window: None)
+
+
+def rows_leave_arrays_alone(patch: pytest.MonkeyPatch) -> None:
+    """Rows are added to a table whose newest values are in arrays."""
+    patch.setattr(MixedContentsOperator, "stay_rows", lambda self, window: None)
+
+
+IN_DECLARED: dict[Callable[[pytest.MonkeyPatch], None], tuple[Callable[[int, Program], None], int]] = {
+    partials_stay_over_a_barrier: (run_in_flight, 14),
+    partials_leave_behind_the_watermark: (run_in_flight, 0),
+    caches_are_not_written_back: (run_in_store, 18),
+    arrays_begin_without_their_table: (run_in_store, 0),
+    rows_leave_arrays_alone: (run_in_store, 0),
+}
+"""How the programs are run that find the fault, and the seed that is known to. The search starts there."""
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("fault", IN_DECLARED)
+def test_a_fault_in_windows_of_declared_rows_is_found(
+    fault: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The simulator would pass windows that lose what is in one of their forms."""
+    declared_rows_become_columns(monkeypatch, 0)
+    fault(monkeypatch)
+    run_it, first = IN_DECLARED[fault]
+    until_found(monkeypatch, ((seed, DECLARED) for seed in range(first, 300)), run_it)
 
 
 @pytest.mark.thorough

@@ -18,13 +18,15 @@ from penstock.common.errors import ProgramError, UserFunctionError
 from penstock.common.types import Row
 from penstock.datastream.output_tag import OutputTag
 from penstock.datastream.window import (
+    CumulativeEventTimeWindows,
     SlidingEventTimeWindows,
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
 )
 from penstock.engine.runtime.chunks import Rows
 from penstock.engine.runtime.columns.exact_fields import ExactFields
-from penstock.engine.runtime.columns.mixed_windows import ARRAYS_FROM, MixedWindowOperator
+from penstock.engine.runtime.columns.mixed_contents import ARRAYS_FROM
+from penstock.engine.runtime.columns.mixed_windows import MixedWindowOperator
 from penstock.engine.runtime.windows.sliced_window_operator import SlicedWindowOperator
 from penstock.engine.state.backends.rocksdb.backend import Stores
 from penstock.engine.state.handles import KeyedFile
@@ -37,6 +39,7 @@ from penstock.testing import OperatorHarness
 LATE = OutputTag[Any]("late", READING)
 TUMBLING = TumblingEventTimeWindows.of(Time.milliseconds(10))
 SLIDING = SlidingEventTimeWindows.of(Time.milliseconds(15), Time.milliseconds(5))
+CUMULATIVE = CumulativeEventTimeWindows.of(Time.milliseconds(15), Time.milliseconds(5))
 BOUNDED = {**AGGREGATES, "start": "window_start", "end": "window_end"}
 SIZES = [1, 5, ARRAYS_FROM, 150, 400]
 
@@ -161,7 +164,7 @@ def same_failure(rows: Windows, columns: Windows, call: Callable[[Windows], obje
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("wrong", [0.0, 0.002, 0.1])
 @pytest.mark.parametrize(("late", "lateness_ms"), [(False, 0), (True, 0), (False, 7), (True, 7)])
-@pytest.mark.parametrize("assigner", [TUMBLING, SLIDING])
+@pytest.mark.parametrize("assigner", [TUMBLING, SLIDING, CUMULATIVE])
 def test_results_are_those_of_rows(assigner: Any, late: bool, lateness_ms: int, wrong: float, seed: int) -> None:
     """A program would give other numbers, or in another order, after an upgrade, or where chunks are larger."""
     random, watermark = Random(seed), 0

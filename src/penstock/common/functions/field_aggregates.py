@@ -82,6 +82,7 @@ class FieldAggregates:
         reads = [FieldKey(one.fields) if one.fields else _nothing for one in self.aggregates]
         self._adds = [_ADD[one.kind] if one.function is None else one.function.add_record for one in self.aggregates]
         self._steps = list(zip(self._adds, reads, strict=True))
+        self._partial_steps = [add if step is _count else step for step in self._adds]
         self._merges = [_MERGE[one.kind] if one.function is None else one.function.merge_two for one in self.aggregates]
         self._results = [
             (index, _mean if one.function is None else one.function.result)
@@ -111,6 +112,12 @@ class FieldAggregates:
     def add_values(self, values: Sequence[Any], accumulator: Accumulator) -> Accumulator:
         """Add a record, of which the values that the aggregates read are given."""
         return tuple([step(before, value) for step, before, value in zip(self._adds, accumulator, values, strict=True)])
+
+    def add_partial(self, partial: Sequence[Any], accumulator: Accumulator) -> Accumulator:
+        """Add a partial aggregate: counts, sums, and least or greatest values, of none if they are None."""
+        return tuple(
+            [step(before, value) for step, before, value in zip(self._partial_steps, accumulator, partial, strict=True)]
+        )
 
     def get_result(self, accumulator: Accumulator) -> Accumulator:
         """Return the values of the aggregates."""

@@ -30,14 +30,20 @@ def aggregate_before_exchanges(plan: Plan) -> Plan:
         if not all(edge.partitioner.keyed for edge in inputs) or (both := node.operator.local_and_global()) is None:
             continue
         local, nodes[id] = both[0], dataclasses.replace(node, operator=both[1])
-        for edge in inputs:
-            source, added = plan.nodes[edge.source], max(nodes) + 1
-            uid = f"{source.uid}/local/{node.uid}"
-            nodes[added] = dataclasses.replace(
-                source, id=added, name=local.name, operator=local, uid=uid, uid_is_users=False
-            )
-            edges.append(StreamEdge(edge.source, added, ForwardPartitioner(), edge.tag))
-            edges[edges.index(edge)] = dataclasses.replace(edge, source=added, tag=None)
+        known: dict[str, int] = {}
+        for position, edge in enumerate(plan.edges):
+            if edge.target != id or edge.feedback:
+                continue
+            source = plan.nodes[edge.source]
+            uid = f"{source.uid}/local/{node.uid}" + ("" if edge.tag is None else f"/{edge.tag.tag_id}")
+            # A union may have a stream twice.
+            if uid not in known:
+                known[uid] = added = max(nodes) + 1
+                nodes[added] = dataclasses.replace(
+                    source, id=added, name=local.name, operator=local, uid=uid, uid_is_users=False
+                )
+                edges.append(StreamEdge(edge.source, added, ForwardPartitioner(), edge.tag))
+            edges[position] = dataclasses.replace(edge, source=known[uid], tag=None)
     return plan if edges == list(plan.edges) else dataclasses.replace(plan, nodes=nodes, edges=edges)
 
 

@@ -14,6 +14,7 @@ from penstock.datastream import StreamExecutionEnvironment
 from penstock.datastream.output_tag import OutputTag
 from penstock.datastream.window import (
     CountTrigger,
+    CumulativeEventTimeWindows,
     EventTimeSessionWindows,
     SlidingEventTimeWindows,
     TumblingEventTimeWindows,
@@ -31,6 +32,8 @@ NAMES = ["key", "n", "f", "share", "text", "day"]
 KINDS = [Types.STRING(), Types.LONG(), Types.DOUBLE(), Types.FLOAT(), Types.STRING(), Types.SQL_DATE()]
 READING = Types.ROW_NAMED(NAMES, KINDS)
 TUMBLING = TumblingEventTimeWindows.of(Time.seconds(1))
+SLIDING = SlidingEventTimeWindows.of(Time.seconds(2), Time.seconds(1))
+CUMULATIVE = CumulativeEventTimeWindows.of(Time.seconds(2), Time.seconds(1))
 COUNT = {"count": "count"}
 Program = Callable[[Any], Any]
 
@@ -75,10 +78,10 @@ def choice_of(graph: JobGraph) -> str:
         ({"start": "window_start"}, "text", ("text",)),
     ],
 )
-@pytest.mark.parametrize("assigner", [TUMBLING, SlidingEventTimeWindows.of(Time.seconds(2), Time.seconds(1))])
+@pytest.mark.parametrize("assigner", [TUMBLING, SLIDING])
 def test_fields_with_declared_types_are_columns(assigner: Any, aggregates: Any, key: str, carried: Any) -> None:
     """Windows would take four times as long, or send fields that no one reads."""
-    graph = planned(windows(aggregates, assigner, key))
+    graph = planned(windows(aggregates, assigner, key), settings={"penstock.columns.local-aggregation": "false"})
     assert isinstance(operator_of(graph), MixedWindowOperator)
     assert choice_of(graph) == "columns: its fields have declared types"
     assert "Operator" not in " ".join(change.text for change in graph.changes), "a name of ours"
@@ -91,6 +94,48 @@ def test_fields_with_declared_types_are_columns(assigner: Any, aggregates: Any, 
     assert edge.stream_edge.columns is not None and edge.stream_edge.columns.names == carried
     # What is behind the windows gets rows, as before.
     assert target.nodes[0].operator.gives is ChunkKind.ROWS and target.operators[1] == "Print to Std. Out"
+
+
+@pytest.mark.parametrize(
+    ("assigner", "aggregates", "carried"),
+    [
+        (TUMBLING, {"total": ("n", "sum"), "count": "count"}, ("key", "#0", "#1", "#records")),
+        (TUMBLING, {"least": ("f", "min")}, ("key", "#0", "#records")),
+        (CUMULATIVE, COUNT, ("key", "#0", "#records")),
+        (TUMBLING, {"total": ("f", "sum")}, None),
+        (TUMBLING, {"mean": ("n", "avg")}, None),
+        (SLIDING, COUNT, None),
+    ],
+)
+def test_records_are_aggregated_before_the_exchange(assigner: Any, aggregates: Any, carried: Any) -> None:
+    """Each record would be sent, or a sum of floats be another one."""
+    graph = planned(windows(aggregates, assigner))
+    names = [node.name for node in graph.vertices[0].nodes]
+    assert names == ["Collection Source", "To Columns", *(["Local Window Aggregate"] if carried else [])]
+    (edge,) = graph.edges
+    assert edge.stream_edge.columns is not None
+    assert carried is None or edge.stream_edge.columns.names == carried
+    (info,) = [info for vertex in graph.levels("0" * 32)[0].vertices for info, _ in vertex.outputs]
+    assert (info.kind, info.mixes_rows) == (ChunkKind.COLUMNS, True)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda windows: windows.allowed_lateness(5).aggregate(COUNT),
+        lambda windows: windows.side_output_late_data(LATE).aggregate(COUNT),
+    ],
+)
+def test_late_records_come_one_by_one(program: Program) -> None:
+    """A partial aggregate would come out of the side output, or a window fire once for several records."""
+
+    def declared(stream: Any) -> Any:
+        stream = stream.map(lambda row: row, Types.ROW_NAMED(["key", "n"], [Types.STRING(), Types.LONG()]))
+        return program(stream.key_by("key").window(TUMBLING))
+
+    graph = planned(declared)
+    assert isinstance(operator_of(graph), MixedWindowOperator)
+    assert "Local Window Aggregate" not in [node.name for vertex in graph.vertices for node in vertex.nodes]
 
 
 LATE = OutputTag[Any]("late")
@@ -161,11 +206,12 @@ def test_the_conversion_is_in_the_task_of_its_records(chaining: str) -> None:
 
     graph = planned(program, settings={"pipeline.operator-chaining.enabled": chaining})
     uids = [[node.uid for node in vertex.nodes] for vertex in graph.vertices]
-    assert ["map", "map/to-columns/windows"] in uids and ["source"] in uids
+    assert ["map", "map/to-columns/windows", "map/to-columns/windows/local/windows"] in uids and ["source"] in uids
 
 
 def test_a_stream_twice_is_converted_once() -> None:
     """Two operators would have one uid."""
     graph = planned(lambda stream: windows()(stream.union(stream)))
-    assert [node.name for node in graph.vertices[0].nodes] == ["Collection Source", "To Columns"]
+    names = [node.name for node in graph.vertices[0].nodes]
+    assert names == ["Collection Source", "To Columns", "Local Window Aggregate"]
     assert len(graph.edges) == 2

@@ -71,6 +71,14 @@ class ExactFields:
         batch = pyarrow.RecordBatch.from_arrays(arrays, schema=self._schema)
         return Columns(batch, times, kinds_of(chunk.values) if self._whole else None)
 
+    def are_exact(self, chunk: Rows) -> bool:
+        """Return whether all values are of the types of their columns, of any size."""
+        try:
+            values = self._values_of(chunk.values)
+        except RAISED:
+            return False
+        return values is not None and all(map(are_exact, values, self._kinds))
+
     def _values_of(self, records: Sequence[Any]) -> list[list[Any]] | None:
         """Return the values of each column, as a program on rows reads them."""
         kinds = set(map(type, records))

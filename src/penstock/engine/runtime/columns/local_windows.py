@@ -126,10 +126,14 @@ class LocalWindowAggregateOperator(Operator):
             raise self.context.user_error(error, "aggregate", ShownBatch(chunk.batch)) from error
         except TooLargeError:
             may_continue = self._send([number])
-            partials = partials_of_rows(fields, self._aggregates, len(chunk))
-            of_keys = [chunk.batch.column(field) for field in self._key_fields]
-            return self._emit(of_keys, partials, number) and may_continue
+            return self._send_each(number, chunk) and may_continue
         return True
+
+    def _send_each(self, number: int, chunk: Columns) -> bool:
+        """Send a partial for each record of a slice."""
+        fields = fields_of_aggregates(self._aggregates, chunk.batch)
+        of_keys = [chunk.batch.column(field) for field in self._key_fields]
+        return self._emit(of_keys, partials_of_rows(fields, self._aggregates, len(chunk)), number)
 
     def _send(self, numbers: Sequence[int]) -> bool:
         may_continue = True

@@ -41,12 +41,8 @@ class ColumnWindowOperator(WindowFiringOperator):
 
         None if records have to arrive one by one: late ones are emitted, or fire their window again.
         """
-        partial = partial_columns(self._columns, self._key_fields, self._aggregates)
-        if partial is None or not self.event_time:
-            return None
-        if self._overlap and not (self._may_carry and self.contents.carries):
-            return None
-        if self.late_tag is not None or self.allowed_lateness_ms:
+        partial = partial_columns(self._columns, self._key_fields, self._aggregates) if self.takes_partials else None
+        if partial is None:
             return None
         before = LocalWindowAggregateOperator(
             self._slicing,

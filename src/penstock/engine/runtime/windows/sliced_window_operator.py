@@ -119,6 +119,15 @@ class SlicedWindowOperator(WindowingOperator):
         self._blocks: Blocks | None = None
         self._succession = Succession()
 
+    @property
+    def takes_partials(self) -> bool:
+        """Whether records may be aggregated by slice before they come, if the aggregates allow that.
+
+        Not if records have to come one by one: late ones are emitted, or fire their window again.
+        """
+        may_merge = not self._overlap or (self._may_carry and self.contents.carries)
+        return self.event_time and may_merge and self.late_tag is None and not self.allowed_lateness_ms
+
     def make_slices(self, name: str) -> Slices:
         """Create the table of contents that windows do not share."""
         return self.backend.slices(name, lists=self.contents.keeps_records)
