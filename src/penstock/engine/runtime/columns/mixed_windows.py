@@ -8,12 +8,14 @@ from the first large chunk on; rows before that, and again from a value on that 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy
 
 from penstock.common.columns.record_columns import RecordColumns
+from penstock.common.constants import MAX_TIMESTAMP
 from penstock.common.functions.field_aggregates import AVG, COUNT, FieldAggregates
 from penstock.engine.runtime.chunks import ChunkKind, Rows, Values
 from penstock.engine.runtime.columns.aggregate_arrays import TooLargeError
@@ -87,6 +89,8 @@ class MixedWindowOperator(SlicedWindowOperator):
         super().open()
         self._mixed = self._slices if isinstance(self._slices, MixedSlices) else None
         self._exact = ExactFields(self._columns, whole=self.late_tag is not None)
+        self._slices_added_to = 1 if self._carries else self._size // self._width
+        """How many slices of a window a chunk adds to: those of records that it gets at once."""
         self._records_of = self._columns.reader()
         self._result_rows = self._results.reader()
 
@@ -122,22 +126,26 @@ class MixedWindowOperator(SlicedWindowOperator):
             return False
         times = chunk.timestamps if self.event_time else None
         slices = 1 if times is None else min(len(times), (max(times) - min(times)) // self._width + 1)
-        return len(chunk) * (self._size // self._width) < ARRAYS_FROM * slices
+        return len(chunk) * self._slices_added_to < ARRAYS_FROM * slices
 
     def _process_columns(self, chunk: Columns, records: Values | None) -> bool:
         """Process columns. `records`: what they were made of, if that was here."""
         keys = keys_in(self, chunk, self._key_fields)
         if not self.event_time:
-            for window in self._slicing.windows_of(self._slicing.slice_of(self.context.now_ms())):
-                self._add_chunk(window, keys, chunk)
+            self._add_slice(self._slicing.slice_of(self.context.now_ms()), keys, chunk)
             return True
         times = event_times(self, chunk)
         start = self._slicing.slice_of(int(times.min()))
         if start >= self._slicing.horizon(self.timers.watermark) and int(times.max()) < start + self._width:
-            for window in self._slicing.windows_of(start):
-                self._add_chunk(window, keys, chunk)
+            self._add_slice(start, keys, chunk)
             return True
         return self.do(self._add_slices(keys, chunk, times, records), self.emit_late)
+
+    def _add_slice(self, start: int, keys: RowKeys, chunk: Columns) -> None:
+        """Add records of one slice to its windows, which all wait."""
+        windows = self._slicing.windows_of(start)
+        for window in windows[-1:] if self._carries else windows:
+            self._add_chunk(window, keys, chunk)
 
     def _add_slices(self, keys: RowKeys, chunk: Columns, times: Integers, records: Values | None) -> Iterator[None]:
         """Add a chunk with records of several slices, or late ones: those behind the horizon at last."""
@@ -161,12 +169,12 @@ class MixedWindowOperator(SlicedWindowOperator):
     def _are_few(self, numbers: Integers) -> bool:
         """Return whether a chunk with these slices has too few records of each for arrays, and none has them yet."""
         arrays = {} if self._mixed is None else self._mixed.arrays.slices
-        slices = self._size // self._width
-        return not arrays and len(numbers) * slices < ARRAYS_FROM * len(distinct(numbers))
+        return not arrays and len(numbers) * self._slices_added_to < ARRAYS_FROM * len(distinct(numbers))
 
     def _add_few(self, keys: RowKeys, chunk: Columns, times: Integers, horizon: int) -> Iterator[None]:
         """Add records to their windows that wait, as rows."""
-        divide = self._slicing.by_window if self._overlap else self._slicing.by_slice
+        slicing = self._slicing
+        divide = partial(slicing.by_window, only_first=self._carries) if self._overlap else slicing.by_slice
         values = _values_of(fields_of_aggregates(self._aggregates, chunk.batch), len(chunk))
         of_windows = divide(keys.to_list(), values, times.tolist(), horizon=horizon, behind=[])
         for window, (some_keys, some_values) in of_windows.items():
@@ -189,13 +197,17 @@ class MixedWindowOperator(SlicedWindowOperator):
                 if (start := slicing.start_of(number)) >= horizon:
                     yield start, some_keys, some_rows
             return
-        first_waiting, slices = horizon - self._size + self._slide, self._size // self._width
-        starts = map(slicing.start_of, distinct(numbers))
-        for window in sorted({window for start in starts for window in slicing.windows_of(start)}):
-            if window >= first_waiting:
-                first = slicing.number_of(window)
-                inside = numpy.flatnonzero((numbers >= first) & (numbers < first + slices))
-                yield window, keys.at(inside), chunk.selected(inside)
+        first_waiting = horizon - self._size + self._slide
+        found: set[int] = set()
+        for number in distinct(numbers):
+            waiting = [window for window in slicing.windows_of(slicing.start_of(number)) if window >= first_waiting]
+            found.update(waiting[-1:] if self._carries else waiting)
+        for window in sorted(found):
+            end = window + self._size
+            is_carried_into = self._carries and window > first_waiting
+            start = end - self._slide if is_carried_into else slicing.window_start(window)
+            inside = numpy.flatnonzero((numbers >= slicing.number_of(start)) & (numbers < slicing.number_of(end)))
+            yield window, keys.at(inside), chunk.selected(inside)
 
     def _as_records(self, chunk: Columns) -> Values:
         values = self._records_of(chunk.batch)
@@ -267,16 +279,28 @@ class MixedWindowOperator(SlicedWindowOperator):
     def _fire(self, window: int) -> Iterator[None]:
         mixed = self._mixed
         table = None if mixed is None else mixed.arrays.slices.get(window)
-        # Restored from increments, a window may have keys that were removed.
-        if table is None or self._lateness_ms or table.alive < len(table):
+        into = self.carried_into(window) if self._carries else None
+        # Restored from increments, a window may have keys that were removed. Columns cannot have an end beyond 64 bits.
+        if (
+            table is None
+            or self._lateness_ms
+            or table.alive < len(table)
+            or window + self._size > MAX_TIMESTAMP
+            or (into is not None and not self._has_arrays(into, ARRAYS_FROM))
+        ):
             yield from self._fire_as_rows(window)
             return
         try:
-            batch = self._results.of_arrays(KeyedArrays(table), window, window + self._size)
+            start_ms = self._slicing.window_start(window)
+            batch = self._results.of_arrays(KeyedArrays(table), start_ms, window + self._size)
         except TooLargeError:
             # Rows name the key.
             yield from self._fire_as_rows(window)
             return
+        if into is not None:
+            assert mixed is not None
+            self._waiting_for(into)
+            KeyedArrays(mixed.arrays.arrays_at(into)).absorb(KeyedArrays(table))
         timestamp, budget = self._last_ms(window), self.context.budget
         start = 0
         while start < batch.num_rows:
@@ -295,17 +319,25 @@ class MixedWindowOperator(SlicedWindowOperator):
             mixed.to_rows(window)
         yield from super()._fire(window)
 
+    def carry(self, window: int, keys: Mapping[Any, Any]) -> Iterator[None]:
+        if (into := self.carried_into(window)) is not None:
+            self._use_rows(into)
+        yield from super().carry(window, keys)
+
     # Snapshots.
 
     def restore_waiting(self) -> None:
         slices = self._slices
-        if isinstance(slices, MixedSlices):
-            for start in list(slices.arrays.slices):
-                if start in self._ended.slices:
-                    slices.to_rows(start)
-                else:
-                    self._forget_keys(start)
-        super().restore_waiting()
+        if not isinstance(slices, MixedSlices):
+            super().restore_waiting()
+            return
+        for start in list(slices.arrays.slices):
+            if start in self._ended.slices:
+                slices.to_rows(start)
+            else:
+                self._forget_keys(start)
+        for start in list(slices.rows.slices):
+            self._let_wait(slices, start)
 
     def _forget_keys(self, window: int) -> None:
         """Let a window wait whose keys are not noted."""
