@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy
 
 from penstock.common.columns.record_columns import RecordColumns
-from penstock.common.constants import MAX_TIMESTAMP
 from penstock.common.functions.field_aggregates import AVG, COUNT, FieldAggregates
 from penstock.engine.runtime.chunks import ChunkKind, Rows, Values
 from penstock.engine.runtime.columns.aggregate_arrays import TooLargeError
@@ -280,19 +279,19 @@ class MixedWindowOperator(SlicedWindowOperator):
         mixed = self._mixed
         table = None if mixed is None else mixed.arrays.slices.get(window)
         into = self.carried_into(window) if self._carries else None
-        # Restored from increments, a window may have keys that were removed. Columns cannot have an end beyond 64 bits.
+        start_ms, end_ms = self._slicing.window_start(window), window + self._size
+        # Restored from increments, a window may have keys that were removed.
         if (
             table is None
             or self._lateness_ms
             or table.alive < len(table)
-            or window + self._size > MAX_TIMESTAMP
+            or not self._results.have_room(start_ms, end_ms)
             or (into is not None and not self._has_arrays(into, ARRAYS_FROM))
         ):
             yield from self._fire_as_rows(window)
             return
         try:
-            start_ms = self._slicing.window_start(window)
-            batch = self._results.of_arrays(KeyedArrays(table), start_ms, window + self._size)
+            batch = self._results.of_arrays(KeyedArrays(table), start_ms, end_ms)
         except TooLargeError:
             # Rows name the key.
             yield from self._fire_as_rows(window)
