@@ -36,3 +36,12 @@ def test_durations_and_times_compare_by_length() -> None:
 def test_instants_before_the_epoch_come_back(millis: int) -> None:
     """Dates before 1970 would shift by a second (PyFlink's own do)."""
     assert Instant.of_epoch_milli(millis).to_epoch_milli() == millis
+
+
+def test_instants_are_ordered_by_time() -> None:
+    """`top_n` and the least value of such a field would fail with the second record of a key."""
+    instants = [Instant(0, 0), Instant(-1, 999_999_999), Instant(0, 1), Instant(-2, 5)]
+    assert sorted(instants) == [instants[3], instants[1], instants[0], instants[2]]
+    assert Instant(1, 0) >= Instant(1, 0) > Instant(0, 999_999_999)
+    with pytest.raises(TypeError):
+        assert Instant(0, 0) < 1  # type: ignore[operator]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from random import Random
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy
 import pytest
@@ -12,9 +12,9 @@ from tests.unit.aggregates_of_fields import AGGREGATES as OF_FIELDS
 from tests.unit.aggregates_of_fields import FLOATS, READING
 from tests.unit.windows.whole_chunks import process
 
-from penstock.common import Time
+from penstock.common import Time, Types
 from penstock.common.types import Row
-from penstock.datastream import DataStream, StreamExecutionEnvironment
+from penstock.datastream import ArrayAggregateFunction, DataStream, StreamExecutionEnvironment
 from penstock.datastream.output_tag import OutputTag
 from penstock.datastream.window import (
     SlidingEventTimeWindows,
@@ -117,6 +117,42 @@ def test_sums_beyond_64_bits_are_an_error_not_another_number() -> None:
             harness.push(Row(key="a", n=n, f=0.0), 1)
         harness.finish()
         assert [row.total for row in harness.outputs()] == [(1 << 62) + 10], "though a part of it is beyond"
+
+
+class Highest(ArrayAggregateFunction):
+    """The highest integer, whose accumulators are its results as they are."""
+
+    accumulator: ClassVar[dict[str, Any]] = {"n": numpy.int64}
+    result_type = Types.LONG()
+
+    def add(self, accumulators: Any, slots: Any, n: Any) -> None:
+        """Add integers."""
+        numpy.maximum.at(accumulators.n, slots, n)
+
+    def get_result(self, accumulators: Any) -> Any:
+        """Return them."""
+        return accumulators.n
+
+
+def test_results_stay_what_they_were() -> None:
+    """Results that wait in a buffer, or that a sink keeps, would become those of records that come later."""
+    aggregates = {"count": "count", "of": ("n", "count"), "total": ("n", "sum"), "top": ("n", "max"), "f": ("f", "sum")}
+
+    def program(stream: DataStream[Any]) -> Any:
+        return windowed(stream.as_columns(READING), 15).aggregate({**aggregates, "highest": ("n", Highest())})
+
+    with OperatorHarness(program) as harness:
+        operator: Any = harness.operator
+        emitted: list[Columns] = []
+        operator.output.emit = lambda chunk: not emitted.append(chunk)  # type: ignore[func-returns-value]
+        for n in (5, 7):
+            batch = operator.columns_received.batch_of([Row(key="a", n=n, f=n / 2)])
+            process(operator, Columns(batch, numpy.array([1])))
+            harness.watermark(10)
+        assert [list(chunk.batch.to_pylist()[0].values()) for chunk in emitted] == [
+            ["a", 1, 1, 5, 5, 2.5, 5],
+            ["a", 2, 2, 12, 7, 6.0, 7],
+        ]
 
 
 def test_a_time_far_away_takes_no_memory() -> None:

@@ -19,6 +19,7 @@ from penstock.common.types import Row
 from penstock.datastream.output_tag import OutputTag
 from penstock.datastream.window import (
     CumulativeEventTimeWindows,
+    CumulativeProcessingTimeWindows,
     SlidingEventTimeWindows,
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
@@ -39,8 +40,10 @@ from penstock.testing import OperatorHarness
 LATE = OutputTag[Any]("late", READING)
 TUMBLING = TumblingEventTimeWindows.of(Time.milliseconds(10))
 SLIDING = SlidingEventTimeWindows.of(Time.milliseconds(15), Time.milliseconds(5))
-CUMULATIVE = CumulativeEventTimeWindows.of(Time.milliseconds(15), Time.milliseconds(5))
+CUMULATIVE = CumulativeEventTimeWindows.of(15, 5, -2)
 BOUNDED = {**AGGREGATES, "start": "window_start", "end": "window_end"}
+CARRIED = {name: BOUNDED[name] for name in ("count", "total", "least_float", "mean", "start", "end")}
+"""In any order of the records the same, so that cumulative windows carry them."""
 SIZES = [1, 5, ARRAYS_FROM, 150, 400]
 
 
@@ -117,13 +120,18 @@ class Stored:
         for table in tables.values():
             table.release()
 
-    def restore(self, windows: Windows) -> None:
-        """Let new windows continue."""
+    def restore(self, windows: Windows, *others: Stored) -> None:
+        """Let new windows continue these, and those of other subtasks."""
         operator = windows.operator
+        for stored in others:
+            stored._read(operator)
+        self._read(operator)
+        operator.open()
+
+    def _read(self, operator: Any) -> None:
         schemas = {table.name: table.schema for file in self.files for table in file.tables}
         tables = {name: operator.restored_table(name, schema) for name, schema in schemas.items()}
         restore_keyed(self.storage, self.files, ALL_GROUPS, tables)
-        operator.open()
 
 
 def records_of(random: Random, count: int, wrong: float = 0.0) -> list[Row]:
@@ -164,11 +172,17 @@ def same_failure(rows: Windows, columns: Windows, call: Callable[[Windows], obje
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("wrong", [0.0, 0.002, 0.1])
 @pytest.mark.parametrize(("late", "lateness_ms"), [(False, 0), (True, 0), (False, 7), (True, 7)])
-@pytest.mark.parametrize("assigner", [TUMBLING, SLIDING, CUMULATIVE])
-def test_results_are_those_of_rows(assigner: Any, late: bool, lateness_ms: int, wrong: float, seed: int) -> None:
+@pytest.mark.parametrize(
+    ("assigner", "aggregates"), [(TUMBLING, BOUNDED), (SLIDING, BOUNDED), (CUMULATIVE, BOUNDED), (CUMULATIVE, CARRIED)]
+)
+def test_results_are_those_of_rows(
+    assigner: Any, aggregates: Any, late: bool, lateness_ms: int, wrong: float, seed: int
+) -> None:
     """A program would give other numbers, or in another order, after an upgrade, or where chunks are larger."""
     random, watermark = Random(seed), 0
-    rows, columns = (Windows(on, assigner, late=late, lateness_ms=lateness_ms) for on in (False, True))
+    rows, columns = (
+        Windows(on, assigner, late=late, lateness_ms=lateness_ms, aggregates=aggregates) for on in (False, True)
+    )
     had_arrays = failed = False
     for step in range(12):
         records = records_of(random, random.choice(SIZES), wrong)
@@ -182,7 +196,8 @@ def test_results_are_those_of_rows(assigner: Any, late: bool, lateness_ms: int, 
         if failed:
             # A sum has too many bits.
             break
-    assert had_arrays or wrong
+    # Windows that are carried have a third of the records.
+    assert had_arrays or wrong or aggregates is CARRIED
     assert wrong or not failed
     if not failed:
         same_failure(rows, columns, lambda one: one.harness.watermark(MAX_TIMESTAMP))
@@ -191,11 +206,16 @@ def test_results_are_those_of_rows(assigner: Any, late: bool, lateness_ms: int, 
 
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("lateness_ms", [0, 7])
-@pytest.mark.parametrize("wrong", [0.0, 0.002])
-def test_rows_and_columns_continue_each_others_snapshots(seed: int, lateness_ms: int, wrong: float) -> None:
+@pytest.mark.parametrize(
+    ("assigner", "aggregates", "wrong"),
+    [(TUMBLING, BOUNDED, 0.0), (TUMBLING, BOUNDED, 0.002), (CUMULATIVE, CARRIED, 0.0)],
+)
+def test_rows_and_columns_continue_each_others_snapshots(
+    assigner: Any, aggregates: Any, seed: int, lateness_ms: int, wrong: float
+) -> None:
     """An upgrade, or the option that turns columns off, would lose windows, or let a dropped one come again."""
     random, watermark, stored = Random(seed), 0, Stored()
-    oracle, actual = Windows(False, lateness_ms=lateness_ms), Windows(True, lateness_ms=lateness_ms)
+    oracle, actual = (Windows(on, assigner, lateness_ms=lateness_ms, aggregates=aggregates) for on in (False, True))
     for step in range(25):
         records = records_of(random, random.choice(SIZES), wrong)
         times = times_around(random, watermark, len(records))
@@ -211,7 +231,8 @@ def test_rows_and_columns_continue_each_others_snapshots(seed: int, lateness_ms:
         stored.take(actual, savepoint="savepoint" in what)
         if "restore" in what:
             assert sorted_results(oracle) == sorted_results(actual), step
-            actual = Windows(random.choice([False, True, True]), lateness_ms=lateness_ms)
+            on_columns = random.choice([False, True, True])
+            actual = Windows(on_columns, assigner, lateness_ms=lateness_ms, aggregates=aggregates)
             stored.restore(actual)
             actual.harness.watermark(watermark)
             if random.random() < 0.5 or "savepoint" in what:
@@ -253,11 +274,60 @@ def test_a_window_has_the_form_that_is_worth_it() -> None:
     assert windows.arrays() == []
 
 
+def test_a_window_that_is_carried_has_arrays() -> None:
+    """Windows of thousands of keys would become rows with each step, or those of the next step would be lost."""
+    windows = Windows(True, CUMULATIVE, aggregates=CARRIED)
+    windows.push([Row(key=str(number), n=1, f=0.5) for number in range(ARRAYS_FROM)], [1] * ARRAYS_FROM)
+    # The next window is rows so far.
+    windows.push([Row(key="0", n=1, f=0.5)], [5])
+    for watermark in (5, 8):
+        windows.harness.watermark(watermark)
+        assert len(windows.arrays()) == 1
+    windows.push([Row(key="0", n=0.5, f=0.5)], [9])
+    windows.harness.finish()
+    assert windows.arrays() == []
+    assert [row.count for row in windows.harness.outputs() if row.key == "0"] == [1, 2, 3]
+
+
 @pytest.mark.parametrize("on_columns", [False, True])
-@pytest.mark.parametrize("assigner", [TUMBLING, SLIDING])
+@pytest.mark.parametrize("savepoint", [False, True])
+@pytest.mark.parametrize("arrays_first", [False, True])
+def test_a_window_that_is_rows_in_one_subtask_and_arrays_in_another(
+    arrays_first: bool, savepoint: bool, on_columns: bool
+) -> None:
+    """With fewer subtasks, keys of arrays would never fire: only rows note which of their keys wait."""
+    parts = []
+    for keys, count in (("ab", ARRAYS_FROM), ("cd", 2)):
+        part, stored = Windows(True, aggregates=CARRIED), Stored()
+        part.push([Row(key=keys[number % 2], n=1, f=0.5) for number in range(count)], [1] * count)
+        stored.take(part, savepoint)
+        parts.append(stored)
+    first, second = parts if arrays_first else reversed(parts)
+    together = Windows(on_columns, aggregates=CARRIED)
+    second.restore(together, first)
+    together.harness.watermark(10)
+    assert sorted((row.key, row.count) for row in together.harness.outputs()) == [
+        ("a", 32), ("b", 32), ("c", 1), ("d", 1),
+    ]  # fmt: skip
+
+
+def test_a_window_that_ends_beyond_64_bits() -> None:
+    """The job would fail, where on rows it does not: such an end is no value of a column."""
+    found = []
+    for on_columns in (False, True):
+        windows = Windows(on_columns)
+        windows.push(plain(ARRAYS_FROM), [MAX_TIMESTAMP - 1] * ARRAYS_FROM)
+        windows.harness.finish()
+        found.append(windows.take())
+    assert found[0] == found[1] and str(MAX_TIMESTAMP + 3) in found[0][0]
+
+
+@pytest.mark.parametrize("on_columns", [False, True])
+@pytest.mark.parametrize("assigner", [TUMBLING, SLIDING, CUMULATIVE])
 def test_state_that_is_larger_than_memory(on_columns: bool, assigner: Any) -> None:
     """A store of state that is larger than memory has no arrays: its windows would be empty."""
-    made = Windows(on_columns, assigner)
+    aggregates = CARRIED if assigner is CUMULATIVE else BOUNDED
+    made = Windows(on_columns, assigner, aggregates=aggregates)
     stored = Driver(made.operator, stores=Stores(MemoryStore, cached_entries=0))
     for first in range(0, 600, 150):
         records, times = plain(150, first), [1 + number % 40 for number in range(150)]
@@ -265,7 +335,7 @@ def test_state_that_is_larger_than_memory(on_columns: bool, assigner: Any) -> No
         stored.until(first // 50)
     stored.until(100)
     found = [(list(row), at) for row, at in stored.results]
-    oracle = Windows(False, assigner)
+    oracle = Windows(False, assigner, aggregates=aggregates)
     for first in range(0, 600, 150):
         oracle.push(plain(150, first), [1 + number % 40 for number in range(150)])
         oracle.harness.watermark(first // 50)
@@ -275,11 +345,14 @@ def test_state_that_is_larger_than_memory(on_columns: bool, assigner: Any) -> No
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_windows_of_processing_time(size: int) -> None:
+@pytest.mark.parametrize(
+    "assigner", [TumblingProcessingTimeWindows.of(Time.milliseconds(10)), CumulativeProcessingTimeWindows.of(10, 5)]
+)
+def test_windows_of_processing_time(assigner: Any, size: int) -> None:
     """Records would be in the window of another moment."""
     found = []
     for on_columns in (False, True):
-        windows = Windows(on_columns, TumblingProcessingTimeWindows.of(Time.milliseconds(10)))
+        windows = Windows(on_columns, assigner, aggregates=CARRIED)
         for step in range(4):
             windows.push(plain(size, step), None)
             windows.harness.advance_ms(7)

@@ -71,8 +71,12 @@ class Duration:
         return f"Duration<{self._nanos} ns>" if rest else f"Duration<{millis} ms>"
 
 
+@functools.total_ordering
 class Instant:
-    """A point in time: seconds since the epoch (1970-01-01, UTC), plus 0 to 999,999,999 nanoseconds."""
+    """A point in time: seconds since the epoch (1970-01-01, UTC), plus 0 to 999,999,999 nanoseconds.
+
+    Instants are ordered by time, as Java's are, so that fields of them have a minimum, and rows an order by them.
+    """
 
     __slots__ = ("nanos", "seconds")
 
@@ -94,6 +98,11 @@ class Instant:
         if not isinstance(other, Instant):
             return NotImplemented
         return self.seconds == other.seconds and self.nanos == other.nanos
+
+    def __lt__(self, other: object) -> bool:
+        if not isinstance(other, Instant):
+            return NotImplemented
+        return (self.seconds, self.nanos) < (other.seconds, other.nanos)
 
     def __hash__(self) -> int:
         return hash((self.seconds, self.nanos))

@@ -99,7 +99,10 @@ class AggregateArray(StateArray):
 
     @abstractmethod
     def as_column(self, keys: int) -> pyarrow.Array:
-        """Return the aggregates of the first so many keys, as `merge` takes them."""
+        """Return the aggregates of the first so many keys, as `merge` takes them.
+
+        It has a copy, since the arrays change while it waits in a buffer. The same holds for `results`.
+        """
 
     def results(self, keys: int) -> pyarrow.Array:
         """Return the results of the first so many keys. Raises TooLargeError for a sum of more than 64 bits."""
@@ -172,7 +175,7 @@ class CountArray(AggregateArray):
         return self._counts.itemsize
 
     def as_column(self, keys: int) -> pyarrow.Array:
-        return pyarrow.array(self._counts[:keys])
+        return pyarrow.array(self._counts[:keys].copy())
 
 
 class ValueArray(AggregateArray):
@@ -293,7 +296,7 @@ class ValueArray(AggregateArray):
         return self._values.itemsize + 1
 
     def as_column(self, keys: int) -> pyarrow.Array:
-        return pyarrow.array(self._values[:keys], mask=~self._exists[:keys])
+        return pyarrow.array(self._values[:keys].copy(), mask=~self._exists[:keys])
 
 
 class MinArray(ValueArray):

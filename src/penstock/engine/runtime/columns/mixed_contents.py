@@ -275,13 +275,16 @@ class MixedContentsOperator(SlicedWindowOperator):
 
     def restore_waiting(self) -> None:
         slices = self._slices
-        if isinstance(slices, MixedSlices):
-            for start in list(slices.arrays.slices):
-                if start in self._ended.slices:
-                    slices.to_rows(start)
-                else:
-                    self._forget_keys(start)
-        super().restore_waiting()
+        if not isinstance(slices, MixedSlices):
+            super().restore_waiting()
+            return
+        for start in list(slices.arrays.slices):
+            if start in self._ended.slices:
+                slices.to_rows(start)
+            else:
+                self._forget_keys(start)
+        for start in list(slices.rows.slices):
+            self._let_wait(slices, start)
 
     def prepare_snapshot(self, checkpoint_id: int, savepoint: bool) -> list[Any]:
         for window in self._caches:

@@ -252,8 +252,11 @@ class MixedWindowOperator(MixedContentsOperator):
         # A table behind may have other keys. Restored from increments, a window may have keys that were removed.
         if self._lateness_ms or not arrays.are_whole or arrays.table.alive < len(arrays):
             return None
+        start_ms, end_ms = self._slicing.window_start(window), window + self._size
+        if not self._results.have_room(start_ms, end_ms):
+            return None
         try:
-            return self._results.of_arrays(arrays, self._slicing.window_start(window), window + self._size)
+            return self._results.of_arrays(arrays, start_ms, end_ms)
         except TooLargeError:
             # Rows name the key.
             return None

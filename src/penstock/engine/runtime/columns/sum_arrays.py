@@ -175,7 +175,8 @@ class SumArray(ValueArray):
             self._widened()
 
     def as_column(self, keys: int) -> pyarrow.Array:
-        return _column_of(*self._sums(keys))
+        sums, exists = self._sums(keys)
+        return _column_of(sums if isinstance(sums, WideSums) else sums.copy(), exists)
 
     def _sums(self, keys: int) -> tuple[Any, Mask]:
         sums = self._values[:keys] if self._wide is None else self._wide.at(slice(keys))

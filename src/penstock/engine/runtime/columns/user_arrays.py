@@ -99,10 +99,10 @@ class UserArray(AggregateArray):
         return found.take(pyarrow.array(numpy.cumsum(exists) - 1, mask=~exists))
 
     def results(self, keys: int) -> pyarrow.Array:
-        return self._results_of([array[:keys] for array in self._arrays], self._exists[:keys])
+        return self._results_of([array[:keys].copy() for array in self._arrays], self._exists[:keys])
 
     def as_column(self, keys: int) -> pyarrow.Array:
-        columns = [pyarrow.array(array[:keys]) for array in self._arrays]
+        columns = [pyarrow.array(array[:keys].copy()) for array in self._arrays]
         names = list(self._function.accumulators)
         return pyarrow.StructArray.from_arrays(columns, names, mask=pyarrow.array(~self._exists[:keys]))
 

@@ -68,7 +68,9 @@ class WindowFiringOperator(WindowArraysOperator):
         self._records_of = (self._columns if names is None else self._columns.only(names)).reader()
 
     def _fire(self, window: int) -> Iterator[None]:
-        arrays = self._whole_arrays(window) if self._gives_columns else None
+        has_room = self._results.have_room(self._slicing.window_start(window), window + self._size)
+        # Without room, rows fail with the key in the error.
+        arrays = self._whole_arrays(window) if self._gives_columns and has_room else None
         if arrays is not None:
             yield from self._fire_arrays(window, arrays)
             return
@@ -180,7 +182,11 @@ class WindowFiringOperator(WindowArraysOperator):
             self._raise_too_large(error, key, at)
         self._note_ended(window, dict.fromkeys(keys.to_list(), True))
         key_columns = [late.batch.column(field) for field in self._key_fields]
-        batch = self._results.of_columns(key_columns, found, self._slicing.window_start(window), window + self._size)
+        bounds = self._slicing.window_start(window), window + self._size
+        try:
+            batch = self._results.of_columns(key_columns, found, *bounds)
+        except OverflowError as error:
+            raise self.context.user_error(error, "what it emits as its declared type", timestamp=at) from error
         return Columns(batch, numpy.full(len(late), at, numpy.int64))
 
     def _emit_results(self) -> bool:

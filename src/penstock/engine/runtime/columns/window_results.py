@@ -9,6 +9,7 @@ import numpy
 import pyarrow
 
 from penstock.common.columns.record_columns import RecordColumns
+from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
 from penstock.common.functions.field_aggregates import WINDOW_END, WINDOW_START, FieldAggregate
 from penstock.engine.runtime.columns.aggregated_fields import batch_of
 from penstock.engine.runtime.columns.keyed_arrays import KeyedArrays
@@ -26,8 +27,13 @@ class WindowResults:
         """Return a function from a batch of results to Rows. Keep it."""
         return self._columns.reader()
 
+    def have_room(self, start: int, end: int) -> bool:
+        """Return whether columns have room for the bounds of a window (ms), if they are among the results."""
+        bounds = {WINDOW_START: start, WINDOW_END: end}
+        return all(MIN_TIMESTAMP <= bounds[one.kind] <= MAX_TIMESTAMP for one in self._declared if one.of_window)
+
     def of_arrays(self, arrays: KeyedArrays, start: int, end: int) -> pyarrow.RecordBatch:
-        """Return the results of a window (ms). Raises TooLargeError for a sum of more than 64 bits."""
+        """Return the results of a window (ms). Raises TooLargeError for a sum of more than 64 bits, and OverflowError."""
         found = arrays.results()
         kinds = [self._columns.schema.field(index).type for index in range(self._key_fields)]
         return self.of_columns(arrays.key_columns(kinds), found, start, end)
@@ -35,7 +41,10 @@ class WindowResults:
     def of_columns(
         self, key_columns: list[pyarrow.Array], found: Sequence[pyarrow.Array], start: int, end: int
     ) -> pyarrow.RecordBatch:
-        """Return results of a window (ms), with these fields of keys and columns of aggregates."""
+        """Return results of a window (ms), with these fields of keys and columns of aggregates.
+
+        Raises OverflowError for bounds without room.
+        """
         columns, of_aggregates = key_columns, iter(found)
         bounds = {WINDOW_START: start, WINDOW_END: end}
         for one in self._declared:

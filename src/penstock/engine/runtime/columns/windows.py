@@ -114,14 +114,18 @@ class ColumnWindowOperator(WindowFiringOperator):
         slicing = self._slicing
         found = distinct(numbers)
         windows = [slicing.windows_of(slicing.start_of(number)) for number in found]
-        into = numpy.array([max(of_slice[-1], first_waiting) for of_slice in windows], numpy.int64)
+        into = [max(of_slice[-1], first_waiting) for of_slice in windows]
+        # By its place: the first windows of all have names that exceed 64 bits.
+        firsts = {window: place for place, window in enumerate(sorted(set(into)))}
+        places = numpy.array([firsts[window] for window in into], numpy.int64)
         waits = numpy.array([of_slice[0] >= first_waiting for of_slice in windows])
         positions = numpy.searchsorted(found, numbers)
         if not waits.all():
             rows = waits[positions]
             keys, chunk, positions = keys.at(rows), chunk.filtered(rows), positions[rows]
-        for window, some_keys, some_rows in by_slice(into[positions], keys, chunk) if len(chunk) else ():
-            self._add_chunk(window, some_keys, some_rows)
+        of_places = list(firsts)
+        for place, some_keys, some_rows in by_slice(places[positions], keys, chunk) if len(chunk) else ():
+            self._add_chunk(of_places[place], some_keys, some_rows)
             if not self.context.budget.may_continue():
                 yield
 

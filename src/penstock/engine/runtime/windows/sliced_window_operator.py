@@ -51,7 +51,7 @@ from penstock.engine.state.sliced import SlicedTable
 if TYPE_CHECKING:
     from penstock.engine.runtime.operators.operator import Output
     from penstock.engine.runtime.task.context import OperatorContext
-    from penstock.engine.state.sliced import Slices
+    from penstock.engine.state.sliced import ListedSlices, Slices
     from penstock.engine.state.tables import Layer
 
 SLICES_TABLE = "(windows) slices"
@@ -155,12 +155,24 @@ class SlicedWindowOperator(WindowingOperator):
         self._succession = Succession.restored(self._waiting_heap, self._ended_heap, self._slide)
 
     def restore_waiting(self) -> None:
-        """Let the keys of windows wait that were restored without them: those of arrays, whose keys all wait."""
+        """Let the keys of windows wait that were restored without noting it: those of arrays, which all wait.
+
+        Other keys of such a window may be noted, if they come from another subtask.
+        """
         slices = self._slices.listed()
         for start in [] if slices is None else slices.starts():
-            if start not in self._waiting.slices and start not in self._ended.slices:
-                assert slices is not None
-                self._waiting.at(start).current.update(dict.fromkeys(slices.keys(start), True))
+            assert slices is not None
+            self._let_wait(slices, start)
+
+    def _let_wait(self, slices: ListedSlices, start: int) -> None:
+        """Let the keys of a window wait that have contents, and are not noted: neither as waiting nor as ended."""
+        read = slices.reader(start)
+        tables = [table.slices[start] for table in (self._waiting, self._ended) if start in table.slices]
+        noted = [table.as_mapping() for table in tables]
+        keys = [key for key in slices.keys(start) if not any(key in mapping for mapping in noted)]
+        found = {key: True for key in keys if read is not None and read(key) is not None}
+        if found or not tables:
+            self._waiting.at(start).current.update(found)
 
     def _choose_slices(self) -> tuple[Slices, bool]:
         """Return the slices to use, and whether windows share them.
