@@ -36,7 +36,7 @@ class Fleet:
         """The minutes in which these ships are silent."""
 
     def positions(self) -> list[Position]:
-        """Return all reports by time. A report in fifty is lost, which is no silence."""
+        """Return all reports by time. One in fifty is lost, which is shorter than a silence."""
         chance = random.Random(0)
         return sorted(
             (

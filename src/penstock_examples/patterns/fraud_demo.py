@@ -21,11 +21,11 @@ RATE = 2_000
 SECONDS = 30
 CARDS = 500
 EVERY = 1_500
-"""Of so many payments, the first ones are a fraud: a few small ones by one card, and a large one."""
+"""A fraud begins with each such number: a few small payments by one card, and a large one."""
 
 
 def payment(number: int) -> Payment:
-    """Return a payment; of a fraud, two or four small ones and then one of 900."""
+    """Return a payment. A fraud has two or four small ones, and then one of 900."""
     fraud, place = divmod(number, EVERY)
     small = 2 + fraud % 2 * 2
     if place <= small:

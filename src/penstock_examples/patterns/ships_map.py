@@ -12,7 +12,7 @@ WIDTH, MARGIN = 900, 20
 
 
 def svg(seen: Sequence[Position], dark: Iterable[Position]) -> str:
-    """Return a map of the area of the ships in `seen`, grey dots, with a red dot and a title for each in `dark`."""
+    """Return a map of the area of the ships in `seen`, gray dots, with a red dot for each in `dark`."""
     west, east = min(one.longitude for one in seen), max(one.longitude for one in seen)
     south, north = min(one.latitude for one in seen), max(one.latitude for one in seen)
     scale = (WIDTH - 2 * MARGIN) / max(east - west, north - south, 0.01)
