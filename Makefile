@@ -25,7 +25,7 @@ WITHOUT_SPARK := tests/simulation tests/unit tests/typing
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup helm manifests demo demo-kafka cluster servers test test-fast test-flink test-flink-sql coverage test-figures parity lint fix sim soak corpora chaos bench bench-peers bench-nexmark docs reference changelog check clean
+.PHONY: help setup helm manifests demo demo-kafka demo-ships demo-fraud cluster servers test test-fast test-flink test-flink-sql coverage test-figures parity lint fix sim soak corpora chaos bench bench-peers bench-nexmark docs reference changelog check clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,6 +46,12 @@ demo: $(READY) ## the flights that left New York in 2013, as a stream
 
 demo-kafka: $(READY) ## the same flights from a Kafka topic into another and into PostgreSQL, exactly once, while worker, driver and broker are killed
 	@$(BIN)/python -m penstock_examples.kafka_flights $(ARGS)
+
+demo-ships: $(READY) ## ships that go dark, by a pattern, with a map as SVG: make demo-ships ARGS=ais.csv.gz
+	@$(BIN)/python -m penstock_examples.patterns.ships_demo $(ARGS)
+
+demo-fraud: $(READY) ## fraud by rules that change while the job runs
+	@$(BIN)/python -m penstock_examples.patterns.fraud_demo $(ARGS)
 
 cluster: $(READY) ## a standalone Spark cluster on the loopback, until Ctrl-C: docs/deploy/standalone.md
 	@$(BIN)/python -m penstock.testing.standalone_cluster $(ARGS)

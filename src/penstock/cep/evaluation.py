@@ -122,16 +122,23 @@ def _truth(value: Any) -> bool | None:
     raise TypeError(f"&, | and ~ combine conditions, got the value {value!r:.100} of type {type(value).__name__}")
 
 
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_single(value: Any) -> bool:
+    return not hasattr(type(value), "__len__")
+
+
 def _checked(symbol: str) -> Callable[[Any, Any], Any]:
     if symbol in _COMPARISONS:
         return _COMPARISONS[symbol]
     compute = _TEXTS.get(symbol) or _ARITHMETIC[symbol]
-    texts = symbol in _TEXTS
+    fits, kind = (_is_text, "texts") if symbol in _TEXTS else (_is_single, "numbers")
 
     def checked(first: Any, second: Any) -> Any:
-        # A text times a number, or a format, would make values of any size.
-        if isinstance(first, str) is not texts or isinstance(second, str) is not texts or isinstance(first, bytes):
-            kind = "texts" if texts else "numbers"
+        # A text or a list times a number, or a format, would make values of any size.
+        if not (fits(first) and fits(second)):
             raise TypeError(f"'{symbol}' takes {kind}, got {first!r:.100} and {second!r:.100}")
         return compute(first, second)
 

@@ -87,6 +87,15 @@ def test_values_of_the_wrong_type_are_errors() -> None:
         value(field("a") > 1, b=5)
 
 
+@pytest.mark.parametrize("value", [[1], (1,), b"a", bytearray(1)])
+def test_collections_are_no_numbers(value: object) -> None:
+    """A rule from outside that multiplies a list of an event by a thousand million would fill the memory."""
+    with pytest.raises(TypeError, match="takes numbers"):
+        compiled(field("tags") * 10**9)({"tags": value})
+    with pytest.raises(TypeError, match="takes numbers"):
+        compiled(10**9 * field("tags"))({"tags": value})
+
+
 def test_an_expression_is_no_python_condition() -> None:
     """`a > 1 and b > 2` would mean `b > 2`, `0 < a < 5` would mean `a < 5`."""
     with pytest.raises(MalformedPatternError, match="combine expressions with &"):

