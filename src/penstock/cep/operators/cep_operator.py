@@ -131,9 +131,12 @@ class CepOperator(GatheringOperator):
     def process(self, chunk: Rows) -> bool:
         return self.arrived(self.keys_of(chunk.values), chunk.values, chunk.timestamps)
 
-    def arrived(self, keys: list[Any], values: Values, times: list[int] | None) -> bool:
-        """Process events with their keys and, in event time, their timestamps (ms)."""
-        bits = self.bits_of(values)
+    def arrived(
+        self, keys: list[Any], values: Values, times: list[int] | None, bits: list[int] | None = None
+    ) -> bool:
+        """Process events with their keys, in event time their timestamps (ms), and their bits, if they are known."""
+        if bits is None:
+            bits = self.bits_of(values)
         if not self.in_event_time:
             return self._process_now(keys, values, bits)
         if times is None or min(times, default=0) == MIN_TIMESTAMP:
