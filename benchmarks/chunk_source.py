@@ -16,9 +16,9 @@ from penstock.connectors.base.split_reader import Chunk, SplitReader
 
 
 class ChunkSource(Source[Any]):
-    """Emits the values that `make(numbers)` returns for ranges of integers, one per number; unbounded.
+    """Emits the values that `make(numbers)` returns for ranges of integers, one per number.
 
-    `rate`: records/s over all subtasks, 0 for no limit. After a pause at most 100 ms worth of records is released at
+    `count`: how many, None: without an end. `rate`: records/s over all subtasks, 0 for no limit. After a pause at most 100 ms worth of records is released at
     once. Numbers below `at_once` are emitted without a limit. `make_batch` returns the values as a batch of Arrow, for
     programs on columns.
     """
@@ -29,20 +29,26 @@ class ChunkSource(Source[Any]):
         rate: float = 0,
         at_once: int = 0,
         make_batch: Callable[[range], Any] | None = None,
+        *,
+        count: int | None = None,
     ) -> None:
         self._make = make
+        self._count = count
         self._make_batch = make_batch
         self._rate = rate
         self._at_once = at_once
 
     def get_boundedness(self) -> Boundedness:
-        return Boundedness.CONTINUOUS_UNBOUNDED
+        return Boundedness.CONTINUOUS_UNBOUNDED if self._count is None else Boundedness.BOUNDED
 
     def on_columns(self, columns: Any) -> ChunkSource | None:
-        return None if self._make_batch is None else ChunkSource(self._make_batch, self._rate, self._at_once)
+        return None if self._make_batch is None else self._of(self._make_batch)
+
+    def _of(self, make: Callable[[range], Any]) -> ChunkSource:
+        return ChunkSource(make, self._rate, self._at_once, count=self._count)
 
     def create_enumerator(self, context: EnumeratorContext) -> FixedSplitEnumerator:
-        return FixedSplitEnumerator(context, strided(None, context.parallelism))
+        return FixedSplitEnumerator(context, strided(self._count, context.parallelism))
 
     def restore_enumerator(self, context: EnumeratorContext, state: list[RangeSplit]) -> FixedSplitEnumerator:
         return FixedSplitEnumerator(context, state)

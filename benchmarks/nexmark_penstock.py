@@ -9,13 +9,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from benchmarks.nexmark_sql import VIEWS, events_table, insertion
-from benchmarks.process_tree import cpu_of_each
+from benchmarks.process_tree import CpuTime
 from penstock.common import Configuration
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.table import StreamTableEnvironment
@@ -29,37 +26,6 @@ MINI_BATCH = {
 """The configuration that Nexmark publishes."""
 RATE = "10000000"
 """Events in a second of their time, as in Nexmark's own runs."""
-_SAMPLE_S = 0.1
-
-
-class _Cpu:
-    """CPU time of this process and all that it has started, those that have ended included."""
-
-    def __init__(self) -> None:
-        self._of: dict[int, float] = {}
-
-    def sample(self) -> float:
-        """Return the total (s)."""
-        for pid, seconds in cpu_of_each().items():
-            self._of[pid] = max(seconds, self._of.get(pid, 0.0))
-        return sum(self._of.values())
-
-    @contextmanager
-    def sampled(self) -> Iterator[None]:
-        """Sample all the time: workers end with their job."""
-        done = threading.Event()
-
-        def run() -> None:
-            while not done.wait(_SAMPLE_S):
-                self.sample()
-
-        thread = threading.Thread(target=run, daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            done.set()
-            thread.join()
 
 
 def run(name: str, events: int, options: dict[str, str]) -> None:
@@ -83,7 +49,7 @@ def main() -> None:
     parser.add_argument("--mini-batch", action="store_true")
     arguments = parser.parse_args()
     options = MINI_BATCH if arguments.mini_batch else {}
-    cpu, measured = _Cpu(), []
+    cpu, measured = CpuTime(), []
     with cpu.sampled():
         for events in (arguments.events // 4, arguments.events // 4, arguments.events):
             cpu_s, wall_s = cpu.sample(), time.perf_counter()

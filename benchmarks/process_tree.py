@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import threading
+from collections.abc import Iterator
 
 import psutil  # type: ignore[import-untyped]
+
+_SAMPLE_S = 0.1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,3 +64,33 @@ def cpu_of_each() -> dict[int, float]:
             times = process.cpu_times()
             found[process.pid] = times.user + times.system
     return found
+
+
+class CpuTime:
+    """CPU time of this process and all that it has started, those that have ended included."""
+
+    def __init__(self) -> None:
+        self._of: dict[int, float] = {}
+
+    def sample(self) -> float:
+        """Return the total (s)."""
+        for pid, seconds in cpu_of_each().items():
+            self._of[pid] = max(seconds, self._of.get(pid, 0.0))
+        return sum(self._of.values())
+
+    @contextlib.contextmanager
+    def sampled(self) -> Iterator[None]:
+        """Sample all the time: workers end with their job."""
+        done = threading.Event()
+
+        def run() -> None:
+            while not done.wait(_SAMPLE_S):
+                self.sample()
+
+        thread = threading.Thread(target=run, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            done.set()
+            thread.join()

@@ -31,7 +31,7 @@ from penstock.cep.expressions import Expression
 from penstock.cep.graph import Kind
 from penstock.cep.match_context import MatchContext, events_of, path_of
 from penstock.cep.move_table import MoveTable, beginnings
-from penstock.cep.partial_matches import Completed, Node, PartialMatches, Run
+from penstock.cep.partial_matches import NEVER, Completed, Node, PartialMatches, Run
 from penstock.cep.pattern import Pattern
 from penstock.cep.predicate_bits import bits_of_chunk, bits_of_event
 from penstock.cep.steps import all_steps
@@ -79,6 +79,8 @@ class Automaton(Generic[T]):
         # If time completes a match, the next event of the key tells the time of the match, whatever the event is.
         self._waits_for_time = any(self._pending)
         self._has_gaps = any(closes is not None for closes in self._closes_ms)
+        # Then time only ends partial matches.
+        self._only_expires = not (self.skip.skips or self._waits_for_time or self._has_gaps)
         predicates = graph.atoms.predicates
         steps = {name: number for number, name in enumerate(self.step_names)}
         decisions = Decisions(graph.states, steps, len(predicates))
@@ -134,10 +136,28 @@ class Automaton(Generic[T]):
             Matches that a final `not_followed_by` completes or that timeouts no longer hold back; and timeouts, with
             the end of each one's time.
         """
+        if self._only_expires and not self.shows_timeouts:
+            return [], self._expired(partial, time_ms)
         done, timeouts = self._ended(partial, time_ms)
         matches = self._released(partial, done) if done or partial.completed else []
         partial.find_deadline(self.window_ms)
         return matches, timeouts
+
+    def _expired(self, partial: PartialMatches, time_ms: int) -> list[Timeout[T]]:
+        """Remove the runs whose window has ended, and return an empty timeout for each."""
+        window_ms, families = self.window_ms, partial.families
+        timeouts: list[Timeout[T]] = []
+        partial.deadline_ms = NEVER
+        while families and window_ms is not None:
+            number = next(iter(families))
+            family = families[number]
+            end_ms = family[0] + window_ms
+            if end_ms > time_ms:
+                partial.deadline_ms = end_ms
+                break
+            partial.replace(number, family, ())
+            timeouts += [({}, end_ms)] * len(family[1])
+        return timeouts
 
     def _ended(self, partial: PartialMatches, time_ms: int) -> tuple[list[Completed], list[Timeout[T]]]:
         """Remove the runs whose time has ended, and return those that are complete thereby, and those that are not."""

@@ -42,6 +42,7 @@ class PartialMatches:
     # fmt: off
     __slots__ = (
         "_index", "armed_ms", "completed", "deadline_ms", "deferred", "families", "gaps", "is_stored", "number", "runs",
+        "timer_ms",
     )
     # fmt: on
 
@@ -61,7 +62,9 @@ class PartialMatches:
         self.deferred: list[Deferred] = []
         """Events that may begin a match once the present one ends: see `deferred_starts`."""
         self.armed_ms = NEVER
-        """The operator's: a timer at or before this time reminds of the deadline (ms)."""
+        """The operator's: something at or before this time reminds of the deadline (ms)."""
+        self.timer_ms = NEVER
+        """The operator's: the time of the stored timer (ms); NEVER without one."""
         self.is_stored = False
         """The operator's: whether the table of keyed state may hold the key."""
         self._index: dict[int, dict[int, None]] | None = None

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from penstock.api.output_tag import OutputTag
+from penstock.cep.columns import on_columns
 from penstock.cep.deferred_starts import automaton_of
 from penstock.cep.drawing import in_short
 from penstock.cep.dynamic_pattern_stream import DynamicPatternStream
@@ -196,7 +197,7 @@ class PatternStream(PatternSettings[T]):
             id=environment.next_id(),
             name=name,
             inputs=[keyed._transformation],
-            operator=operator,
+            operator=on_columns(operator, keyed),
             output_type=output_type,
         )
         # The dashboard, REST and `penstock explain` show it.

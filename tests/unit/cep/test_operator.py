@@ -108,14 +108,45 @@ def test_a_key_without_partial_matches_has_no_state() -> None:
         one.watermark(4)
         operator: Any = one.operator
         assert list(operator.matching.states.live) == ["l"]
-        assert [(timer.key, timer.timestamp) for timer in one.timers()] == [("l", 13)]
+        assert one.timers() == []
         operator.prepare_snapshot(1, False)
+        assert [(timer.key, timer.timestamp) for timer in one.timers()] == [("l", 13)]
         assert [key for key, _ in operator.matches_table.items()] == ["l"]
         assert list(operator.events_table.items()) == []
         one.watermark(13)
         operator.prepare_snapshot(2, False)
         assert not operator.matches_table
         assert one.timers() == []
+
+
+def test_matches_that_have_ended_leave_few_deadlines() -> None:
+    """Each match would leave an entry until its window ends, perhaps for days."""
+    with harness(a_then_b(within=10_000_000)) as one:
+        operator: Any = one.operator
+        for number in range(2_000):
+            feed(one, f"a{number % 7}@{2 * number} b{number % 7}@{2 * number + 1}")
+            one.watermark(2 * number + 1)
+        assert len(one.outputs()) == 2_000
+        assert operator.matching.states.live == {}
+        assert sum(map(len, operator.matching.states.deadlines._keys.values())) <= 257
+
+
+def test_a_stored_key_that_changes_has_one_timer() -> None:
+    """A timer of each state that a snapshot has seen would stay, and fire for nothing."""
+    with harness() as one:
+        operator: Any = one.operator
+        feed(one, "a1k@1")
+        one.watermark(1)
+        operator.prepare_snapshot(1, False)
+        feed(one, "b1k@2 a2k@5")
+        one.watermark(5)
+        operator.prepare_snapshot(2, False)
+        assert [(timer.key, timer.timestamp) for timer in one.timers()] == [("k", 15)]
+        feed(one, "b2k@6")
+        one.watermark(6)
+        operator.prepare_snapshot(3, False)
+        assert one.timers() == [] and not operator.matches_table
+        assert one.outputs() == ["a1k b1k", "a2k b2k"]
 
 
 def test_buffered_events_are_stored_by_key_and_removed() -> None:

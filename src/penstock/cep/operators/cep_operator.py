@@ -25,7 +25,7 @@ from penstock.cep.operators.bounds import Bound
 from penstock.cep.operators.checked_bits import checked_bits
 from penstock.cep.operators.event_buffer import Event, EventBuffer, by_time
 from penstock.cep.operators.key_matching import KeyMatching
-from penstock.cep.operators.key_states import KeyStates, Layouts
+from penstock.cep.operators.key_states import KeyStates, KeyTimers, Layouts
 from penstock.cep.operators.match_calls import MatchCalls
 from penstock.cep.operators.pattern_metrics import PatternMetrics
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
@@ -82,6 +82,8 @@ class CepOperator(GatheringOperator):
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
         self.in_event_time = self.domain is TimeDomain.EVENT_TIME
+        self.delay_ms = 0 if self.in_event_time else 1
+        """In processing time, a time limit is over when its millisecond has ended."""
         self.use_tables()
         self.events_table = self.backend.layered(EVENTS_TABLE, namespaced=True)
         self.buffer = EventBuffer(by_time if self.comparator is None else _by_comparator(self.comparator))
@@ -110,8 +112,24 @@ class CepOperator(GatheringOperator):
 
     def open_patterns(self, is_restored: bool) -> None:
         """Create the stages of patterns. `is_restored`: keys may have partial matches."""
-        states = KeyStates(self.matches_table, self.automaton, self.layouts, self.figures, is_restored=is_restored)
+        states = self.new_states(self.automaton, is_restored=is_restored)
         self.matching = KeyMatching(self, self.automaton, states)
+
+    def new_states(self, automaton: Automaton[Any], *, is_restored: bool, namespace: Any = None) -> KeyStates:
+        """Return the partial matches of an automaton. `namespace`: of their entries and timers."""
+        timers = None
+        if not self.context.mode.ends_keys:
+            queue = self.timers.event_time if self.in_event_time else self.timers.processing_time
+            timers = KeyTimers(queue, namespace, self.delay_ms)
+        return KeyStates(
+            self.matches_table,
+            automaton,
+            self.layouts,
+            self.figures,
+            is_restored=is_restored,
+            namespace=namespace,
+            timers=timers,
+        )
 
     def close(self) -> None:
         try:
@@ -131,9 +149,12 @@ class CepOperator(GatheringOperator):
     def process(self, chunk: Rows) -> bool:
         return self.arrived(self.keys_of(chunk.values), chunk.values, chunk.timestamps)
 
-    def arrived(self, keys: list[Any], values: Values, times: list[int] | None) -> bool:
-        """Process events with their keys and, in event time, their timestamps (ms)."""
-        bits = self.bits_of(values)
+    def arrived(
+        self, keys: list[Any], values: Values, times: list[int] | None, bits: list[int] | None = None
+    ) -> bool:
+        """Process events with their keys, in event time their timestamps (ms), and their bits, if they are known."""
+        if bits is None:
+            bits = self.bits_of(values)
         if not self.in_event_time:
             return self._process_now(keys, values, bits)
         if times is None or min(times, default=0) == MIN_TIMESTAMP:
@@ -187,9 +208,12 @@ class CepOperator(GatheringOperator):
 
     def wake_at_ms(self) -> int | None:
         at_ms = super().wake_at_ms()
-        if not self.in_event_time and self.comparator is not None and (first := self.buffer.earliest()) is not None:
-            at_ms = first + 1 if at_ms is None else min(at_ms, first + 1)
-        return at_ms
+        if self.in_event_time:
+            return at_ms
+        first = [matching.states.deadlines.earliest() for matching in self.matchings()]
+        if self.comparator is not None:
+            first.append(self.buffer.earliest())
+        return min((at_ms, *(one + 1 for one in first if one is not None)), key=_or_never)
 
     def processing_time(self, now_ms: int) -> bool:
         self.backend.maintain(FREED_ENTRIES)
@@ -216,6 +240,11 @@ class CepOperator(GatheringOperator):
                     fired = 0
                     yield
         for matching in self.matchings():
+            for _ in matching.fire_live(until, until - self.delay_ms):
+                fired += 1
+                if self.is_full() or fired >= chunk_records:
+                    fired = 0
+                    yield
             matching.states.limit()
 
     def forget_key(self) -> bool:
@@ -252,6 +281,10 @@ class CepOperator(GatheringOperator):
             return super()._emit_results()
         results, self.results, self.result_times = self.results, [], []
         return emit_tagged(self.output, Rows(results, None))
+
+
+def _or_never(time_ms: int | None) -> int:
+    return MAX_TIMESTAMP if time_ms is None else time_ms
 
 
 def _by_comparator(compare: Callable[[Any, Any], int]) -> Callable[[Event], Any]:

@@ -9,7 +9,7 @@ import numpy
 from penstock.api.output_tag import OutputTag
 from penstock.cep.automaton import Automaton
 from penstock.cep.operators.checked_bits import CONDITION, checked_bits
-from penstock.cep.operators.column_predicates import Evaluate, holds, on_columns
+from penstock.cep.operators.column_bits import Bits, KeptRows, column_bits
 from penstock.cep.operators.pattern_filter import PatternFilterOperator
 from penstock.common.columns.record_columns import RecordColumns
 from penstock.common.functions.user_calls import RAISED
@@ -18,9 +18,6 @@ from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.runtime.columns.shown_rows import ShownBatch
 from penstock.engine.runtime.operators.operator import Output
 from penstock.engine.runtime.task.context import OperatorContext
-
-BITS_MAX = 62
-"""More conditions than a whole number of NumPy has bits for: records decide."""
 
 
 class ColumnPatternFilterOperator(PatternFilterOperator):
@@ -38,10 +35,8 @@ class ColumnPatternFilterOperator(PatternFilterOperator):
         super().setup(context, output)
         assert self.columns_received is not None
         self._records = self.columns_received.reader()
-        found = [on_columns(one, self.columns_received.schema) for one in self.automaton.predicates]
-        self._predicates: list[Evaluate] | None = None
-        if None not in found and len(found) <= BITS_MAX:
-            self._predicates = [one for one in found if one is not None]
+        self._column_bits = column_bits(self.automaton, self.columns_received.schema)
+        self._kept = KeptRows(self.may_drop)
 
     def given_columns(self, tag: OutputTag[Any] | None) -> RecordColumns | None:
         return self.columns_given if tag is None else None
@@ -50,24 +45,18 @@ class ColumnPatternFilterOperator(PatternFilterOperator):
         return received
 
     def process(self, chunk: Columns) -> bool:  # type: ignore[override]
-        bits = self._bits(chunk)
-        unique = numpy.unique(bits)
-        kept_bits = [one for one in unique.tolist() if not self.may_drop(one)]
-        if len(kept_bits) == len(unique):
+        kept = self._kept.mask(self._bits(chunk))
+        if kept is None:
             return self.output.emit(chunk)
-        kept = numpy.isin(bits, numpy.array(kept_bits, bits.dtype))
-        count = int(kept.sum())
+        count = int(numpy.count_nonzero(kept))
         self.dropped += len(chunk) - count
         return not count or self.output.emit(chunk.filtered(kept))
 
-    def _bits(self, chunk: Columns) -> Any:
-        if self._predicates is None:
+    def _bits(self, chunk: Columns) -> Bits:
+        if self._column_bits is None:
             records = self._records(chunk.batch)
             return numpy.array(checked_bits(self.context, self.automaton, records), dtype=object)
-        bits = numpy.zeros(len(chunk), numpy.int64)
         try:
-            for position, predicate in enumerate(self._predicates):
-                bits |= holds(predicate, chunk.batch).astype(numpy.int64) << position
+            return self._column_bits.of(chunk.batch)
         except RAISED as error:
             raise self.context.user_error(error, CONDITION, ShownBatch(chunk.batch)) from error
-        return bits

@@ -23,7 +23,6 @@ from penstock.cep.operators.cep_operator import MATCHES_TABLE, CepOperator
 from penstock.cep.operators.checked_bits import bits_where_known
 from penstock.cep.operators.event_buffer import Event
 from penstock.cep.operators.key_matching import KeyMatching
-from penstock.cep.operators.key_states import KeyStates
 from penstock.cep.operators.match_calls import MatchCalls, PatternVersion
 from penstock.cep.pattern import Pattern
 from penstock.cep.rules import RejectedRule, Rule, read_rule
@@ -145,9 +144,7 @@ class DynamicCepOperator(CepOperator):
                 self.figures.partial_matches -= former.states.remove_all()
             return
         may_hold = is_restored or former is not None
-        states = KeyStates(
-            self.matches_table, automaton, self.layouts, self.figures, is_restored=may_hold, namespace=rule.id
-        )
+        states = self.new_states(automaton, is_restored=may_hold, namespace=rule.id)
         self.rules[rule.id] = KeyMatching(self, automaton, states, PatternVersion(rule.id, rule.version))
 
     # ---- events

@@ -55,8 +55,12 @@ class EventBuffer:
         if number == last_ms // WIDTH_MS:
             self._bucket(number).extend(events)
             return
+        bucket, last = self._bucket(number), number
         for event in events:
-            self._bucket(event[0] // WIDTH_MS).append(event)
+            number = event[0] // WIDTH_MS
+            if number != last:
+                bucket, last = self._bucket(number), number
+            bucket.append(event)
 
     def take(self, until: int) -> Iterator[list[Event]]:
         """Remove and yield the events up to and including the time `until`, sorted, a bucket at a time."""

@@ -20,14 +20,12 @@ if TYPE_CHECKING:
     from penstock.cep.operators.match_calls import MatchCalls, PatternVersion
     from penstock.cep.operators.pattern_metrics import PatternMetrics
     from penstock.engine.runtime.task.context import OperatorContext
-    from penstock.engine.runtime.time.timers import Timers
 
 
 class PatternOperator(Protocol):
     """The part of an operator that its stages use: the chunk of results, functions, figures."""
 
     context: OperatorContext
-    timers: Timers
     calls: MatchCalls
     figures: PatternMetrics
     results: list[Any]
@@ -73,16 +71,14 @@ class KeyMatching:
         self.version = version
         self.id = None if version is None else version.id
         """The rule's, and the namespace of its timers."""
-        timers = operator.timers
-        self._timers = timers.event_time if operator.in_event_time else timers.processing_time
-        self._after_deadline_ms = 0 if operator.in_event_time else 1
-        """A timer of processing time fires when its millisecond has ended."""
+        # In BATCH mode the time of a key ends with its events.
+        self._arms = not operator.context.mode.ends_keys
 
     def processed(self, events: Sequence[Event]) -> Iterator[None]:
         """Process events in order. Yields when a chunk of results, or of events, is complete."""
         operator, states = self._operator, self.states
         process, begins, live = self.automaton.process, self.automaton.moves.begins, states.live
-        figures, bound = operator.figures, operator.bound
+        figures, most = operator.figures, None if operator.bound is None else operator.bound.most
         starting: dict[int, bool] = {}
         now_ms, limit, done = operator.context.now_ms(), operator.context.budget.chunk_records, 0
         for timestamp, key, value, bits in events:
@@ -104,32 +100,47 @@ class KeyMatching:
                 self.end_times(key, partial, timestamp)
             before = partial.runs
             try:
-                matches = process(partial, event=value, timestamp=timestamp, bits=bits, processing_time=now_ms)
+                matches = process(partial, value, timestamp, bits, now_ms)
             except SkipTargetError:
                 raise
             except RAISED as error:
                 raise operator.context.user_error(error, CONDITION, value, key=key, timestamp=timestamp) from error
-            if partial.runs != before:
-                figures.partial_matches += partial.runs - before
-                if partial.runs > figures.largest_key:
-                    figures.largest_key = partial.runs
-                if bound is not None and partial.runs > bound.most:
+            if (runs := partial.runs) != before:
+                figures.partial_matches += runs - before
+                if runs > figures.largest_key:
+                    figures.largest_key = runs
+                if most is not None and runs > most:
                     self._enforce_bound(key, partial)
+            if not partial.families and not partial.completed:
+                states.drop(key)
+            elif partial.deadline_ms < partial.armed_ms:
+                self._arm(key, partial)
             if matches:
                 self._emit_matches(matches, key, timestamp)
-            if partial.deadline_ms < partial.armed_ms or not partial:
-                self._keep(key, partial)
-            if operator.is_full():
-                done = 0
-                yield
+                if operator.is_full():
+                    done = 0
+                    yield
 
     def fire(self, key: Any, until: int) -> None:
-        """Fire the timer of a key: end the times that are over at `until`."""
+        """Fire the stored timer of a key: end the times that are over at `until`."""
         partial = self.states.live.get(key) or self.states.other(key)
         if partial is not None:
-            partial.armed_ms = NEVER
+            partial.armed_ms = partial.timer_ms = NEVER
+            self._fire(key, partial, until)
+
+    def fire_live(self, until: int, deadline_ms: int) -> Iterator[None]:
+        """End the times of live keys whose deadline is at most `deadline_ms`: it is `until` now. Yields after each."""
+        for key, partial in self.states.deadlines.due(deadline_ms):
+            self._fire(key, partial, until)
+            yield
+
+    def _fire(self, key: Any, partial: PartialMatches, until: int) -> None:
+        if partial.deadline_ms <= until:
             self.end_times(key, partial, until)
-            self._keep(key, partial)
+        if not partial:
+            self.states.drop(key)
+        elif partial.deadline_ms < partial.armed_ms:
+            self._arm(key, partial)
 
     def end_times(self, key: Any, partial: PartialMatches, until: int) -> None:
         """Advance the time of a key."""
@@ -143,7 +154,9 @@ class KeyMatching:
             raise operator.context.user_error(error, CONDITION, key=key, timestamp=until) from error
         operator.figures.partial_matches += partial.runs - before
         if timeouts:
-            self._emit_timeouts(timeouts, key)
+            operator.figures.timeouts += len(timeouts)
+            if operator.calls.timed_out is not None:
+                self._emit_timeouts(timeouts, key)
         if matches:
             self._emit_matches(matches, key, until)
 
@@ -152,17 +165,11 @@ class KeyMatching:
         for key, partial in self.states.live.items():
             self.end_times(key, partial, until)
 
-    def _keep(self, key: Any, partial: PartialMatches) -> None:
-        """Set the timer of a key, or forget the key if it has nothing left."""
-        if not partial:
-            if partial.armed_ms != NEVER:
-                self._timers.delete(partial.armed_ms + self._after_deadline_ms, key, self.id)
-            self.states.drop(key)
-        elif partial.deadline_ms < partial.armed_ms:
-            partial.armed_ms = partial.deadline_ms
-            # In BATCH mode the time of a key ends with its events.
-            if not self._operator.context.mode.ends_keys:
-                self._timers.register(partial.deadline_ms + self._after_deadline_ms, key, self.id)
+    def _arm(self, key: Any, partial: PartialMatches) -> None:
+        """Note the deadline of a key, which is earlier than what reminds of it."""
+        partial.armed_ms = partial.deadline_ms
+        if self._arms:
+            self.states.deadlines.add(partial.deadline_ms, key)
 
     def _enforce_bound(self, key: Any, partial: PartialMatches) -> None:
         operator, bound = self._operator, self._operator.bound
@@ -187,9 +194,6 @@ class KeyMatching:
 
     def _emit_timeouts(self, timeouts: Sequence[Timeout[Any]], key: Any) -> None:
         operator = self._operator
-        operator.figures.timeouts += len(timeouts)
-        if operator.calls.timed_out is None:
-            return
         results_of, copy = operator.calls.results_of_timeout, operator.copy_value
         for partial_match, end_ms in timeouts:
             results = results_of(partial_match, end_ms, key, self.version)

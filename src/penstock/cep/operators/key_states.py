@@ -4,7 +4,7 @@
     clean    decoded, as they are stored: a bounded number of keys
     table    entry key -> the number of a layout, and what `PartialMatches.dumped` returns
 
-A key with many partial matches is thus not read and written with each of its events, and a key without partial matches
+Live keys have deadlines (`deadlines.py`), stored ones timers. A key with many partial matches is thus not read and written with each of its events, and a key without partial matches
 is in none of the three. The layout has the names of the states and steps that the numbers in a stored value mean, so a
 value can be read after the pattern has changed (`changed_patterns.py`).
 """
@@ -16,11 +16,13 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from penstock.cep.changed_patterns import translated
+from penstock.cep.operators.deadlines import Deadlines
 from penstock.cep.partial_matches import NEVER, PartialMatches
 
 if TYPE_CHECKING:
     from penstock.cep.automaton import Automaton
     from penstock.cep.operators.pattern_metrics import PatternMetrics
+    from penstock.engine.runtime.time.timers import TimerQueue
     from penstock.engine.state.layers import LayeredTable
 
 Layout: TypeAlias = "tuple[tuple[str, ...], tuple[str, ...], tuple[int | None, ...]]"
@@ -52,11 +54,31 @@ class Layouts:
         return states, steps
 
 
+class KeyTimers:
+    """The stored timers of keys, for one automaton.
+
+    `namespace`: of all timers. `delay_ms`: a timer of processing time fires when its millisecond has ended.
+    """
+
+    def __init__(self, queue: TimerQueue, namespace: Any, delay_ms: int) -> None:
+        self._queue = queue
+        self._namespace = namespace
+        self._delay_ms = delay_ms
+
+    def register(self, key: Any, time_ms: int) -> None:
+        """Add a timer."""
+        self._queue.register(time_ms + self._delay_ms, key, self._namespace)
+
+    def delete(self, key: Any, time_ms: int) -> None:
+        """Remove a timer."""
+        self._queue.delete(time_ms + self._delay_ms, key, self._namespace)
+
+
 class KeyStates:
     """The partial matches of the keys of a subtask, for one automaton.
 
     `is_restored`: keys may have stored partial matches. `namespace`: None if entry keys are keys, else the second part
-    of them.
+    of them. `timers`: those of stored keys; None if keys end with their events.
     """
 
     def __init__(
@@ -68,6 +90,7 @@ class KeyStates:
         *,
         is_restored: bool,
         namespace: Any = None,
+        timers: KeyTimers | None = None,
     ) -> None:
         self._table = table
         self._automaton = automaton
@@ -77,6 +100,8 @@ class KeyStates:
         self._layout = layouts.number_of(automaton)
         self.live: dict[Any, PartialMatches] = {}
         """By key. The operator looks keys up here first, and adds new ones."""
+        self.deadlines = Deadlines(self.live)
+        self._timers = timers
         self._clean: dict[Any, PartialMatches] = {}
         self.may_hold_others = is_restored
         """Whether a key that is not live may have partial matches."""
@@ -94,8 +119,11 @@ class KeyStates:
 
     def drop(self, key: Any) -> None:
         """Forget a live key: it has no partial matches."""
-        if self.live.pop(key).is_stored:
+        partial = self.live.pop(key)
+        if partial.is_stored:
             self._table.discard(self._entry_key(key))
+        if partial.timer_ms != NEVER:
+            self._set_timer(key, partial, NEVER)
 
     def store(self) -> None:
         """Write the live keys into the table, and keep a bounded number of keys decoded."""
@@ -103,10 +131,13 @@ class KeyStates:
         for key, partial in self.live.items():
             put(self._entry_key(key), (layout, partial.dumped()))
             partial.is_stored = True
+            self._set_timer(key, partial, partial.deadline_ms)
+            partial.armed_ms = partial.timer_ms
         if self.live:
             self.may_hold_others = True
         self._clean.update(self.live)
         self.live.clear()
+        self.deadlines.clear()
         if (excess := len(self._clean) - DECODED_MAX) > 0:
             for key in list(self._clean)[:excess]:
                 del self._clean[key]
@@ -130,6 +161,7 @@ class KeyStates:
     def clear(self) -> None:
         """Forget all keys. The table is cleared elsewhere."""
         self.live.clear()
+        self.deadlines.clear()
         self._clean.clear()
         self.may_hold_others = False
 
@@ -146,8 +178,18 @@ class KeyStates:
         partial = self._automaton.load(dumped)
         partial.is_stored = True
         # Timers are stored with the key. Another pattern may have another deadline.
-        partial.armed_ms = partial.deadline_ms if same else NEVER
+        partial.armed_ms = partial.timer_ms = partial.deadline_ms if same else NEVER
         return partial
+
+    def _set_timer(self, key: Any, partial: PartialMatches, time_ms: int) -> None:
+        """Let a key have a stored timer at this time only; NEVER: none."""
+        if self._timers is None or partial.timer_ms == time_ms:
+            return
+        if partial.timer_ms != NEVER:
+            self._timers.delete(key, partial.timer_ms)
+        if time_ms != NEVER:
+            self._timers.register(key, time_ms)
+        partial.timer_ms = time_ms
 
 
 def _runs_in(dumped: tuple[Any, ...]) -> int:

@@ -58,10 +58,22 @@ class ToRowsOperator(Operator):
         self.columns = columns
 
     def open(self) -> None:
-        self._records = self.columns.reader()
-        self._records_of_lists = self.columns.reader_of_lists()
+        self._reader = RowReader(self, self.columns)
 
     def process(self, chunk: Columns) -> bool:
+        return self.output.emit(self._reader.rows(chunk))
+
+
+class RowReader:
+    """Makes rows of an operator's columns."""
+
+    def __init__(self, operator: Operator, columns: RecordColumns) -> None:
+        self._operator = operator
+        self._records = columns.reader()
+        self._records_of_lists = columns.reader_of_lists()
+
+    def rows(self, chunk: Columns) -> Rows:
+        """Return the rows of a chunk. Raises UserFunctionError for one that Python has no objects for."""
         try:
             if isinstance(chunk, FewRows) and self._records_of_lists is not None:
                 values = self._records_of_lists(chunk.lists)
@@ -71,15 +83,16 @@ class ToRowsOperator(Operator):
             raise self._failed(error, chunk.batch) from error
         if chunk.kinds is not None:
             set_kinds(values, chunk.kinds)
-        return self.output.emit(Rows(values, None if chunk.timestamps is None else chunk.timestamps.tolist()))
+        return Rows(values, None if chunk.timestamps is None else chunk.timestamps.tolist())
 
     def _failed(self, error: BaseException, batch: pyarrow.RecordBatch) -> Exception:
+        context = self._operator.context
         for row in range(batch.num_rows):
             try:
                 self._records(batch.slice(row, 1))
             except RAISED as found:
-                return self.context.user_error(found, "conversion to rows", ShownRow(batch, row))
-        return self.context.user_error(error, "conversion to rows")
+                return context.user_error(found, "conversion to rows", ShownRow(batch, row))
+        return context.user_error(error, "conversion to rows")
 
 
 def as_columns(chunk: Rows, columns: RecordColumns) -> Columns:
