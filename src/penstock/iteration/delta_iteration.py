@@ -24,6 +24,7 @@ def iterate_delta(
     aggregators: Mapping[str, Aggregator[Any]] | None = None,
     criteria: Mapping[str, ConvergenceCriterion[Any]] | None = None,
     deferred: bool = False,
+    slack: int = 0,
     name: str = "Delta iteration",
 ) -> DeltaIteration[E, W]:
     """Begin a delta iteration: a solution set with one entry per `key`, and a workset.
@@ -31,9 +32,12 @@ def iterate_delta(
     It ends when a superstep feeds nothing back as the workset, and otherwise like `iterate`. Both streams must be
     bounded; of several initial entries with a key one is kept. `deferred`: any stream may be the delta, which the
     next superstep sees; and `solution_set.co_group` may be called several times. It costs a second feedback and a copy
-    of the solution set per call, and one behind the iteration. Source: Flink's DataSet.iterateDelta.
+    of the solution set per call, and one behind the iteration. `slack`: as for `iterate`; ValueError with `deferred`,
+    whose updates need an order. Source: Flink's DataSet.iterateDelta.
     """
-    rules: dict[str, Any] = {"aggregators": aggregators, "criteria": criteria}
+    if deferred and slack:
+        raise ValueError("a deferred delta iteration has no slack: an older entry of a key could replace a newer one")
+    rules: dict[str, Any] = {"aggregators": aggregators, "criteria": criteria, "slack": slack}
     workset = iterate(initial_workset, supersteps_max, name=name, **rules)
     delta: SuperstepStream[E] | None = None
     if deferred:

@@ -16,11 +16,15 @@ from penstock.iteration.superstep_stream import SuperstepStream, check_feedback,
 
 
 class IterationConfig(msgspec.Struct, frozen=True):
-    """Settings of an iteration: its largest number of supersteps, its aggregators, and criteria by their names."""
+    """Settings of an iteration: its largest number of supersteps, its aggregators, and criteria by their names.
+
+    `slack`: how many supersteps a subtask may be ahead of the slowest one; see `iterate`.
+    """
 
     supersteps_max: int | None = None
     aggregators: Mapping[str, Aggregator[Any]] = {}
     criteria: Mapping[str, ConvergenceCriterion[Any]] = {}
+    slack: int = 0
 
 
 class IterationBodyResult(NamedTuple):
@@ -63,7 +67,13 @@ class Iterations:
         if not init_variable_streams:
             raise ValueError("an iteration needs at least one variable stream")
         heads: list[SuperstepStream[Any]] = [
-            iterate(stream, config.supersteps_max, aggregators=config.aggregators, criteria=config.criteria)
+            iterate(
+                stream,
+                config.supersteps_max,
+                aggregators=config.aggregators,
+                criteria=config.criteria,
+                slack=config.slack,
+            )
             for stream in init_variable_streams
         ]
         for head in heads:

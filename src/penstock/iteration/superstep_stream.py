@@ -27,20 +27,28 @@ def iterate(
     *,
     aggregators: Mapping[str, Aggregator[Any]] | None = None,
     criteria: Mapping[str, ConvergenceCriterion[Any]] | None = None,
+    slack: int = 0,
     name: str = "Iteration",
 ) -> SuperstepStream[T]:
     """Begin a bulk iteration: return the stream of the workset, which is `initial` in superstep 0.
 
     It ends after `supersteps_max` supersteps, after one that feeds nothing back, when the stream for termination of
     `close_with` had no record in a superstep, or when one of `criteria` says so of the aggregator of its name. The
-    initial stream must be bounded. Raises ValueError if `supersteps_max` is less than 1, or for a criterion without an
-    aggregator, and TypeError for another argument of a wrong type. Source: Flink's DataSet.iterate.
+    initial stream must be bounded. Raises ValueError if `supersteps_max` is less than 1, `slack` less than 0, or for a
+    criterion without an aggregator, and TypeError for another argument of a wrong type. Source: Flink's
+    DataSet.iterate.
+
+    `slack`: how many supersteps a subtask may be ahead of the slowest one (stale-synchronous). What is fed back in
+    superstep k is then in one from k + 1 - slack to k + 1 + slack, aggregates are those of `slack` supersteps earlier,
+    and the iteration ends `slack` supersteps later: use it for results that do not depend on the order of updates.
     """
     if not isinstance(initial, DataStream):
         raise TypeError(f"expected a stream to iterate, got {initial!r}")
     if supersteps_max is not None and (as_int(supersteps_max) is None or supersteps_max < 1):
         raise ValueError(f"supersteps_max must be an int of 1 or more, or None for no limit, got {supersteps_max!r}")
-    rules = SuperstepRules(supersteps_max, dict(aggregators or {}), dict(criteria or {}))
+    if as_int(slack) is None or slack < 0:
+        raise ValueError(f"slack must be an int of 0 or more, got {slack!r}")
+    rules = SuperstepRules(supersteps_max, slack, dict(aggregators or {}), dict(criteria or {}))
     for missing in rules.criteria.keys() - rules.aggregators.keys():
         raise ValueError(f"there is no aggregator '{missing}' for its criterion; aggregators: {[*rules.aggregators]}")
     for kind, given in ((Aggregator, rules.aggregators), (ConvergenceCriterion, rules.criteria)):

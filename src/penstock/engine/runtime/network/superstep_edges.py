@@ -37,6 +37,7 @@ class SuperstepEdge(OutputEdge):
             super().element(element)
             return
         steps = self.supersteps
+        steps.passes(element.timestamp)
         plain = EndOfSuperstep(element.timestamp, checkpoint=steps.checkpoint)
         first = plain
         if self._carries and (aggregates := steps.aggregates()):
@@ -74,6 +75,7 @@ class SuperstepFeedbackEdge(SuperstepEdge):
             OutputEdge.element(self, element)
         elif type(element) is Watermark and element.timestamp < MAX_TIMESTAMP:
             steps = self.supersteps
+            steps.passes(element.timestamp)
             end = EndOfSuperstep(
                 element.timestamp, self._records, steps.aggregates() if self._carries else b"", steps.checkpoint
             )

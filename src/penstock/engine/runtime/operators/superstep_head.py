@@ -33,6 +33,8 @@ class SuperstepRules(msgspec.Struct, frozen=True):
     """When an iteration ends, apart from a superstep that feeds nothing back, and what it aggregates."""
 
     supersteps_max: int | None = None
+    slack: int = 0
+    """How many supersteps a head may begin before all senders have ended the one before; 0: bulk-synchronous."""
     aggregators: Mapping[str, Aggregator[Any]] = {}
     criteria: Mapping[str, ConvergenceCriterion[Any]] = {}
     """By the name of the aggregator that each reads."""
@@ -42,7 +44,10 @@ class SuperstepPlace(msgspec.Struct, frozen=True):
     """Where an iteration stands between two supersteps: `number` is the next one."""
 
     number: int
-    has_ended: bool
+    last: int | None
+    """The last superstep, if the heads have decided on it."""
+    quiet: tuple[int, int]
+    """For how many supersteps nothing was fed back, and nothing was in the stream for termination."""
     aggregates: bytes
 
 
@@ -113,6 +118,7 @@ class SuperstepHead(IterationHead):
 
     def restore_lists(self, lists: list[NamedList]) -> None:
         super().restore_lists(lists)
-        places = [SuperstepPlace(*item) for one in lists if one.name == SUPERSTEP for item in one.items]
+        items = [item for one in lists if one.name == SUPERSTEP for item in one.items]
+        places = [SuperstepPlace(number, last, tuple(quiet), packed) for number, last, quiet, packed in items]
         self.place = places[0] if places else None
         assert all(place == self.place for place in places), "subtasks of an iteration stand at different supersteps"
