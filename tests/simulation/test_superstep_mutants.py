@@ -190,8 +190,16 @@ def further_ahead(patch: pytest.MonkeyPatch) -> None:
 
 
 def boundary_at_once(patch: pytest.MonkeyPatch) -> None:
-    """A barrier leaves a head behind the superstep that it has ended, although others may be ahead."""
-    patch.setattr(Decisions, "latest", property(lambda self: self.decided))
+    """A barrier leaves a head behind the superstep in which it is, although others are in another one."""
+    decide = SuperstepFeedback._decide
+
+    def here(self: Any) -> None:
+        before = self._boundary
+        decide(self)
+        if before is None and self._boundary is not None:
+            self._boundary = self._number
+
+    patch.setattr(SuperstepFeedback, "_decide", here)
 
 
 def one_quiet_superstep(patch: pytest.MonkeyPatch) -> None:

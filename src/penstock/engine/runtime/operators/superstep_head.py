@@ -69,17 +69,29 @@ class _InitialInput:
         return True
 
 
+class _UnboundedInput(_InitialInput):
+    """An input of which each superstep takes what has arrived."""
+
+    def __init__(self, head: SuperstepHead) -> None:
+        super().__init__(head)
+        self.process = lambda chunk: head.hold(chunk)
+
+
 class _FeedbackInput(_InitialInput):
     def end_input(self) -> bool:
         return True
 
 
 class SuperstepHead(IterationHead):
-    """Emits the records of both inputs, with the number of the superstep as their timestamps."""
+    """Emits the records of both inputs, with the number of the superstep as their timestamps.
 
-    def __init__(self, name: str, rules: SuperstepRules) -> None:
+    `follows`: its input is unbounded; what arrives belongs to the superstep that begins next.
+    """
+
+    def __init__(self, name: str, rules: SuperstepRules, follows: bool = False) -> None:
         super().__init__(name, max_wait_ms=0)
         self.rules = rules
+        self.follows = follows
         self.number = 0
         """The superstep that runs."""
         self.ends = False
@@ -87,10 +99,11 @@ class SuperstepHead(IterationHead):
         self.place: SuperstepPlace | None = None
         """Where the iteration stands, for the snapshot that is being frozen and from the one that was restored."""
         self.initial_input_ended: Callable[[], None] = lambda: None
-        """Set by the task."""
+        """Set by the task, like `hold`."""
+        self.hold: Callable[[Chunk], bool] = lambda chunk: True
 
     def inputs(self) -> Sequence[Input]:
-        return (_InitialInput(self), _FeedbackInput(self))
+        return ((_UnboundedInput if self.follows else _InitialInput)(self), _FeedbackInput(self))
 
     def process(self, chunk: Chunk) -> bool:
         assert isinstance(chunk, Rows), "a head of supersteps takes rows"

@@ -37,6 +37,8 @@ class Decisions:
         self._roles = roles
         self._ends: dict[int, dict[ChannelId, EndOfSuperstep]] = {}
         """Of the supersteps that are not decided, by channel."""
+        self._is_open = False
+        """Whether more input may come from outside."""
         self._last: int | None = None
         self._idle = self._unchanged = 0
         """For how many supersteps nothing was fed back, and nothing was in the stream for termination."""
@@ -77,6 +79,11 @@ class Decisions:
         """Return whether superstep `number` was the last one."""
         return self._last_one is not None and number >= self._last_one
 
+    @property
+    def waits(self) -> bool:
+        """Whether the next superstep waits for input: nothing was fed back, and more may come."""
+        return self._is_open and self._idle > 0
+
     def decide(self) -> None:
         """Decide what follows from the superstep behind the last decided one, which is complete."""
         self.decided = number = self.decided + 1
@@ -91,10 +98,11 @@ class Decisions:
         is_idle = not counted.get(FeedbackRole.WORKSET) and not counted.get(FeedbackRole.COUNT)
         self._idle = self._idle + 1 if is_idle else 0
         self._unchanged = self._unchanged + 1 if counted.get(FeedbackRole.TERMINATION) == 0 else 0
+        self._is_open = any(end.is_open for end in ends.values())
         slack = self._rules.slack
         # What a sender feeds back may wait for `slack` supersteps, so that many must be quiet.
         if self._last is None and (
-            max(self._idle, self._unchanged) > slack
+            (max(self._idle, self._unchanged) > slack and not self._is_open)
             or any(self._is_converged(name, number) for name in self._rules.criteria)
         ):
             self._last = number + slack

@@ -16,12 +16,17 @@ heads, in all subtasks, decide the same: `decided` is the last superstep that al
     RUNNING    barrier of checkpoint n                        RUNNING    n waits for a boundary
     ENDED      barrier of checkpoint n                        ENDED      take the snapshot
     BETWEEN    the job stops with savepoint n                 STOPPED    nothing leaves, unless n is aborted
+    RUNNING    nothing is fed back, and more may come         WAITING
+    WAITING    input, a barrier, feedback, or a begin         BETWEEN    the others hear of it by the begin
 
 Superstep n may begin when n - 1 - slack is decided, but superstep 1 not before 0: by then all have read their input.
 Feedback of a sender in its superstep k belongs to a superstep from k + 1 - slack to k + 1 + slack, the next one that
 begins. The iteration ends slack supersteps after the one that was decided to be its last. With slack 0 all of this is
 the bulk-synchronous loop. Source of the clocks: Ho et al., "More Effective Distributed ML via a Stale Synchronous
 Parallel Parameter Server" (2013).
+
+The input of a head may be unbounded. Then superstep 0 does not wait for it: what arrives waits for the superstep that
+begins next (`held_input.py`), and the iteration ends when all inputs have ended and nothing is fed back.
 
 At a boundary nothing is in flight in the iteration: what waits here is all that a snapshot needs, and a restored
 iteration continues with the next superstep. A barrier must leave all heads at the same boundary. A head that ends a
@@ -38,10 +43,10 @@ from collections.abc import Callable
 from functools import partial
 
 from penstock.engine.runtime.checkpoint_options import DeclineReason
-from penstock.engine.runtime.chunks import Rows
+from penstock.engine.runtime.chunks import Chunk, ChunkKind, Rows
 from penstock.engine.runtime.network.buffer import (
+    ELEMENTS,
     BeginOfSuperstep,
-    CheckpointBarrier,
     EndOfSuperstep,
     Header,
     decode_items,
@@ -51,6 +56,7 @@ from penstock.engine.runtime.network.channel_log import ChannelLog
 from penstock.engine.runtime.network.set_aside import BufferQueue
 from penstock.engine.runtime.operators.superstep_head import SuperstepHead
 from penstock.engine.runtime.task.environment import TaskParts
+from penstock.engine.runtime.task.held_input import Barrier, HeldInput
 from penstock.engine.runtime.task.inputs import InputChannel
 from penstock.engine.runtime.task.snapshot import TaskSnapshot
 from penstock.engine.runtime.task.snapshot_logs import SnapshotLogs, replay
@@ -64,6 +70,7 @@ class HeadState(enum.Enum):
     READING = "reading"
     RUNNING = "running"
     BETWEEN = "between"
+    WAITING = "waiting"
     STOPPED = "stopped"
     ENDED = "ended"
 
@@ -97,10 +104,19 @@ class SuperstepFeedback:
         """The superstep behind which barriers leave next; None: there is none to leave."""
         self._left = 0
         """The newest checkpoint whose barrier has left at a boundary."""
-        self._barriers: list[tuple[int, Callable[[], None]]] = []
+        self._barriers: list[Barrier] = []
         """The checkpoints whose barriers wait, and what takes the snapshot of each."""
         self._stops = False
+        self._input = HeldInput(head.follows, parts.new_queue)
+        """What has arrived of an unbounded input."""
+        self._counters = parts.chain.counters[0]
+        self._announced = 0
+        """The newest checkpoint that the last end of a superstep said to wait here."""
+        self._woken = 0
+        """The last superstep that another head is known to have begun."""
+        self._aborted: set[int] = set()
         head.initial_input_ended = self._initial_input_ended
+        head.hold = self._hold
 
     @property
     def ended(self) -> bool:
@@ -110,13 +126,16 @@ class SuperstepFeedback:
     @property
     def holds_records(self) -> bool:
         """Whether records wait that the operator has not processed."""
-        return any(self._fed.values())
+        return any(self._fed.values()) or not self._input.is_empty
 
     def open(self) -> None:
         """Begin with superstep 0, or with the one before which the restored snapshot was taken."""
         place, self._head.place = self._head.place, None
         if place is None:
             self._begin(0)
+            if self._head.follows:
+                self.state = HeadState.RUNNING
+                self._work.append(self._end_superstep)
             return
         self._number, self._has_ended = place.number - 1, True
         self._decisions.restore(place)
@@ -133,10 +152,14 @@ class SuperstepFeedback:
         items = decode_items(buffer)
         channel.items += len(items)
         ends = [item for item in items if type(item) is EndOfSuperstep]
-        records = [item for item in items if type(item) is not EndOfSuperstep and type(item) is not CheckpointBarrier]
+        records = [item for item in items if type(item) not in ELEMENTS]
+        begins = [item.number for item in items if type(item) is BeginOfSuperstep]
+        if records or begins:
+            self._woken = max([self._woken, *begins])
+            self._wake()
         if records:
             # A sender ends a superstep before it gets records of the next one: records belong to one superstep.
-            assert not ends or items.index(ends[0]) >= len(records), "records behind the end of their superstep"
+            assert not ends or items.index(ends[0]) > items.index(records[-1]), "records behind the end of a superstep"
             assert not self.ended, "feedback of an iteration that has ended"
             queue = self._queue_of(self._decisions.clocks[channel.id])
             queue.append(buffer if len(records) == len(items) else encode(header, records))
@@ -152,18 +175,41 @@ class SuperstepFeedback:
     # Supersteps.
 
     def _initial_input_ended(self) -> None:
-        if self.state is HeadState.READING:
+        if self._head.follows:
+            self._input.end()
+            self._wake()
+        elif self.state is HeadState.READING:
             self.state = HeadState.RUNNING
             self._work.appendleft(self._end_superstep)
+
+    def _hold(self, chunk: Chunk) -> bool:
+        """Hold records of an unbounded input."""
+        # They count when they are emitted.
+        self._counters.records_in -= len(chunk)
+        self._input.hold(chunk, ChunkKind.ROWS)
+        self._wake()
+        return True
+
+    def _wake(self) -> None:
+        """Begin the next superstep, if the head waits for a reason to."""
+        if self.state is HeadState.WAITING:
+            self.state = HeadState.BETWEEN
+            # Behind all queued work: it may be more input.
+            self._work.append(self._start)
 
     def _begin(self, number: int) -> None:
         self._head.number = self._number = number
         self._has_ended = False
-        self._supersteps.begins(BeginOfSuperstep(number, self._decisions.aggregates_for(number)), self._edges)
+        decisions = self._decisions
+        self._supersteps.begins(
+            BeginOfSuperstep(number, decisions.aggregates_for(number), decisions.waits), self._edges
+        )
 
     def _end_superstep(self) -> None:
         waiting = max((number for number, _ in self._barriers), default=0)
-        self._supersteps.ended_before(EndOfSuperstep(self._number, checkpoint=waiting))
+        self._announced = waiting
+        end = EndOfSuperstep(self._number, checkpoint=waiting, is_open=self._input.is_open)
+        self._supersteps.ended_before(end)
         self._head.end_superstep()
         # As work, when the operators of the chain have taken the end.
         self._work.appendleft(self._own_end)
@@ -187,24 +233,36 @@ class SuperstepFeedback:
     def _proceed(self) -> None:
         """Go on behind the superstep that it has ended, if what has been decided allows it."""
         decisions, number = self._decisions, self._number
-        leaving: list[Callable[[], None]] = []
         if number == self._boundary:
             if decisions.decided < number:
                 return
             leaving = [take for checkpoint_id, take in self._barriers if checkpoint_id <= decisions.agreed]
             self._barriers = [one for one in self._barriers if one[0] > decisions.agreed]
             self._left, self._boundary = decisions.agreed, None
-        elif not decisions.may_follow(number):
-            return
-        self.state = HeadState.BETWEEN
-        # Before all queued work: feedback of the next superstep may be in the queue already.
-        self._work.extendleft(reversed([*leaving, self._start]))
+            # Before all queued work: feedback of the next superstep may be in the queue already.
+            self.state = HeadState.BETWEEN
+            self._work.extendleft(reversed([*leaving, self._go_on]))
+        elif decisions.may_follow(number):
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """Begin the next superstep, or end the iteration, or wait for a reason to begin one."""
+        barriers = self._barriers
+        if self._stops:
+            self.state = HeadState.STOPPED
+        elif (
+            self._decisions.waits
+            and self._woken <= self._number
+            and (self._input.is_empty or barriers)
+            and not any(checkpoint_id > self._announced for checkpoint_id, _ in barriers)
+        ):
+            self.state = HeadState.WAITING
+        else:
+            self.state = HeadState.BETWEEN
+            self._work.appendleft(self._start)
 
     def _start(self, restored: bool = False) -> None:
         """Begin the next superstep, or end the iteration."""
-        if self._stops:
-            self.state = HeadState.STOPPED
-            return
         number = self._number + 1
         if self._decisions.has_ended_with(self._number):
             self.state = HeadState.ENDED
@@ -220,6 +278,7 @@ class SuperstepFeedback:
             replay(logged, inputs, self._fed_back, info=self._info, key_groups=self._key_groups, work=self._work)
         else:
             worksets = self._take_fed(number - 1 + self._head.rules.slack)
+            worksets += self._input.take(self._barriers)
             # Before all queued work: a work item for each buffer.
             self._work.appendleft(partial(self._emit_next, worksets))
         self._work.extend(behind_workset)
@@ -252,11 +311,22 @@ class SuperstepFeedback:
         """Return whether a barrier, which has arrived, waits for a boundary: then `take` is called there."""
         if self.state is HeadState.ENDED:
             return False
-        if self.state is HeadState.READING:
+        if self._head.follows:
+            # As work: records of the input that came before it may wait in the queue.
+            self._work.append(partial(self._hold_barrier, checkpoint_id, take))
+        elif self.state is HeadState.READING:
             decline(checkpoint_id, DeclineReason.ITERATION)
         else:
             self._barriers.append((checkpoint_id, take))
+            self._wake()
         return True
+
+    def _hold_barrier(self, checkpoint_id: int, take: Callable[[], None]) -> None:
+        if self.ended:
+            take()
+        elif checkpoint_id not in self._aborted:
+            self._input.barrier((checkpoint_id, take))
+            self._wake()
 
     def barrier_leaves(self, checkpoint_id: int) -> None:
         """Start the log of a barrier that leaves the head: it is complete, because nothing is in flight."""
@@ -279,13 +349,18 @@ class SuperstepFeedback:
     def abort(self, checkpoint_id: int) -> None:
         """Forget a barrier that waits: its checkpoint was aborted."""
         self._barriers = [one for one in self._barriers if one[0] != checkpoint_id]
+        self._aborted.add(checkpoint_id)
+        self._input.abort(checkpoint_id)
+        if not self._input.is_empty:
+            # Nothing holds back any more what was behind the barrier.
+            self._wake()
 
     def release_held(self) -> None:
         """Continue: the savepoint that would have stopped the job was aborted."""
         self._stops = False
         if self.state is HeadState.STOPPED:
             self.state = HeadState.BETWEEN
-            self._work.append(self._start)
+            self._work.append(self._go_on)
 
     # An iteration ends by itself, and never by a time.
 
@@ -304,3 +379,4 @@ class SuperstepFeedback:
         """Remove spilled buffers from disk."""
         for queue in self._fed.values():
             queue.close()
+        self._input.close()

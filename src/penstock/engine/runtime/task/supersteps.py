@@ -59,6 +59,7 @@ class Supersteps:
         self._partial: dict[str, Aggregator[Any]] = {}
         self._received: dict[int, list[bytes]] = {}
         self._checkpoint: dict[int, int] = {}
+        self._open: set[int] = set()
 
     def begins(self, begin: BeginOfSuperstep, edges: Sequence[Edge]) -> None:
         """Note the begin of a superstep, and tell the next tasks on `edges`, once, before its records."""
@@ -68,13 +69,14 @@ class Supersteps:
         if self._is_over:
             self._enter(begin.number)
         for edge in edges:
-            if edge.info.in_supersteps and not edge.info.feedback:
+            if edge.info.in_supersteps and (begin.wakes or not edge.info.feedback):
                 edge.element(begin)
 
     def _enter(self, number: int) -> None:
         self._begun = {later: begun for later, begun in self._begun.items() if later >= number}
         self._received = {later: values for later, values in self._received.items() if later >= number}
         self._checkpoint = {later: one for later, one in self._checkpoint.items() if later >= number}
+        self._open = {later for later in self._open if later >= number}
         self.number, self._is_over = number, False
         self._aggregators, self._partial = None, {}
 
@@ -83,6 +85,8 @@ class Supersteps:
         number = end.number
         if end.aggregates:
             self._received.setdefault(number, []).append(end.aggregates)
+        if end.is_open:
+            self._open.add(number)
         self._checkpoint[number] = min(self._checkpoint.get(number, end.checkpoint), end.checkpoint)
 
     def passes(self, number: int) -> None:
@@ -112,6 +116,11 @@ class Supersteps:
     def checkpoint(self) -> int:
         """The newest checkpoint whose barrier waits at all heads before this task."""
         return self._checkpoint.get(self.number, 0)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether more input may come to a head before this task."""
+        return self.number in self._open
 
     def aggregator(self, name: str) -> Aggregator[Any]:
         """Return this task's copy of an aggregator for the current superstep. Raises ProgramError if there is none."""
