@@ -38,9 +38,9 @@ class Unbounded(ScriptedSource):
         return Boundedness.CONTINUOUS_UNBOUNDED
 
 
-def numbers(env: StreamExecutionEnvironment) -> Any:
+def numbers(env: StreamExecutionEnvironment, splits: int = SPLITS, pauses: Any = ()) -> Any:
     """Return an unbounded stream of (split, position)."""
-    source = Unbounded([script(split, RECORDS) for split in range(SPLITS)], chunk_records_max=2)
+    source = Unbounded([script(split, RECORDS, pauses=pauses) for split in range(splits)], chunk_records_max=2)
     stream = env.from_source(source, WatermarkStrategy.for_monotonous_timestamps(), "numbers")
     return stream.map(lambda value: (int(value[0][1:]), value[1][0]))
 
@@ -65,13 +65,13 @@ class CountUp(ProcessFunction[Any, Any], IterationListener):
         assert epoch_watermark == self.context.get_superstep_number()
 
 
-def counting(parallelism: int) -> StreamExecutionEnvironment:
+def counting(parallelism: int, splits: int = SPLITS, pauses: Any = (), rounds: int = 4) -> StreamExecutionEnvironment:
     """Return a program that counts as numbers arrive."""
     env = environment(parallelism)
-    iteration = iterate(numbers(env).map(lambda value: (*value, 0, None)))
+    iteration = iterate(numbers(env, splits, pauses).map(lambda value: (*value, 0, None)))
     counted = iteration.process(CountUp()).key_by(lambda value: value[2]).map(lambda value: value)
-    done = counted.filter(lambda value: value[2] >= 4)
-    iteration.close_with(counted.filter(lambda value: value[2] < 4).rebalance(), outputs=[done])
+    done = counted.filter(lambda value: value[2] >= rounds)
+    iteration.close_with(counted.filter(lambda value: value[2] < rounds).rebalance(), outputs=[done])
     done.map(lambda value: value[:3]).print()
     return env
 
@@ -79,6 +79,16 @@ def counting(parallelism: int) -> StreamExecutionEnvironment:
 def after_counting() -> list[Any]:
     """Return the results of `counting`."""
     return [(*value, 4) for value in all_numbers()]
+
+
+def lonely(parallelism: int) -> StreamExecutionEnvironment:
+    """Return a program with one split: numbers arrive at one head, when others wait, and nothing is fed back."""
+    return counting(parallelism, 1, ((0, 300), (RECORDS // 2, 300)), rounds=1)
+
+
+def after_lonely() -> list[Any]:
+    """Return the results of `lonely`."""
+    return [(*value, 1) for value in all_numbers() if value[0] == 0]
 
 
 # Delta: connected components of a graph whose edges arrive while the iteration runs.
@@ -110,7 +120,7 @@ def growing(parallelism: int) -> StreamExecutionEnvironment:
         return [edge for edge in both if edge[0] == vertex]
 
     arrived = numbers(env).flat_map(edges_of)
-    none = env.from_collection([(0, 0, frozenset(), 0)]).filter(lambda entry: False)
+    none: Any = env.from_collection([(0, 0, frozenset(), 0)]).filter(lambda entry: False)
     iteration = iterate_delta(none, arrived, key=lambda entry: entry[0])
     changed = iteration.solution_set.co_group(iteration.workset, grown, key=lambda message: message[0])
     solution = iteration.close_with(changed, changed.flat_map(to_neighbours).rebalance())
@@ -153,6 +163,7 @@ def after_entering() -> list[Any]:
 
 PROGRAMS: dict[str, tuple[Callable[[int], StreamExecutionEnvironment], Callable[[], list[Any]]]] = {
     "counting": (counting, after_counting),
+    "lonely": (lonely, after_lonely),
     "growing": (growing, grown_components),
     "entering": (entering, after_entering),
 }
@@ -231,7 +242,9 @@ def forgets_input_behind_a_barrier(patch: pytest.MonkeyPatch) -> None:
     def all_of(self: HeldInput, barriers: list[Any]) -> Any:
         waited = bool(barriers)
         taken = take(self, barriers)
-        return taken if waited or not barriers else (self._items.clear(), taken)[1]
+        if barriers and not waited:
+            self._items.clear()
+        return taken
 
     patch.setattr(HeldInput, "take", all_of)
 

@@ -32,6 +32,8 @@ class Decisions:
         """The superstep in which each sender is."""
         self.agreed = 0
         """The newest checkpoint whose barrier has waited at all heads."""
+        self._first = 0
+        """The superstep with which the run begins. Until all have ended it, inputs from outside may hold some back."""
         self._rules = rules
         self._name = name
         self._roles = roles
@@ -73,7 +75,7 @@ class Decisions:
         """Return whether a superstep, or the end of the iteration, may follow superstep `number`."""
         if number == self._last_one:
             return self.decided >= number
-        return self.decided >= max(0, number - self._rules.slack)
+        return self.decided >= max(self._first, number - self._rules.slack)
 
     def has_ended_with(self, number: int) -> bool:
         """Return whether superstep `number` was the last one."""
@@ -143,7 +145,7 @@ class Decisions:
 
     def restore(self, place: SuperstepPlace) -> None:
         """Continue before superstep `place.number`."""
-        self.decided = place.number - 1
+        self._first, self.decided = place.number, place.number - 1
         self.clocks = dict.fromkeys(self.clocks, place.number)
         self._last = place.last
         self._idle, self._unchanged = place.quiet

@@ -19,7 +19,8 @@ heads, in all subtasks, decide the same: `decided` is the last superstep that al
     RUNNING    nothing is fed back, and more may come         WAITING
     WAITING    input, a barrier, feedback, or a begin         BETWEEN    the others hear of it by the begin
 
-Superstep n may begin when n - 1 - slack is decided, but superstep 1 not before 0: by then all have read their input.
+Superstep n may begin when n - 1 - slack is decided, but the second one of a run not before the first: by then all have
+read their input, or know again that it has ended.
 Feedback of a sender in its superstep k belongs to a superstep from k + 1 - slack to k + 1 + slack, the next one that
 begins. The iteration ends slack supersteps after the one that was decided to be its last. With slack 0 all of this is
 the bulk-synchronous loop. Source of the clocks: Ho et al., "More Effective Distributed ML via a Stale Synchronous
@@ -54,6 +55,7 @@ from penstock.engine.runtime.network.buffer import (
 )
 from penstock.engine.runtime.network.channel_log import ChannelLog
 from penstock.engine.runtime.network.set_aside import BufferQueue
+from penstock.engine.runtime.operators.iteration import INPUT
 from penstock.engine.runtime.operators.superstep_head import SuperstepHead
 from penstock.engine.runtime.task.environment import TaskParts
 from penstock.engine.runtime.task.held_input import Barrier, HeldInput
@@ -185,10 +187,14 @@ class SuperstepFeedback:
     def _hold(self, chunk: Chunk) -> bool:
         """Hold records of an unbounded input."""
         # They count when they are emitted.
+        self._count_input(-len(chunk))
         self._counters.records_in -= len(chunk)
         self._input.hold(chunk, ChunkKind.ROWS)
         self._wake()
         return True
+
+    def _count_input(self, records: int) -> None:
+        self._inputs.inputs[INPUT].records_in += records
 
     def _wake(self) -> None:
         """Begin the next superstep, if the head waits for a reason to."""
@@ -277,25 +283,26 @@ class SuperstepFeedback:
             inputs = [self._inputs.fed_back] * len(self._fed_back)
             replay(logged, inputs, self._fed_back, info=self._info, key_groups=self._key_groups, work=self._work)
         else:
-            worksets = self._take_fed(number - 1 + self._head.rules.slack)
-            worksets += self._input.take(self._barriers)
             # Before all queued work: a work item for each buffer.
-            self._work.appendleft(partial(self._emit_next, worksets))
+            self._work.appendleft(partial(self._emit_next, self._input.take(self._barriers), self._count_input))
+            self._work.appendleft(partial(self._emit_next, self._take_fed(number - 1 + self._head.rules.slack)))
         self._work.extend(behind_workset)
 
     def _take_fed(self, latest: int) -> deque[BufferQueue]:
         """Remove and return the feedback of supersteps up to `latest`."""
         return deque(self._fed.pop(superstep) for superstep in sorted(self._fed) if superstep <= latest)
 
-    def _emit_next(self, worksets: deque[BufferQueue]) -> None:
+    def _emit_next(self, worksets: deque[BufferQueue], count: Callable[[int], None] | None = None) -> None:
         while worksets and not worksets[0]:
             worksets.popleft().close()
         if not worksets:
             return
         items = decode_items(worksets[0].popleft())
-        self._work.appendleft(partial(self._emit_next, worksets))
+        self._work.appendleft(partial(self._emit_next, worksets, count))
         for item in reversed(items):
             assert isinstance(item, Rows)
+            if count is not None:
+                count(len(item))
             self._work.appendleft(partial(self._inputs.fed_back.records, item, 0))
 
     def _end_inputs(self) -> None:
