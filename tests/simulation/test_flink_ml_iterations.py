@@ -331,7 +331,8 @@ def test_unbounded(make: Make) -> None:
         sums = [value for event, epoch, value in found if (event, epoch) == (PROCESSED, number)]
         assert len(sums) == SOURCES * RECORDS
         assert max(sums) == SUM
-    assert len(found) == 2 * SOURCES * RECORDS
+    assert len(found) == 2 * SOURCES * RECORDS + 1
+    assert len([event for event, _, _ in found if event == TERMINATED]) == 1
 
 
 def test_a_side_output_of_an_unbounded_iteration() -> None:

@@ -14,7 +14,8 @@ from tests.simulation.test_supersteps import PROGRAMS, results_of
 from penstock.common.job_status import JobStatus
 from penstock.engine.runtime.network.buffer import EndOfSuperstep
 from penstock.engine.runtime.network.superstep_edges import SuperstepEdge, SuperstepFeedbackEdge
-from penstock.engine.runtime.task.superstep_feedback import SuperstepFeedback
+from penstock.engine.runtime.task.superstep_decisions import Decisions
+from penstock.engine.runtime.task.superstep_feedback import HeadState, SuperstepFeedback
 from penstock.engine.runtime.task.supersteps import Supersteps
 from penstock.hosts.simulator import Circumstances
 from penstock.iteration import iterate_delta
@@ -76,13 +77,8 @@ def early_end(patch: pytest.MonkeyPatch) -> None:
 
 def ahead_counts_as_now(patch: pytest.MonkeyPatch) -> None:
     """Feedback of a sender that runs ahead is taken for feedback of this superstep."""
-    unpack = SuperstepFeedback._unpack
-
-    def mixed(self: Any, *arguments: Any) -> None:
-        self._later = self._next
-        unpack(self, *arguments)
-
-    patch.setattr(SuperstepFeedback, "_unpack", mixed)
+    queue_of = SuperstepFeedback._queue_of
+    patch.setattr(SuperstepFeedback, "_queue_of", lambda self, superstep: queue_of(self, min(superstep, self._number)))
 
 
 def heads_differ(patch: pytest.MonkeyPatch) -> None:
@@ -90,9 +86,10 @@ def heads_differ(patch: pytest.MonkeyPatch) -> None:
     decide = SuperstepFeedback._decide
 
     def alone(self: Any) -> None:
-        own = len(self._next)
+        decided = self._decisions.decided
         decide(self)
-        self._goes_on = self._goes_on and own > 0
+        if self._decisions.decided > decided and not self._fed.get(self._decisions.decided):
+            self._decisions._last = self._decisions.decided
 
     patch.setattr(SuperstepFeedback, "_decide", alone)
 
@@ -121,11 +118,23 @@ def workset_not_stored(patch: pytest.MonkeyPatch) -> None:
     leaves = SuperstepFeedback.barrier_leaves
 
     def without(self: Any, checkpoint_id: int) -> None:
-        kept, self._workset = self._workset, self._new_queue()
+        kept, self._fed = self._fed, {}
         leaves(self, checkpoint_id)
-        self._workset = kept
+        self._fed = kept
 
     patch.setattr(SuperstepFeedback, "barrier_leaves", without)
+
+
+def later_workset_stored(patch: pytest.MonkeyPatch) -> None:
+    """A snapshot has feedback of heads that have begun the next superstep: they will feed it back again."""
+    leaves = SuperstepFeedback.barrier_leaves
+
+    def with_later(self: Any, checkpoint_id: int) -> None:
+        kept, self._fed = self._fed, {min(superstep, self._number): queue for superstep, queue in self._fed.items()}
+        leaves(self, checkpoint_id)
+        self._fed = kept
+
+    patch.setattr(SuperstepFeedback, "barrier_leaves", with_later)
 
 
 def number_not_restored(patch: pytest.MonkeyPatch) -> None:
@@ -134,7 +143,8 @@ def number_not_restored(patch: pytest.MonkeyPatch) -> None:
 
     def at_zero(self: Any) -> None:
         if self._head.place is not None:
-            self._head.place = self._head.place.__class__(0, self._head.place.has_ended, self._head.place.aggregates)
+            place = self._head.place
+            self._head.place = place.__class__(0, place.last, place.quiet, place.aggregates)
         opened(self)
 
     patch.setattr(SuperstepFeedback, "open", at_zero)
@@ -150,10 +160,12 @@ def own_end_not_awaited(patch: pytest.MonkeyPatch) -> None:
     """A head decides before it has ended the superstep itself: it is not among its own senders."""
 
     def decide(self: Any) -> None:
-        if len(self._ends) == self._channels:
-            self._decide()
+        while self._decisions.is_complete:
+            self._decisions.decide()
+            if self.state is HeadState.RUNNING:
+                self._proceed()
 
-    patch.setattr(SuperstepFeedback, "_decide_if_complete", decide)
+    patch.setattr(SuperstepFeedback, "_decide", decide)
 
 
 def records_not_counted(patch: pytest.MonkeyPatch) -> None:
@@ -167,6 +179,44 @@ def records_not_counted(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(SuperstepFeedbackEdge, "element", none)
 
 
+def further_ahead(patch: pytest.MonkeyPatch) -> None:
+    """A head begins one superstep more than its slack allows."""
+    may_follow = Decisions.may_follow
+
+    def one_more(self: Any, number: int) -> bool:
+        return may_follow(self, number) or (number > 0 and may_follow(self, number - 1))
+
+    patch.setattr(Decisions, "may_follow", one_more)
+
+
+def boundary_at_once(patch: pytest.MonkeyPatch) -> None:
+    """A barrier leaves a head behind the superstep in which it is, although others are in another one."""
+    proceed = SuperstepFeedback._proceed
+
+    def here(self: Any) -> None:
+        if self._boundary is not None:
+            self._boundary = self._number
+            with pytest.MonkeyPatch.context() as now:
+                now.setattr(self._decisions, "decided", self._number)
+                proceed(self)
+        else:
+            proceed(self)
+
+    patch.setattr(SuperstepFeedback, "_proceed", here)
+
+
+def one_quiet_superstep(patch: pytest.MonkeyPatch) -> None:
+    """One superstep that feeds nothing back ends the iteration, although feedback may wait at a head."""
+    decide = Decisions.decide
+
+    def at_once(self: Any) -> None:
+        decide(self)
+        if self._last is None and (self._idle or self._unchanged):
+            self._last = self.decided
+
+    patch.setattr(Decisions, "decide", at_once)
+
+
 FAULTS: list[tuple[Callable[[pytest.MonkeyPatch], None], bool]] = [
     (lost_end, False),
     (doubled_end, False),
@@ -175,6 +225,10 @@ FAULTS: list[tuple[Callable[[pytest.MonkeyPatch], None], bool]] = [
     (heads_differ, False),
     (aggregates_counted_twice, False),
     (records_not_counted, False),
+    (further_ahead, False),
+    (one_quiet_superstep, False),
+    (boundary_at_once, True),
+    (later_workset_stored, True),
     (barrier_at_once, True),
     (barrier_not_agreed, True),
     (workset_not_stored, True),
@@ -223,6 +277,6 @@ def test_a_head_that_does_not_await_its_own_end_is_found(monkeypatch: pytest.Mon
     """Only a head that is not among its own senders can be that early."""
     assert results(unchanged, 3) == [(number, number) for number in range(5)]
     own_end_not_awaited(monkeypatch)
-    with pytest.raises(AssertionError, match="EndOfSuperstep"):
+    with pytest.raises(AssertionError, match=r"EndOfSuperstep|SlotFailed"):
         for seed in range(SEEDS):
             results(unchanged, 3, seed)

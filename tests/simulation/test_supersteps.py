@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -12,8 +13,9 @@ from tests.simulation.programs import environment, explained, script, scripted, 
 
 from penstock.common.job_status import JobStatus
 from penstock.common.watermark_strategy import WatermarkStrategy
-from penstock.datastream import StreamExecutionEnvironment
-from penstock.datastream.functions import ProcessFunction, RuntimeContext
+from penstock.datastream import OutputTag, StreamExecutionEnvironment
+from penstock.datastream.functions import KeyedProcessFunction, ProcessFunction, RuntimeContext
+from penstock.engine.runtime.task.superstep_decisions import Decisions
 from penstock.hosts.simulator import Circumstances
 from penstock.iteration import (
     ConvergenceCriterion,
@@ -21,6 +23,7 @@ from penstock.iteration import (
     IterationConfig,
     IterationListener,
     Iterations,
+    MaxAggregator,
     SumAggregator,
     iterate,
     iterate_delta,
@@ -32,6 +35,7 @@ SEEDS_IN_CI = 15
 SEEDS_IN_SOAK = 5_000
 SPLITS = 3
 RECORDS = 8
+CHANGED: OutputTag[Any] = OutputTag("changed")
 
 
 def numbers(env: StreamExecutionEnvironment) -> Any:
@@ -125,13 +129,13 @@ def smaller(key: int, entry: tuple[int, int] | None, messages: list[tuple[int, i
     return (key, least) if least < entry[1] else None
 
 
-def components(parallelism: int) -> StreamExecutionEnvironment:
+def components(parallelism: int, slack: int = 0) -> StreamExecutionEnvironment:
     """Return a program for the connected components of the graph."""
     env = environment(parallelism)
     known = {vertex for edge in edges() for vertex in edge}
     vertices = numbers(env).map(lambda value: value[0] * RECORDS + value[1]).filter(lambda vertex: vertex in known)
     labelled = vertices.map(lambda vertex: (vertex, vertex))
-    iteration = iterate_delta(labelled, labelled, 100, key=lambda vertex: vertex[0])
+    iteration = iterate_delta(labelled, labelled, 100, key=lambda vertex: vertex[0], slack=slack)
     messages = iteration.workset.process(Neighbours())
     changed = iteration.solution_set.co_group(messages, smaller, key=lambda message: message[0])
     iteration.close_with(changed, changed.rebalance()).print()
@@ -201,11 +205,70 @@ def after_count() -> list[Any]:
     return [(value, 7) for value in all_numbers()]
 
 
+# Stale-synchronous: subtasks may run ahead, so only a result that does not depend on the order is certain.
+
+SLACK = 2
+LIMIT = 12
+
+
+class CountToLimit(ProcessFunction[Any, Any], IterationListener):
+    """Adds one to each number below the limit. A record says in which superstep its sender was."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.context = runtime_context
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        split, number, fed_back = value
+        step = ctx.timestamp()
+        assert abs(step - (fed_back + 1)) <= (SLACK if step else 0), f"fed back in {fed_back}, processed in {step}"
+        if number < LIMIT:
+            yield CHANGED, number
+        yield split, min(number + 1, LIMIT), self.context.get_superstep_number()
+
+    def on_epoch_watermark_incremented(self, epoch_watermark: int, context: Any) -> None:
+        assert self.context.get_superstep_number() == epoch_watermark
+        self.context.get_iteration_aggregator("step").aggregate(epoch_watermark)
+        if epoch_watermark:
+            seen = self.context.get_previous_iteration_aggregate("step")
+            assert seen == max(0, epoch_watermark - 1 - SLACK)
+
+
+def stale(parallelism: int) -> StreamExecutionEnvironment:
+    """Return a program that counts numbers up to a limit, with slack."""
+    env = environment(parallelism)
+    initial = numbers(env).map(lambda value: (*value, -1))
+    iteration = iterate(initial, aggregators={"step": MaxAggregator()}, slack=SLACK)
+    counted = iteration.process(CountToLimit())
+    # An exchange within the step, so that its tasks hear of several supersteps at the same time.
+    fed_back = counted.key_by(lambda value: value[1]).process(Stamp())
+    result = iteration.close_with(fed_back.rebalance(), termination=counted.get_side_output(CHANGED))
+    result.map(lambda value: value[:2]).print()
+    return env
+
+
+class Stamp(KeyedProcessFunction[Any, Any, Any]):
+    """Notes the superstep of the sender of feedback."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.context = runtime_context
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        split, number, _ = value
+        yield split, number, self.context.get_superstep_number()
+
+
+def after_limit() -> list[Any]:
+    """Return the results of `stale`."""
+    return [(split, LIMIT) for split, _ in all_numbers()]
+
+
 PROGRAMS: dict[str, tuple[Callable[[int], StreamExecutionEnvironment], Callable[[], list[Any]]]] = {
     "bulk": (bulk, after_bulk),
     "delta": (components, found_components),
     "variables": (exchanged, after_exchange),
     "deferred": (counted, after_count),
+    "stale": (stale, after_limit),
+    "stale delta": (partial(components, slack=3), found_components),
 }
 
 
@@ -231,6 +294,22 @@ def test_an_undisturbed_iteration_gives_what_plain_loops_give(name: str, seed: i
     status, values, _ = results_of(name, seed, Circumstances(jump_rate=0.0))
     assert status is JobStatus.FINISHED
     assert sorted(values) == sorted(PROGRAMS[name][1]())
+
+
+def test_subtasks_run_ahead_as_far_as_the_slack_allows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tests above would pass with supersteps that are synchronous in spite of their slack."""
+    leads: set[int] = set()
+    may_follow = Decisions.may_follow
+
+    def noted(self: Decisions, number: int) -> bool:
+        if allowed := may_follow(self, number):
+            leads.add(number - self.decided)
+        return allowed
+
+    monkeypatch.setattr(Decisions, "may_follow", noted)
+    for seed in range(3):
+        results_of("stale", seed, Circumstances(jump_rate=0.0))
+    assert leads == set(range(SLACK + 1))
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -113,8 +113,35 @@ def test_a_cached_file_replayed_data_and_a_deferred_delta(tmp_path: Path) -> Non
     assert sorted(collect(result)) == [("one", 5), ("two", 5)]
 
 
-def test_an_iteration_in_batch_mode_is_refused() -> None:
+def test_an_iteration_in_batch_mode() -> None:
+    """It would wait for ever in a stage, or read and write what other modes do: final sums of keys, each once."""
+    env = environment(RuntimeExecutionMode.BATCH, parallelism=2)
+    pairs = env.from_collection([(number % 20, number // 20 + 1) for number in range(60)])
+    summed = pairs.key_by(lambda pair: pair[0]).reduce(lambda one, other: (one[0], one[1] + other[1]))
+    iteration = iterate(summed, SUPERSTEPS)
+    stepped = iteration.map(lambda pair: (pair[0], pair[1] + 1)).key_by(lambda pair: pair[0]).map(lambda pair: pair)
+    ended = iteration.close_with(stepped.rebalance())
+    counted = ended.union(summed).key_by(lambda pair: pair[0]).reduce(lambda one, other: (one[0], one[1] + other[1]))
+    # The second iteration reads the result of the first one, and what is before it.
+    second = iterate_delta(ended, counted, 9, key=lambda pair: pair[0])
+    changed = second.solution_set.co_group(
+        second.workset, lambda key, entry, found: (key, entry[1] + found[0][1]), key=lambda pair: pair[0]
+    )
+    result = second.close_with(changed, changed.filter(lambda pair: pair[1] < 1000))
+    after_first = 6 + SUPERSTEPS
+    value, workset = after_first, after_first + 6
+    while True:
+        value += workset
+        workset = value
+        if value >= 1000:
+            break
+    assert sorted(collect(result)) == [(key, value) for key in range(20)]
+    no_worker_left()
+
+
+def test_a_loop_without_supersteps_in_batch_mode_is_refused() -> None:
     """It would wait for ever: a stage ends before the next one begins."""
     env = environment(RuntimeExecutionMode.BATCH, parallelism=2)
+    loop = env.from_collection([1]).iterate()
     with pytest.raises(ProgramError, match="BATCH"):
-        collect(added(env))
+        collect(loop.close_with(loop.filter(lambda value: value > 1)))

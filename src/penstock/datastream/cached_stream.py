@@ -18,6 +18,8 @@ from penstock.engine.runtime.execution_mode import ExecutionMode
 from penstock.engine.runtime.operators.sink import CacheOperator
 
 T = TypeVar("T")
+Parts = list[list[tuple[Any, int | None]]]
+"""The records of each subtask, with their timestamps (ms, or None)."""
 
 
 class CachedDataStream(DataStream[T]):
@@ -51,34 +53,39 @@ def filling(
     sink = OperatorTransformation(id, "Cache", [cache], CacheOperator("Cache", id), is_sink=True)
     sink.parallelism = cache.inputs[0].parallelism
     sink.is_nameless = True
-    return sink, _FillingResults(cache, next_id)
 
-
-class _FillingResults(ResultSink):
-    """Collects records, and fills the cache when the job has succeeded."""
-
-    exactly_once = True
-
-    def __init__(self, cache: CacheTransformation, next_id: Callable[[], int]) -> None:
-        self._cache = cache
-        self._next_id = next_id
-        self._parts: dict[int, list[tuple[Any, int | None]]] = {}
-
-    def accept(self, subtask: int, values: list[Any]) -> None:
-        self._parts.setdefault(subtask, []).extend(values)
-
-    def restarted(self) -> None:
-        self._parts.clear()
-
-    def succeeded(self) -> None:
-        parts = [self._parts[subtask] for subtask in sorted(self._parts)]
+    def fill(parts: Parts) -> None:
         source = SourceTransformation(
-            id=self._next_id(),
+            id=next_id(),
             name="Cached Source",
             source=CachedRecordsSource(parts),
             strategy=WatermarkStrategy.no_watermarks(),
-            output_type=self._cache.output_type,
-            parallelism=self._cache.inputs[0].parallelism,
+            output_type=cache.output_type,
+            parallelism=cache.inputs[0].parallelism,
         )
         source.is_nameless = True
-        self._cache.fill(source)
+        cache.fill(source)
+
+    return sink, FillingResults(fill)
+
+
+class FillingResults(ResultSink):
+    """Collects the records of a CacheOperator, and calls `fill` with them when the job has succeeded."""
+
+    exactly_once = True
+
+    def __init__(self, fill: Callable[[Parts], None]) -> None:
+        self._fill = fill
+        self._parts: dict[int, list[tuple[Any, int | None]]] = {}
+
+    def accept(self, subtask: int, values: list[Any]) -> None:
+        """Keep records of a subtask."""
+        self._parts.setdefault(subtask, []).extend(values)
+
+    def restarted(self) -> None:
+        """Forget the records: the job begins again."""
+        self._parts.clear()
+
+    def succeeded(self) -> None:
+        """Fill with the records."""
+        self._fill([self._parts[subtask] for subtask in sorted(self._parts)])

@@ -37,6 +37,7 @@ from penstock.datastream.cached_stream import filling
 from penstock.datastream.checkpoint_config import CheckpointConfig
 from penstock.datastream.checkpointing_mode import CheckpointingMode
 from penstock.datastream.data_stream import DataStream
+from penstock.datastream.iteration_phases import Phase, phases_of
 from penstock.datastream.operator_settings import buffer_timeout
 from penstock.datastream.program_graph import execution_mode, stream_graph_of
 from penstock.engine.jobmaster.results.result_sinks import ResultSink
@@ -452,12 +453,21 @@ class StreamExecutionEnvironment(DriverOnly):
         return result
 
     def execute_async(self, job_name: str | None = None) -> JobClient:
-        """Start the program and return a JobClient immediately."""
+        """Start the program and return a JobClient immediately.
+
+        In BATCH mode a program with structured iterations runs as several jobs. This returns when the last one starts.
+        """
         try:
-            graph = self._job_graph(job_name)
-            graph.compiled_plan, self._compiled_plan = self._compiled_plan, ""
+            graph, phases = self._job_graph(job_name)
+            name = graph.name
             result_sinks, self._result_sinks, self._sinks = self._result_sinks, {}, []
             executor = self._executor or context_environment().executor or load_executor(self._configuration)
+            for number, phase in enumerate(phases, start=1):
+                graph = phase.job_graph(f"{name} (phase {number} of {len(phases)})")
+                if number < len(phases):
+                    earlier = Submission(graph, phase.results, self._configuration, self._spark)
+                    self._run_phase(executor.execute(earlier))
+            graph.compiled_plan, self._compiled_plan = self._compiled_plan, ""
             client = executor.execute(Submission(graph, result_sinks, self._configuration, self._spark))
         except BaseException as error:
             self._listeners.submitted(None, error)
@@ -519,7 +529,16 @@ class StreamExecutionEnvironment(DriverOnly):
     def _stream_graph(self) -> StreamGraph:
         return stream_graph_of(self._sinks, self._configuration, self.get_buffer_timeout())
 
-    def _job_graph(self, job_name: str | None) -> JobGraph:
+    def _run_phase(self, client: JobClient) -> None:
+        """Wait for a job that others follow."""
+        try:
+            client.get_job_execution_result().result()
+        except KeyboardInterrupt as error:
+            client.cancel_for(error)
+            raise
+
+    def _job_graph(self, job_name: str | None) -> tuple[JobGraph, list[Phase]]:
+        """Return the job of the program, or its last one and the phases that it runs as, this one included."""
         graph = self._stream_graph()
         mode = execution_mode(graph, self._configuration)
         if graph.unfilled:
@@ -529,7 +548,10 @@ class StreamExecutionEnvironment(DriverOnly):
                 self._result_sinks[sink.id] = results
             graph = self._stream_graph()
         name = job_name or self._configuration.get(options.PIPELINE_NAME) or "penstock job"
-        return JobGraph(name, graph, mode)
+        phases = phases_of(graph, self.next_id) if mode.blocking_exchanges else []
+        # All, so that an error in a later one comes before the first one runs.
+        jobs = [phase.job_graph(name) for phase in phases]
+        return (jobs[-1] if jobs else JobGraph(name, graph, mode)), phases
 
 
 def _unusual_values(collection: Iterable[Any]) -> str:

@@ -8,8 +8,9 @@ from typing import Any, Generic, TypeVar
 from penstock.api.functions.aggregator import Aggregator, ConvergenceCriterion
 from penstock.datastream.data_stream import DataStream
 from penstock.engine.runtime.network.edge import FeedbackRole
+from penstock.engine.runtime.operators.superstep_head import SuperstepRules
 from penstock.iteration.solution_set import SOLUTION, SolutionSet, last_entries
-from penstock.iteration.superstep_stream import SuperstepStream, check_feedback, iterate, nothing
+from penstock.iteration.superstep_stream import SuperstepStream, check_feedback, is_followed, iterate, nothing
 
 E = TypeVar("E")
 W = TypeVar("W")
@@ -24,22 +25,31 @@ def iterate_delta(
     aggregators: Mapping[str, Aggregator[Any]] | None = None,
     criteria: Mapping[str, ConvergenceCriterion[Any]] | None = None,
     deferred: bool = False,
+    slack: int = 0,
     name: str = "Delta iteration",
 ) -> DeltaIteration[E, W]:
     """Begin a delta iteration: a solution set with one entry per `key`, and a workset.
 
-    It ends when a superstep feeds nothing back as the workset, and otherwise like `iterate`. Both streams must be
-    bounded; of several initial entries with a key one is kept. `deferred`: any stream may be the delta, which the
-    next superstep sees; and `solution_set.co_group` may be called several times. It costs a second feedback and a copy
-    of the solution set per call, and one behind the iteration. Source: Flink's DataSet.iterateDelta.
+    It ends when a superstep feeds nothing back as the workset, and otherwise like `iterate`. Of several initial entries
+    with a key one is kept. Both streams may be unbounded: then new input becomes workset of the running iteration, new
+    entries replace those of their keys, and `solution_set.changes`, as one of `outputs`, has the results.
+
+    `deferred`: any stream may be the delta, which the next superstep sees; and `solution_set.co_group` may be called
+    several times. It costs a second feedback and a copy of the solution set per call, and one behind the iteration.
+    `slack`: as for `iterate`; ValueError with `deferred`, whose updates need an order. Source: Flink's
+    DataSet.iterateDelta.
     """
-    rules: dict[str, Any] = {"aggregators": aggregators, "criteria": criteria}
+    if deferred and slack:
+        raise ValueError("a deferred delta iteration has no slack: an older entry of a key could replace a newer one")
+    rules: dict[str, Any] = {"aggregators": aggregators, "criteria": criteria, "slack": slack}
     workset = iterate(initial_workset, supersteps_max, name=name, **rules)
     delta: SuperstepStream[E] | None = None
     if deferred:
         none = initial_solution.filter(nothing).name("Empty delta")
         delta = iterate(none, supersteps_max, name=f"{name}: delta", **rules)
         delta.decide_with(workset)
+    if is_followed(initial_solution, SuperstepRules(supersteps_max, slack, criteria=criteria or {})):
+        initial_solution = workset.enter(initial_solution)
     return DeltaIteration(workset, delta, initial_solution, key)
 
 
@@ -88,7 +98,7 @@ class DeltaIteration(Generic[E, W]):
         outputs: Sequence[DataStream[Any]],
     ) -> DataStream[E]:
         self.workset.check_open()
-        check_feedback("close_with", [delta, workset, *outputs], [self.workset, head])
+        check_feedback("close_with", [delta, workset, *outputs], [self.workset, head, *self.workset.entering])
         self.workset.hold_back("close_with", outputs, [delta, workset])
         self.workset.feed_back("close_with", workset)
         self.workset.count("close_with", delta, FeedbackRole.ENDS)
@@ -96,4 +106,5 @@ class DeltaIteration(Generic[E, W]):
         self.workset.count("close_with", head, FeedbackRole.ENDS)
         head.feed_back("close_with", delta, FeedbackRole.DELTA)
         head.count("close_with", workset, FeedbackRole.COUNT)
+        self.workset.close_entering("close_with", [self.workset, head], [workset, delta], outputs)
         return last_entries(self._initial_solution, head.union(head.result), self._key)

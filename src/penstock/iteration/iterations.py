@@ -11,16 +11,21 @@ from penstock.api.functions.aggregator import Aggregator, ConvergenceCriterion
 from penstock.datastream.data_stream import DataStream
 from penstock.datastream.iterative_stream import comes_from
 from penstock.engine.runtime.network.edge import FeedbackRole
+from penstock.engine.runtime.operators.superstep_head import SuperstepRules
 from penstock.iteration.replayable_data_streams import ReplayableDataStreamList
-from penstock.iteration.superstep_stream import SuperstepStream, check_feedback, iterate
+from penstock.iteration.superstep_stream import SuperstepStream, check_feedback, is_followed, iterate
 
 
 class IterationConfig(msgspec.Struct, frozen=True):
-    """Settings of an iteration: its largest number of supersteps, its aggregators, and criteria by their names."""
+    """Settings of an iteration: its largest number of supersteps, its aggregators, and criteria by their names.
+
+    `slack`: how many supersteps a subtask may be ahead of the slowest one; see `iterate`.
+    """
 
     supersteps_max: int | None = None
     aggregators: Mapping[str, Aggregator[Any]] = {}
     criteria: Mapping[str, ConvergenceCriterion[Any]] = {}
+    slack: int = 0
 
 
 class IterationBodyResult(NamedTuple):
@@ -60,52 +65,77 @@ class Iterations:
         output streams of the body. Raises ValueError if the body feeds back another number of streams than there are
         variables, or streams from outside.
         """
-        if not init_variable_streams:
-            raise ValueError("an iteration needs at least one variable stream")
-        heads: list[SuperstepStream[Any]] = [
-            iterate(stream, config.supersteps_max, aggregators=config.aggregators, criteria=config.criteria)
-            for stream in init_variable_streams
-        ]
-        for head in heads:
-            head.decide_with(heads[0])
-        result = body(heads, [*_entered(data_streams, heads[0])])
-        feedback = result.feedback_variable_streams
-        _check_number(result, len(heads))
-        criteria = [] if result.termination_criteria is None else [result.termination_criteria]
-        check_feedback("the iteration", [*feedback, *criteria], heads)
-        heads[0].hold_back("the iteration", _derived(result.output_streams, heads), [*feedback, *criteria])
-        for head, stream in zip(heads, feedback, strict=True):
-            head.feed_back("the iteration", stream)
-            for other in feedback:
-                # All heads decide when the iteration ends, so each has to know of all feedback.
-                if other is not stream:
-                    head.count("the iteration", other, FeedbackRole.COUNT)
-            for other_head in heads:
-                # A variable that nothing is derived from still runs in the supersteps of the others.
-                if not any(comes_from(fed_back._transformation, other_head._head) for fed_back in feedback):
-                    head.count("the iteration", other_head, FeedbackRole.ENDS)
-            if result.termination_criteria is not None:
-                head.count("the iteration", result.termination_criteria, FeedbackRole.TERMINATION)
-        return list(result.output_streams)
+        for stream in [*init_variable_streams, *_streams(data_streams)]:
+            if is_followed(stream, SuperstepRules()):
+                raise ValueError(
+                    f"'{stream.get_name()}' is unbounded: use Iterations.iterate_unbounded_streams, or a bounded source"
+                )
+        return _iterated(init_variable_streams, data_streams, config, body)
 
     @staticmethod
     def iterate_unbounded_streams(
         init_variable_streams: Sequence[DataStream[Any]], data_streams: Sequence[DataStream[Any]], body: IterationBody
     ) -> list[DataStream[Any]]:
-        """Iterate without supersteps: each record that is fed back goes round by itself, as in `DataStream.iterate`.
+        """Iterate over streams that may be unbounded: what arrives joins the superstep that begins next.
 
-        The streams may be unbounded. With bounded ones the iteration ends when no record goes round. Listeners are not
-        called, because no superstep ends. Returns the output streams of the body. Raises ValueError if the body feeds
-        back another number of streams than there are variables, or returns termination criteria.
+        Superstep 0 has the records of bounded streams, and ends when these have ended. Each later one has what was fed
+        back, and what has arrived of unbounded streams in the meantime; without either, the next superstep waits. The
+        iteration ends when all streams have ended and nothing is fed back. Unbounded data streams have to be used as
+        the body gets them. Returns the output streams of the body. Raises ValueError if the body feeds back another
+        number of streams than there are variables, or returns termination criteria.
+
+        In Flink ML records of unbounded iterations go round by themselves, as in `DataStream.iterate`.
         """
-        heads = [stream.iterate() for stream in init_variable_streams]
-        result = body(heads, data_streams)
-        _check_number(result, len(heads))
+
+        def unended(variables: Sequence[DataStream[Any]], data: Sequence[DataStream[Any]]) -> IterationBodyResult:
+            result = body(variables, data)
+            if result.termination_criteria is not None:
+                raise ValueError(
+                    "an unbounded iteration has no termination criteria: it ends with its input, if at all"
+                )
+            return result
+
+        return _iterated(init_variable_streams, data_streams, IterationConfig(), unended)
+
+
+def _iterated(
+    variables: Sequence[DataStream[Any]],
+    data_streams: Sequence[DataStream[Any]] | ReplayableDataStreamList,
+    config: IterationConfig,
+    body: IterationBody,
+) -> list[DataStream[Any]]:
+    if not variables:
+        raise ValueError("an iteration needs at least one variable stream")
+    rules: dict[str, Any] = {"aggregators": config.aggregators, "criteria": config.criteria, "slack": config.slack}
+    heads: list[SuperstepStream[Any]] = [iterate(stream, config.supersteps_max, **rules) for stream in variables]
+    for head in heads:
+        head.decide_with(heads[0])
+    result = body(heads, [*_entered(data_streams, heads[0])])
+    feedback = result.feedback_variable_streams
+    _check_number(result, len(heads))
+    criteria = [] if result.termination_criteria is None else [result.termination_criteria]
+    from_inside = [*heads, *heads[0].entering]
+    check_feedback("the iteration", [*feedback, *criteria], from_inside)
+    outputs = _derived(result.output_streams, from_inside)
+    heads[0].hold_back("the iteration", outputs, [*feedback, *criteria])
+    heads[0].close_entering("the iteration", heads, feedback, outputs)
+    for head, stream in zip(heads, feedback, strict=True):
+        head.feed_back("the iteration", stream)
+        for other in feedback:
+            # All heads decide when the iteration ends, so each has to know of all feedback.
+            if other is not stream:
+                head.count("the iteration", other, FeedbackRole.COUNT)
+        for other_head in heads:
+            # A variable that nothing is derived from still runs in the supersteps of the others.
+            if not any(comes_from(fed_back._transformation, other_head._head) for fed_back in feedback):
+                head.count("the iteration", other_head, FeedbackRole.ENDS)
         if result.termination_criteria is not None:
-            raise ValueError("an unbounded iteration has no termination criteria: it ends with its input, if at all")
-        for head, stream in zip(heads, result.feedback_variable_streams, strict=True):
-            head.close_with(stream)
-        return list(result.output_streams)
+            head.count("the iteration", result.termination_criteria, FeedbackRole.TERMINATION)
+    return list(result.output_streams)
+
+
+def _streams(streams: Sequence[DataStream[Any]] | ReplayableDataStreamList) -> Iterator[DataStream[Any]]:
+    yield from (stream for stream, _ in streams.streams) if isinstance(streams, ReplayableDataStreamList) else streams
 
 
 def _derived(streams: Sequence[DataStream[Any]], heads: Sequence[SuperstepStream[Any]]) -> list[DataStream[Any]]:
@@ -125,7 +155,8 @@ def _entered(
     streams: Sequence[DataStream[Any]] | ReplayableDataStreamList, head: SuperstepStream[Any]
 ) -> Iterator[DataStream[Any]]:
     if not isinstance(streams, ReplayableDataStreamList):
-        yield from streams
+        # A bounded stream is used as it is: it only holds back superstep 0.
+        yield from (head.enter(stream) if is_followed(stream, SuperstepRules()) else stream for stream in streams)
         return
     for stream, is_replayed in streams.streams:
         yield head.replay(stream) if is_replayed else head.enter(stream)

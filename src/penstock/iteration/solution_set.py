@@ -103,6 +103,9 @@ class _ReadEntries(KeyedCoProcessFunction[Any, Any, Any, Any]):
 
     def on_timer(self, timestamp: int, ctx: Any) -> Iterator[Any]:
         messages = list(self._messages.get())
+        if not messages:
+            # With slack, an earlier superstep has taken messages of a later one.
+            return
         self._messages.clear()
         result = self._call(ctx.get_current_key(), self._entry.value(), messages)
         if result is not None:

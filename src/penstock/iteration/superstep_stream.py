@@ -6,13 +6,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from penstock.api.functions.aggregator import Aggregator, ConvergenceCriterion
+from penstock.api.source import Boundedness
 from penstock.common.time import Time
 from penstock.common.types.whole_numbers import as_int
 from penstock.datastream.data_stream import DataStream, check_one_environment
 from penstock.datastream.functions import CoProcessFunction
 from penstock.datastream.iterative_stream import comes_from
 from penstock.datastream.window import TumblingEventTimeWindows
-from penstock.engine.plan.transformations import PartitionTransformation, SuperstepsTransformation, UnionTransformation
+from penstock.engine.plan.transformations import (
+    PartitionTransformation,
+    SourceTransformation,
+    SuperstepsTransformation,
+    UnionTransformation,
+)
 from penstock.engine.runtime.network.edge import FeedbackRole
 from penstock.engine.runtime.operators.superstep_head import RESULT, SuperstepHead, SuperstepRules
 from penstock.iteration.replay import entering, replaying
@@ -27,27 +33,57 @@ def iterate(
     *,
     aggregators: Mapping[str, Aggregator[Any]] | None = None,
     criteria: Mapping[str, ConvergenceCriterion[Any]] | None = None,
+    slack: int = 0,
     name: str = "Iteration",
 ) -> SuperstepStream[T]:
     """Begin a bulk iteration: return the stream of the workset, which is `initial` in superstep 0.
 
     It ends after `supersteps_max` supersteps, after one that feeds nothing back, when the stream for termination of
-    `close_with` had no record in a superstep, or when one of `criteria` says so of the aggregator of its name. The
-    initial stream must be bounded. Raises ValueError if `supersteps_max` is less than 1, or for a criterion without an
-    aggregator, and TypeError for another argument of a wrong type. Source: Flink's DataSet.iterate.
+    `close_with` had no record in a superstep, or when one of `criteria` says so of the aggregator of its name. Raises
+    ValueError if `supersteps_max` is less than 1, `slack` less than 0, or for a criterion without an aggregator, and
+    TypeError for another argument of a wrong type. Source: Flink's DataSet.iterate.
+
+    `initial` may be unbounded. Then superstep 0 has nothing of it, and each later one has what was fed back, and what
+    has arrived in the meantime; without either, the next superstep waits. Such an iteration ends when its input has
+    ended and nothing is fed back: ValueError for another end, or with slack.
+
+    `slack`: how many supersteps a subtask may be ahead of the slowest one (stale-synchronous). What is fed back in
+    superstep k is then in one from k + 1 - slack to k + 1 + slack, aggregates are those of `slack` supersteps earlier,
+    and the iteration ends `slack` supersteps later: use it for results that do not depend on the order of updates.
     """
     if not isinstance(initial, DataStream):
         raise TypeError(f"expected a stream to iterate, got {initial!r}")
     if supersteps_max is not None and (as_int(supersteps_max) is None or supersteps_max < 1):
         raise ValueError(f"supersteps_max must be an int of 1 or more, or None for no limit, got {supersteps_max!r}")
-    rules = SuperstepRules(supersteps_max, dict(aggregators or {}), dict(criteria or {}))
+    if as_int(slack) is None or slack < 0:
+        raise ValueError(f"slack must be an int of 0 or more, got {slack!r}")
+    rules = SuperstepRules(supersteps_max, slack, dict(aggregators or {}), dict(criteria or {}))
     for missing in rules.criteria.keys() - rules.aggregators.keys():
         raise ValueError(f"there is no aggregator '{missing}' for its criterion; aggregators: {[*rules.aggregators]}")
     for kind, given in ((Aggregator, rules.aggregators), (ConvergenceCriterion, rules.criteria)):
         for key, value in given.items():
             if not isinstance(value, kind):
                 raise TypeError(f"expected an object derived from {kind.__name__} for '{key}', got {value!r}")
-    return SuperstepStream(initial, SuperstepHead(name, rules))
+    return SuperstepStream(initial, SuperstepHead(name, rules, is_followed(initial, rules)))
+
+
+def is_followed(stream: DataStream[Any], rules: SuperstepRules) -> bool:
+    """Return whether a stream is unbounded. Raises ValueError if it is, and `rules` are for bounded ones."""
+    seen: set[int] = set()
+    waiting = [stream._transformation]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, SourceTransformation) and one.source.get_boundedness() is not Boundedness.BOUNDED:
+            if rules.supersteps_max is not None or rules.criteria or rules.slack:
+                raise ValueError(
+                    f"the source '{one.name}' is unbounded, so its iteration has no supersteps_max, no criteria and no "
+                    "slack: it ends when the source has ended and nothing is fed back. Use a bounded source for those"
+                )
+            return True
+        if one.id not in seen:
+            seen.add(one.id)
+            waiting.extend(one.inputs)
+    return False
 
 
 def nothing(record: Any) -> bool:
@@ -100,6 +136,8 @@ class SuperstepStream(DataStream[T]):
         self._head = SuperstepsTransformation(environment.next_id(), head.name, initial._transformation, head)
         super().__init__(environment, self._head)
         self._entered: list[DataStream[Any]] = []
+        self.entering: list[SuperstepStream[Any]] = []
+        """The heads of unbounded streams that enter, of which nothing is fed back."""
 
     def close_with(
         self,
@@ -116,26 +154,42 @@ class SuperstepStream(DataStream[T]):
         """
         self.check_open()
         ends = [stream for stream in (feedback, termination) if stream is not None]
-        check_feedback("close_with", [*ends, *outputs], [self])
+        check_feedback("close_with", [*ends, *outputs], [self, *self.entering])
+        if termination is not None and any(head.follows for head in (self, *self.entering)):
+            raise ValueError(
+                "an iteration with an unbounded stream has no termination: it ends with its input, if at all"
+            )
         self.feed_back("close_with", feedback)
         if termination is not None:
             self.count("close_with", termination, FeedbackRole.TERMINATION)
         self.hold_back("close_with", outputs, ends)
+        self.close_entering("close_with", [self], ends[:1], outputs)
         return self.result
 
     def replay(self, stream: DataStream[R]) -> DataStream[R]:
         """Return a stream with all records of `stream` in each superstep of this iteration.
 
-        `stream` comes from outside, and must be bounded. Its records are kept in the memory of the subtasks and in
-        operator state, and are emitted at the end of each superstep. Source: Flink ML, ReplayableDataStreamList.replay.
+        `stream` comes from outside, and must be bounded; ValueError otherwise. Its records are kept in the memory of
+        the subtasks and in operator state, and are emitted at the end of each superstep. Source: Flink ML,
+        ReplayableDataStreamList.replay.
         """
+        if is_followed(stream, SuperstepRules()):
+            raise ValueError(f"replay() needs a bounded stream, because it keeps all records of '{stream.get_name()}'")
         return self._connected("replay", stream, replaying()).name("Replay")
 
     def enter(self, stream: DataStream[R]) -> DataStream[R]:
         """Return `stream`, which comes from outside, as a stream of this iteration, with its records in superstep 0.
 
-        So listeners are called also where no stream of the iteration is connected.
+        So listeners are called also where no stream of the iteration is connected. Records of an unbounded stream are
+        in the superstep that begins next when they arrive; such a stream has to enter, and can't be connected itself.
         """
+        check_one_environment("enter", self, stream)
+        rules = self._rules
+        if is_followed(stream, rules):
+            head: SuperstepStream[R] = SuperstepStream(stream, SuperstepHead("Enter", rules, follows=True))
+            head.decide_with(self)
+            self.entering.append(head)
+            return head
         return self._connected("enter", stream, entering()).name("Enter")
 
     def _connected(
@@ -146,6 +200,16 @@ class SuperstepStream(DataStream[T]):
         entered = ends.connect(stream).process(function)
         self._entered.append(entered)
         return entered
+
+    @property
+    def _rules(self) -> SuperstepRules:
+        assert isinstance(self._head.operator, SuperstepHead)
+        return self._head.operator.rules
+
+    @property
+    def follows(self) -> bool:
+        """Whether its supersteps follow an unbounded stream."""
+        return isinstance(self._head.operator, SuperstepHead) and self._head.operator.follows
 
     @property
     def result(self) -> DataStream[T]:
@@ -178,6 +242,22 @@ class SuperstepStream(DataStream[T]):
                 operator = operator.inputs[0]
             if not any(comes_from(stream._transformation, operator) for stream in fed_back):
                 self.count(method, output, FeedbackRole.ENDS)
+
+    def close_entering(
+        self,
+        method: str,
+        heads: Sequence[SuperstepStream[Any]],
+        fed_back: Sequence[DataStream[Any]],
+        outputs: Sequence[DataStream[Any]],
+    ) -> None:
+        """Let the heads of entering streams know the same as `heads`, and those wait for what is derived from them."""
+        for entered in self.entering:
+            for stream in fed_back:
+                entered.count(method, stream, FeedbackRole.COUNT)
+            entered.hold_back(method, [*outputs, *self._entered], fed_back)
+            if not any(comes_from(stream._transformation, entered._head) for stream in fed_back):
+                for head in (*heads, *self.entering):
+                    head.count(method, entered, FeedbackRole.ENDS)
 
     def count(self, method: str, stream: DataStream[Any], role: FeedbackRole) -> None:
         """Count the records of a stream in each superstep, for `method` of the API."""

@@ -16,6 +16,7 @@ from penstock.connectors.base.number_sequence import NumberSequenceSource
 from penstock.datastream.functions import FlatMapFunction, ProcessFunction
 from penstock.iteration import (
     IterationBodyResult,
+    IterationConfig,
     IterationListener,
     Iterations,
     SumAggregator,
@@ -97,6 +98,41 @@ def criterion_missing_aggregator(env: Any) -> None:
     iterate(numbers(env), criteria={"sum": SumAggregator()})  # type: ignore[dict-item]
 
 
+def unbounded(env: Any) -> Any:
+    return env.from_source(Endless(1, 9), WatermarkStrategy.no_watermarks(), "endless")
+
+
+def endless(env: Any) -> None:
+    iterate(unbounded(env).map(same), 3)
+
+
+def endless_termination(env: Any) -> None:
+    iteration = iterate(unbounded(env))
+    iteration.close_with(iteration.map(same), termination=iteration)
+
+
+def endless_slack(env: Any) -> None:
+    iterate(unbounded(env), slack=1)
+
+
+def endless_replayed(env: Any) -> None:
+    begun(env).replay(unbounded(env))
+
+
+def endless_for_bounded(env: Any) -> None:
+    Iterations.iterate_bounded_streams_until_termination(
+        [unbounded(env)], [], IterationConfig(), lambda variables, data: IterationBodyResult(variables)
+    )
+
+
+def deferred_slack(env: Any) -> None:
+    iterate_delta(numbers(env), numbers(env), key=same, deferred=True, slack=1)
+
+
+def negative_slack(env: Any) -> None:
+    iterate(numbers(env), slack=-1)
+
+
 def broadcast_set_outside(env: Any) -> None:
     with_broadcast_set(numbers(env), numbers(env), lambda records, _: records)
 
@@ -104,6 +140,13 @@ def broadcast_set_outside(env: Any) -> None:
 @pytest.mark.parametrize(
     ("program", "message"),
     [
+        (endless, "the source 'endless' is unbounded"),
+        (endless_termination, "has no termination"),
+        (endless_slack, "no slack"),
+        (endless_replayed, "needs a bounded stream"),
+        (endless_for_bounded, "use Iterations.iterate_unbounded_streams"),
+        (deferred_slack, "has no slack"),
+        (negative_slack, "slack must be an int of 0 or more"),
         (broadcast_set_outside, "needs a stream of a structured iteration"),
         (from_outside, "'Collection Source' comes from outside"),
         (union_with_outside, "'Collection Source' comes from outside"),
@@ -144,12 +187,6 @@ def test_an_argument_of_a_wrong_type(call: Callable[[Any], Any], message: str) -
 
 def unclosed(env: Any) -> Any:
     return begun(env).map(same)
-
-
-def endless(env: Any) -> Any:
-    source = env.from_source(Endless(1, 9), WatermarkStrategy.no_watermarks(), "endless")
-    iteration = iterate(source.map(same), 3)
-    return iteration.close_with(iteration)
 
 
 def endless_data(env: Any) -> Any:
@@ -204,7 +241,6 @@ def listener_for_records(env: Any) -> Any:
     ("program", "message"),
     [
         (unclosed, "is not closed"),
-        (endless, "the source 'endless', which is unbounded"),
         (endless_data, "the source 'endless', which is unbounded"),
         (nested, "begins within another iteration"),
         (own_result, "is there when it has ended"),

@@ -162,7 +162,7 @@ class StreamGraph:
 
     def _close(self, head: FeedbackTransformation) -> None:
         """Connect the feedback of an iteration to its head. Raises ProgramError if there is no feedback."""
-        if not head.feedback:
+        if not head.feedback and not (isinstance(head, SuperstepsTransformation) and head.counted):
             raise ProgramError(
                 f"the iteration '{head.name}' is not closed: call close_with() on it with the stream that is fed back"
             )

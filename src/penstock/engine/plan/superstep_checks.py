@@ -11,7 +11,7 @@ from penstock.engine.plan.transformations import (
     SourceTransformation,
     SuperstepsTransformation,
 )
-from penstock.engine.runtime.operators.superstep_head import RESULT
+from penstock.engine.runtime.operators.superstep_head import RESULT, SuperstepHead
 from penstock.engine.runtime.operators.superstep_listening import SuperstepListening, is_listener
 from penstock.engine.runtime.operators.timestamps import TimestampsAndWatermarksOperator
 
@@ -68,11 +68,15 @@ def _check_loop(graph: StreamGraph, loop: frozenset[int]) -> None:
 def _check_edge(graph: StreamGraph, edge: StreamEdge, loop: frozenset[int], heads: set[int]) -> None:
     source, target = graph.nodes[edge.source].name, graph.nodes[edge.target].name
     if edge.source not in loop:
+        operator = graph.nodes[edge.target].operator
+        if isinstance(operator, SuperstepHead) and operator.follows:
+            return
         unbounded = _unbounded_source(graph, edge.source)
         if unbounded is not None:
             raise ProgramError(
                 f"'{target}' is in a structured iteration, but reads the source '{unbounded}', which is unbounded: "
-                "superstep 0 would never end. Use a bounded source, or DataStream.iterate(), which has no supersteps"
+                "superstep 0 would never end. Use what enter(stream) of the iteration's stream returns, or a bounded "
+                "source"
             )
     elif edge.target in heads and not edge.feedback:
         raise ProgramError(

@@ -23,6 +23,7 @@ from penstock.engine.runtime.columns.stored_chunks import stored_chunks
 from penstock.engine.runtime.ids import SubtaskId
 from penstock.engine.runtime.network.buffer import (
     OUTCOME_EDGE,
+    BeginOfSuperstep,
     CheckpointBarrier,
     EndOfData,
     EndOfSuperstep,
@@ -134,7 +135,9 @@ class ChannelChecks:
         )
         state.sequence += 1
         for item in decode_items(row):
-            assert isinstance(item, (Rows, CheckpointBarrier, EndOfSuperstep)), f"channel {channel}: {item} is fed back"
+            assert isinstance(item, (Rows, CheckpointBarrier, BeginOfSuperstep, EndOfSuperstep)), (
+                f"channel {channel}: {item} is fed back"
+            )
             self._look_at(channel, state, item)
 
     def _timestamps(self, channel: SentChannel, chunk: Rows | EncodedColumns) -> Sequence[int] | None:

@@ -79,6 +79,8 @@ class BeginOfSuperstep(Element, frozen=True, gc=False):
     number: int
     aggregates: bytes = b""
     """The aggregators of the iteration, with what each had after the superstep before: pickled."""
+    wakes: bool = False
+    """Whether heads may wait for a superstep to begin: then it travels to them, too, on feedback edges."""
 
 
 @stored_as("end-of-superstep")
@@ -92,6 +94,8 @@ class EndOfSuperstep(Element, frozen=True, gc=False):
     """What tasks before this one have aggregated in this superstep, on one channel only: pickled values by name."""
     checkpoint: int = 0
     """The newest checkpoint whose barrier waits at each head before the sender; 0: there is no such checkpoint."""
+    is_open: bool = False
+    """Whether more input may come to a head before the sender: then the iteration does not end."""
 
 
 ELEMENTS = frozenset(

@@ -5,8 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from penstock.common.constants import MAX_TIMESTAMP
-from penstock.engine.runtime.network.buffer import CheckpointBarrier, Element, EndOfSuperstep, Watermark
+from penstock.engine.runtime.network.buffer import (
+    BeginOfSuperstep,
+    CheckpointBarrier,
+    Element,
+    EndOfSuperstep,
+    Watermark,
+)
 from penstock.engine.runtime.network.output import OutputEdge
 from penstock.engine.runtime.network.partitioners import Partitioner
 from penstock.engine.runtime.network.sender import BufferSender
@@ -37,10 +45,11 @@ class SuperstepEdge(OutputEdge):
             super().element(element)
             return
         steps = self.supersteps
-        plain = EndOfSuperstep(element.timestamp, checkpoint=steps.checkpoint)
+        steps.passes(element.timestamp)
+        plain = EndOfSuperstep(element.timestamp, checkpoint=steps.checkpoint, is_open=steps.is_open)
         first = plain
         if self._carries and (aggregates := steps.aggregates()):
-            first = EndOfSuperstep(element.timestamp, aggregates=aggregates, checkpoint=steps.checkpoint)
+            first = msgspec.structs.replace(plain, aggregates=aggregates)
         # On one channel, so that each value is counted once.
         self.end_superstep(lambda index: plain if index else first)
 
@@ -72,11 +81,15 @@ class SuperstepFeedbackEdge(SuperstepEdge):
     def element(self, element: Element) -> None:
         if type(element) is CheckpointBarrier:
             OutputEdge.element(self, element)
+        elif type(element) is BeginOfSuperstep:
+            OutputEdge.element(self, element)
+            # Other heads wait for it.
+            self.flush()
         elif type(element) is Watermark and element.timestamp < MAX_TIMESTAMP:
             steps = self.supersteps
-            end = EndOfSuperstep(
-                element.timestamp, self._records, steps.aggregates() if self._carries else b"", steps.checkpoint
-            )
+            steps.passes(element.timestamp)
+            aggregates = steps.aggregates() if self._carries else b""
+            end = EndOfSuperstep(element.timestamp, self._records, aggregates, steps.checkpoint, steps.is_open)
             self._records = 0
             self.end_superstep(lambda index: end)
 

@@ -9,6 +9,7 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 from penstock.api.sink import Sink, SinkWriter
+from penstock.common.constants import MAX_TIMESTAMP
 from penstock.common.errors import DamagedCheckpointError
 from penstock.common.errors.user_traceback import without_our_frames
 from penstock.common.functions.result_kinds import check_method_kinds
@@ -195,7 +196,10 @@ class CacheOperator(CollectOperator):
     """Sends its records with their timestamps (ms, or None) to the driver, for `cache`."""
 
     def process(self, chunk: Rows) -> bool:
-        times: Iterable[int | None] = repeat(None, len(chunk)) if chunk.timestamps is None else chunk.timestamps
+        times: Iterable[int | None] = repeat(None, len(chunk))
+        if chunk.timestamps is not None:
+            # No source may emit the end of time, which timers and windows there stamp their records with.
+            times = (min(timestamp, MAX_TIMESTAMP - 1) for timestamp in chunk.timestamps)
         return super().process(Rows(list(zip(chunk.values, times, strict=True))))
 
 

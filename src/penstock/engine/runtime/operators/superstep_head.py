@@ -33,6 +33,8 @@ class SuperstepRules(msgspec.Struct, frozen=True):
     """When an iteration ends, apart from a superstep that feeds nothing back, and what it aggregates."""
 
     supersteps_max: int | None = None
+    slack: int = 0
+    """How many supersteps a head may begin before all senders have ended the one before; 0: bulk-synchronous."""
     aggregators: Mapping[str, Aggregator[Any]] = {}
     criteria: Mapping[str, ConvergenceCriterion[Any]] = {}
     """By the name of the aggregator that each reads."""
@@ -42,7 +44,10 @@ class SuperstepPlace(msgspec.Struct, frozen=True):
     """Where an iteration stands between two supersteps: `number` is the next one."""
 
     number: int
-    has_ended: bool
+    last: int | None
+    """The last superstep, if the heads have decided on it."""
+    quiet: tuple[int, int]
+    """For how many supersteps nothing was fed back, and nothing was in the stream for termination."""
     aggregates: bytes
 
 
@@ -64,17 +69,29 @@ class _InitialInput:
         return True
 
 
+class _UnboundedInput(_InitialInput):
+    """An input of which each superstep takes what has arrived."""
+
+    def __init__(self, head: SuperstepHead) -> None:
+        super().__init__(head)
+        self.process = lambda chunk: head.hold(chunk)
+
+
 class _FeedbackInput(_InitialInput):
     def end_input(self) -> bool:
         return True
 
 
 class SuperstepHead(IterationHead):
-    """Emits the records of both inputs, with the number of the superstep as their timestamps."""
+    """Emits the records of both inputs, with the number of the superstep as their timestamps.
 
-    def __init__(self, name: str, rules: SuperstepRules) -> None:
+    `follows`: its input is unbounded; what arrives belongs to the superstep that begins next.
+    """
+
+    def __init__(self, name: str, rules: SuperstepRules, follows: bool = False) -> None:
         super().__init__(name, max_wait_ms=0)
         self.rules = rules
+        self.follows = follows
         self.number = 0
         """The superstep that runs."""
         self.ends = False
@@ -82,10 +99,11 @@ class SuperstepHead(IterationHead):
         self.place: SuperstepPlace | None = None
         """Where the iteration stands, for the snapshot that is being frozen and from the one that was restored."""
         self.initial_input_ended: Callable[[], None] = lambda: None
-        """Set by the task."""
+        """Set by the task, like `hold`."""
+        self.hold: Callable[[Chunk], bool] = lambda chunk: True
 
     def inputs(self) -> Sequence[Input]:
-        return (_InitialInput(self), _FeedbackInput(self))
+        return ((_UnboundedInput if self.follows else _InitialInput)(self), _FeedbackInput(self))
 
     def process(self, chunk: Chunk) -> bool:
         assert isinstance(chunk, Rows), "a head of supersteps takes rows"
@@ -113,6 +131,7 @@ class SuperstepHead(IterationHead):
 
     def restore_lists(self, lists: list[NamedList]) -> None:
         super().restore_lists(lists)
-        places = [SuperstepPlace(*item) for one in lists if one.name == SUPERSTEP for item in one.items]
+        items = [item for one in lists if one.name == SUPERSTEP for item in one.items]
+        places = [SuperstepPlace(number, last, tuple(quiet), packed) for number, last, quiet, packed in items]
         self.place = places[0] if places else None
         assert all(place == self.place for place in places), "subtasks of an iteration stand at different supersteps"

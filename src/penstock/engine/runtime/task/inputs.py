@@ -191,7 +191,8 @@ class TaskInputs:
             EndOfInput: self._end_of_data,
         }
         if supersteps is not None:
-            self._elements |= _in_supersteps(supersteps, on_begin, {channel.id for channel in self.from_outside})
+            outside = {channel.id for channel in self.from_outside}
+            self._elements |= _in_supersteps(supersteps, on_begin, outside, work)
 
     @property
     def column_rows(self) -> int | None:
@@ -251,12 +252,14 @@ class TaskInputs:
 
 
 def _in_supersteps(
-    supersteps: Supersteps, on_begin: Callable[[BeginOfSuperstep], None], outside: set[ChannelId]
+    supersteps: Supersteps, on_begin: Callable[[BeginOfSuperstep], None], outside: set[ChannelId], work: deque[Work]
 ) -> dict[type[Element], Callable[[InputChannel, Any], None]]:
     """Return how a task of a structured iteration handles elements: its event time is the number of the superstep."""
 
     def end(channel: InputChannel, element: EndOfSuperstep) -> None:
         supersteps.ended_before(element)
+        # Behind the watermark, if it is announced now: then all operators of the chain have taken it.
+        work.appendleft(supersteps.leave)
         channel.input.watermark(channel, Watermark(element.number))
 
     def watermark(channel: InputChannel, element: Watermark) -> None:
@@ -265,6 +268,7 @@ def _in_supersteps(
             supersteps.has_ended = supersteps.has_ended or element.timestamp == MAX_TIMESTAMP
         elif element.timestamp < MAX_TIMESTAMP:
             return
+        work.appendleft(supersteps.leave)
         channel.input.watermark(channel, element)
 
     def status(channel: InputChannel, element: WatermarkStatus) -> None:

@@ -1,58 +1,69 @@
 """Feedback to the head of a structured iteration: it waits for the next superstep, and the heads agree by themselves.
 
 Each sender of feedback ends a superstep on its channels to all heads, with numbers that are the same for all. So all
-heads, in all subtasks, decide the same.
+heads, in all subtasks, decide the same: `decided` is the last superstep that all senders have ended.
 
     state      event                                          next       effects
     READING    record of the initial input                    READING    it is emitted, in superstep 0
     READING    its end                                        RUNNING    superstep 0 ends
     READING    barrier of checkpoint n                        READING    decline n
-    any        record on a feedback channel                   same       it waits for the next superstep
-    RUNNING    all channels, and itself, have ended           BETWEEN    decide; barriers that wait at all heads leave
+    any        record on a feedback channel                   same       it waits for a later superstep
+    any        all channels have ended a superstep            same       decide
+    RUNNING    ended, and the next superstep may begin        BETWEEN
+    RUNNING    ended, decided, and a boundary for barriers    BETWEEN    the barriers that wait at all heads leave
     BETWEEN    (next work item) the iteration continues       RUNNING    emit what waits, then the superstep ends
     BETWEEN    (next work item) it has ended                  ENDED      emit what waits as the result; end the input
     RUNNING    barrier of checkpoint n                        RUNNING    n waits for a boundary
     ENDED      barrier of checkpoint n                        ENDED      take the snapshot
     BETWEEN    the job stops with savepoint n                 STOPPED    nothing leaves, unless n is aborted
+    RUNNING    nothing is fed back, and more may come         WAITING
+    WAITING    input, a barrier, feedback, or a begin         BETWEEN    the others hear of it by the begin
 
-Between two supersteps nothing is in flight in the iteration: what waits here is all that a snapshot needs, and a
-restored iteration continues with that superstep. A barrier must leave all heads at the same boundary. A head that ends
-a superstep says which barrier waits at it, tasks behind it pass on the least of what they hear, and so all heads learn
-which barrier waits at all of them. Reading is different: barriers would have to leave before other heads have one.
+Superstep n may begin when n - 1 - slack is decided, but the second one of a run not before the first: by then all have
+read their input, or know again that it has ended.
+Feedback of a sender in its superstep k belongs to a superstep from k + 1 - slack to k + 1 + slack, the next one that
+begins. The iteration ends slack supersteps after the one that was decided to be its last. With slack 0 all of this is
+the bulk-synchronous loop. Source of the clocks: Ho et al., "More Effective Distributed ML via a Stale Synchronous
+Parallel Parameter Server" (2013).
+
+The input of a head may be unbounded. Then superstep 0 does not wait for it: what arrives waits for the superstep that
+begins next (`held_input.py`), and the iteration ends when all inputs have ended and nothing is fed back.
+
+At a boundary nothing is in flight in the iteration: what waits here is all that a snapshot needs, and a restored
+iteration continues with the next superstep. A barrier must leave all heads at the same boundary. A head that ends a
+superstep says which barrier waits at it, tasks behind it pass on the least of what they hear, and so all heads learn
+which barrier waits at all of them; the boundary is behind the last superstep that a head may have begun by then.
+Reading is different: barriers would have to leave before other heads have one.
 """
 
 from __future__ import annotations
 
-import copy
 import enum
-import pickle
+from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
-from penstock.api.functions.aggregator import Aggregator
-from penstock.common.errors import ProgramError
-from penstock.common.functions.user_calls import RAISED
 from penstock.engine.runtime.checkpoint_options import DeclineReason
-from penstock.engine.runtime.chunks import Rows
-from penstock.engine.runtime.ids import ChannelId
+from penstock.engine.runtime.chunks import Chunk, ChunkKind, Rows
 from penstock.engine.runtime.network.buffer import (
+    ELEMENTS,
     BeginOfSuperstep,
-    CheckpointBarrier,
     EndOfSuperstep,
     Header,
     decode_items,
     encode,
 )
 from penstock.engine.runtime.network.channel_log import ChannelLog
-from penstock.engine.runtime.network.edge import FeedbackRole
-from penstock.engine.runtime.operators.superstep_head import SuperstepHead, SuperstepPlace
-from penstock.engine.runtime.task.context import shortened
+from penstock.engine.runtime.network.set_aside import BufferQueue
+from penstock.engine.runtime.operators.iteration import INPUT
+from penstock.engine.runtime.operators.superstep_head import SuperstepHead
 from penstock.engine.runtime.task.environment import TaskParts
+from penstock.engine.runtime.task.held_input import Barrier, HeldInput
 from penstock.engine.runtime.task.inputs import InputChannel
 from penstock.engine.runtime.task.snapshot import TaskSnapshot
 from penstock.engine.runtime.task.snapshot_logs import SnapshotLogs, replay
-from penstock.engine.runtime.task.supersteps import Aggregators, Supersteps, packed
+from penstock.engine.runtime.task.superstep_decisions import Decisions
+from penstock.engine.runtime.task.supersteps import Supersteps
 
 
 class HeadState(enum.Enum):
@@ -61,6 +72,7 @@ class HeadState(enum.Enum):
     READING = "reading"
     RUNNING = "running"
     BETWEEN = "between"
+    WAITING = "waiting"
     STOPPED = "stopped"
     ENDED = "ended"
 
@@ -80,26 +92,33 @@ class SuperstepFeedback:
         self._key_groups = parts.key_groups
         self._new_queue = parts.new_queue
         self._fed_back = [(edge, partitioner) for edge, partitioner in parts.vertex.inputs if edge.feedback]
-        self._roles = {edge.id: edge.role for edge, _ in self._fed_back}
-        self._channels = len(parts.inputs.fed_back.channels)
-        self._workset = self._new_queue()
-        """Between two supersteps: the workset of the next one."""
-        self._next = self._new_queue()
-        """The feedback of the superstep so far."""
-        self._later = self._new_queue()
-        """The feedback of senders that have ended the superstep already: other heads have begun the next one."""
-        self._ends: dict[ChannelId, EndOfSuperstep] = {}
-        """The ends of the current superstep, by channel."""
-        self._later_ends: dict[ChannelId, EndOfSuperstep] = {}
-        """The ends of the next one: a head that has all ends before this one is a superstep ahead."""
-        self._barriers: list[tuple[int, Callable[[], None]]] = []
-        """The checkpoints whose barriers wait, and what takes the snapshot of each."""
-        self._aggregators: Aggregators = {name: (one, None) for name, one in head.rules.aggregators.items()}
+        roles = {edge.id: edge.role for edge, _ in self._fed_back}
+        self._decisions = Decisions(
+            head.rules, head.name, {one.id: roles[one.id.edge] for one in parts.inputs.fed_back.channels}
+        )
+        self._fed: dict[int, BufferQueue] = {}
+        """The feedback that waits, by the superstep in which its sender was."""
+        self._number = 0
+        """The superstep that runs, or has run last."""
         self._has_ended = False
-        """Whether it has emitted the end of the superstep itself."""
-        self._goes_on = True
+        """Whether it has emitted the end of that superstep itself."""
+        self._boundary: int | None = None
+        """The superstep behind which barriers leave next; None: there is none to leave."""
+        self._left = 0
+        """The newest checkpoint whose barrier has left at a boundary."""
+        self._barriers: list[Barrier] = []
+        """The checkpoints whose barriers wait, and what takes the snapshot of each."""
         self._stops = False
+        self._input = HeldInput(head.follows, parts.new_queue)
+        """What has arrived of an unbounded input."""
+        self._counters = parts.chain.counters[0]
+        self._announced = 0
+        """The newest checkpoint that the last end of a superstep said to wait here."""
+        self._woken = 0
+        """The last superstep that another head is known to have begun."""
+        self._aborted: set[int] = set()
         head.initial_input_ended = self._initial_input_ended
+        head.hold = self._hold
 
     @property
     def ended(self) -> bool:
@@ -109,17 +128,19 @@ class SuperstepFeedback:
     @property
     def holds_records(self) -> bool:
         """Whether records wait that the operator has not processed."""
-        return bool(self._workset or self._next or self._later)
+        return any(self._fed.values()) or not self._input.is_empty
 
     def open(self) -> None:
         """Begin with superstep 0, or with the one before which the restored snapshot was taken."""
         place, self._head.place = self._head.place, None
         if place is None:
-            self._begin()
+            self._begin(0)
+            if self._head.follows:
+                self.state = HeadState.RUNNING
+                self._work.append(self._end_superstep)
             return
-        self._head.number, self._goes_on = place.number, not place.has_ended
-        if place.aggregates:
-            self._aggregators = pickle.loads(place.aggregates)
+        self._number, self._has_ended = place.number - 1, True
+        self._decisions.restore(place)
         self.state = HeadState.BETWEEN
         self._start(restored=True)
 
@@ -133,126 +154,155 @@ class SuperstepFeedback:
         items = decode_items(buffer)
         channel.items += len(items)
         ends = [item for item in items if type(item) is EndOfSuperstep]
-        records = [item for item in items if type(item) is not EndOfSuperstep and type(item) is not CheckpointBarrier]
+        records = [item for item in items if type(item) not in ELEMENTS]
+        begins = [item.number for item in items if type(item) is BeginOfSuperstep]
+        if records or begins:
+            self._woken = max([self._woken, *begins])
+            self._wake()
         if records:
             # A sender ends a superstep before it gets records of the next one: records belong to one superstep.
-            assert not ends or items.index(ends[0]) >= len(records), "records behind the end of their superstep"
+            assert not ends or items.index(ends[0]) > items.index(records[-1]), "records behind the end of a superstep"
             assert not self.ended, "feedback of an iteration that has ended"
-            queue = self._later if channel.id in self._ends else self._next
+            queue = self._queue_of(self._decisions.clocks[channel.id])
             queue.append(buffer if len(records) == len(items) else encode(header, records))
         for end in ends:
-            known = self._later_ends if channel.id in self._ends else self._ends
-            expected = self._head.number + (known is self._later_ends)
-            assert end.number == expected and channel.id not in known, (
-                f"{channel.id} ends superstep {end.number}, in superstep {self._head.number}"
-            )
-            known[channel.id] = end
-            self._decide_if_complete()
+            self._decisions.ended(channel.id, end)
+            self._decide()
+
+    def _queue_of(self, superstep: int) -> BufferQueue:
+        if superstep not in self._fed:
+            self._fed[superstep] = self._new_queue()
+        return self._fed[superstep]
 
     # Supersteps.
 
     def _initial_input_ended(self) -> None:
-        if self.state is HeadState.READING:
+        if self._head.follows:
+            self._input.end()
+            self._wake()
+        elif self.state is HeadState.READING:
             self.state = HeadState.RUNNING
             self._work.appendleft(self._end_superstep)
 
-    def _begin(self) -> None:
-        self._supersteps.begins(BeginOfSuperstep(self._head.number, packed(self._aggregators)), self._edges)
+    def _hold(self, chunk: Chunk) -> bool:
+        """Hold records of an unbounded input."""
+        # They count when they are emitted.
+        self._count_input(-len(chunk))
+        self._counters.records_in -= len(chunk)
+        self._input.hold(chunk, ChunkKind.ROWS)
+        self._wake()
+        return True
+
+    def _count_input(self, records: int) -> None:
+        self._inputs.inputs[INPUT].records_in += records
+
+    def _wake(self) -> None:
+        """Begin the next superstep, if the head waits for a reason to."""
+        if self.state is HeadState.WAITING:
+            self.state = HeadState.BETWEEN
+            # Behind all queued work: it may be more input.
+            self._work.append(self._start)
+
+    def _begin(self, number: int) -> None:
+        self._head.number = self._number = number
+        self._has_ended = False
+        decisions = self._decisions
+        self._supersteps.begins(
+            BeginOfSuperstep(number, decisions.aggregates_for(number), decisions.waits), self._edges
+        )
 
     def _end_superstep(self) -> None:
         waiting = max((number for number, _ in self._barriers), default=0)
-        self._supersteps.ended_before(EndOfSuperstep(self._head.number, checkpoint=waiting))
+        self._announced = waiting
+        end = EndOfSuperstep(self._number, checkpoint=waiting, is_open=self._input.is_open)
+        self._supersteps.ended_before(end)
         self._head.end_superstep()
         # As work, when the operators of the chain have taken the end.
         self._work.appendleft(self._own_end)
 
     def _own_end(self) -> None:
+        self._supersteps.leave()
         self._has_ended = True
-        self._decide_if_complete()
-
-    def _decide_if_complete(self) -> None:
-        # Of a head that nothing is derived from, all others may have ended the superstep before itself.
-        if self._has_ended and len(self._ends) == self._channels:
-            self._has_ended = False
-            self._decide()
+        self._decide()
 
     def _decide(self) -> None:
-        """End the superstep: all that it has fed back is here."""
-        assert self.state is HeadState.RUNNING
-        ends = [self._ends[id] for id in sorted(self._ends)]
-        roles = [self._roles[id.edge] for id in sorted(self._ends)]
-        counted = {role: sum(e.records for e, r in zip(ends, roles, strict=True) if r is role) for role in set(roles)}
-        self._ends, self._later_ends = self._later_ends, {}
-        self._workset, self._next, self._later = self._next, self._later, self._new_queue()
-        self._aggregate(ends)
-        number, rules = self._head.number, self._head.rules
-        converged = any(self._is_converged(name, number) for name in rules.criteria)
-        self._goes_on = (
-            counted.get(FeedbackRole.WORKSET, 0) + counted.get(FeedbackRole.COUNT, 0) > 0
-            and counted.get(FeedbackRole.TERMINATION, 1) > 0
-            and not converged
-            and (rules.supersteps_max is None or number + 1 < rules.supersteps_max)
-        )
-        self._head.number = number + 1
-        self.state = HeadState.BETWEEN
-        agreed = min(end.checkpoint for end in ends)
-        leaving = [take for checkpoint_id, take in self._barriers if checkpoint_id <= agreed]
-        self._barriers = [one for one in self._barriers if one[0] > agreed]
-        # Before all queued work: feedback of the next superstep may be in the queue already.
-        self._work.extendleft(reversed([*leaving, self._start]))
+        """Decide what can be decided, and go on if that allows it."""
+        decisions = self._decisions
+        # Of a head that nothing is derived from, all others may have ended the superstep before itself.
+        while decisions.is_complete and decisions.decided < self._number - (not self._has_ended):
+            decisions.decide()
+            if self._boundary is None and decisions.agreed > self._left:
+                self._boundary = decisions.latest
+        if self.state is HeadState.RUNNING and self._has_ended:
+            self._proceed()
 
-    def _is_converged(self, name: str, number: int) -> bool:
-        value = self._aggregators[name][1]
-        try:
-            return bool(self._head.rules.criteria[name].is_converged(number, value))
-        except RAISED as error:
-            raise ProgramError(
-                f"the criterion of aggregator '{name}' in '{self._head.name}' failed for superstep {number} and the "
-                f"value {shortened(value)}: {type(error).__name__}: {error}"
-            ) from error
+    def _proceed(self) -> None:
+        """Go on behind the superstep that it has ended, if what has been decided allows it."""
+        decisions, number = self._decisions, self._number
+        if number == self._boundary:
+            if decisions.decided < number:
+                return
+            leaving = [take for checkpoint_id, take in self._barriers if checkpoint_id <= decisions.agreed]
+            self._barriers = [one for one in self._barriers if one[0] > decisions.agreed]
+            self._left, self._boundary = decisions.agreed, None
+            # Before all queued work: feedback of the next superstep may be in the queue already.
+            self.state = HeadState.BETWEEN
+            self._work.extendleft(reversed([*leaving, self._go_on]))
+        elif decisions.may_follow(number):
+            self._go_on()
 
-    def _aggregate(self, ends: list[EndOfSuperstep]) -> None:
-        results: dict[str, Aggregator[Any]] = {}
-        for name, (one, _) in self._aggregators.items():
-            results[name] = copy.deepcopy(one)
-            results[name].reset()
-        # In the order of channels, which is the same for all heads: sums of floats depend on it.
-        for end in ends:
-            for name, value in (pickle.loads(end.aggregates) if end.aggregates else {}).items():
-                results[name].aggregate(value)
-        self._aggregators = {name: (one, results[name].get_aggregate()) for name, (one, _) in self._aggregators.items()}
+    def _go_on(self) -> None:
+        """Begin the next superstep, or end the iteration, or wait for a reason to begin one."""
+        barriers = self._barriers
+        if self._stops:
+            self.state = HeadState.STOPPED
+        elif (
+            self._decisions.waits
+            and self._woken <= self._number
+            and (self._input.is_empty or barriers)
+            and not any(checkpoint_id > self._announced for checkpoint_id, _ in barriers)
+        ):
+            self.state = HeadState.WAITING
+        else:
+            self.state = HeadState.BETWEEN
+            self._work.appendleft(self._start)
 
     def _start(self, restored: bool = False) -> None:
         """Begin the next superstep, or end the iteration."""
-        if self._stops:
-            self.state = HeadState.STOPPED
-            return
-        if self._goes_on:
-            self.state = HeadState.RUNNING
-            self._begin()
-            behind_workset: list[Callable[[], object]] = [self._end_superstep]
-        else:
+        number = self._number + 1
+        if self._decisions.has_ended_with(self._number):
             self.state = HeadState.ENDED
             self._head.ends = self._supersteps.has_ended = True
-            behind_workset = [self._head.end_iteration, self._end_inputs]
+            behind_workset: list[Callable[[], object]] = [self._head.end_iteration, self._end_inputs]
+        else:
+            self.state = HeadState.RUNNING
+            self._begin(number)
+            behind_workset = [self._end_superstep]
         if restored:
             logged, self._head.restored = self._head.restored, []
             inputs = [self._inputs.fed_back] * len(self._fed_back)
             replay(logged, inputs, self._fed_back, info=self._info, key_groups=self._key_groups, work=self._work)
         else:
-            workset, self._workset = self._workset, self._new_queue()
             # Before all queued work: a work item for each buffer.
-            self._work.appendleft(partial(self._emit_next, workset))
+            self._work.appendleft(partial(self._emit_next, self._input.take(self._barriers), self._count_input))
+            self._work.appendleft(partial(self._emit_next, self._take_fed(number - 1 + self._head.rules.slack)))
         self._work.extend(behind_workset)
 
-    def _emit_next(self, workset: Any) -> None:
-        if not workset:
-            workset.close()
+    def _take_fed(self, latest: int) -> deque[BufferQueue]:
+        """Remove and return the feedback of supersteps up to `latest`."""
+        return deque(self._fed.pop(superstep) for superstep in sorted(self._fed) if superstep <= latest)
+
+    def _emit_next(self, worksets: deque[BufferQueue], count: Callable[[int], None] | None = None) -> None:
+        while worksets and not worksets[0]:
+            worksets.popleft().close()
+        if not worksets:
             return
-        items = decode_items(workset.popleft())
-        self._work.appendleft(partial(self._emit_next, workset))
+        items = decode_items(worksets[0].popleft())
+        self._work.appendleft(partial(self._emit_next, worksets, count))
         for item in reversed(items):
             assert isinstance(item, Rows)
+            if count is not None:
+                count(len(item))
             self._work.appendleft(partial(self._inputs.fed_back.records, item, 0))
 
     def _end_inputs(self) -> None:
@@ -268,19 +318,33 @@ class SuperstepFeedback:
         """Return whether a barrier, which has arrived, waits for a boundary: then `take` is called there."""
         if self.state is HeadState.ENDED:
             return False
-        if self.state is HeadState.READING:
+        if self._head.follows:
+            # As work: records of the input that came before it may wait in the queue.
+            self._work.append(partial(self._hold_barrier, checkpoint_id, take))
+        elif self.state is HeadState.READING:
             decline(checkpoint_id, DeclineReason.ITERATION)
         else:
             self._barriers.append((checkpoint_id, take))
+            self._wake()
         return True
+
+    def _hold_barrier(self, checkpoint_id: int, take: Callable[[], None]) -> None:
+        if self.ended:
+            take()
+        elif checkpoint_id not in self._aborted:
+            self._input.barrier((checkpoint_id, take))
+            self._wake()
 
     def barrier_leaves(self, checkpoint_id: int) -> None:
         """Start the log of a barrier that leaves the head: it is complete, because nothing is in flight."""
         log = ChannelLog([edge for edge, _ in self._fed_back], self._info.parallelism, self._new_queue())
-        for buffer in self._workset:
-            log.append(buffer)
+        for superstep in sorted(self._fed):
+            # Other heads may have begun the next superstep already: feedback of that is behind the barrier.
+            if superstep <= self._number:
+                for buffer in self._fed[superstep]:
+                    log.append(buffer)
         self._head.log = log
-        self._head.place = SuperstepPlace(self._head.number, not self._goes_on, packed(self._aggregators))
+        self._head.place = self._decisions.place(self._number + 1)
         self._logs.begin(checkpoint_id, log, ())
 
     def frozen(self, snapshot: TaskSnapshot, stops: bool, aborted: bool) -> None:
@@ -292,13 +356,18 @@ class SuperstepFeedback:
     def abort(self, checkpoint_id: int) -> None:
         """Forget a barrier that waits: its checkpoint was aborted."""
         self._barriers = [one for one in self._barriers if one[0] != checkpoint_id]
+        self._aborted.add(checkpoint_id)
+        self._input.abort(checkpoint_id)
+        if not self._input.is_empty:
+            # Nothing holds back any more what was behind the barrier.
+            self._wake()
 
     def release_held(self) -> None:
         """Continue: the savepoint that would have stopped the job was aborted."""
         self._stops = False
         if self.state is HeadState.STOPPED:
             self.state = HeadState.BETWEEN
-            self._work.append(self._start)
+            self._work.append(self._go_on)
 
     # An iteration ends by itself, and never by a time.
 
@@ -315,5 +384,6 @@ class SuperstepFeedback:
 
     def close(self) -> None:
         """Remove spilled buffers from disk."""
-        for queue in (self._workset, self._next, self._later):
+        for queue in self._fed.values():
             queue.close()
+        self._input.close()

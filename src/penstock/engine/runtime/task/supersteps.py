@@ -39,51 +39,88 @@ class Edge(Protocol):
 
 
 class Supersteps:
-    """The superstep that runs in one task."""
+    """The superstep that runs in one task.
+
+    If supersteps may run ahead, senders are in different ones. The task is in the oldest that has not ended for it.
+    """
 
     def __init__(self) -> None:
         self.number = -1
-        """The superstep whose records the task has got last; -1: none yet."""
-        self.begun = NO_AGGREGATORS
-        """The aggregators, as the begin of the superstep carried them."""
+        """The superstep that runs, or has run last; -1: none yet."""
         self.has_ended = False
         """Whether the iteration has ended: nothing is fed back any more."""
+        self._is_over = True
+        """Whether no superstep runs: the last one has ended for this task."""
+        self._passed = -1
+        """The last superstep whose end has left the task."""
+        self._begun: dict[int, bytes] = {}
+        """The aggregators that the begin of a superstep carried, for those that have begun before this task."""
         self._aggregators: Aggregators | None = None
         self._partial: dict[str, Aggregator[Any]] = {}
-        self._received: list[bytes] = []
-        self._checkpoint: int | None = None
+        self._received: dict[int, list[bytes]] = {}
+        self._checkpoint: dict[int, int] = {}
+        self._open: set[int] = set()
 
     def begins(self, begin: BeginOfSuperstep, edges: Sequence[Edge]) -> None:
         """Note the begin of a superstep, and tell the next tasks on `edges`, once, before its records."""
-        if begin.number <= self.number:
+        if begin.number <= self.number or begin.number in self._begun:
             return
-        self.number, self.begun, self._aggregators = begin.number, begin.aggregates, None
-        self._partial, self._received, self._checkpoint = {}, [], None
+        self._begun[begin.number] = begin.aggregates
+        if self._is_over:
+            self._enter(begin.number)
         for edge in edges:
-            if edge.info.in_supersteps and not edge.info.feedback:
+            if edge.info.in_supersteps and (begin.wakes or not edge.info.feedback):
                 edge.element(begin)
 
+    def _enter(self, number: int) -> None:
+        self._begun = {later: begun for later, begun in self._begun.items() if later >= number}
+        self._received = {later: values for later, values in self._received.items() if later >= number}
+        self._checkpoint = {later: one for later, one in self._checkpoint.items() if later >= number}
+        self._open = {later for later in self._open if later >= number}
+        self.number, self._is_over = number, False
+        self._aggregators, self._partial = None, {}
+
     def ended_before(self, end: EndOfSuperstep) -> None:
-        """Note that a sender has ended the superstep."""
+        """Note that a sender has ended a superstep."""
+        number = end.number
         if end.aggregates:
-            self._received.append(end.aggregates)
-        checkpoint = self._checkpoint
-        self._checkpoint = end.checkpoint if checkpoint is None else min(checkpoint, end.checkpoint)
+            self._received.setdefault(number, []).append(end.aggregates)
+        if end.is_open:
+            self._open.add(number)
+        self._checkpoint[number] = min(self._checkpoint.get(number, end.checkpoint), end.checkpoint)
+
+    def passes(self, number: int) -> None:
+        """Note that the end of a superstep leaves the task."""
+        self._passed = number
+
+    def leave(self) -> None:
+        """Go on to the next superstep if the end of this one has left the task, and all of its operators."""
+        if self._is_over or self._passed < self.number:
+            return
+        self._is_over = True
+        if self.number + 1 in self._begun:
+            self._enter(self.number + 1)
 
     def aggregates(self) -> bytes:
         """Return what this task, and those before it, have aggregated in the superstep, pickled."""
-        if not self._partial and len(self._received) <= 1:
-            return self._received[0] if self._received else b""
-        for received in self._received:
-            for name, value in pickle.loads(received).items():
+        received = self._received.pop(self.number, [])
+        if not self._partial and len(received) <= 1:
+            self._received[self.number] = received
+            return received[0] if received else b""
+        for one in received:
+            for name, value in pickle.loads(one).items():
                 self.aggregator(name).aggregate(value)
-        self._received = []
         return dumps({name: one.get_aggregate() for name, one in self._partial.items()})
 
     @property
     def checkpoint(self) -> int:
         """The newest checkpoint whose barrier waits at all heads before this task."""
-        return self._checkpoint or 0
+        return self._checkpoint.get(self.number, 0)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether more input may come to a head before this task."""
+        return self.number in self._open
 
     def aggregator(self, name: str) -> Aggregator[Any]:
         """Return this task's copy of an aggregator for the current superstep. Raises ProgramError if there is none."""
@@ -99,7 +136,8 @@ class Supersteps:
 
     def _known(self, name: str) -> tuple[Aggregator[Any], Any]:
         if self._aggregators is None:
-            self._aggregators = pickle.loads(self.begun) if self.begun else {}
+            begun = self._begun.get(self.number)
+            self._aggregators = pickle.loads(begun) if begun else {}
         if self.number < 0:
             raise ProgramError(
                 f"there is no aggregator '{name}' before the first superstep: ask for it when a record is processed or "
