@@ -75,7 +75,7 @@ test-flink: $(READY) ## Flink's own command, classes and web pages against our R
 
 test-flink-sql: $(READY) ## Flink's own tests of its SQL, fetched by Maven the first time (needs a JDK): programs with a savepoint between their halves, compiled plans, functions
 	@$(BIN)/python -m tests.table.flink_cases
-	@$(PYTEST) -s -m "" tests/table/test_flink_programs.py tests/table/test_flink_plans.py tests/unit/table/test_flink_function_cases.py $(ARGS)
+	@$(PYTEST) -s -m "" tests/table/test_flink_programs.py tests/table/test_flink_plans.py tests/unit/table/test_flink_function_cases.py tests/table/test_flink_functions.py $(ARGS)
 
 coverage: $(READY) ## branches that unit tests and simulation reach: per package here, per line in coverage/html
 	@rm -rf coverage

@@ -75,10 +75,15 @@ def test_a_table_is_read_whole_or_by_ranges(sql: Sql) -> None:
     assert [id for (id,) in sql.rows("SELECT id FROM p")] == list(range(11, 31))
 
 
-def test_rows_are_looked_up(sql: Sql) -> None:
+PARTIAL = {"lookup__cache": "PARTIAL", "lookup__partial_cache__max_rows": "10"}
+FULL = {"lookup__cache": "FULL", "lookup__full_cache__periodic_reload__interval": "1 h"}
+
+
+@pytest.mark.parametrize("cache", [PARTIAL, FULL])
+def test_rows_are_looked_up(sql: Sql, cache: dict[str, str]) -> None:
     """A row without a match would vanish from a left join, or get the columns of another one."""
     table = numbers(sql.server)
-    sql.create("t", COLUMNS, table, lookup__cache="PARTIAL", lookup__partial_cache__max_rows="10")
+    sql.create("t", COLUMNS, table, **cache)
     sql.tables.execute_sql(
         """CREATE TEMPORARY VIEW v AS SELECT id, name, PROCTIME() AS at_time
         FROM (VALUES (1, 'a'), (2, 'b'), (99, 'c'), (1, 'd'), (CAST(NULL AS INT), 'e')) AS v(id, name)"""

@@ -84,8 +84,17 @@ class ListedLookup(TableLookup):
     def __init__(self, rows: Sequence[dict[str, Any]], request: LookupRequest) -> None:
         self._rows = rows
         self._keys = request.keys.names
+        self._keys_schema = request.keys.schema
         self._schema = request.columns.schema
-        self.cache = cache_of(TableOptions(request.table.identifier, request.options, _OPTIONS))
+        self.cache = cache_of(TableOptions(request.table.identifier, request.options, _OPTIONS), loads=True)
+
+    def load(self) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+        """Return the keys and the columns of all rows; between halves of a stream the table loses its first row."""
+        self.calls.append([{"all": True}])
+        rows = self._rows[1:] if HalvesSource.is_second else self._rows
+        return pa.RecordBatch.from_pylist(rows, schema=self._keys_schema), pa.RecordBatch.from_pylist(
+            rows, schema=self._schema
+        )
 
     def find(self, keys: pa.RecordBatch) -> Found:
         """Return the rows that have these keys."""

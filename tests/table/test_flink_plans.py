@@ -14,17 +14,28 @@ from typing import Any
 import pytest
 from tests.table.flink_cases import ABSENT, PLANS, cases_of
 from tests.table.flink_programs import Values
+from tests.table.recorded_plans import connect, tables_of
 
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.service.client.plan_executor import PlanExecutor
 from penstock.table.connectors.table_connector import register_connector
 from penstock.table.execution.translation import Translation
+from penstock.table.operators.python_calls import PythonCall
 from penstock.table.planner.compiled_plan import read_plan
 from penstock.table.planner.errors import SqlError, UnsupportedPlanError
 from penstock.table.planner.secret_options import SecretOptions
 
-BUILT = 173
+BUILT = 203
 """How many plans of streaming are built. It is raised when more are."""
+
+FUNCTIONS = {
+    name: PythonCall(name, len)
+    for name in [
+        *("string_split", "udf3", "udf4"),
+        *(f"`default_catalog`.`default_database`.`{name}`" for name in ("func1", "ndf", "udf1", "udf2", "udf5")),
+    ]
+}
+"""Names of the functions in Java that plans call: one in Python can stand in for each."""
 
 pytestmark = pytest.mark.skipif(not cases_of(PLANS).exists(), reason=ABSENT)
 
@@ -35,16 +46,9 @@ def plans() -> Iterator[dict[str, Any]]:
         for one in map(json.loads, lines):
             if not one["node"].startswith("batch-"):
                 for node in one["plan"]["nodes"]:
-                    for key in ("scanTableSource", "dynamicTableSink"):
-                        _connect(node.get(key) or {})
-                    _connect((node.get("temporalTable") or {}).get("lookupTableSource") or {})
+                    for table in tables_of(node):
+                        connect(table, {})
                 yield one
-
-
-def _connect(spec: dict[str, Any]) -> None:
-    table = spec.get("table", {}).get("resolvedTable")
-    if table is not None:
-        table["options"] = {"connector": "values", **(table.get("options") or {})}
 
 
 def refusal(plan: dict[str, Any]) -> str | None:
@@ -53,7 +57,8 @@ def refusal(plan: dict[str, Any]) -> str | None:
     env = StreamExecutionEnvironment(executor=executor)
     env.set_parallelism(2)
     try:
-        Translation(read_plan(json.dumps(plan)), env, options={}, secrets=SecretOptions()).run()
+        read = read_plan(json.dumps(plan))
+        Translation(read, env, options={}, secrets=SecretOptions(), functions=FUNCTIONS).run()
     except (UnsupportedPlanError, SqlError) as error:
         return str(error)
     env.execute_async()

@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from tests.table.halves_source import HalvesSource
 from tests.table.listed_tables import Change, ListedLookup, Tables, inserts, table_of
 from tests.table.table_tests import SMALL, at, crashing, need_planner
 
@@ -67,6 +68,28 @@ def test_a_cache_asks_once_for_each_key() -> None:
         assert found == Counter((id, name) for id, key in rows for name in names[key])
         calls.append(sum(map(len, ListedLookup.calls)))
     assert calls == [3, 30]
+
+
+@pytest.mark.parametrize(("interval", "loads"), [("5 s", 2), ("1 h", 1)])
+def test_all_rows_are_kept_until_they_are_loaded_again(interval: str, loads: int) -> None:
+    """A full cache asks for no key, finds several rows of one, and sees what has changed after its interval."""
+    rows = [(number, [1, 2, 3, 4, None][number % 5]) for number in range(20)]
+    tables = Tables(circumstances=SMALL, parallelism=1)
+    tables.create("t", "id INT, k INT, p AS PROCTIME()", inserts(rows))
+    # The table of cities loses Bern in the pause behind these rows.
+    tables.listed.halves["t"] = 10
+    HalvesSource.is_second = False
+    options = f", 'lookup.cache' = 'FULL', 'lookup.full-cache.periodic-reload.interval' = '{interval}'"
+    tables.create("cities", "k INT, name STRING, size INT", inserts(CITIES), options=options)
+    query = "SELECT id, name FROM t LEFT JOIN cities FOR SYSTEM_TIME AS OF t.p AS c ON t.k = c.k AND c.size > 9"
+    found = table_of(tables.insert("o", "id INT, name STRING", query))
+    expected = Counter[tuple[int, str | None]]()
+    for id, key in rows:
+        there = CITIES[1:] if id >= 10 and loads == 2 else CITIES
+        names = [name for one, name, size in there if one == key and size > 9]
+        expected += Counter((id, name) for name in names or [None])
+    assert found == expected
+    assert ListedLookup.calls == [[{"all": True}]] * loads
 
 
 @pytest.mark.parametrize("circumstances", HERE_AND_AFTER_FAILURES)

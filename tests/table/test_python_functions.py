@@ -321,6 +321,40 @@ def test_functions_are_created_and_dropped_by_statements(tmp_path: Path, monkeyp
         environment.execute_sql("CREATE FUNCTION f AS 'com.example.F'")
 
 
+def test_functions_that_are_not_temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """DROP FUNCTION would not find what CREATE FUNCTION has made, and ALTER FUNCTION would leave the old one."""
+    (tmp_path / "more_functions_of_test.py").write_text(
+        "from penstock.table.udf import udf\n\n\n"
+        "@udf(input_types=['BIGINT'], result_type='BIGINT')\ndef twice(value):\n    return 2 * value\n\n\n"
+        "@udf(result_type='BIGINT', deterministic=False)\ndef thrice(value):\n    return 3 * value\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    environment = Tables().environment
+
+    def execute(statement: str) -> list[tuple[object, ...]]:
+        with environment.execute_sql(statement).collect() as rows:
+            return [tuple(row) for row in rows]
+
+    with pytest.raises(SqlError, match="Function multiple does not exist"):
+        execute("ALTER FUNCTION multiple AS 'more_functions_of_test.twice' LANGUAGE PYTHON")
+    execute("ALTER FUNCTION IF EXISTS multiple AS 'more_functions_of_test.twice' LANGUAGE PYTHON")
+    execute("CREATE FUNCTION multiple AS 'more_functions_of_test.twice' LANGUAGE PYTHON")
+    assert execute("SELECT multiple(5)") == [(10,)]
+    described = dict(execute("DESCRIBE FUNCTION EXTENDED `multiple`"))
+    assert described["class name"] == "more_functions_of_test.twice"
+    assert (described["is temporary"], described["signature"]) == ("false", "multiple(BIGINT)")
+    execute("ALTER FUNCTION multiple AS 'more_functions_of_test.thrice' LANGUAGE PYTHON")
+    assert execute("SELECT multiple(5)") == [(15,)]
+    with pytest.raises(SqlError, match="Alter temporary catalog function is not supported"):
+        execute("ALTER TEMPORARY FUNCTION multiple AS 'more_functions_of_test.twice' LANGUAGE PYTHON")
+    execute("DROP FUNCTION multiple")
+    execute("DROP FUNCTION IF EXISTS multiple")
+    with pytest.raises(SqlError, match="multiple does not exist"):
+        execute("DROP FUNCTION multiple")
+    with pytest.raises(SqlError, match="multiple"):
+        execute("SELECT multiple(5)")
+
+
 def test_a_function_of_the_program_does_not_hide_that_of_sql() -> None:
     """A function called `upper` in the program would change what UPPER means in all queries."""
 

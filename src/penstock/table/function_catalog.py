@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock.table.composing.sql_text import path_parts, quoted
 from penstock.table.operators.python_calls import PythonCall
@@ -12,7 +12,13 @@ from penstock.table.planner.errors import SqlError
 from penstock.table.user_functions import FunctionDefinition
 
 if TYPE_CHECKING:
+    from penstock.table.planner.function_statements import DescribeFunction, FunctionStatement
     from penstock.table.planner.planner import Planner
+
+
+class _Known(NamedTuple):
+    function: FunctionDefinition
+    is_temporary: bool
 
 
 class FunctionCatalog:
@@ -23,12 +29,67 @@ class FunctionCatalog:
         self._current = current
         self.calls: dict[str, PythonCall] = {}
         """By the names of plans, in lower case."""
+        self._known: dict[str, _Known] = {}
+        """What was created by name."""
         self._inline: dict[tuple[Any, ...], str] = {}
         self._pending: list[Callable[[Planner], None]] = []
         self._kept: list[FunctionDefinition] = []
 
+    def execute(self, statement: FunctionStatement) -> bool:
+        """Execute a statement about functions. False: it is about none of these, and the planner's. Raises SqlError."""
+        path, is_system = statement.path, statement.is_system
+        is_known = self._key(path, is_system) in self.calls
+        if statement.verb == "DROP":
+            return is_known and self.drop(path, is_system=is_system)
+        if statement.verb == "ALTER":
+            if statement.is_temporary:
+                kind = "system" if is_system else "catalog"
+                raise SqlError(f"Alter temporary {kind} function is not supported. Drop it, and create it again")
+            if not is_known and not statement.has_if:
+                raise SqlError(f"Function {path} does not exist")
+        if statement.verb == "CREATE" or is_known:
+            self.create(
+                path,
+                function_at(statement.target),
+                is_system=is_system,
+                is_temporary=statement.is_temporary,
+                ignore_if_exists=statement.verb == "CREATE" and statement.has_if,
+                replace=statement.replaces or statement.verb == "ALTER",
+            )
+        return True
+
+    def describe(self, statement: DescribeFunction) -> list[tuple[str, str]]:
+        """Return what DESCRIBE FUNCTION says of a function, by Flink's names; nothing if it is none of these."""
+        keys = [(is_system, self._key(statement.path, is_system)) for is_system in (True, False)]
+        found = next(((is_system, self._known[key]) for is_system, key in keys if key in self._known), None)
+        if found is None:
+            return []
+        is_system, one = found
+        rows = [
+            ("is system function", str(is_system).lower()),
+            ("is temporary", str(one.is_temporary).lower()),
+            ("class name", f"{one.function.func.__module__}.{one.function.name}"),
+            ("function language", "PYTHON"),
+        ]
+        if statement.is_extended:
+            types = one.function.input_types
+            taken = "..." if types is None else ", ".join(map(str, types))
+            rows += [
+                ("kind", "TABLE" if one.function.is_table_function else "SCALAR"),
+                ("is deterministic", str(one.function.deterministic).lower()),
+                ("signature", f"{path_parts(statement.path)[-1]}({taken})"),
+            ]
+        return rows
+
     def create(
-        self, path: str, function: Any, *, is_system: bool, ignore_if_exists: bool = False, replace: bool = False
+        self,
+        path: str,
+        function: Any,
+        *,
+        is_system: bool,
+        is_temporary: bool = True,
+        ignore_if_exists: bool = False,
+        replace: bool = False,
     ) -> None:
         """Make a function known. Raises SqlError if there is one, TypeError for what is not a function."""
         wrapper = _checked(function)
@@ -40,11 +101,13 @@ class FunctionCatalog:
         # Names of the system are not paths.
         self._register(self._planner(), path_parts(path)[-1] if is_system else path, wrapper, is_system=is_system)
         self.calls[key] = _call(wrapper, path_parts(path)[-1], None)
+        self._known[key] = _Known(wrapper, is_temporary)
 
     def drop(self, path: str, *, is_system: bool) -> bool:
         """Forget a function. Return whether there was one."""
         key = self._key(path, is_system)
         found = self.calls.pop(key, None) is not None
+        self._known.pop(key, None)
         name = ".".join(map(quoted, path_parts(path)))
         self._planner().execute(f"DROP TEMPORARY {'SYSTEM ' if is_system else ''}FUNCTION IF EXISTS {name}")
         return found

@@ -80,14 +80,17 @@ class TableEnvironment(CatalogMethods, TableMakers, DriverOnly):
         the second. Raises SqlError for an invalid statement, UnsupportedPlanError for one that can't be executed (both
         name what it is), PlannerError if there is no planner, and what `StreamExecutionEnvironment.execute` raises.
         """
-        from penstock.table.planner.statements import explain_statement, function_statement
+        from penstock.table.planner.function_statements import describe_function, function_statement
+        from penstock.table.planner.statements import explain_statement
         from penstock.table.table_result import ResultKind, TableResult
 
         _check_text(stmt)
         planner = self._synchronized()
-        if (of_function := function_statement(stmt)) is not None:
-            self._create_function(of_function)
+        if (of_function := function_statement(stmt)) is not None and self.functions.execute(of_function):
             return TableResult.of_rows(["result"], [STRING], [("OK",)], ResultKind.SUCCESS)
+        if (described := describe_function(stmt)) is not None and (rows := self.functions.describe(described)):
+            columns = ("info name", "info value")
+            return TableResult.of_rows(columns, [STRING, STRING], rows, ResultKind.SUCCESS_WITH_CONTENT)
         if (found := explain_statement(stmt)) is not None:
             text = self.explain_statements([found.statement], found.details)
             return TableResult.of_rows(("result",), [STRING], [(text,)], ResultKind.SUCCESS_WITH_CONTENT)
@@ -225,17 +228,6 @@ class TableEnvironment(CatalogMethods, TableMakers, DriverOnly):
             if found is error:
                 raise
             raise found from None
-
-    def _create_function(self, statement: Any) -> None:
-        from penstock.table.function_catalog import function_at
-
-        self.functions.create(
-            statement.path,
-            function_at(statement.target),
-            is_system=statement.is_system,
-            ignore_if_exists=statement.may_exist,
-            replace=statement.replaces,
-        )
 
     def _current(self) -> tuple[str, str]:
         return self.get_current_catalog(), self.get_current_database()

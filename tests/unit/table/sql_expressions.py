@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from penstock.table.logical_types import LogicalType, TypeReader
 
@@ -275,6 +276,7 @@ class _Parser:
         operands.append(self.tree())
         type_ = None
         wrapper = "WITHOUT_ARRAY"
+        behaviours: list[Tree] = []
         while not self.take(")"):
             if self.take("RETURNING"):
                 type_ = self.type()
@@ -282,11 +284,16 @@ class _Parser:
                 kind = self.take("CONDITIONAL", "UNCONDITIONAL") or "UNCONDITIONAL"
                 self.take("ARRAY")
                 self.expect("WRAPPER")
-                wrapper = "WITHOUT_ARRAY" if how == "WITHOUT" else f"WITH_{kind}_ARRAY"
+                wrapper = "WITHOUT_ARRAY" if how == "WITHOUT" else f"{kind}_ARRAY"
             else:
-                operands.extend(self.behaviour())
+                behaviours.extend(self.behaviour())
         if word == "JSON_QUERY":
-            operands.insert(2, Literal(wrapper, "symbol"))
+            # As in plans: the wrapper, what to do if there is no value, and if there is an error.
+            named = {when.text: what for what, when in pairwise(behaviours) if isinstance(when, Literal)}
+            of_nothing = Literal("NULL", "symbol")
+            behaviours = [named.get("EMPTY", of_nothing), named.get("ERROR", of_nothing)]
+            operands.append(Literal(wrapper, "symbol"))
+        operands.extend(behaviours)
         return Invocation(word, tuple(operands), type_)
 
     def behaviour(self) -> list[Tree]:

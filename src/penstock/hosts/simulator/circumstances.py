@@ -10,7 +10,7 @@ from penstock.engine.runtime.network.sender import BufferSize
 from penstock.engine.runtime.network.set_aside import AlignmentLimits
 from penstock.engine.runtime.task.budget import Budget
 from penstock.engine.runtime.task.slot import Slot
-from penstock.hosts.simulator.clock import Clock
+from penstock.hosts.simulator.clock import START_MS, Clock
 
 NEVER_MS = 1_000_000_000
 FIRST_RECORDS = 64
@@ -21,6 +21,8 @@ FIRST_RECORDS = 64
 class Circumstances:
     """All sizes are deliberately tiny, so that every point at which work can be interrupted is reached."""
 
+    start_ms: int = START_MS
+    """The first processing time. Never drawn."""
     tick_ns_max: int = 1_000
     step_ns: int = 4_000_000
     step_bytes: int = 1 << 20

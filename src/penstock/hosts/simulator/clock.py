@@ -8,12 +8,15 @@ START_MS = 1_000_000
 
 
 class Clock:
-    """`now_ms` is processing time; `read_ns` is for budgets and counters. Both are determined by the seed."""
+    """`now_ms` is processing time, from `start_ms` on; `read_ns` is for budgets and counters.
 
-    def __init__(self, random: Random, tick_ns_max: int) -> None:
+    Both are determined by the seed.
+    """
+
+    def __init__(self, random: Random, tick_ns_max: int, start_ms: int = START_MS) -> None:
         self._random = random
         self._tick_ns_max = tick_ns_max
-        self._now_ms = START_MS
+        self._now_ms = start_ms
         self._ns = 0
 
     def now_ms(self) -> int:

@@ -132,7 +132,7 @@ class Simulation:
         self.random = random
         self.trace = trace
         self.circumstances = circumstances
-        self.clock = Clock(random, circumstances.tick_ns_max)
+        self.clock = Clock(random, circumstances.tick_ns_max, circumstances.start_ms)
         trace.use_clock(self.clock.now_ms)
         self.outside = Outside()
         self.step_limit = StepLimit()

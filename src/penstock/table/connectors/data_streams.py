@@ -39,4 +39,4 @@ class DataStreamConnector(TableConnector):
         data = _known.get(options.get(_ID))
         if data is None:
             raise options.error("its stream belongs to another program: convert the stream again, by from_data_stream")
-        return TableScan(None, data.columns, stream=data.stream)
+        return TableScan(None, data.columns, stream=data.stream, has_watermarks=True)

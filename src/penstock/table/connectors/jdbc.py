@@ -15,6 +15,7 @@ from penstock.table.connectors.jdbc_lookup import JdbcLookup
 from penstock.table.connectors.jdbc_scan import JdbcScan, JdbcTable
 from penstock.table.connectors.jdbc_sink import JdbcUpserts
 from penstock.table.connectors.lookup import CACHE_OPTIONS, CacheOptions, LookupRequest, TableLookup, cache_of
+from penstock.table.connectors.reloads import Reloads
 from penstock.table.connectors.table_connector import (
     INSERT,
     ScanRequest,
@@ -186,9 +187,9 @@ def _ordering_column(table: ContextResolvedTable, names: Sequence[str]) -> str:
     return required[0] if required else names[0]
 
 
-def _cache(options: TableOptions) -> CacheOptions | None:
+def _cache(options: TableOptions) -> CacheOptions | Reloads | None:
     """Return the cache of lookups, also by the names that older versions of Flink have for its options."""
     rows, ttl_ms = options.get(OLD_CACHE_ROWS), options.get(OLD_CACHE_TTL)
     if rows is not None and ttl_ms is not None:
         return CacheOptions(rows, None, ttl_ms, cache_missing_key=True)
-    return cache_of(options)
+    return cache_of(options, loads=True)

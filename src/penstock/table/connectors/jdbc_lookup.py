@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy
@@ -46,6 +47,10 @@ class JdbcLookup(TableLookup):
             f"SELECT {wanted} FROM unnest({arrays}) WITH ORDINALITY AS k({given}, place) "
             f"JOIN {quoted_table(table)} AS t ON {same} ORDER BY k.place"
         )
+        # A column may be both.
+        all_columns = ", ".join(f"t.{quoted(field.name)}" for field in [*keys, *columns])
+        self._all_sql = f"SELECT {all_columns} FROM {quoted_table(table)} AS t"
+        self._keys = keys
         self._connection: Any = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -63,21 +68,31 @@ class JdbcLookup(TableLookup):
     def find(self, keys: pyarrow.RecordBatch) -> Found:
         """Return the rows of keys. Raises PostgresError."""
         values = [column.to_pylist() for column in keys.columns]
-        rows = retried(lambda: self._query(values), self._max_retries)
+        rows = retried(lambda: self._query(self._sql, values), self._max_retries)
         places, *columns = zip(*rows, strict=True) if rows else [()] * (1 + len(self._columns))
-        arrays = [column_of(field.type)(column) for field, column in zip(self._columns, columns, strict=True)]
-        batch = pyarrow.RecordBatch.from_arrays(arrays, schema=self._columns)
-        return Found(numpy.array(places, numpy.int64) - 1, batch)
+        return Found(numpy.array(places, numpy.int64) - 1, _batch(columns, self._columns))
 
-    def _query(self, values: list[Any]) -> list[Any]:
+    def load(self) -> tuple[pyarrow.RecordBatch, pyarrow.RecordBatch]:
+        """Return the keys and the columns of all rows. Raises PostgresError."""
+        rows = retried(lambda: self._query(self._all_sql, []), self._max_retries)
+        columns = list(zip(*rows, strict=True)) if rows else [()] * (len(self._keys) + len(self._columns))
+        count = len(self._keys)
+        return _batch(columns[:count], self._keys), _batch(columns[count:], self._columns)
+
+    def _query(self, sql: str, values: list[Any]) -> list[Any]:
         try:
             if self._connection is None or self._connection.closed:
                 self.open()
-            found: list[Any] = self._connection.execute(self._sql, values).fetchall()
+            found: list[Any] = self._connection.execute(sql, values).fetchall()
             return found
         except psycopg().Error as error:
             text = self._database.hide(str(error).strip())
             raise translated(error, f"cannot look up {self._table} at {self._database}: {text}") from None
+
+
+def _batch(columns: Sequence[Sequence[Any]], schema: pyarrow.Schema) -> pyarrow.RecordBatch:
+    arrays = [column_of(field.type)(column) for field, column in zip(schema, columns, strict=True)]
+    return pyarrow.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def _type_of(kind: pyarrow.DataType) -> str:

@@ -20,6 +20,7 @@ import pyarrow
 from penstock.common.config_options import option
 from penstock.common.config_values import BooleanType, DurationType, EnumType, IntegerType
 from penstock.engine.state.arrays.row_keys import Integers
+from penstock.table.connectors.reloads import RELOAD_OPTIONS, Reloads, reloads_of
 from penstock.table.connectors.table_options import TableOptions
 from penstock.table.operators.table_columns import TableColumns
 from penstock.table.planner.nodes.tables import ContextResolvedTable
@@ -69,8 +70,8 @@ class CacheOptions(NamedTuple):
 class TableLookup(ABC):
     """Looks rows up. Pickled into tasks, where it is opened. It may block: checkpoints wait meanwhile."""
 
-    cache: CacheOptions | None = None
-    """Whether what was found is kept. See `cache_of`."""
+    cache: CacheOptions | Reloads | None = None
+    """Whether what was found is kept, or all rows. See `cache_of`."""
 
     def open(self) -> None:
         """Connect. Called once in each task, before the first call of `find`."""
@@ -86,6 +87,10 @@ class TableLookup(ABC):
         for each call. An exception fails the job.
         """
 
+    def load(self) -> tuple[pyarrow.RecordBatch, pyarrow.RecordBatch]:
+        """Return the keys and the columns of all rows of the table: for `lookup.cache` = FULL, where it is offered."""
+        raise NotImplementedError(f"{type(self).__name__} can't load all rows")
+
 
 class CacheKind(Enum):
     """Which rows of a table are kept: none, those that were looked up, or all."""
@@ -100,17 +105,22 @@ _MAX_ROWS = option("lookup.partial-cache.max-rows", IntegerType(), None)
 _AFTER_ACCESS = option("lookup.partial-cache.expire-after-access", DurationType(), None)
 _AFTER_WRITE = option("lookup.partial-cache.expire-after-write", DurationType(), None)
 _MISSING_KEY = option("lookup.partial-cache.cache-missing-key", BooleanType(), True)
-CACHE_OPTIONS = (_CACHE, _MAX_ROWS, _AFTER_ACCESS, _AFTER_WRITE, _MISSING_KEY)
+CACHE_OPTIONS = (_CACHE, _MAX_ROWS, _AFTER_ACCESS, _AFTER_WRITE, _MISSING_KEY, *RELOAD_OPTIONS)
 """Options of connectors whose lookups can be cached. Source: Flink's LookupOptions."""
 
 
-def cache_of(options: TableOptions) -> CacheOptions | None:
-    """Return the cache that a table's options ask for. Raises SqlError for one that is not supported."""
+def cache_of(options: TableOptions, *, loads: bool = False) -> CacheOptions | Reloads | None:
+    """Return the cache that a table's options ask for. `loads`: whether its lookup defines `load`.
+
+    Raises SqlError for one that is not supported.
+    """
     kind = options.get(_CACHE)
     if kind is CacheKind.NONE:
         return None
     if kind is CacheKind.FULL:
-        raise options.error("'lookup.cache' = 'FULL' is not supported: use 'PARTIAL'")
+        if not loads:
+            raise options.error("'lookup.cache' = 'FULL' is not supported by this connector: use 'PARTIAL'")
+        return reloads_of(options)
     return CacheOptions(
         options.get(_MAX_ROWS), options.get(_AFTER_ACCESS), options.get(_AFTER_WRITE), options.get(_MISSING_KEY)
     )

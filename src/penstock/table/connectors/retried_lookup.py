@@ -34,6 +34,10 @@ class RetriedLookup(TableLookup):
         """Disconnect."""
         self._source.close()
 
+    def load(self) -> tuple[pyarrow.RecordBatch, pyarrow.RecordBatch]:
+        """Return all rows: keys without a row are not asked for again, as they are not in the table."""
+        return self._source.load()
+
     def find(self, keys: pyarrow.RecordBatch) -> Found:
         """Return the rows that have these keys."""
         found = [self._source.find(keys)]

@@ -61,8 +61,9 @@ class TableScan:
     """How a table is read. `source` gives batches of `columns`: those of the request, its metadata, perhaps KIND.
 
     `parallelism`: None: that of the program. `stream`: in place of a source, a stream with these columns.
-    `parallelism`: None: that of the program. `watermarks_by_split`: whether a subtask reads several splits side by
-    side, such as partitions of a topic: then each has watermarks, and the slowest holds back the others.
+    `watermarks_by_split`: whether a subtask reads several splits side by side, such as partitions of a topic: then each
+    has watermarks, and the slowest holds back the others. `has_watermarks`: whether watermarks come with the rows, for
+    tables that declare SOURCE_WATERMARK().
     """
 
     source: Source[Any] | None
@@ -70,6 +71,7 @@ class TableScan:
     parallelism: int | None = None
     stream: Transformation | None = None
     watermarks_by_split: bool = False
+    has_watermarks: bool = False
 
 
 @dataclass(frozen=True)

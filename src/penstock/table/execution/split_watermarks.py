@@ -23,6 +23,11 @@ def idle_timeout_ms(watermark: WatermarkPushDown) -> int | None:
     return found if found > 0 else None
 
 
+def is_on_event(watermark: WatermarkPushDown) -> bool:
+    """Return whether each row emits its watermark, and not only the interval: `scan.watermark.emit.strategy`."""
+    return (watermark.watermark_params or {}).get("emitStrategy") == "ON_EVENT"
+
+
 def split_watermarks(translation: Translation, watermark: WatermarkPushDown, paths: Sequence[Path]) -> SplitWatermarks:
     """Return the watermarks of splits. `paths`: the columns over which the expression is."""
     strategy = WatermarkStrategy.for_monotonous_timestamps()
@@ -39,7 +44,7 @@ def split_watermarks(translation: Translation, watermark: WatermarkPushDown, pat
         translation.watermark_interval_ms,
         translation.expressions(watermark.watermark_expr),
         paths,
-        with_each_chunk=parameters.get("emitStrategy") == "ON_EVENT",
+        with_each_chunk=is_on_event(watermark),
     )
 
 

@@ -32,6 +32,7 @@ from penstock.table.planner.secret_options import SecretOptions
 
 ZONE = "table.local-time-zone"
 _WATERMARK_INTERVAL_MS = 200
+_CURRENT_WATERMARK = '"$CURRENT_WATERMARK$1"'
 
 
 class Program(Protocol):
@@ -165,6 +166,11 @@ class Translation:
         """Raise UnsupportedPlanError if the state of a node has a time to live."""
         if any(not state.ttl.startswith("0 ") for state in node.state or ()):
             raise self.unsupported("state with a time to live is not supported: set table.exec.state.ttl to 0")
+
+    @property
+    def reads_watermark(self) -> bool:
+        """Whether an expression of the query reads the watermark."""
+        return _CURRENT_WATERMARK in self.plan.text
 
     def window_zone(self, time: LogicalType) -> str | None:
         """Return the zone in whose local times windows begin and end; None: in times as they are."""

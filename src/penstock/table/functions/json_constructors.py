@@ -95,7 +95,7 @@ def json_string(call: Call) -> Column:
 def _keys_are_text(arguments: Arguments) -> LogicalType:
     for kind in arguments.types[1::2]:
         if kind.class_name == "JSON":
-            raise InvalidCallError(_MISPLACED)
+            raise InvalidCallError(MISPLACED_JSON)
         if kind.root not in CHARACTER_STRING:
             raise InvalidCallError(f"JSON_OBJECT: expected text as a key, got {kind}")
     return STRING
@@ -127,7 +127,7 @@ def json_array(call: Call) -> Column:
     return pa.scalar(texts[0]) if rows is None else pa.array(texts, pa.string())
 
 
-_MISPLACED = (
+MISPLACED_JSON = (
     "The JSON() function is currently only supported inside JSON_ARRAY() or as the VALUE param of JSON_OBJECT()"
 )
 

@@ -1,7 +1,8 @@
 """JSON_EXISTS, JSON_VALUE, JSON_QUERY, IS JSON, JSON_QUOTE and JSON_UNQUOTE.
 
-In plans and here, behaviors are symbols after the path: what (`NULL`, `ERROR`, `DEFAULT`, `EMPTY_ARRAY`, ...), the
-value of a DEFAULT, and when (`EMPTY` or `ERROR`). A path is `strict` unless it begins with `lax`.
+In plans and here, behaviors are symbols after the path. JSON_VALUE has what (`NULL`, `ERROR`, `DEFAULT`), the value of
+a DEFAULT, and when (`EMPTY` or `ERROR`); JSON_QUERY has the wrapper, and what to do if there is no value, and if there
+is an error (`NULL`, `ERROR`, `EMPTY_ARRAY`, `EMPTY_OBJECT`). A path is `strict` unless it begins with `lax`.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -153,11 +153,10 @@ def _query_type(arguments: Arguments) -> LogicalType:
         element = {"INT": "INTEGER"}.get(kind.children[0].root, kind.children[0].summary)
         raise InvalidOptionError(f"Unsupported array element type '{element}' for RETURNING ARRAY in JSON_QUERY()")
     if kind.root == "ARRAY":
-        symbols = [arguments.literal(index) for index in range(2, len(arguments.types))]
-        for what, when in pairwise(symbols):
-            if what == "EMPTY_OBJECT" and when in ("EMPTY", "ERROR"):
+        for place, when in ((3, "empty"), (4, "error")):
+            if arguments.literal(place) == "EMPTY_OBJECT":
                 raise InvalidOptionError(
-                    f"Illegal on {when.lower()} behavior 'EMPTY OBJECT' for return type: VARCHAR(2147483647) ARRAY"
+                    f"Illegal on {when} behavior 'EMPTY OBJECT' for return type: VARCHAR(2147483647) ARRAY"
                 )
     return kind
 
@@ -167,14 +166,14 @@ def _query_type(arguments: Arguments) -> LogicalType:
 )
 def json_query(call: Call) -> Column:
     """Return the object or array that a path leads to, as JSON or as an array of text."""
-    behaviors = _behaviors(call, 3)
+    behaviors = {"EMPTY": _Behavior(call.constant(3, "NULL")), "ERROR": _Behavior(call.constant(4, "NULL"))}
     wrapper = call.constant(2, "WITHOUT_ARRAY")
     as_array = call.result.root == "ARRAY"
     empty: dict[str, Any] = {"EMPTY_ARRAY": [], "EMPTY_OBJECT": {}}
 
     def instead(when: str, message: str) -> Any:
-        behavior = behaviors.get(when)
-        if behavior is not None and behavior.what in empty:
+        behavior = behaviors[when]
+        if behavior.what in empty:
             return empty[behavior.what]
         _instead(behavior, message)
         return None
@@ -201,7 +200,7 @@ def json_query(call: Call) -> Column:
 def _wrapped(value: Any, wrapper: str) -> Any:
     if value is None or wrapper == "WITHOUT_ARRAY":
         return value
-    return value if wrapper == "WITH_CONDITIONAL_ARRAY" and isinstance(value, list) else [value]
+    return value if "UNCONDITIONAL" not in wrapper and isinstance(value, list) else [value]
 
 
 _KINDS: dict[str, Callable[[Any], bool]] = {

@@ -10,9 +10,21 @@ import numpy
 import pyarrow
 
 from penstock.common.columns.to_values import python_values
+from penstock.table.operators.full_lookup_cache import FullLookupCache
 
 if TYPE_CHECKING:
     from penstock.table.connectors.lookup import CacheOptions, Found, TableLookup
+
+
+def cached(source: TableLookup, now_ms: Callable[[], int]) -> Callable[[pyarrow.RecordBatch], Found]:
+    """Return the lookup of keys with the cache that a source asks for."""
+    from penstock.table.connectors.lookup import CacheOptions
+
+    if source.cache is None:
+        return source.find
+    if isinstance(source.cache, CacheOptions):
+        return LookupCache(source, source.cache, now_ms)
+    return FullLookupCache(source, source.cache, now_ms)
 
 
 class _Entry:

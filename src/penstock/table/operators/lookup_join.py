@@ -14,7 +14,7 @@ from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.runtime.columns.keys import keys_of
 from penstock.engine.runtime.columns.slot_lists import spans
 from penstock.engine.state.arrays.row_keys import Mask
-from penstock.table.operators.lookup_cache import LookupCache
+from penstock.table.operators.lookup_cache import cached
 from penstock.table.operators.pairing import PairingOperator, Partners
 from penstock.table.operators.row_expressions import RowExpressions
 from penstock.table.operators.table_columns import TableColumns, batch_of_columns
@@ -63,8 +63,7 @@ class LookupJoinOperator(PairingOperator):
             if one is not None:
                 one.open()
         lookup.source.open()
-        cache = lookup.source.cache
-        self._find = lookup.source.find if cache is None else LookupCache(lookup.source, cache, self.context.now_ms)
+        self._find = cached(lookup.source, self.context.now_ms)
 
     def close(self) -> None:
         self._lookup.source.close()

@@ -4,7 +4,7 @@ A watermark is emitted behind a row if it is more than the interval above the la
 passed in processing time. Source: Flink's WatermarkAssignerOperator.
 
 A chunk is cut only where a row comes after a watermark that makes it late: without late rows, results do not show
-where in a chunk a watermark was.
+where in a chunk a watermark was. Queries that read CURRENT_WATERMARK show it: for them it is cut behind each watermark.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ class WatermarkOperator(EventTimeOrigin):
     """Emits watermarks, and ignores those from upstream but for the last one.
 
     `expressions`: the watermark, and the time of the row. `interval_ms`: 0: each row that raises the watermark emits
-    it. `idle_ms`: after so long without a row, the stream is idle; None: it never is.
+    it; so does `on_event`, where the interval is that of checks for idleness. `idle_ms`: after so long without a row,
+    the stream is idle; None: it never is. `is_read`: whether the query reads the watermark.
     """
 
     takes: ClassVar[ChunkKind] = ChunkKind.COLUMNS
@@ -47,12 +48,16 @@ class WatermarkOperator(EventTimeOrigin):
         columns: TableColumns,
         interval_ms: int,
         idle_ms: int | None = None,
+        on_event: bool = False,
+        is_read: bool = False,
     ) -> None:
         super().__init__(name)
         self._expressions = expressions
         self.columns_received = self.columns_given = columns
         self._interval_ms = interval_ms
         self._idle_ms = idle_ms
+        self._above_ms = 0 if on_event else interval_ms
+        self._is_read = is_read
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
@@ -118,7 +123,8 @@ class WatermarkOperator(EventTimeOrigin):
             before[row + 1 :] = highest[row]
         late = numpy.flatnonzero((times <= before) & (times > MIN_TIMESTAMP))
         start = 0
-        for row in sorted({emitting[place - 1] for place in numpy.searchsorted(emitting, late) if place}):
+        shown = emitting if self._is_read else _last_before(emitting, late)
+        for row in shown:
             self._due = int(highest[row])
             yield chunk.part(start, row + 1)
             start = row + 1
@@ -132,11 +138,16 @@ class WatermarkOperator(EventTimeOrigin):
         last = self._emitted
         while True:
             # As Flink does, whose first watermark is the lowest number: the difference overflows there.
-            row = int(numpy.searchsorted(highest, last + self._interval_ms, side="right"))
+            row = int(numpy.searchsorted(highest, last + self._above_ms, side="right"))
             if row >= len(highest):
                 return found
             found.append(row)
             last = int(highest[row])
+
+
+def _last_before(emitting: list[int], late: Any) -> list[int]:
+    """Return the rows behind which a watermark is emitted that makes one of the late rows late."""
+    return sorted({emitting[place - 1] for place in numpy.searchsorted(emitting, late) if place})
 
 
 def milliseconds_or_lowest(column: Any, rows: int) -> Any:

@@ -92,6 +92,11 @@ def _raw(document: Mapping[str, Any]) -> DataType:
     return DataType(LogicalType("RAW", nullable=document.get("nullable", True), class_name=document.get("class", "")))
 
 
+def _string(document: Mapping[str, Any]) -> DataType:
+    """An empty literal, whose length 0 no text of a type has."""
+    return DataType(LogicalType(document["type"], nullable=document.get("nullable", True), length=document["length"]))
+
+
 def _symbol(document: Mapping[str, Any]) -> DataType:
     return DataType(LogicalType("SYMBOL", nullable=document.get("nullable", True)))
 
@@ -113,6 +118,10 @@ def _map(document: Mapping[str, Any]) -> DataType:
 
 _READERS: dict[str, Callable[[Mapping[str, Any]], DataType]] = {
     "ROW": _row,
+    "CHAR": _string,
+    "VARCHAR": _string,
+    "BINARY": _string,
+    "VARBINARY": _string,
     "TIMESTAMP_WITHOUT_TIME_ZONE": _timestamp,
     "TIMESTAMP_WITH_LOCAL_TIME_ZONE": _timestamp,
     "SYMBOL": _symbol,

@@ -7,7 +7,7 @@ CASE, AND and OR compute their operands again, each for the rows that need it, a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -15,9 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.table.functions.arrow_types import arrow_type
-from penstock.table.functions.calls import call, find
+from penstock.table.functions.calls import call, find, result_type
 from penstock.table.functions.columns import Column, as_array, is_constant
-from penstock.table.functions.errors import FunctionError, UnknownFunctionError
+from penstock.table.functions.errors import FunctionError, InvalidCallError, UnknownFunctionError
+from penstock.table.functions.json_constructors import MISPLACED_JSON, RAW_JSON
 from penstock.table.functions.registry import Context
 from penstock.table.logical_types import BOOLEAN, LogicalType
 from penstock.table.planner.errors import UnsupportedPlanError
@@ -54,6 +55,12 @@ class _Batch:
     values: dict[int, Column]
 
 
+_JSON_CALLS = frozenset({"JSON_OBJECT", "JSON_ARRAY", "JSON"})
+"""Functions whose text is JSON."""
+_HAVE_JSON_AT = {"JSON_OBJECT": range(2, 1 << 30, 2), "JSON_ARRAY": range(1, 1 << 30)}
+"""Where functions have values of JSON among their operands: the first operand tells what becomes of NULL."""
+_CHECKED = frozenset({"=", "<>", "<", "<=", ">", ">=", "EXTRACT"})
+"""Functions that the planner plans for any arguments."""
 _NONDETERMINISTIC = frozenset({"RAND", "RAND_INTEGER", "UUID"})
 
 _Evaluator = Callable[[_Batch], Column]
@@ -80,6 +87,8 @@ class Expressions:
             name for name, one in self._functions.items() if not one.deterministic
         }
         self._known: dict[AnyRexNode, tuple[_Evaluator, LogicalType]] = {}
+        for one in expressions:
+            _check_is_placed(one)
         bound = [self._bound(one) for one in expressions]
         self._evaluators = [evaluate for evaluate, _ in bound]
         self.types = [logical for _, logical in bound]
@@ -132,7 +141,7 @@ class Expressions:
             operand, logical = self._bound(node.operands[0])
             test = search(node.operands[1].sarg, node.operands[1].type.logical, logical)
             return lambda batch: test(operand(batch))
-        bound = [self._bound(one) for one in node.operands]
+        bound = [self._operand(node, place, one) for place, one in enumerate(node.operands)]
         operands, types, result = [one for one, _ in bound], [one for _, one in bound], node.type.logical
         if (user := self._functions.get(node.name.lower())) is not None and not node.is_built_in:
             called = user.bound(types, result, self._sql)
@@ -144,6 +153,8 @@ class Expressions:
                 f"the function {node.name} is not supported. Write the query without it, or register a Python function"
             ) from None
 
+        _check_arguments(name, node, types)
+
         def evaluate(batch: _Batch) -> Column:
             return call(name, [one(batch) for one in operands], types, result=result, context=batch.context)
 
@@ -152,6 +163,37 @@ class Expressions:
         if name in ("AND", "OR"):
             return _else_by_rows(evaluate, lambda batch: _logic_by_rows(batch, operands, decisive=name == "OR"))
         return evaluate
+
+    def _operand(self, node: RexCall, place: int, operand: AnyRexNode) -> tuple[_Evaluator, LogicalType]:
+        evaluate, logical = self._bound(operand)
+        if node.name in _HAVE_JSON_AT and place in _HAVE_JSON_AT[node.name] and _is_call_of(operand, _JSON_CALLS):
+            # It becomes a part of the JSON, not a text in it.
+            return evaluate, RAW_JSON.with_nullability(logical.nullable)
+        _check_is_placed(operand)
+        return evaluate, logical
+
+
+def _check_arguments(name: str, node: RexCall, types: Sequence[LogicalType]) -> None:
+    """Raise UnsupportedPlanError for arguments that Flink refuses when it makes code: the planner lets them pass."""
+    if name not in _CHECKED:
+        return
+    literals = [
+        literal_value(one) if isinstance(one, RexLiteral) and one.sarg is None else None for one in node.operands
+    ]
+    try:
+        result_type(name, types, literals)
+    except InvalidCallError as error:
+        raise UnsupportedPlanError(str(error)) from None
+
+
+def _is_call_of(node: AnyRexNode, names: Collection[str]) -> bool:
+    return isinstance(node, RexCall) and node.is_built_in and node.name in names
+
+
+def _check_is_placed(node: AnyRexNode) -> None:
+    """Raise UnsupportedPlanError for a call of JSON that marks no value of JSON, as Flink does."""
+    if _is_call_of(node, ("JSON",)):
+        raise UnsupportedPlanError(MISPLACED_JSON)
 
 
 def _once(number: int, evaluate: _Evaluator) -> _Evaluator:

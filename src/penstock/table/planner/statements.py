@@ -19,12 +19,6 @@ _TOKEN = re.compile(
 
 
 _BLANK = r"(?:\s|--[^\n]*\n|/\*.*?\*/)"
-_FUNCTION = re.compile(
-    rf"{_BLANK}*CREATE{_BLANK}+(?P<replace>OR{_BLANK}+REPLACE{_BLANK}+)?(?:TEMPORARY{_BLANK}+(?P<system>SYSTEM{_BLANK}+)?)?"
-    rf"FUNCTION{_BLANK}+(?P<exists>IF{_BLANK}+NOT{_BLANK}+EXISTS{_BLANK}+)?(?P<path>(?:`(?:[^`]|``)+`|[^\s`])+){_BLANK}+"
-    rf"AS{_BLANK}+'(?P<target>(?:[^']|'')*)'{_BLANK}+LANGUAGE{_BLANK}+PYTHON{_BLANK}*;?{_BLANK}*",
-    re.IGNORECASE | re.DOTALL,
-)
 _REFUSED = {
     "UPDATE": "a stream has no rows to update: write the changed rows with INSERT INTO a table with a primary key",
     "DELETE": "a stream has no rows to delete: filter them in a query, or delete them where they are stored",
@@ -128,33 +122,9 @@ def check_statement(sql: str) -> None:
             )
         raise SqlError(
             f"{words[0]} FUNCTION ... LANGUAGE PYTHON is expected as CREATE [TEMPORARY [SYSTEM]] FUNCTION "
-            "[IF NOT EXISTS] name AS 'module.name' LANGUAGE PYTHON"
+            "[IF NOT EXISTS] name AS 'module.name' LANGUAGE PYTHON, or as ALTER FUNCTION [IF EXISTS] name AS "
+            "'module.name' LANGUAGE PYTHON"
         )
-
-
-class FunctionStatement(NamedTuple):
-    """CREATE FUNCTION of a function in Python."""
-
-    path: str
-    target: str
-    """Module and name of the function."""
-    is_system: bool
-    may_exist: bool
-    replaces: bool
-
-
-def function_statement(sql: str) -> FunctionStatement | None:
-    """Return the parts of a CREATE FUNCTION with LANGUAGE PYTHON; None for any other statement."""
-    found = _FUNCTION.fullmatch(sql)
-    if found is None:
-        return None
-    return FunctionStatement(
-        path=found["path"],
-        target=found["target"].replace("''", "'"),
-        is_system=found["system"] is not None,
-        may_exist=found["exists"] is not None,
-        replaces=found["replace"] is not None,
-    )
 
 
 def _statement(script: str, start: int, end: int) -> Statement:

@@ -10,15 +10,19 @@ from penstock.engine.plan.transformations import Transformation
 from penstock.table.connectors.lookup import LookupRequest, TableLookup
 from penstock.table.connectors.retried_lookup import RetriedLookup
 from penstock.table.connectors.table_connector import METADATA, connector_of
-from penstock.table.execution.nodes.scan import pushed_down, with_secrets
+from penstock.table.execution.nodes.scan import with_secrets
+from penstock.table.execution.pushed_down import PushedDown, pushed_down
 from penstock.table.execution.registry import translates
+from penstock.table.execution.rex_terms import all_of
 from penstock.table.execution.translation import ZONE, Translation
+from penstock.table.functions.arrow_types import arrow_type
 from penstock.table.operators.lookup_join import Lookup, LookupJoinOperator
 from penstock.table.operators.lookup_memory import LookupMemoryOperator
 from penstock.table.operators.row_expressions import RowExpressions
 from penstock.table.operators.table_columns import TableColumns, table_columns, width_of
 from penstock.table.planner.data_types import DataType
 from penstock.table.planner.nodes.join_nodes import FieldReferenceKey, LookupJoin
+from penstock.table.planner.nodes.tables import ContextResolvedTable
 from penstock.table.planner.rex_nodes import AnyRexNode, RexInputRef
 
 
@@ -28,15 +32,23 @@ def lookup_join(translation: Translation, node: LookupJoin, inputs: Sequence[Tra
     received, given = translation.input(node), translation.columns(node)
     rest = TableColumns(pyarrow.schema(list(given.schema)[width_of(received) :]))
     found = table_columns(node.temporal_table.output_type.logical)
-    source, key_columns = _source(translation, node, found)
+    spec = node.temporal_table.table_source
+    table = with_secrets(spec.table, translation)
+    pushed = pushed_down(translation, spec.abilities, table)
+    source, key_columns = _source(translation, node, table, pushed)
     projection = node.projection_on_temporal_table
+    if projection is None and pushed.condition_paths:
+        # Columns that only conditions read are left out behind them.
+        projection = tuple(RexInputRef(index=place, type=DataType(kind)) for place, kind in enumerate(pushed.types))
+        rest = found
+    conditions = [one for one in (pushed.condition, node.filter_on_temporal_table) if one is not None]
     lookup = Lookup(
         source,
         translation.expressions(*_keys(translation, node)),
         key_columns,
         found if projection is None else rest,
         before=_condition(translation, node.pre_filter_condition),
-        condition=_condition(translation, node.filter_on_temporal_table),
+        condition=_condition(translation, all_of(conditions) if conditions else None),
         projection=None if projection is None else translation.expressions(*projection),
     )
     join = LookupJoinOperator(
@@ -56,17 +68,17 @@ def lookup_join(translation: Translation, node: LookupJoin, inputs: Sequence[Tra
     return translation.operator(node, memory, [translation.hashed(inputs[0], received, keys)])
 
 
-def _source(translation: Translation, node: LookupJoin, found: TableColumns) -> tuple[TableLookup, TableColumns]:
+def _source(
+    translation: Translation, node: LookupJoin, table: ContextResolvedTable, pushed: PushedDown
+) -> tuple[TableLookup, TableColumns]:
     """Return the connector's lookup, and the columns of the keys."""
-    spec = node.temporal_table.table_source
-    table = with_secrets(spec.table, translation)
-    paths, metadata, _ = pushed_down(translation, spec.abilities, table)
+    paths = [*pushed.paths, *pushed.condition_paths]
     if any(len(path) > 1 for path in paths):
         raise translation.unsupported("fields of rows can't be looked up: select the whole column")
-    names = [path[0] for path in paths]
-    fields = [pyarrow.field(name, field.type) for name, field in zip(names, found.schema, strict=True)]
+    types = [*pushed.types, *pushed.condition_types]
+    fields = [pyarrow.field(path[0], arrow_type(kind)) for path, kind in zip(paths, types, strict=True)]
     keys = TableColumns(pyarrow.schema([fields[place] for place in node.lookup_keys]))
-    of_metadata = {key: METADATA + key for key in metadata}
+    of_metadata = {key: METADATA + key for key in pushed.metadata}
     zone = translation.options.get(ZONE, "UTC")
     request = LookupRequest(table, keys, TableColumns(pyarrow.schema(fields)), metadata=of_metadata, zone=zone)
     source = connector_of(table).lookup(request)

@@ -10,48 +10,42 @@ import pyarrow
 from penstock.common.columns.record_columns import RecordColumns
 from penstock.engine.plan.transformations import Transformation
 from penstock.table.connectors.table_connector import METADATA, ScanRequest, connector_of, physical_columns
-from penstock.table.connectors.table_options import CONNECTOR
 from penstock.table.execution.column_source import ColumnSourceTransformation
 from penstock.table.execution.pruning import fields_read, pruned
+from penstock.table.execution.pushed_down import PushedDown, pushed_down
 from penstock.table.execution.registry import translates
-from penstock.table.execution.split_watermarks import idle_timeout_ms, split_watermarks
+from penstock.table.execution.split_watermarks import idle_timeout_ms, is_on_event, split_watermarks
 from penstock.table.execution.translation import ZONE, Translation
 from penstock.table.functions.arrow_types import arrow_type
+from penstock.table.operators.calc import CalcOperator
 from penstock.table.operators.scan import Path, ScanOperator
 from penstock.table.operators.table_columns import TableColumns
 from penstock.table.operators.watermarks import WatermarkOperator
-from penstock.table.planner.nodes.tables import (
-    ContextResolvedTable,
-    FilterPushDown,
-    LimitPushDown,
-    ProjectPushDown,
-    ReadingMetadata,
-    SourceAbility,
-    SourceWatermark,
-    TableSourceScan,
-    TableSourceScan1,
-    WatermarkPushDown,
-)
-from penstock.table.planner.rex_nodes import RexCall
-
-_STREAMS = "data-stream"
+from penstock.table.planner.data_types import DataType
+from penstock.table.planner.nodes.tables import ContextResolvedTable, TableSourceScan, TableSourceScan1
+from penstock.table.planner.rex_nodes import RexInputRef
 
 
 @translates(TableSourceScan, TableSourceScan1)
 def scan(translation: Translation, node: TableSourceScan, inputs: Sequence[Transformation]) -> Transformation:
     """Translate a scan: the source, a projection, and perhaps watermarks."""
     table = with_secrets(node.scan_table_source.table, translation)
-    paths, metadata, watermark = pushed_down(translation, node.scan_table_source.abilities, table)
+    pushed = pushed_down(translation, node.scan_table_source.abilities, table)
+    paths, watermark = pushed.paths, pushed.watermark
     used = fields_read(translation.plan, node)
-    schema, whole = _schemas(table, paths, used)
+    schema, whole = _schemas(table, [*paths, *pushed.condition_paths], used)
     request = ScanRequest(
         table,
         schema,
         whole=whole,
-        metadata={key: kind for key, (_, kind) in metadata.items()},
+        metadata={key: kind for key, (_, kind) in pushed.metadata.items()},
         zone=translation.options.get(ZONE, "UTC"),
     )
     found = connector_of(table).scan(request)
+    if pushed.of_source and not found.has_watermarks:
+        raise translation.unsupported(
+            "SOURCE_WATERMARK() asks for watermarks of the connector, which has none: declare an expression"
+        )
     name = table.identifier.replace("`", "")
     by_split = watermark is not None and found.watermarks_by_split
     source = found.stream
@@ -68,9 +62,7 @@ def scan(translation: Translation, node: TableSourceScan, inputs: Sequence[Trans
         translation.name(source, node, "source")
     given = _given(translation.columns(node), found.columns, paths)
     translation.gives(node, given)
-    rows: Transformation = translation.operator(
-        node, ScanOperator("Scan", paths, received=found.columns, given=given), [source], role="scan"
-    )
+    rows = _scanned(translation, node, pushed, source, found.columns, given)
     if watermark is not None and not by_split:
         rowtime = watermark.rowtime_expr or watermark.watermark_expr
         operator = WatermarkOperator(
@@ -79,9 +71,37 @@ def scan(translation: Translation, node: TableSourceScan, inputs: Sequence[Trans
             columns=given,
             interval_ms=translation.watermark_interval_ms,
             idle_ms=idle_timeout_ms(watermark),
+            on_event=is_on_event(watermark),
+            is_read=translation.reads_watermark,
         )
         rows = translation.operator(node, operator, [rows], role="watermarks")
     return rows
+
+
+def _scanned(
+    translation: Translation,
+    node: TableSourceScan,
+    pushed: PushedDown,
+    source: Transformation,
+    received: RecordColumns,
+    given: TableColumns,
+) -> Transformation:
+    """Return the rows with the columns of the plan, and those only that satisfy the conditions of the source."""
+    condition = pushed.condition
+    if condition is None:
+        scan = ScanOperator("Scan", pushed.paths, received=received, given=given)
+        return translation.operator(node, scan, [source], role="scan")
+    more = [
+        pyarrow.field(f"$condition_{number}", arrow_type(kind)) for number, kind in enumerate(pushed.condition_types)
+    ]
+    scanned = TableColumns(pyarrow.schema([*given.schema, *more]))
+    paths = [*pushed.paths, *pushed.condition_paths]
+    scan = ScanOperator("Scan", paths, received=received, given=scanned)
+    columns = [RexInputRef(index=place, type=DataType(kind)) for place, kind in enumerate(pushed.types)]
+    conditions = translation.expressions(condition)
+    kept = CalcOperator("Filter", translation.expressions(*columns), conditions, received=scanned, given=given)
+    rows = translation.operator(node, scan, [source], role="scan")
+    return translation.operator(node, kept, [rows], role="filter")
 
 
 def with_secrets(table: ContextResolvedTable, translation: Translation) -> ContextResolvedTable:
@@ -91,51 +111,6 @@ def with_secrets(table: ContextResolvedTable, translation: Translation) -> Conte
         raise translation.unsupported(f"the plan has no options of the table {table.identifier}: compile it again")
     options = dict(translation.secrets.resolve(resolved.options))
     return msgspec.structs.replace(table, resolved_table=msgspec.structs.replace(resolved, options=options))
-
-
-def pushed_down(
-    translation: Translation, abilities: Sequence[SourceAbility], table: ContextResolvedTable
-) -> tuple[list[Path], dict[str, tuple[str, pyarrow.DataType]], WatermarkPushDown | None]:
-    """Return the paths of the scan's columns, its metadata by key (with the column's name), and its watermark."""
-    columns = physical_columns(table)
-    paths: list[Path] = [(field.name,) for field in columns]
-    metadata: dict[str, tuple[str, pyarrow.DataType]] = {}
-    watermark = None
-    for ability in abilities:
-        if isinstance(ability, ProjectPushDown):
-            paths = [_path(columns, indices) for indices in ability.projected_fields]
-        elif isinstance(ability, ReadingMetadata):
-            kinds = [arrow_type(one) for one in ability.produced_type.fields[len(paths) :]]
-            metadata = {key: (METADATA + key, kind) for key, kind in zip(ability.metadata_keys, kinds, strict=True)}
-            paths = [*paths, *((name,) for name, _ in metadata.values())]
-        elif _is_of_source(ability):
-            # The watermarks of a stream come with its rows.
-            if table.resolved_table is None or table.resolved_table.options.get(CONNECTOR) != _STREAMS:
-                raise translation.unsupported("SOURCE_WATERMARK() is not supported: declare an expression")
-        elif isinstance(ability, WatermarkPushDown):
-            watermark = ability
-        elif isinstance(ability, LimitPushDown) or (isinstance(ability, FilterPushDown) and not ability.predicates):
-            # Plans of Flink's connectors: the source need not give more rows, and the plan limits them again.
-            continue
-        else:
-            raise translation.unsupported(f"{type(ability).__name__} is not supported by the connector")
-    return paths, metadata, watermark
-
-
-def _is_of_source(ability: object) -> bool:
-    if isinstance(ability, SourceWatermark):
-        return True
-    expression = ability.watermark_expr if isinstance(ability, WatermarkPushDown) else None
-    return isinstance(expression, RexCall) and expression.name == "SOURCE_WATERMARK"
-
-
-def _path(columns: Sequence[pyarrow.Field], indices: Sequence[int]) -> Path:
-    field = columns[indices[0]]
-    names = [field.name]
-    for index in indices[1:]:
-        field = field.type.field(index)
-        names.append(field.name)
-    return tuple(names)
 
 
 def _schemas(

@@ -26,5 +26,6 @@ def watermark_assigner(
         translation.expressions(node.watermark_expr, rowtime),
         columns=translation.columns(node),
         interval_ms=translation.watermark_interval_ms,
+        is_read=translation.reads_watermark,
     )
     return translation.operator(node, operator, inputs)

@@ -23,6 +23,8 @@ import org.apache.flink.table.functions.python.PythonEnv;
 import org.apache.flink.table.functions.python.PythonFunctionKind;
 import org.apache.flink.table.functions.python.PythonScalarFunction;
 import org.apache.flink.table.functions.python.PythonTableFunction;
+import org.apache.flink.table.operations.DescribeCatalogOperation;
+import org.apache.flink.table.operations.DescribeFunctionOperation;
 import org.apache.flink.table.operations.DescribeTableOperation;
 import org.apache.flink.table.operations.ExplainOperation;
 import org.apache.flink.table.operations.ModifyOperation;
@@ -80,6 +82,10 @@ public class Environment {
             throw new IllegalArgumentException(
                 value + " is not supported for SQL: set execution.runtime-mode to STREAMING");
         }
+        if ("table.exec.legacy-cast-behaviour".equals(key) && !"disabled".equalsIgnoreCase(value)) {
+            throw new IllegalArgumentException(
+                "table.exec.legacy-cast-behaviour must be disabled, got " + value + ": write TRY_CAST");
+        }
         if ("pipeline.jars".equals(key) || "pipeline.classpaths".equals(key)) {
             throw new IllegalArgumentException(key + " is not supported: functions and connectors are written in Python");
         }
@@ -112,6 +118,7 @@ public class Environment {
         boolean local = operation instanceof CreateOperation || operation instanceof DropOperation
             || operation instanceof AlterOperation || operation instanceof UseOperation
             || operation instanceof ShowOperation || operation instanceof DescribeTableOperation
+            || operation instanceof DescribeCatalogOperation || operation instanceof DescribeFunctionOperation
             || operation instanceof ExplainOperation;
         if (!local || operation instanceof ModifyOperation) {
             throw new UnsupportedOperationException(operation.getClass().getSimpleName());
