@@ -17,9 +17,10 @@ import pyarrow.compute as pc
 from penstock.table.functions.arrow_types import arrow_type
 from penstock.table.functions.calls import call, find
 from penstock.table.functions.columns import Column, as_array, is_constant
-from penstock.table.functions.errors import FunctionError, UnknownFunctionError
+from penstock.table.functions.comparison import COMPARISONS, comparable
+from penstock.table.functions.errors import FunctionError, InvalidCallError, UnknownFunctionError
 from penstock.table.functions.registry import Context
-from penstock.table.logical_types import BOOLEAN, LogicalType
+from penstock.table.logical_types import BOOLEAN, CHARACTER_STRING, LogicalType
 from penstock.table.planner.errors import UnsupportedPlanError
 from penstock.table.planner.literals import literal_value, search
 from penstock.table.planner.rex_nodes import (
@@ -144,6 +145,9 @@ class Expressions:
                 f"the function {node.name} is not supported. Write the query without it, or register a Python function"
             ) from None
 
+        if name in COMPARISONS:
+            _check_comparable(types)
+
         def evaluate(batch: _Batch) -> Column:
             return call(name, [one(batch) for one in operands], types, result=result, context=batch.context)
 
@@ -152,6 +156,16 @@ class Expressions:
         if name in ("AND", "OR"):
             return _else_by_rows(evaluate, lambda batch: _logic_by_rows(batch, operands, decisive=name == "OR"))
         return evaluate
+
+
+def _check_comparable(types: Sequence[LogicalType]) -> None:
+    """Raise UnsupportedPlanError for a text beside a number: Flink refuses it, when it makes code of the plan."""
+    for other in types[1:]:
+        try:
+            comparable(types[0], other)
+        except InvalidCallError as error:
+            if {types[0].root, other.root} & CHARACTER_STRING:
+                raise UnsupportedPlanError(f"{error}: write CAST") from None
 
 
 def _once(number: int, evaluate: _Evaluator) -> _Evaluator:
