@@ -142,7 +142,11 @@ def _table_option(option: ConfigOption[Any], prefix: str) -> str:
 
 
 _OF_PLANS = frozenset(
-    ["PLUS", "MINUS", "TIMES", "DIVIDE", "/INT", "EQUALS", "NOT_EQUALS", "LESS_THAN", "LESS_THAN_OR_EQUAL", "GREATER_THAN", "GREATER_THAN_OR_EQUAL", "REINTERPRET", "PROCTIME_MATERIALIZE", "TEMPORAL_OVERLAPS", "TRANSLATE3", "HASH_CODE", "ELEMENT", "ITEM", "DOT"]
+    {
+        *("PLUS", "MINUS", "TIMES", "DIVIDE", "/INT", "EQUALS", "NOT_EQUALS", "LESS_THAN", "LESS_THAN_OR_EQUAL"),
+        *("GREATER_THAN", "GREATER_THAN_OR_EQUAL", "REINTERPRET", "PROCTIME_MATERIALIZE", "TEMPORAL_OVERLAPS"),
+        *("TRANSLATE3", "HASH_CODE", "ITEM", "DOT"),
+    }
 )
 """Names that plans and the Table API give functions, and SQL does not."""
 

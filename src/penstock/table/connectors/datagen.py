@@ -123,7 +123,12 @@ class _Field:
         return {name: options.get(one) for name, one in self.options.items()}
 
 
-OPTIONS = (_RATE, _ROWS, _PARALLELISM, *_Field("fields.#", "#", LogicalType("VARCHAR")).options.values())
+OPTIONS: tuple[ConfigOption[Any], ...] = (
+    _RATE,
+    _ROWS,
+    _PARALLELISM,
+    *_Field("fields.#", "#", LogicalType("VARCHAR")).options.values(),
+)
 """Options of a table, and those of a field with `#` for its name."""
 
 
