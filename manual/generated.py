@@ -17,6 +17,7 @@ from typing import Any
 
 import griffe
 import typer
+from benchmarks.nexmark_sql import QUERIES, VIEWS, events_table
 from mkdocs.exceptions import PluginError
 
 from manual.api_text import described, paragraphs
@@ -170,6 +171,14 @@ def _accepted(function: Function) -> str:
 
 def _in_table(text: str) -> str:
     return text.replace("|", "\\|")
+
+
+def nexmark_queries() -> Iterator[str]:
+    """Nexmark's table, views and queries."""
+    statements = (events_table({"connector": "nexmark", "events.num": "1000000"}), *VIEWS)
+    yield from ("```sql", *(f"{one};" for one in statements), "```")
+    for name, query in QUERIES.items():
+        yield from ("", f"### {name}", "", "```sql", query.sql, "```")
 
 
 # Metrics
@@ -331,6 +340,7 @@ SECTIONS: dict[str, Callable[..., Iterator[str]]] = {
     "entry": entry,
     "example": example,
     "fields": fields_of,
+    "nexmark-queries": nexmark_queries,
     "operator-metrics": operator_metrics,
     "sql-functions": sql_functions,
     "table-options": table_options,

@@ -36,6 +36,7 @@ def window(function: str, time: str) -> str:
         (window("TUMBLE", "made"), ["TIMESTAMP(3)", "declare WATERMARK FOR", "PROCTIME()"]),
         (window("TUMBEL", "timed"), ["no table function TUMBEL"]),
         ("SELEC k FROM t", ["a statement does not begin with SELEC"]),
+        ("SELECT k FROM t ORDER BY n", ["Sort on a non-time-attribute field", "add LIMIT"]),
         ("SELECT k FROM t WHERE n = 'x'", ["conversion between CHAR and INTEGER", "CAST"]),
         ("SELECT a.k FROM t AS a JOIN t AS b ON a.n = b.k", ["conversion between INTEGER and VARCHAR", "join"]),
     ],
