@@ -57,6 +57,7 @@ PRINTED = {
     "LATERAL TABLE(legs(route))": "| +I |                            EWR |           0 |\n",
     "CREATE VIEW auctions AS": " high   302 5807557361\n",
     'per_user = "SELECT name': "| +I |                    3 |                    1 |\n",
+    "class Ranked": "    JFK    1.5\n",
     "order_number BIGINT": "     10          True\n",
     "late.print_schema()": "0     JFK        2    1.0\n",
     "tables.to_data_stream(late)": "JFK 40\n",
