@@ -100,8 +100,9 @@ build/bin/helm:
 manifests: ## deploy/kubernetes/penstock.yaml: the chart with its defaults, for those without Helm
 	@$(HELM) template penstock deploy/helm/penstock --namespace orders --kube-version 1.30 > deploy/kubernetes/penstock.yaml
 
-parity: $(READY) ## docs/pyflink-parity.md: which of PyFlink's names are there
+parity: $(READY) ## docs/pyflink-parity.md and pyflink-table-parity.md: which of PyFlink's names are there
 	@$(BIN)/python tests/parity.py > docs/pyflink-parity.md.new && mv docs/pyflink-parity.md.new docs/pyflink-parity.md
+	@$(BIN)/python tests/parity.py --tables > build/tables.md && mv build/tables.md docs/pyflink-table-parity.md
 
 lint: $(READY) ## ruff, mypy --strict, import-linter
 	@$(BIN)/ruff check .

@@ -17,6 +17,7 @@ from typing import Any
 
 import griffe
 import typer
+from benchmarks.nexmark_sql import QUERIES, VIEWS, events_table
 from mkdocs.exceptions import PluginError
 
 from manual.api_text import described, paragraphs
@@ -27,6 +28,8 @@ from penstock.common.operator_metrics import OPERATOR_METRICS
 from penstock.service.cli.main import app
 from penstock.service.client.settings_check import WITHOUT_EFFECT
 from penstock.table.connectors.listed_options import connector_options, format_options
+from penstock.table.functions.calls import families
+from penstock.table.functions.registry import Function
 
 ROOT = Path(__file__).parents[1]
 END = "<!-- end of generated -->"
@@ -122,7 +125,11 @@ def _default(option: ConfigOption[Any]) -> str:
 def table_options() -> Iterator[str]:
     """The options of connectors and formats of SQL, a table for each."""
     for name, options in connector_options().items():
-        yield from ("", f"## Options of {name}", "", "| option | default | value |", "| --- | --- | --- |")
+        yield from ("", f"## Options of {name}", "")
+        if not options:
+            yield "It has none."
+            continue
+        yield from ("| option | default | value |", "| --- | --- | --- |")
         yield from (_table_option(one, "") for one in sorted(options, key=lambda one: one.key))
     for name, options in format_options().items():
         yield from ("", f"## Options of the format {name}", "", "| option | default | value |", "| --- | --- | --- |")
@@ -133,6 +140,45 @@ def _table_option(option: ConfigOption[Any], prefix: str) -> str:
     # An empty text, and one that is a bar of the table.
     default = "none" if option.default == "" else _default(option)
     return f"| `{prefix}{option.key}` | {default} | {option.value_type.name} |"
+
+
+_OF_PLANS = frozenset(
+    {
+        *("PLUS", "MINUS", "TIMES", "DIVIDE", "/INT", "EQUALS", "NOT_EQUALS", "LESS_THAN", "LESS_THAN_OR_EQUAL"),
+        *("GREATER_THAN", "GREATER_THAN_OR_EQUAL", "REINTERPRET", "PROCTIME_MATERIALIZE", "TEMPORAL_OVERLAPS"),
+        *("TRANSLATE3", "HASH_CODE", "ITEM", "DOT"),
+    }
+)
+"""Names that plans and the Table API give functions, and SQL does not."""
+
+
+def sql_functions() -> Iterator[str]:
+    """The functions of SQL, a table for each family, with what they accept."""
+    for family, functions in families().items():
+        about, _, _ = (family.__doc__ or "").partition("\n")
+        shown = [one for name, one in functions.items() if name not in _OF_PLANS]
+        if not shown:
+            continue
+        title = family.__name__.rpartition(".")[2].replace("_", " ").capitalize().replace("Json", "JSON")
+        yield from ("", f"## {title}", "", *paragraphs(about), "| function | accepts |", "| --- | --- |")
+        yield from (f"| `{_in_table(one.name)}` | {_accepted(one)} |" for one in shown)
+
+
+def _accepted(function: Function) -> str:
+    accepted = [f"`{_in_table(one)}`" if one else "nothing" for one in function.signatures]
+    return ", or ".join(accepted)
+
+
+def _in_table(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def nexmark_queries() -> Iterator[str]:
+    """Nexmark's table, views and queries."""
+    statements = (events_table({"connector": "nexmark", "events.num": "1000000"}), *VIEWS)
+    yield from ("```sql", *(f"{one};" for one in statements), "```")
+    for name, query in QUERIES.items():
+        yield from ("", f"### {name}", "", "```sql", query.sql, "```")
 
 
 # Metrics
@@ -294,7 +340,9 @@ SECTIONS: dict[str, Callable[..., Iterator[str]]] = {
     "entry": entry,
     "example": example,
     "fields": fields_of,
+    "nexmark-queries": nexmark_queries,
     "operator-metrics": operator_metrics,
+    "sql-functions": sql_functions,
     "table-options": table_options,
 }
 """By the name in a comment."""

@@ -3,6 +3,8 @@
 python tests/parity.py                    prints docs/pyflink-parity.md; `make parity` writes it
 python tests/parity.py --surface FOLDER   prints tests/data/pyflink-surface.txt, from an unpacked PyFlink
 
+With --tables it is pyflink-table-parity.md and pyflink-table-surface.txt: the names of pyflink.table.
+
 The surface is read from PyFlink's source without importing it, since that needs a JVM. What is public: names without a
 leading underscore of the modules below, methods and nested classes included, but for those that wrap Java's objects.
 """
@@ -21,8 +23,23 @@ from typing import Any, NamedTuple
 
 DATA = Path(__file__).parent / "data"
 DIFFERENCES = Path(__file__).parents[1] / "src" / "penstock" / "common" / "doors" / "pyflink.toml"
-PACKAGES = ("common", "datastream", "metrics")
 _VERSION = "2.3.0"
+
+
+class Surface(NamedTuple):
+    """A part of PyFlink that is compared.
+
+    `file`: its names; `section`: of pyflink.toml, with reasons; `title`: of the page.
+    """
+
+    packages: tuple[str, ...]
+    file: str
+    section: str
+    title: str
+
+
+STREAMS = Surface(("common", "datastream", "metrics"), "pyflink-surface.txt", "names", "PyFlink's names in penstock")
+TABLES = Surface(("table",), "pyflink-table-surface.txt", "tables", "PyFlink's names of tables in penstock")
 
 
 class Name(NamedTuple):
@@ -37,10 +54,10 @@ class Name(NamedTuple):
         return f"{self.module} {self.path}{called}"
 
 
-def surface_of(folder: Path) -> list[Name]:
+def surface_of(folder: Path, of: Surface = STREAMS) -> list[Name]:
     """The public names of a PyFlink that is unpacked in `folder`, which contains `pyflink`."""
     names: set[Name] = set()
-    for package in PACKAGES:
+    for package in of.packages:
         for file in sorted((folder / "pyflink" / package).rglob("*.py")):
             parts = file.relative_to(folder).with_suffix("").parts
             if "tests" not in parts:
@@ -77,7 +94,7 @@ def _definition(module: str, node: ast.stmt, prefix: str) -> Iterator[Name]:
         parameters = [argument.arg for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
         if prefix and not any(_is_named(decorator, "staticmethod") for decorator in node.decorator_list):
             parameters = parameters[1:]
-        if not any(parameter.startswith(("j_", "_")) for parameter in parameters) and "java" not in node.name:
+        if not any(parameter.startswith(("j_", "_", "java_")) for parameter in parameters) and "java" not in node.name:
             yield Name(module, prefix + node.name, tuple(parameters))
     elif isinstance(node, ast.ClassDef) and not node.name.startswith(("_", "Java", "Internal")):
         yield Name(module, prefix + node.name)
@@ -89,10 +106,10 @@ def _is_named(node: ast.expr, name: str) -> bool:
     return isinstance(node, ast.Name) and node.id == name
 
 
-def surface() -> list[Name]:
+def surface(of: Surface = STREAMS) -> list[Name]:
     """The public names of PyFlink, from the stored list."""
     names = []
-    for line in (DATA / "pyflink-surface.txt").read_text(encoding="utf-8").splitlines():
+    for line in (DATA / of.file).read_text(encoding="utf-8").splitlines():
         if line.startswith("pyflink."):
             module, _, rest = line.partition(" ")
             path, called, parameters = rest.partition("(")
@@ -123,7 +140,15 @@ def missing_in(name: Name) -> str | None:
 
 def reason_for(name: Name, reasons: dict[str, str]) -> str | None:
     """The key in `reasons` that applies to a name: its own, or that of its class, module or package."""
-    words = f"{name.module} {name.path}"
+    if name.module.startswith("pyflink.table."):
+        # Classes of tables are named by their door.
+        at_door = _reason_by_parts(f"pyflink.table {name.path}", reasons)
+        if at_door not in (None, "pyflink.table"):
+            return at_door
+    return _reason_by_parts(f"{name.module} {name.path}", reasons)
+
+
+def _reason_by_parts(words: str, reasons: dict[str, str]) -> str | None:
     while words:
         if words in reasons:
             return words
@@ -132,9 +157,9 @@ def reason_for(name: Name, reasons: dict[str, str]) -> str | None:
     return None
 
 
-def reasons() -> dict[str, str]:
+def reasons(of: Surface = STREAMS) -> dict[str, str]:
     """Names, or what they begin with, and why penstock differs there."""
-    return tomllib.loads(DIFFERENCES.read_text(encoding="utf-8"))["names"]
+    return tomllib.loads(DIFFERENCES.read_text(encoding="utf-8"))[of.section]
 
 
 def notes() -> dict[str, str]:
@@ -142,23 +167,24 @@ def notes() -> dict[str, str]:
     return tomllib.loads(DIFFERENCES.read_text(encoding="utf-8"))["behaviour"]
 
 
-def page() -> str:
-    """docs/pyflink-parity.md."""
-    names, why = surface(), reasons()
+def page(of: Surface = STREAMS) -> str:
+    """docs/pyflink-parity.md, or docs/pyflink-table-parity.md."""
+    names, why = surface(of), reasons(of)
     lacking = {name: missing for name in names if (missing := missing_in(name)) is not None}
     groups: dict[str, Counter[str]] = {}
     for name in names:
         state = "there" if name not in lacking else "left out" if lacking[name] == "the name" else "differs"
         groups.setdefault(name.module, Counter())[state] += 1
     totals = sum(groups.values(), Counter())
+    packages = [f"`pyflink.{package}`" for package in of.packages]
     lines = [
-        "# PyFlink's names in penstock",
+        f"# {of.title}",
         "",
-        f"PyFlink {_VERSION} has {len(names)} public names in `pyflink.common`, `pyflink.datastream` and",
-        "`pyflink.metrics` (classes, methods, functions and constants, by their paths). Of these,",
+        f"PyFlink {_VERSION} has {len(names)} public names in {_listed(packages)}",
+        "(classes, methods, functions and constants, by their paths). Of these,",
         f"{totals['there']} are there, {totals['differs']} take other parameters, and",
         f"{totals['left out']} are left out.",
-        "Of `pyflink.table`, [the Table API](how-to/table-api.md) has what its introductions use.",
+        *_ABOUT[of],
         "`make parity` prints",
         "this page; a test compares it with the code, and fails when a name goes missing.",
         "",
@@ -167,19 +193,33 @@ def page() -> str:
         "| module | there | differs | left out |",
         "| --- | ---: | ---: | ---: |",
         *(f"| `{module}` | {c['there']} | {c['differs']} | {c['left out']} |" for module, c in sorted(groups.items())),
-        "",
-        "## Names that are left out, or take other parameters",
-        "",
-        "| name | why |",
-        "| --- | --- |",
     ]
     by_reason: dict[str, list[Name]] = {}
     for name in lacking:
         by_reason.setdefault(reason_for(name, why) or "", []).append(name)
-    lines += [f"| {_shown(key)} ({len(of)}) | {why.get(key, '')} |" for key, of in sorted(by_reason.items())]
-    lines += ["", "## Names that are there and behave differently", "", "| where | how |", "| --- | --- |"]
-    lines += [f"| {where} | {how} |" for where, how in notes().items()]
+    later = {key for key in by_reason if " yet" in why.get(key, "")}
+    for title, keys in (("are left out, or take other parameters", by_reason.keys() - later), ("come later", later)):
+        if keys:
+            lines += ["", f"## Names that {title}", "", "| name | why |", "| --- | --- |"]
+            lines += [f"| {_shown(key)} ({len(by_reason[key])}) | {why.get(key, '')} |" for key in sorted(keys)]
+    if of is STREAMS:
+        lines += ["", "## Names that are there and behave differently", "", "| where | how |", "| --- | --- |"]
+        lines += [f"| {where} | {how} |" for where, how in notes().items()]
     return "\n".join(lines) + "\n"
+
+
+def _listed(packages: list[str]) -> str:
+    return packages[0] if len(packages) == 1 else f"{', '.join(packages[:-1])} and {packages[-1]}"
+
+
+_ABOUT = {
+    STREAMS: ["Of `pyflink.table` there is [a page of its own](pyflink-table-parity.md)."],
+    TABLES: [
+        "[The Table API](how-to/table-api.md) shows how they are used, and",
+        "[Coming from Flink SQL](coming-from/flink-sql.md) what behaves differently.",
+        "A line below with a number stands for so many names.",
+    ],
+}
 
 
 def _shown(key: str) -> str:
@@ -187,8 +227,10 @@ def _shown(key: str) -> str:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--surface"]:
+    arguments = [one for one in sys.argv[1:] if one != "--tables"]
+    chosen = TABLES if "--tables" in sys.argv else STREAMS
+    if arguments[:1] == ["--surface"]:
         print(f"# The public names of PyFlink {_VERSION}, by module; printed by tests/parity.py --surface.")
-        print(*surface_of(Path(sys.argv[2])), sep="\n")
+        print(*surface_of(Path(arguments[1]), chosen), sep="\n")
     else:
-        print(page(), end="")
+        print(page(chosen), end="")

@@ -33,7 +33,7 @@ def test_the_tutorial(tmp_path: Path) -> None:
     """The first hour of a newcomer would end at a command that does something else."""
     work = tmp_path / "tutorial"
     work.mkdir()
-    assert len(CHAPTERS) == 8
+    assert len(CHAPTERS) == 9
     with Terminal(work, variables(tmp_path)) as terminal:
         for page in CHAPTERS:
             for step in steps_of(page):

@@ -55,6 +55,10 @@ PRINTED = {
     "SELECT airport, COUNT(*) AS flights": "4 rows in set\n",
     "class AirportNames": "| +I |          40 |                        Kennedy |\n",
     "LATERAL TABLE(legs(route))": "| +I |                            EWR |           0 |\n",
+    "CREATE VIEW auctions AS": " high   302 5807557361\n",
+    'per_user = "SELECT name': "| +I |                    3 |                    1 |\n",
+    "class Ranked": "    JFK    1.5\n",
+    "order_number BIGINT": "     10          True\n",
     "late.print_schema()": "0     JFK        2    1.0\n",
     "tables.to_data_stream(late)": "JFK 40\n",
     "class SqlTables": "[('JFK', 0.5), ('JFK', 1.0)]\n",
@@ -84,12 +88,22 @@ PRINTED = {
     **dict.fromkeys(("with_idleness", "RETAIN_ON_CANCELLATION", 'on_error="emit"', "click.usr"), ""),
 }
 """By a part of the program: a part of what it prints."""
+SHOWN_WHOLE = ("9-sql", "dynamic-tables")
+"""Pages of one program whose boxes of text are all printed by it."""
 
 
 def run(snippet: Snippet, mode: str) -> None:
     Path("job.py").write_text(snippet.program)
     with program_context({"execution.runtime-mode": mode}):
         run_script(Path("job.py"), [])
+
+
+def shown_on(page: str) -> list[str]:
+    """Return what a page of one program shows of its output."""
+    if page not in SHOWN_WHOLE:
+        return []
+    (file,) = (ROOT / "docs").rglob(f"{page}.md")
+    return re.findall(r"^```text\n(.*?)^```$", file.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
 
 
 @pytest.mark.parametrize("snippet", WITHOUT_SERVERS, ids=str)
@@ -108,7 +122,9 @@ def test_a_program_of_the_documentation_runs(
     (part,) = [part for name, part in PRINTED.items() if name in snippet.program]
     for mode in ("STREAMING", "BATCH"):
         run(snippet, mode)
-        assert part in capsys.readouterr().out, mode
+        printed = capsys.readouterr().out
+        assert part in printed, mode
+        assert not [block for block in shown_on(snippet.page) if block not in printed], mode
 
 
 def test_what_the_page_shows_is_what_the_program_prints() -> None:

@@ -169,6 +169,16 @@ def test_a_poison_message_is_skipped_or_named(name: str, bad: bytes) -> None:
     assert raised.value.position == 60
 
 
+def test_columns_that_are_not_read_are_not_converted() -> None:
+    """A query would fail because of a column that it does not need: Flink converts all of them."""
+    message = b'{"a": 1, "b": "not a number"}'
+    found = format_of("json").decoder(pa.schema([("a", pa.int32())])).decode([message], lambda: None)
+    assert found.batch.to_pylist() == [{"a": 1}]
+    with pytest.raises(UnreadableMessageError):
+        both = pa.schema([("a", pa.int32()), ("b", pa.int32())])
+        format_of("json").decoder(both).decode([message], lambda: None)
+
+
 def test_messages_without_a_row_are_left_out() -> None:
     """They would become rows of NULL."""
     assert numbers("json", [b"null", b'{"n":1}']) == ([1], [1], 0)

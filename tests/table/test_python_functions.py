@@ -416,3 +416,34 @@ def test_a_plan_with_functions_is_explained() -> None:
     text = t.join_lateral(words(t.v).alias("w", "n")).explain()
     assert text.startswith("== Optimized Execution Plan ==\n")
     assert "PythonCorrelate(" in text and "+- TableSourceScan(" in text
+
+
+@udf(result_type="STRING")
+def graded(value: int) -> Any:
+    """Return what is not a text."""
+    return value
+
+
+@udf(result_type="DOUBLE", func_type="pandas")
+def first_alone(values: Any) -> Any:
+    """Return fewer values than rows."""
+    return values.head(1)
+
+
+@pytest.mark.parametrize(
+    ("call_of", "message"),
+    [
+        ("graded(n)", "graded returned 1 for STRING: expected str, got a 'int' object"),
+        ("first_alone(n)", "first_alone returned 1 values for a batch of 2 rows: return one for each"),
+    ],
+)
+def test_a_wrong_result_is_shown_without_our_code(call_of: str, message: str) -> None:
+    """The page of functions shows these texts; lines of ours would hide the mistake."""
+    environment = Tables().environment
+    for function in (graded, first_alone):
+        environment.create_temporary_function(function.name, function)
+    with pytest.raises(UserFunctionError) as raised:
+        list(environment.execute_sql(f"SELECT {call_of} AS r FROM (VALUES (1), (2)) AS t(n)").collect())
+    assert message in str(raised.value) and ".py" not in str(raised.value)
+    page = Path(__file__).parents[2] / "docs" / "how-to" / "python-functions.md"
+    assert message.partition(" returned ")[2].partition(" for ")[2] in page.read_text(encoding="utf-8")

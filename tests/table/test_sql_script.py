@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from tests.table.in_process import environment
 
+from penstock.common import Configuration
 from penstock.common.types import Row, RowKind
 from penstock.table import StreamTableEnvironment
 from penstock.table.logical_types import INT
@@ -142,3 +143,16 @@ def test_a_file_is_read_from_the_terminal(tmp_path: Path) -> None:
         result = runner.invoke(app, arguments)
         assert result.exit_code == 2
         assert reason in " ".join(result.output.split())
+
+
+def test_the_configuration_of_an_environment_is_its_options(tables: StreamTableEnvironment) -> None:
+    """Programs for PyFlink that set options by `get_config().get_configuration()` would set nothing."""
+    config = tables.get_config()
+    config.get_configuration().set_string("table.exec.state.ttl", "1 h").set_boolean("table.dml-sync", False)
+    assert (config.get("table.exec.state.ttl", None), config.get("table.dml-sync", None)) == ("1 h", "false")
+    more = Configuration()
+    more.set_string("pipeline.name", "x")
+    config.add_configuration(more)
+    assert config.get("pipeline.name", None) == "x"
+    tables.execute_sql("RESET")
+    assert config.get_configuration().get_string("table.exec.state.ttl", "none") == "none"

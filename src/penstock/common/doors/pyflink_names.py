@@ -14,7 +14,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-_LEFT_OUT = ("names", "formerly")
+_LEFT_OUT = ("names", "tables", "formerly")
 
 
 @cache

@@ -2,31 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
-
-import numpy
-import pyarrow
 
 from penstock.common.config_options import ConfigOption, option
 from penstock.common.config_values import DurationType, FloatType, IntegerType, TextType
 from penstock.connectors.base.data_generator import DataGeneratorSource
-from penstock.connectors.base.generated_fields import FieldGenerator, FieldGenerators, GeneratedFields, Numbers
+from penstock.connectors.base.generated_fields import FieldGenerator, FieldGenerators, GeneratedFields
 from penstock.connectors.base.rate_limiter import RateLimiterStrategy
-from penstock.connectors.base.split_mix import STEP, Words, mixed
+from penstock.table.connectors.random_values import (
+    Converted,
+    RandomBytes,
+    RandomDecimals,
+    RandomLists,
+    RandomRows,
+    RandomTexts,
+    RecentTimes,
+    WithNulls,
+)
 from penstock.table.connectors.table_connector import ScanRequest, TableConnector, TableScan
 from penstock.table.connectors.table_options import TableOptions
+from penstock.table.functions.arrow_types import arrow_type
+from penstock.table.logical_types import (
+    APPROXIMATE_NUMERIC,
+    BINARY_STRING,
+    CHARACTER_STRING,
+    DATETIME,
+    INTEGER_NUMERIC,
+    ROWS,
+    LogicalType,
+)
 from penstock.table.operators.table_columns import TableColumns
 
 _RATE = option("rows-per-second", IntegerType(64, least=1), 10_000)
 _ROWS = option("number-of-rows", IntegerType(64, least=1), None)
 _PARALLELISM = option("scan.parallelism", IntegerType(least=1), None)
 _LENGTH = 100
-_DIGITS = numpy.frombuffer(b"0123456789abcdef", numpy.uint8)
+_ELEMENTS = 3
 _RANGES = {
-    pyarrow.int8(): (-(1 << 7), (1 << 7) - 1),
-    pyarrow.int16(): (-(1 << 15), (1 << 15) - 1),
-    pyarrow.int32(): (-(1 << 31), (1 << 31) - 1),
-    pyarrow.int64(): (-(1 << 62), (1 << 62) - 1),
+    "TINYINT": (-(1 << 7), (1 << 7) - 1),
+    "SMALLINT": (-(1 << 15), (1 << 15) - 1),
+    "INT": (-(1 << 31), (1 << 31) - 1),
+    "BIGINT": (-(1 << 62), (1 << 62) - 1),
 }
 
 
@@ -34,29 +52,27 @@ class DatagenConnector(TableConnector):
     """Generates rows. The same options give the same rows at any parallelism."""
 
     def scan(self, request: ScanRequest) -> TableScan:
-        per_field = {field.name: _field_options(field) for field in _all_fields(request)}
-        known: list[ConfigOption[Any]] = [
-            _RATE,
-            _ROWS,
-            _PARALLELISM,
-            *(one for of in per_field.values() for one in of.values()),
-        ]
+        declared = {field.name: field for field in _declared(request)}
+        known: list[ConfigOption[Any]] = [_RATE, _ROWS, _PARALLELISM]
+        for field in declared.values():
+            known += _options_below(field)
         options = TableOptions(request.table.identifier, request.options, known)
         columns = TableColumns(request.whole)
-        generators: dict[str, Any] = {}
+        generators: dict[str, FieldGenerator] = {}
         ends: list[int] = []
-        for field in request.whole:
-            settings = {name: options.get(one) for name, one in per_field[field.name].items()}
+        for name in request.whole.names:
+            field = declared[name]
+            settings = field.settings(options)
             if settings["kind"] == "sequence":
                 start, end = settings["start"], settings["end"]
                 if start is None or end is None:
-                    raise options.error(f"fields.{field.name}.start and .end are needed for a sequence")
+                    raise options.error(f"{field.path}.start and .end are needed for a sequence")
                 ends.append(end - start + 1)
-                generators[field.name] = FieldGenerators.sequence(start)
+                generators[name] = _sequence(start, field.logical)
             elif settings["kind"] == "random":
-                generators[field.name] = _random(field, settings, options)
+                generators[name] = _random(field, options)
             else:
-                raise options.error(f"fields.{field.name}.kind must be random or sequence, got {settings['kind']!r}")
+                raise options.error(f"{field.path}.kind must be random or sequence, got {settings['kind']!r}")
         rows = min([*ends, *([] if options.get(_ROWS) is None else [options.get(_ROWS)])], default=None)
         fields = GeneratedFields(request.whole, generators)
         source: DataGeneratorSource[Any] = DataGeneratorSource(
@@ -67,97 +83,106 @@ class DatagenConnector(TableConnector):
         return TableScan(of_columns, columns, options.get(_PARALLELISM))
 
 
-def _all_fields(request: ScanRequest) -> list[pyarrow.Field]:
-    from penstock.table.functions.arrow_types import arrow_type
+@dataclass(frozen=True)
+class _Field:
+    """A column, or a part of one. `path`: the beginning of its options."""
 
+    path: str
+    name: str
+    logical: LogicalType
+
+    @property
+    def parts(self) -> list[_Field]:
+        """The fields of a row, the elements of a collection, the keys and values of a map."""
+        if self.logical.root in ROWS:
+            names: Sequence[str] = self.logical.names
+        else:
+            names = {"ARRAY": ["element"], "MULTISET": ["element"], "MAP": ["key", "value"]}.get(self.logical.root, [])
+        return [
+            _Field(f"{self.path}.{name}", name, part) for name, part in zip(names, self.logical.children, strict=True)
+        ]
+
+    @property
+    def options(self) -> dict[str, ConfigOption[Any]]:
+        """The options of the field itself."""
+        bound: Any = FloatType() if self.logical.root in (*APPROXIMATE_NUMERIC, "DECIMAL") else IntegerType(64)
+        types = {
+            "kind": (TextType(), "random"),
+            "start": (IntegerType(64), None),
+            "end": (IntegerType(64), None),
+            "min": (bound, None),
+            "max": (bound, None),
+            "length": (IntegerType(least=1), None),
+            "max-past": (DurationType(), 0),
+            "null-rate": (FloatType(), 0.0),
+        }
+        return {name: option(f"{self.path}.{name}", one, default) for name, (one, default) in types.items()}
+
+    def settings(self, options: TableOptions) -> dict[str, Any]:
+        """Return the values of the field's options."""
+        return {name: options.get(one) for name, one in self.options.items()}
+
+
+OPTIONS: tuple[ConfigOption[Any], ...] = (
+    _RATE,
+    _ROWS,
+    _PARALLELISM,
+    *_Field("fields.#", "#", LogicalType("VARCHAR")).options.values(),
+)
+"""Options of a table, and those of a field with `#` for its name."""
+
+
+def _declared(request: ScanRequest) -> Iterator[_Field]:
+    """Return the columns of the table, also those that are not read: they have options."""
     assert request.table.resolved_table is not None
-    return [
-        pyarrow.field(column.name, arrow_type(column.data_type.logical))
-        for column in request.table.resolved_table.schema.columns
-        if column.kind == "PHYSICAL" and column.data_type is not None
-    ]
+    for column in request.table.resolved_table.schema.columns:
+        if column.kind == "PHYSICAL" and column.data_type is not None:
+            yield _Field(f"fields.{column.name}", column.name, column.data_type.logical)
 
 
-def _field_options(field: pyarrow.Field) -> dict[str, ConfigOption[Any]]:
-    name = f"fields.{field.name}"
-    bound: Any = FloatType() if pyarrow.types.is_floating(field.type) else IntegerType(64)
-    return {
-        "kind": option(f"{name}.kind", TextType(), "random"),
-        "start": option(f"{name}.start", IntegerType(64), None),
-        "end": option(f"{name}.end", IntegerType(64), None),
-        "min": option(f"{name}.min", bound, None),
-        "max": option(f"{name}.max", bound, None),
-        "length": option(f"{name}.length", IntegerType(least=1), None),
-        "max-past": option(f"{name}.max-past", DurationType(), 0),
-        "null-rate": option(f"{name}.null-rate", FloatType(), 0.0),
-    }
+def _options_below(field: _Field) -> Iterator[ConfigOption[Any]]:
+    yield from field.options.values()
+    for part in field.parts:
+        yield from _options_below(part)
 
 
-def _random(field: pyarrow.Field, settings: dict[str, Any], options: TableOptions) -> Any:
-    kind, types = field.type, pyarrow.types
-    if types.is_string(kind):
-        made: Any = RandomTexts(settings["length"] or _LENGTH)
-    elif types.is_boolean(kind):
-        made = FieldGenerators.choice([True, False])
-    elif kind in _RANGES:
-        low, high = _RANGES[kind]
-        made = FieldGenerators.random(
-            low if settings["min"] is None else settings["min"], high if settings["max"] is None else settings["max"]
-        )
-    elif types.is_floating(kind):
-        low, high = settings["min"], settings["max"]
-        made = FieldGenerators.random(float(0 if low is None else low), float(1e9 if high is None else high))
-    elif types.is_timestamp(kind):
-        made = RecentTimes(settings["max-past"], kind)
+def _sequence(start: int, kind: LogicalType) -> FieldGenerator:
+    made = FieldGenerators.sequence(start)
+    return made if kind.root in INTEGER_NUMERIC else Converted(made, arrow_type(kind))
+
+
+def _random(field: _Field, options: TableOptions) -> FieldGenerator:
+    """Return the generator of random values of a column, or of a part of one."""
+    settings, kind = field.settings(options), field.logical
+    parts = [_random(part, options) for part in field.parts]
+    if kind.root in ROWS:
+        made: FieldGenerator = RandomRows(arrow_type(kind), parts)
+    elif kind.root == "ARRAY":
+        made = RandomLists(arrow_type(kind), parts, settings["length"] or _ELEMENTS)
+    elif kind.root in ("MAP", "MULTISET"):
+        counts = [FieldGenerators.random(1, _ELEMENTS)] if kind.root == "MULTISET" else []
+        made = RandomLists(arrow_type(kind), [*parts, *counts], settings["length"] or _ELEMENTS)
     else:
-        raise options.error(f"the column {field.name} has the type {kind}, of which there are no random values")
+        made = _random_value(field, settings, options)
     return made if not settings["null-rate"] else WithNulls(made, settings["null-rate"])
 
 
-class RandomTexts(FieldGenerator):
-    """Random hexadecimal digits, as Flink's."""
-
-    def __init__(self, length: int) -> None:
-        self._length = length
-
-    def values(self, numbers: Numbers, name: str) -> Any:
-        words = -(-self._length // 16)
-        places = numbers.view(numpy.uint64)[:, None] * numpy.uint64(words) + numpy.arange(words, dtype=numpy.uint64)
-        positions: Words = (places * STEP + numpy.uint64(len(name))).astype(numpy.uint64)
-        mixed_words = mixed(positions)
-        octets = mixed_words.view(numpy.uint8).reshape(len(numbers), 8 * words)
-        nibbles = numpy.stack([octets >> 4, octets & 15], axis=2).reshape(len(numbers), 16 * words)
-        digits = numpy.ascontiguousarray(_DIGITS[nibbles[:, : self._length]])
-        offsets = numpy.arange(len(numbers) + 1, dtype=numpy.int32) * self._length
-        buffers = [None, pyarrow.py_buffer(offsets), pyarrow.py_buffer(digits)]
-        return pyarrow.Array.from_buffers(pyarrow.string(), len(numbers), buffers)
-
-
-class RecentTimes(FieldGenerator):
-    """Times up to `past_ms` before the time at which a row is generated."""
-
-    def __init__(self, past_ms: int, kind: pyarrow.DataType) -> None:
-        self._past_ms = past_ms
-        self._kind = kind
-
-    def values(self, numbers: Numbers, name: str) -> Any:
-        from penstock.common.time.wall_clock import now_ms
-
-        words = mixed(numbers.view(numpy.uint64) * STEP + numpy.uint64(len(name)))
-        past = (words % numpy.uint64(self._past_ms + 1)).astype(numpy.int64)
-        return pyarrow.array(now_ms() - past).cast(pyarrow.timestamp("ms", self._kind.tz)).cast(self._kind)
-
-
-class WithNulls(FieldGenerator):
-    """The values of another generator, a share of which is NULL."""
-
-    def __init__(self, inner: FieldGenerator, rate: float) -> None:
-        self._inner = inner
-        self._rate = rate
-
-    def values(self, numbers: Numbers, name: str) -> Any:
-        values = self._inner.values(numbers, name)
-        words = mixed(numbers.view(numpy.uint64) * STEP + numpy.uint64(1 + len(name)))
-        is_null = (words >> numpy.uint64(11)).astype(numpy.float64) / (1 << 53) < self._rate
-        column = values if isinstance(values, pyarrow.Array) else pyarrow.array(values)
-        return pyarrow.compute.if_else(pyarrow.array(is_null), pyarrow.scalar(None, column.type), column)
+def _random_value(field: _Field, settings: dict[str, Any], options: TableOptions) -> FieldGenerator:
+    kind, root = field.logical, field.logical.root
+    low, high = settings["min"], settings["max"]
+    if root in CHARACTER_STRING | BINARY_STRING:
+        declared = min(kind.length or _LENGTH, _LENGTH)
+        length = settings["length"] or (kind.length if root in ("CHAR", "BINARY") else declared)
+        return RandomTexts(length) if root in CHARACTER_STRING else RandomBytes(length)
+    if root == "BOOLEAN":
+        return FieldGenerators.choice([True, False])
+    if root in INTEGER_NUMERIC:
+        least, most = _RANGES[root]
+        return FieldGenerators.random(least if low is None else low, most if high is None else high)
+    if root in APPROXIMATE_NUMERIC:
+        return FieldGenerators.random(float(0 if low is None else low), float(1e9 if high is None else high))
+    if root == "DECIMAL":
+        return RandomDecimals(arrow_type(kind), low, high)
+    if root in DATETIME:
+        return RecentTimes(settings["max-past"], arrow_type(kind))
+    raise options.error(f"the column {field.name} has the type {kind}, of which there are no random values")

@@ -12,13 +12,14 @@ from penstock.table.row_text import RowText
 _IDENTIFIER = option("print-identifier", TextType(), "")
 _STANDARD_ERROR = option("standard-error", BooleanType(), False)
 _PARALLELISM = option("sink.parallelism", IntegerType(least=1), None)
+OPTIONS = (_IDENTIFIER, _STANDARD_ERROR, _PARALLELISM)
 
 
 class PrintConnector(TableConnector):
     """Prints rows of any kind."""
 
     def sink(self, request: SinkRequest) -> TableSink:
-        options = TableOptions(request.table.identifier, request.options, (_IDENTIFIER, _STANDARD_ERROR, _PARALLELISM))
+        options = TableOptions(request.table.identifier, request.options, OPTIONS)
         if options.get(_STANDARD_ERROR):
             raise options.error("standard-error is not supported: rows are printed to the standard output")
         parallelism = options.get(_PARALLELISM)

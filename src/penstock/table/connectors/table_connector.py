@@ -158,7 +158,14 @@ _BUILT_IN = {
     "upsert-kafka": "kafka:UpsertKafkaConnector",
 }
 """Connector -> module of this package and class."""
+_OF_PROGRAMS = ("data-stream", "python-input-format")
+"""Connectors of tables that `from_data_stream`, `from_elements` and their like make."""
 _registered: dict[str, TableConnector] = {}
+
+
+def connector_names() -> list[str]:
+    """Return the names of all connectors."""
+    return sorted({*_BUILT_IN, *_registered})
 
 
 def register_connector(name: str, connector: TableConnector) -> None:
@@ -176,7 +183,7 @@ def connector_of(table: ContextResolvedTable) -> TableConnector:
         raise SqlError(f"the table {table.identifier} has no option 'connector'")
     if name not in _registered:
         if name not in _BUILT_IN:
-            known = ", ".join(sorted({*_BUILT_IN, *_registered}))
+            known = ", ".join(one for one in connector_names() if one not in _OF_PROGRAMS)
             raise SqlError(
                 f"the table {table.identifier} has the connector {name!r}, which does not exist. Connectors: {known}"
             )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import import_module
+from types import ModuleType
 
 from penstock.table.functions.columns import Column
 from penstock.table.functions.errors import UnknownFunctionError
@@ -42,9 +43,15 @@ _FAMILIES = (
 def functions() -> Mapping[str, Function]:
     """Return all functions by name. The first call imports their modules."""
     found: dict[str, Function] = {}
-    for family in _FAMILIES:
-        found |= import_module(f"penstock.table.functions.{family}").FAMILY.functions
+    for of_family in families().values():
+        found |= of_family
     return found
+
+
+def families() -> dict[ModuleType, Mapping[str, Function]]:
+    """Return the functions of each module that has some."""
+    modules = [import_module(f"penstock.table.functions.{family}") for family in _FAMILIES]
+    return {module: module.FAMILY.functions for module in modules}
 
 
 def find(name: str) -> Function:

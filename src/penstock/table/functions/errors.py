@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from penstock.common.errors import PenstockError
 
-class FunctionError(ValueError):
+
+class FunctionError(PenstockError, ValueError):
     """A function cannot compute a value: the message says which, of what, and why. A job fails with it."""
 
 

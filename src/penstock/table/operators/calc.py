@@ -10,8 +10,10 @@ from penstock.common.constants import MIN_TIMESTAMP
 from penstock.common.functions.user_calls import RAISED
 from penstock.engine.runtime.chunks import ChunkKind
 from penstock.engine.runtime.columns.chunk import Columns
-from penstock.engine.runtime.columns.shown_rows import ShownBatch
+from penstock.engine.runtime.columns.shown_rows import ShownBatch, ShownRow
 from penstock.engine.runtime.operators.operator import Operator
+from penstock.engine.state.arrays.row_keys import Integers
+from penstock.table.functions.errors import FunctionError
 from penstock.table.operators.row_expressions import RowExpressions
 from penstock.table.operators.table_columns import TableColumns, batch_of_columns
 
@@ -36,6 +38,7 @@ class CalcOperator(Operator):
         self._condition = condition
         self.columns_received = received
         self._given = self.columns_given = given
+        self._sql = projection.sql or "SQL expression"
 
     def columns_read(self, index: int = 0) -> tuple[str, ...] | None:
         assert self.columns_received is not None
@@ -58,26 +61,46 @@ class CalcOperator(Operator):
 
     def process(self, chunk: Columns) -> bool:
         batch, kinds = chunk.batch, chunk.kinds
-        rows = batch.num_rows
+        try:
+            result, places = self._computed(batch)
+        except FunctionError as error:
+            raise self.context.user_error(error, self._sql, ShownRow(self._from_failure(batch), 0)) from error
+        except RAISED as error:
+            raise self.context.user_error(error, self._sql, ShownBatch(batch)) from error
+        if result is None:
+            return True
+        return self.output.emit(Columns(result, None, kinds if kinds is None or places is None else kinds[places]))
+
+    def _computed(self, batch: pyarrow.RecordBatch) -> tuple[pyarrow.RecordBatch | None, Integers | None]:
+        """Return the columns of the rows that remain (None: no row does), and their places (None: all do)."""
+        rows, places = batch.num_rows, None
         now_ms, watermark = self.context.now_ms(), self.context.counters.watermark
         watermark_ms = None if watermark == MIN_TIMESTAMP else watermark
         by_name = dict(zip(batch.schema.names, batch.columns, strict=True))
         columns = [by_name.get(name) for name in self._names]
-        try:
-            if self._condition is not None:
-                mask = self._condition.mask(columns, rows, now_ms=now_ms, watermark_ms=watermark_ms)
-                if mask is not None:
-                    rows = mask.true_count
-                    if not rows:
-                        return True
-                    places = pyarrow.compute.indices_nonzero(mask)
-                    columns = [
-                        column.take(places) if column is not None and is_read else None
-                        for column, is_read in zip(columns, self._projected, strict=True)
-                    ]
-                    kinds = None if kinds is None else kinds[places.to_numpy()]
-            found = self._projection.evaluate(columns, rows, now_ms=now_ms, watermark_ms=watermark_ms)
-            result = batch_of_columns(found, self._given.schema, rows)
-        except RAISED as error:
-            raise self.context.user_error(error, "SQL expression", ShownBatch(batch)) from error
-        return self.output.emit(Columns(result, None, kinds))
+        if self._condition is not None:
+            mask = self._condition.mask(columns, rows, now_ms=now_ms, watermark_ms=watermark_ms)
+            if mask is not None:
+                rows = mask.true_count
+                if not rows:
+                    return None, None
+                indices = pyarrow.compute.indices_nonzero(mask)
+                columns = [
+                    column.take(indices) if column is not None and is_read else None
+                    for column, is_read in zip(columns, self._projected, strict=True)
+                ]
+                places = indices.to_numpy()
+        found = self._projection.evaluate(columns, rows, now_ms=now_ms, watermark_ms=watermark_ms)
+        return batch_of_columns(found, self._given.schema, rows), places
+
+    def _from_failure(self, batch: pyarrow.RecordBatch) -> pyarrow.RecordBatch:
+        """Return the rows of a batch that fails from the first one on that fails alone."""
+        start, end = 0, batch.num_rows
+        while end - start > 1:
+            middle = (start + end) // 2
+            try:
+                self._computed(batch.slice(start, middle - start))
+                start = middle
+            except FunctionError:
+                end = middle
+        return batch.slice(start)

@@ -153,24 +153,26 @@ class BoundCall:
             raise
         except RAISED as error:
             place, found = next(((n, e) for n, one in enumerate(results) if (e := _refusal(write, one))), (0, error))
-            text = f"{self._call.name} returned {results[place]!r:.200} for {self._type}: {found}"
+            # Arrow calls a text of any kind bytes.
+            why = str(found).replace("Expected bytes", "expected str")
+            text = f"{self._call.name} returned {results[place]!r:.200} for {self._type}: {why}"
             if counts is not None:
                 place = next(row for row in range(len(counts)) if sum(counts[: row + 1]) > place)
             self._fail(TypeError(text), columns, place)
 
     def _of_batch(self, columns: Sequence[Column], rows: int, zone: str) -> pa.Array:
         arrays = [as_array(column, rows) for column in columns]
+        more = f" and {rows - 1} more rows" if rows > 1 else ""
         try:
             arguments = [_series(one) for one in arrays] if self._call.kind == "pandas" else arrays
             found = self._function(*arguments)
             array = self._array(found, rows, zone)
-            if len(array) != rows:
-                raise ValueError(
-                    f"{self._call.name} returned {len(array)} values for a batch of {rows} rows: return one for each"
-                )
-            return array
         except RAISED as error:
-            self._fail(error, columns, 0, f" and {rows - 1} more rows" if rows > 1 else "")
+            self._fail(error, columns, 0, more)
+        if len(array) != rows:
+            text = f"{self._call.name} returned {len(array)} values for a batch of {rows} rows: return one for each"
+            self._fail(TypeError(text), columns, 0, more)
+        return array
 
     def _array(self, found: Any, rows: int, zone: str) -> pa.Array:
         """Return what a function of batches has returned as a column."""

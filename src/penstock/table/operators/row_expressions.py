@@ -35,7 +35,7 @@ class RowExpressions:
         self._zone = zone
         called = called_functions(self._expressions)
         self._functions = {name: one for name, one in (functions or {}).items() if name in called}
-        self._sql = sql
+        self.sql = sql
         self._bound: Expressions | None = None
         self.inputs = input_columns(self._expressions)
         """The positions of the columns that they read."""
@@ -57,7 +57,7 @@ class RowExpressions:
             function.close()
 
     def _bind(self) -> None:
-        self._bound = Expressions(self._expressions, self._functions, self._sql)
+        self._bound = Expressions(self._expressions, self._functions, self.sql)
 
     @property
     def types(self) -> list[LogicalType]:

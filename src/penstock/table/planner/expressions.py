@@ -17,10 +17,11 @@ import pyarrow.compute as pc
 from penstock.table.functions.arrow_types import arrow_type
 from penstock.table.functions.calls import call, find, result_type
 from penstock.table.functions.columns import Column, as_array, is_constant
+from penstock.table.functions.comparison import COMPARISONS, comparable
 from penstock.table.functions.errors import FunctionError, InvalidCallError, UnknownFunctionError
 from penstock.table.functions.json_constructors import MISPLACED_JSON, RAW_JSON
 from penstock.table.functions.registry import Context
-from penstock.table.logical_types import BOOLEAN, LogicalType
+from penstock.table.logical_types import BOOLEAN, CHARACTER_STRING, LogicalType
 from penstock.table.planner.errors import UnsupportedPlanError
 from penstock.table.planner.literals import literal_value, search
 from penstock.table.planner.rex_nodes import (
@@ -154,6 +155,8 @@ class Expressions:
             ) from None
 
         _check_arguments(name, node, types)
+        if name in COMPARISONS:
+            _check_comparable(types)
 
         def evaluate(batch: _Batch) -> Column:
             return call(name, [one(batch) for one in operands], types, result=result, context=batch.context)
@@ -194,6 +197,16 @@ def _check_is_placed(node: AnyRexNode) -> None:
     """Raise UnsupportedPlanError for a call of JSON that marks no value of JSON, as Flink does."""
     if _is_call_of(node, ("JSON",)):
         raise UnsupportedPlanError(MISPLACED_JSON)
+
+
+def _check_comparable(types: Sequence[LogicalType]) -> None:
+    """Raise UnsupportedPlanError for a text beside a number: Flink refuses it, when it makes code of the plan."""
+    for other in types[1:]:
+        try:
+            comparable(types[0], other)
+        except InvalidCallError as error:
+            if {types[0].root, other.root} & CHARACTER_STRING:
+                raise UnsupportedPlanError(f"{error}: write CAST") from None
 
 
 def _once(number: int, evaluate: _Evaluator) -> _Evaluator:

@@ -20,6 +20,13 @@ _CLASS = re.compile(r"\b(?:class )?(?:org|java|javax|scala|penstock)\.(?:\w+\.)*
 """Matches names of classes in Java with their packages, which say nothing to users of SQL."""
 _ENCOUNTERED = re.compile(r'Encountered "(\w+)')
 _NAME = "<IDENTIFIER>"
+_RULE = "Error while applying rule "
+"""The beginning of what the optimizer says in front of its reason."""
+_NO_TIME = re.compile(r"requires the timecol is a time attribute type, but is .+")
+_NO_STATEMENT = "Non-query expression encountered in illegal context"
+_NO_FUNCTION = re.compile(r"Cannot apply '\$SCALAR_QUERY' to arguments of type .*", re.DOTALL)
+_TABLE_FUNCTION = re.compile(r"\bTABLE\s*\(\s*(\w+)\s*\(\s*TABLE\b", re.IGNORECASE)
+_TABLE_FUNCTIONS = ("TUMBLE", "HOP", "CUMULATE", "SESSION")
 _OPERATION = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
@@ -43,7 +50,7 @@ def sql_error(sql: str, causes: Sequence[Mapping[str, Any]]) -> SqlError:
         line, column = map(int, at.groups())
         end_column = column
         message = message.replace(at[0], "", 1).replace(" .", ".")
-    message = _with_expected(_CLASS.sub(r"\1", message))
+    message = _with_expected(_CLASS.sub(r"\1", _in_words(message, sql)))
     place = shown_place(sql, line, column, end_column) or (_first_line(sql),)
     where = f" (line {line}, column {column})" if line else ""
     return SqlError("\n".join([message + where, *place]), line=line, column=column)
@@ -58,7 +65,23 @@ def _message(causes: Sequence[Mapping[str, Any]]) -> str:
         text = text.replace(f"{_VALIDATION} {_VALIDATION}", _VALIDATION)
         if not any(text in part for part in parts):
             parts.append(text)
+    parts = [part for part in parts if not part.startswith(_RULE)] or parts
     return "\n".join(parts[:1] if _has_place(parts[0]) else parts)
+
+
+def _in_words(message: str, sql: str) -> str:
+    """Say what the planner says about its own terms in terms of the statement."""
+    if _NO_STATEMENT in message:
+        words = sql.split(maxsplit=1)
+        return message.replace(_NO_STATEMENT, f"a statement does not begin with {words[0] if words else 'nothing'}")
+    if found := _NO_TIME.search(message):
+        return message.replace(
+            found[0], f"{found[0]} In CREATE TABLE, declare WATERMARK FOR the column, or a column AS PROCTIME()."
+        )
+    called = next((one for one in _TABLE_FUNCTION.findall(sql) if one.upper() not in _TABLE_FUNCTIONS), None)
+    if called is not None:
+        return _NO_FUNCTION.sub(f"there is no table function {called}: {', '.join(_TABLE_FUNCTIONS)}", message)
+    return message
 
 
 def _has_place(text: str) -> bool:

@@ -14,6 +14,8 @@ from penstock.table.operators.temporal_sort import TemporalSortOperator
 from penstock.table.planner.data_types import ROWTIME
 from penstock.table.planner.nodes.row_nodes import Sort, TemporalSort
 
+_SORTS_AT_END = "__table.exec.sort.non-temporal.enabled__"
+
 
 @translates(TemporalSort)
 def temporal_sort(translation: Translation, node: TemporalSort, inputs: Sequence[Transformation]) -> Transformation:
@@ -31,6 +33,10 @@ def temporal_sort(translation: Translation, node: TemporalSort, inputs: Sequence
 
 @translates(Sort)
 def sort(translation: Translation, node: Sort, inputs: Sequence[Transformation]) -> Transformation:
-    """Translate a Sort, which only an internal option of Flink's plans."""
+    """Translate a Sort. Without an internal option Flink refuses it: an input without end would never give a row."""
+    if translation.options.get(_SORTS_AT_END) != "true":
+        raise translation.unsupported(
+            "Sort on a non-time-attribute field is not supported: add LIMIT, or sort by a time attribute, ascending"
+        )
     operator = EndSortOperator(sort_columns(node.order_by), translation.input(node))
     return translation.operator(node, operator, inputs)

@@ -13,7 +13,7 @@ from penstock.table.operators.aggregates.decimals import DecimalSum
 from penstock.table.operators.aggregates.distinct import Distinct, DistinctValues
 from penstock.table.operators.aggregates.extremes import extreme_of
 from penstock.table.operators.aggregates.numbers import Count, Sum, average_of, sum0_of, sum_of
-from penstock.table.operators.aggregates.objects import Collect, KeptValue, ListedValues, SingleValue
+from penstock.table.operators.aggregates.objects import Collect, KeptValue, ListedValues, SingleValue, SquaredDeviations
 from penstock.table.operators.aggregates.retracted_extremes import RetractedExtreme
 from penstock.table.planner.errors import UnsupportedPlanError
 from penstock.table.planner.nodes.aggregate_nodes import AggregateCall
@@ -66,6 +66,8 @@ def aggregate_of(call: AggregateCall, inputs: Sequence[LogicalType], needs_retra
         return KeptValue(kind, is_first=name == "FIRST_VALUE")
     if name in ("FIRST_VALUE", "LAST_VALUE", "LISTAGG"):
         return ListedValues(kind, name)
+    if name.startswith("WELFORD_M2"):
+        return SquaredDeviations(kind)
     if name == "COLLECT":
         return Collect(kind)
     if name == "SINGLE_VALUE":

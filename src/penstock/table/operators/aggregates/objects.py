@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+import math
 import pickle
 from abc import abstractmethod
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any
 
 import pyarrow
@@ -158,6 +160,33 @@ class SingleValue(ObjectAggregate):
 
     def merged(self, state: Any, other: Any) -> Any:
         return other or state
+
+
+class SquaredDeviations(ObjectAggregate):
+    """WELFORD_M2: the sum of squared differences from the mean, of which the planner makes VAR and STDDEV.
+
+    Keeps a count, a sum and a sum of squares, exactly: so rows may be retracted, and may come after their retraction.
+    The last: how many values are not finite.
+    """
+
+    def create(self) -> Any:
+        return 0, 0, 0, 0
+
+    def with_row(self, state: Any, values: Sequence[Any], sign: int) -> Any:
+        value = values[0]
+        if isinstance(value, float) and not math.isfinite(value):
+            return self.merged(state, (sign, 0, 0, sign))
+        exact = value if isinstance(value, int) else Fraction(value)
+        return self.merged(state, (sign, sign * exact, sign * exact * exact, 0))
+
+    def value(self, state: Any) -> Any:
+        count, total, squares, not_finite = state
+        if count <= 0:
+            return None
+        return math.nan if not_finite else float(squares - Fraction(total * total, count))
+
+    def merged(self, state: Any, other: Any) -> Any:
+        return tuple(one + more for one, more in zip(state, other, strict=True))
 
 
 class Collect(ObjectAggregate):

@@ -1,0 +1,73 @@
+"""Mistakes of people who begin: each error says what is wrong, where, and what to write instead."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.table.in_process import environment
+from tests.table.table_tests import need_planner
+
+from penstock.table import StreamTableEnvironment
+from penstock.table.planner.errors import SqlError, UnsupportedPlanError
+
+
+@pytest.fixture(scope="module")
+def tables() -> StreamTableEnvironment:
+    need_planner()
+    made = StreamTableEnvironment.create(environment(1))
+    made.execute_sql(
+        """CREATE TABLE t (k STRING, n INT, made TIMESTAMP(3), timed TIMESTAMP(3), WATERMARK FOR timed AS timed)
+        WITH ('connector' = 'datagen', 'number-of-rows' = '3')"""
+    )
+    return made
+
+
+def window(function: str, time: str) -> str:
+    return f"""SELECT window_start, COUNT(*) AS n
+        FROM TABLE({function}(TABLE t, DESCRIPTOR({time}), INTERVAL '10' SECOND)) GROUP BY window_start, window_end"""
+
+
+@pytest.mark.parametrize(
+    ("query", "parts"),
+    [
+        ("SELECT nope FROM t", ["Column 'nope' not found", "line 1, column 8"]),
+        ("SELECT UPER(k) FROM t", ["function signature UPER"]),
+        (window("TUMBLE", "made"), ["TIMESTAMP(3)", "declare WATERMARK FOR", "PROCTIME()"]),
+        (window("TUMBEL", "timed"), ["no table function TUMBEL"]),
+        ("SELEC k FROM t", ["a statement does not begin with SELEC"]),
+        ("SELECT k FROM t ORDER BY n", ["Sort on a non-time-attribute field", "add LIMIT"]),
+        ("SELECT k FROM t WHERE n = 'x'", ["conversion between CHAR and INTEGER", "CAST"]),
+        ("SELECT a.k FROM t AS a JOIN t AS b ON a.n = b.k", ["conversion between INTEGER and VARCHAR", "join"]),
+    ],
+)
+def test_a_query_with_a_mistake(tables: StreamTableEnvironment, query: str, parts: list[str]) -> None:
+    """A newcomer would read rules of the planner, or a kernel of Arrow's, in place of the mistake."""
+    with pytest.raises((SqlError, UnsupportedPlanError)) as raised:
+        tables.execute_sql(query)
+    message = str(raised.value)
+    assert not [part for part in parts if part not in message], message
+    assert not [word for word in ("rel#", "Rule", "$SCALAR_QUERY", "kernel") if word in message], message
+
+
+def test_a_value_that_can_not_be_computed_is_named(tables: StreamTableEnvironment) -> None:
+    """The error would show the first row of a batch, and forty lines of our code."""
+    values = ", ".join(f"('{one}', 1)" for one in (*range(40), "x", *range(9)))
+    query = f"SELECT CAST(s AS INT) AS n FROM (VALUES {values}) AS v(s, n) WHERE s <> '3'"
+    with pytest.raises(Exception, match="Invalid character") as raised:
+        tables.execute_sql(query).print()
+    text = str(raised.value)
+    assert "Calc(select=[CAST(s AS INTEGER)" in text and "'s': 'x'" in text, text
+    assert ".py" not in text and len(text.splitlines()) < 6, text
+
+
+def test_the_variance_of_a_changelog(tables: StreamTableEnvironment) -> None:
+    """STDDEV_POP and its like would be refused, by the name of a function that only the planner has."""
+    query = """SELECT k, VAR_POP(n) AS v, STDDEV_SAMP(n) AS s FROM
+        (SELECT k, id, MAX(n) AS n FROM (VALUES ('a', 1, 1e0), ('a', 2, 4e0), ('a', 1, 2e0), ('b', 1, 5e0))
+        AS v(k, id, n) GROUP BY k, id) GROUP BY k"""
+    rows: dict[Any, Any] = {}
+    with tables.execute_sql(query).collect() as found:
+        for row in found:
+            rows[row.k] = (row.v, row.s)
+    assert rows["a"] == pytest.approx((1.0, 2**0.5)) and rows["b"] == (0.0, None)
