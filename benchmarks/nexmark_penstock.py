@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from benchmarks.nexmark_sql import VIEWS, events_table, insertion
+from benchmarks.nexmark_sql import QUERIES, VIEWS, events_table, insertion
 from benchmarks.process_tree import cpu_of_each
 from penstock.common import Configuration
 from penstock.datastream import StreamExecutionEnvironment
@@ -69,7 +69,7 @@ def run(name: str, events: int, options: dict[str, str]) -> None:
     for key, value in options.items():
         tables.get_config().set(key, value)
     rates = {"first-event.rate": RATE, "next-event.rate": RATE, "events.num": str(events)}
-    for statement in (events_table({"connector": "nexmark", **rates}), *VIEWS):
+    for statement in (events_table({"connector": "nexmark", **rates}), *VIEWS, *QUERIES[name].setup):
         tables.execute_sql(statement)
     create, insert = insertion(name)
     tables.execute_sql(create)
