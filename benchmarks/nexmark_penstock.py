@@ -11,7 +11,7 @@ import argparse
 import json
 import time
 
-from benchmarks.nexmark_sql import VIEWS, events_table, insertion
+from benchmarks.nexmark_sql import QUERIES, VIEWS, events_table, insertion
 from benchmarks.process_tree import CpuTime
 from penstock.common import Configuration
 from penstock.datastream import StreamExecutionEnvironment
@@ -35,7 +35,7 @@ def run(name: str, events: int, options: dict[str, str]) -> None:
     for key, value in options.items():
         tables.get_config().set(key, value)
     rates = {"first-event.rate": RATE, "next-event.rate": RATE, "events.num": str(events)}
-    for statement in (events_table({"connector": "nexmark", **rates}), *VIEWS):
+    for statement in (events_table({"connector": "nexmark", **rates}), *VIEWS, *QUERIES[name].setup):
         tables.execute_sql(statement)
     create, insert = insertion(name)
     tables.execute_sql(create)

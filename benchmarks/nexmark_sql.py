@@ -1,7 +1,7 @@
 """Nexmark's queries q0 to q22 in Flink's SQL, in our words: what they ask for is that of github nexmark/nexmark.
 
-Flink refuses q6 (OVER on retractions). q10 writes partitions of files, q13 looks up a table, and q14 calls a function
-of the user; they are not here.
+Flink refuses q6 (OVER on retractions). q10 writes partitions of files, q13 looks up the table `side_input`, and q14 calls
+a function of the user, which is Java's in Flink and Python's in penstock.
 """
 
 from __future__ import annotations
@@ -50,6 +50,11 @@ class Query(NamedTuple):
     compared: tuple[int, ...] = ()
     key: int | None = None
     """The column that is the key of the result, if its changes have no rows before updates (UPDATE_BEFORE)."""
+    setup: tuple[str, ...] = ()
+    """Statements before it. `in_flink`: those in Flink."""
+    in_flink: tuple[str, ...] = ()
+    partitions: tuple[str, ...] = ()
+    """The columns by which a sink in files is partitioned."""
 
 
 _CLASSES = {"": "", "low_": "price < 10000", "mid_": "price >= 10000 AND price < 1000000", "high_": "price >= 1000000"}
@@ -133,6 +138,12 @@ WHERE place <= 1""",
         compared=(0, 12, 13),
         key=0,
     ),
+    "q10": Query(
+        f"{_BID}, `dateTime` TIMESTAMP(3), extra STRING, dt STRING, hm STRING",
+        f"""SELECT auction, bidder, price, `dateTime`, extra, {_DAY} AS dt, DATE_FORMAT(`dateTime`, 'HH:mm') AS hm
+FROM bid""",
+        partitions=("dt", "hm"),
+    ),
     "q11": Query(
         "bidder BIGINT, bids BIGINT, s TIMESTAMP(3), e TIMESTAMP(3)",
         """SELECT bidder, COUNT(*) AS bids, SESSION_START(`dateTime`, INTERVAL '10' SECOND) AS s,
@@ -144,6 +155,25 @@ FROM bid GROUP BY bidder, SESSION(`dateTime`, INTERVAL '10' SECOND)""",
         f"""SELECT bidder, COUNT(*) AS bids, window_start AS s, window_end AS e
 FROM {_TUMBLE.format("bid_now", "seen_at")} GROUP BY bidder, window_start, window_end""",
         is_deterministic=False,
+    ),
+    "q13": Query(
+        f"{_BID}, `dateTime` TIMESTAMP(3), `value` STRING",
+        """SELECT b.auction, b.bidder, b.price, b.`dateTime`, s.`value` FROM bid_now b
+JOIN side_input FOR SYSTEM_TIME AS OF b.seen_at AS s ON MOD(b.auction, 10000) = s.key""",
+    ),
+    "q14": Query(
+        """auction BIGINT, bidder BIGINT, price DECIMAL(23, 3), time_of_day STRING, `dateTime` TIMESTAMP(3),
+    extra STRING, c_counts BIGINT""",
+        """SELECT auction, bidder, 0.908 * price AS price,
+    CASE WHEN HOUR(`dateTime`) BETWEEN 8 AND 18 THEN 'day' WHEN HOUR(`dateTime`) BETWEEN 7 AND 19 THEN 'other'
+        ELSE 'night' END AS time_of_day,
+    `dateTime`, extra, count_char(extra, 'c') AS c_counts
+FROM bid WHERE 0.908 * price > 1000000 AND 0.908 * price < 50000000""",
+        setup=(
+            "CREATE TEMPORARY FUNCTION count_char AS 'penstock.table.connectors.nexmark_functions.count_char' "
+            "LANGUAGE PYTHON",
+        ),
+        in_flink=("CREATE TEMPORARY FUNCTION count_char AS 'FlinkNexmark$CountChar'",),
     ),
     "q15": Query(
         f"`day` STRING, {_count_columns('bids', 'bidders', 'auctions')}",
@@ -199,9 +229,15 @@ FROM bid""",
     ),
 }
 
+MEASURED = tuple(name for name in QUERIES if name not in ("q10", "q13"))
+"""The queries that need no files and no other table."""
+SIDE_INPUT_COLUMNS = "key BIGINT, `value` STRING"
+SIDE_INPUT = [{"key": key, "value": f"value of {key}"} for key in range(10_000)]
+"""The rows of the table that q13 looks up."""
+
 
 def insertion(name: str, options: dict[str, str] | None = None) -> tuple[str, str]:
-    """Return the statements that create the sink of a query, and write into it."""
+    """Return the statements that create the sink of a query, and write into it. `Query.setup` comes before them."""
     query = QUERIES[name]
     shown = ", ".join(f"'{key}' = '{value}'" for key, value in (options or {"connector": "blackhole"}).items())
     return f"CREATE TABLE {name} ({query.columns}) WITH ({shown})", f"INSERT INTO {name} {query.sql}"

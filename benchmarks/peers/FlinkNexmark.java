@@ -19,6 +19,7 @@ import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink;
 import org.apache.flink.table.api.EnvironmentSettings;
 import org.apache.flink.table.api.bridge.java.StreamTableEnvironment;
+import org.apache.flink.table.functions.ScalarFunction;
 import org.apache.flink.types.Row;
 import org.apache.flink.types.RowKind;
 
@@ -30,6 +31,13 @@ import org.apache.flink.types.RowKind;
  * digested, by the columns `compared`; with a column `key`, a row replaces the one of its key).
  */
 public class FlinkNexmark {
+    /** The function of q14: how often a character is in a text. */
+    public static class CountChar extends ScalarFunction {
+        public long eval(String text, String character) {
+            return text == null ? 0 : text.chars().filter(one -> one == character.charAt(0)).count();
+        }
+    }
+
     private static final ObjectMapper JSON = new ObjectMapper();
     private static final AtomicReference<BigInteger> SUM = new AtomicReference<>();
     private static final ConcurrentHashMap<Object, BigInteger> OF_KEYS = new ConcurrentHashMap<>();

@@ -13,8 +13,11 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import numpy
+import pyarrow
+import pyarrow.compute
 import pytest
-from benchmarks.nexmark_sql import QUERIES, VIEWS, Query, events_table, insertion
+from benchmarks.nexmark_sql import QUERIES, SIDE_INPUT, SIDE_INPUT_COLUMNS, VIEWS, Query, events_table, insertion
 from tests.table.in_process import InProcess
 
 from penstock.common.types import Row
@@ -22,6 +25,7 @@ from penstock.datastream import StreamExecutionEnvironment
 from penstock.engine.jobmaster.results.result_sinks import ResultSink
 from penstock.hosts.simulator import Circumstances
 from penstock.table import StreamTableEnvironment
+from penstock.table.connectors.lookup import Found, LookupRequest, TableLookup
 from penstock.table.connectors.table_connector import SinkRequest, TableConnector, TableSink, register_connector
 from penstock.table.logical_types import LogicalType
 from penstock.table.planner.errors import PlannerError
@@ -82,6 +86,23 @@ class Digest(ResultSink):
         return {"rows": self.rows, "digest": f"{self.sum % (1 << 64):016x}"}
 
 
+class SideInput(TableConnector):
+    """The table that q13 looks up."""
+
+    def lookup(self, request: LookupRequest) -> TableLookup:
+        return _FoundByKey(request.columns.schema)
+
+
+class _FoundByKey(TableLookup):
+    def __init__(self, schema: pyarrow.Schema) -> None:
+        self._rows = pyarrow.RecordBatch.from_pylist(SIDE_INPUT, schema=schema)
+
+    def find(self, keys: pyarrow.RecordBatch) -> Found:
+        places = pyarrow.compute.index_in(keys.column(0), self._rows.column(0))
+        (found,) = numpy.nonzero(places.is_valid().to_numpy(zero_copy_only=False))
+        return Found(found, self._rows.take(places.drop_null()))
+
+
 class _Digests(TableConnector):
     def __init__(self, query: Query) -> None:
         self.query = query
@@ -107,7 +128,10 @@ def run(name: str, events: int, *, rate: int, options: dict[str, str], executor:
     for key, value in options.items():
         tables.get_config().set(key, value)
     of_events = {"events.num": str(events), "first-event.rate": str(rate), "next-event.rate": str(rate)}
-    for statement in (events_table({"connector": "nexmark", **of_events}), *VIEWS):
+    register_connector("side-input", SideInput())
+    side_input = f"CREATE TABLE side_input ({SIDE_INPUT_COLUMNS}) WITH ('connector' = 'side-input')"
+    events_and_views = (events_table({"connector": "nexmark", **of_events}), *VIEWS, side_input)
+    for statement in (*events_and_views, *QUERIES[name].setup):
         tables.execute_sql(statement)
     for statement in insertion(name, {"connector": "digest"}):
         tables.execute_sql(statement)
