@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 
+from penstock.engine.runtime.chunks import ChunkKind
 from penstock.engine.runtime.task.budget import COLUMN_RECORDS_MAX, TARGET_NS
-from penstock.engine.runtime.task.column_pacing import ColumnPacing
+from penstock.engine.runtime.task.column_pacing import ColumnPacing, pacing_clock
 
 
 def after(calls: int, per_call_ns: int, per_row_ns: int, first: int = 1) -> tuple[ColumnPacing, int]:
@@ -87,3 +90,34 @@ def test_rows_that_take_longer_are_noticed_while_no_chunk_has_the_size_that_is_t
         records = min(256, pacing.records_max)
         pacing.adapt(records, records * 50_000_000)
     assert pacing.records_max == 1
+
+
+@pytest.mark.parametrize("first", [1, 64, 1_000, 30_000])
+def test_a_chain_whose_call_takes_half_a_target_gets_rows_that_cost_little(first: int) -> None:
+    """A chain of SQL takes a millisecond for one row: each row would take many times what it costs in a large batch."""
+    pacing, rows = after(300, 1_200_000, 1_000, first)
+    assert 3_000 <= pacing.records_max <= 16_384 and rows > 300 * 2_000
+
+
+def test_calls_that_are_not_long_by_themselves_do_not_change_what_fits() -> None:
+    """Barriers would wait for more rows, without a gain."""
+    assert after(300, 0, 40_000, 4_096)[0].records_max <= 100
+
+
+def test_a_bad_call_does_not_end_a_try() -> None:
+    """Where others need the core now and then, batches would stay small."""
+    random, pacing = Random(1), ColumnPacing(1)
+    for _ in range(400):
+        size = pacing.records_max
+        slow = 3_000_000 if random.random() < 0.1 else 0
+        pacing.adapt(size, 1_200_000 + 1_000 * size + slow)
+    assert pacing.records_max >= 2_048
+
+
+def test_time_without_a_core_does_not_count_for_columns() -> None:
+    """The busier the machine, the smaller the batches, and the more each row would cost."""
+    now, waited = 0, 0
+    columns, rows = (pacing_clock(kind, lambda: now, lambda: waited) for kind in (ChunkKind.COLUMNS, ChunkKind.ROWS))
+    before = columns(), rows()
+    now, waited = 50, 30
+    assert (columns() - before[0], rows() - before[1]) == (20, 50)

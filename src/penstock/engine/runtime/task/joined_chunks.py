@@ -13,8 +13,8 @@ from penstock.engine.runtime.task.budget import Pacing
 
 CHUNKS_MAX = 32
 """Bounds the time in which buffers are received before the first of their records is processed."""
-RECORDS_MAX = 1024
-"""From about so many rows on, a chunk costs more than twice as much as an empty one."""
+RECORDS_MAX = 1 << 13
+"""From so many rows on, a chunk costs many times as much as an empty one, even in a long chain."""
 
 
 class ChunkInput(Protocol):

@@ -35,7 +35,7 @@ from penstock.engine.runtime.operators.superstep_head import SuperstepHead
 from penstock.engine.runtime.task.async_calls import AsyncCalls, no_event_loop
 from penstock.engine.runtime.task.chain import Chain
 from penstock.engine.runtime.task.checkpoints import TaskCheckpoints
-from penstock.engine.runtime.task.column_pacing import pacing_of
+from penstock.engine.runtime.task.column_pacing import pacing_clock, pacing_of
 from penstock.engine.runtime.task.context import TaskContext
 from penstock.engine.runtime.task.environment import Environment, TaskParts
 from penstock.engine.runtime.task.events import (
@@ -287,7 +287,10 @@ class Task:
         self.counters.operators = self.chain.counters
         head = self.chain.head
         first = environment.first_records
-        self._polling = Polling(head, self.chain, self._clock, first) if isinstance(head, SourceOperator) else None
+        self._polling = None
+        if isinstance(head, SourceOperator):
+            clock = pacing_clock(head.gives, self._clock, environment.core_wait_ns)
+            self._polling = Polling(head, self.chain, clock, first)
         interval_ms = level.latency_interval_ms
         self._latency = LatencyMarkers(self.id, self.edges, self.counters, interval_ms, now_ms=self._now_ms)
         self.inputs = self._task_inputs(environment)
@@ -347,7 +350,7 @@ class Task:
             self.id.subtask,
             chain=self.chain,
             work=self._work,
-            clock=self._clock,
+            clock=pacing_clock(self.chain.head.takes, self._clock, environment.core_wait_ns),
             first_records=environment.first_records,
             on_marker=self._latency.arrived,
             on_end=self._end_operators,
