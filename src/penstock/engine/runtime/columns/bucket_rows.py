@@ -31,8 +31,8 @@ class RowsAtOnce(NamedTuple):
     entries: BucketEntries
     key_count: int
     slots: Integers
-    buckets: Integers
     times: Integers
+    bucket_ms: int
     first_row: int
     blocks: RowBlocks
 
@@ -107,16 +107,20 @@ class BucketRows:
         """Return all rows as they are now; unless `full`, with which of them the last snapshot has."""
         used, first_row = len(self), 0 if full else self._stored_rows
         self.note_stored()
-        slots, times = self._slots.array[:used], self._times.array[:used]
         return RowsAtOnce(
             entries=self.entries,
             key_count=len(self.keys),
-            slots=slots,
-            buckets=times // self._bucket_ms,
-            times=times,
+            slots=self._slots.array[:used],
+            times=self._times.array[:used],
+            bucket_ms=self._bucket_ms,
             first_row=first_row,
             blocks=self.blocks.copy(),
         )
+
+    @property
+    def has_changed(self) -> bool:
+        """Whether the last snapshot lacks rows."""
+        return self._stored_rows < len(self)
 
     def note_stored(self) -> None:
         """Note that a snapshot has all rows."""

@@ -82,15 +82,17 @@ class FrozenBucket:
         )
         ranks = numpy.empty_like(order)
         ranks[order] = numpy.arange(rows.key_count)
-        self._codes = rows.entries.codes(rows.slots, rows.buckets)
+        # Here, and not when the rows are frozen, because it takes time for each row.
+        self._buckets = rows.times // rows.bucket_ms
+        self._codes = rows.entries.codes(rows.slots, self._buckets)
         numbers = numpy.arange(len(rows.slots))
         if rows.first_row:
             # The value of an entry is all that its key has in the bucket.
             numbers = numpy.flatnonzero(numpy.isin(self._codes, self._codes[rows.first_row :]))
         if rows.entries.first < self._alive_from:
-            numbers = numbers[rows.buckets[numbers] >= self._alive_from]
+            numbers = numbers[self._buckets[numbers] >= self._alive_from]
         ranked = ranks[rows.slots[numbers]]
-        order = numpy.lexsort((rows.buckets[numbers], ranked))
+        order = numpy.lexsort((self._buckets[numbers], ranked))
         self._order = numbers[order]
         self._groups = groups[ranked[order]]
 
@@ -113,7 +115,7 @@ class FrozenBucket:
         begins = numpy.flatnonzero(numpy.diff(self._codes[order], prepend=-1))
         bounds = [*begins.tolist(), len(order)]
         firsts = order[begins]
-        keys, buckets = rows.entries.keys.keys(rows.slots[firsts]), rows.buckets[firsts].tolist()
+        keys, buckets = rows.entries.keys.keys(rows.slots[firsts]), self._buckets[firsts].tolist()
         return list(zip(keys, buckets, strict=True)), [pairs[start:stop] for start, stop in pairwise(bounds)]
 
 

@@ -205,11 +205,11 @@ class ColumnIntervalJoinOperator(IntervalJoinOperator):
 
     def _join_columns(self, keys: RowKeys, kept: Columns, side: JoinSide, other: JoinSide) -> Iterator[None]:
         assert kept.timestamps is not None
-        first, last = _moved(kept.timestamps, side.lower), _moved(kept.timestamps, side.upper)
+        first, last = _bounds(kept.timestamps, side.lower, side.upper)
         watermark = self.timers.watermark
         if watermark > MIN_TIMESTAMP:
             # Partners before this time have expired.
-            first = numpy.maximum(first, watermark - other.retained_ms + 1)
+            first = numpy.maximum(first, max(MIN_TIMESTAMP, watermark - other.retained_ms + 1))
         probes, candidates = self._probes(keys, first // self.width_ms, last // self.width_ms, other)
         for start, stop in _pieces(candidates):
             found = []
@@ -267,6 +267,18 @@ class ColumnIntervalJoinOperator(IntervalJoinOperator):
         except RAISED as error:
             raise self.context.user_error(error, "what it emits as its declared type", results[0]) from error
         return self.output.emit(Columns(batch, numpy.array(times, numpy.int64)))
+
+
+def _bounds(times: Integers, lower: int, upper: int) -> tuple[Integers, Integers]:
+    """Return the first and the last time of each time's partners; of those beyond 64 bits, the last is before all."""
+    first, last = _moved(times, lower), _moved(times, upper)
+    if lower > 0:
+        last[times > MAX_TIMESTAMP - lower] = MIN_TIMESTAMP
+    if upper < 0:
+        last[times < MIN_TIMESTAMP - upper] = MIN_TIMESTAMP
+        # No record has this time.
+        first = numpy.maximum(first, MIN_TIMESTAMP + 1)
+    return first, last
 
 
 def _moved(times: Integers, by: int) -> Integers:

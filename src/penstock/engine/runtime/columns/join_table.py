@@ -6,6 +6,7 @@ of the other. A bucket here needs no timers: it is freed as a whole.
 
 from __future__ import annotations
 
+from bisect import bisect_right, insort
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, Generic, TypeVar
@@ -53,6 +54,8 @@ class JoinTable(Table):
         self._declared = declared
         self.spans: dict[int, BucketRows] = {}
         """First bucket of a span -> its records. Spans have no bucket in common."""
+        self._firsts: list[int] = []
+        """The first buckets of the spans in order: a chunk must not look at all of them."""
         self._bytes: dict[int, int] = {}
         """The memory of each span."""
         self.alive_from = -(1 << 63)
@@ -62,7 +65,9 @@ class JoinTable(Table):
 
     def append(self, keys: RowKeys, times: Integers, rows: pyarrow.RecordBatch) -> None:
         """Append records. Raises MemoryBudgetError, with nothing appended, if the slot has no memory for them."""
-        bounds, firsts = spans_of(times // self.bucket_ms, [(one.first, one.stop) for one in self.spans.values()])
+        buckets = times // self.bucket_ms
+        known = self.reached(int(buckets.min()), int(buckets.max()))
+        bounds, firsts = spans_of(buckets, [(one.first, one.stop) for one in known])
         parts = list(by_slice(firsts, keys, Columns(rows, times)))
         needed = self._bytes_needed(parts)
         if self._memory is not None:
@@ -71,6 +76,7 @@ class JoinTable(Table):
             span = self.spans.get(first)
             if span is None:
                 span = self.spans[first] = BucketRows(first, bounds[first], self.bucket_ms)
+                insort(self._firsts, first)
             assert some.timestamps is not None
             span.append(some_keys, some.timestamps, some.batch)
         if self._memory is not None:
@@ -87,19 +93,21 @@ class JoinTable(Table):
 
     def reached(self, lowest: int, highest: int) -> list[BucketRows]:
         """Return the spans with buckets from `lowest` to `highest`, in order."""
-        return [
-            self.spans[first] for first in sorted(self.spans) if first <= highest and self.spans[first].stop > lowest
-        ]
+        # The span that begins last before them may have some, too.
+        start = max(0, bisect_right(self._firsts, lowest) - 1)
+        firsts = self._firsts[start : bisect_right(self._firsts, highest)]
+        return [span for span in map(self.spans.__getitem__, firsts) if span.stop > lowest]
 
     def free(self, alive_from: int) -> Iterator[None]:
         """Free the buckets before this one, in steps."""
         self.alive_from = max(self.alive_from, alive_from)
-        for first in [first for first, span in self.spans.items() if span.stop <= alive_from]:
-            self._drop(first)
+        while self._firsts and self.spans[self._firsts[0]].stop <= alive_from:
+            self._drop(self._firsts[0])
             yield
 
     def _drop(self, first: int) -> None:
         del self.spans[first]
+        self._firsts.remove(first)
         if self._memory is not None:
             self._memory.release(self._bytes.pop(first))
 
@@ -124,7 +132,8 @@ class JoinTable(Table):
         gone, _ = self._stored.update(self.entries(), self.alive_from, full)
         removed = [FrozenKeys(of, numbers, lambda key, bucket: (key, bucket), value=None) for _, of, numbers in gone]
         records = self.fields.reader()
-        frozen = [FrozenBucket(span.freeze(full), self.alive_from, records) for span in self.spans.values()]
+        changed = [span for span in self.spans.values() if full or span.has_changed]
+        frozen = [FrozenBucket(span.freeze(full), self.alive_from, records) for span in changed]
         return frozen_table([*removed, *frozen], full)
 
     def restore(self, entry_keys: Iterable[Any], values: Iterable[Any]) -> None:
@@ -245,19 +254,20 @@ class _StoredEntries(Generic[N]):
         gone = []
         for place, (of, count) in before.items():
             is_kept = now.get(place) is of
+            if is_kept and alive_from <= max(of.first, former):
+                continue
             numbers = numpy.arange(count)
-            if former > of.first or (is_kept and alive_from > of.first):
+            if is_kept or former > of.first:
                 buckets = of.buckets_of(numbers)
                 has_gone = buckets >= former
                 if is_kept:
                     has_gone &= buckets < alive_from
                 numbers = numbers[has_gone]
-            elif is_kept:
-                continue
             if len(numbers):
                 gone.append((place, of, numbers))
         kept = {place: count for place, (of, count) in before.items() if now.get(place) is of}
-        return gone, {place: _between(of, kept.get(place, 0), alive_from) for place, of in now.items()}
+        more = {place: kept.get(place, 0) for place, of in now.items() if len(of) > kept.get(place, 0)}
+        return gone, {place: _between(now[place], first, alive_from) for place, first in more.items()}
 
 
 def _between(entries: BucketEntries, first: int, alive_from: int) -> Integers:

@@ -33,7 +33,10 @@ class WindowResults:
         return all(MIN_TIMESTAMP <= bounds[one.kind] <= MAX_TIMESTAMP for one in self._declared if one.of_window)
 
     def of_arrays(self, arrays: KeyedArrays, start: int, end: int) -> pyarrow.RecordBatch:
-        """Return the results of a window (ms). Raises TooLargeError for a sum of more than 64 bits, and OverflowError."""
+        """Return the results of a window (ms).
+
+        Raises TooLargeError for a sum of more than 64 bits, and OverflowError for bounds without room.
+        """
         found = arrays.results()
         kinds = [self._columns.schema.field(index).type for index in range(self._key_fields)]
         return self.of_columns(arrays.key_columns(kinds), found, start, end)

@@ -106,7 +106,8 @@ class IntervalJoinOperator(GatheringOperator):
     ) -> None:
         super().__init__(name, key_selectors[0])
         self.function = function
-        self.width_ms = 2 * (upper - lower + 1)
+        # Bounds may be as good as none, and columns compute buckets with 64 bits.
+        self.width_ms = min(2 * (upper - lower + 1), MAX_TIMESTAMP)
         self.left = JoinSide(0, key_selectors[0], lower=lower, upper=upper, late_tag=late_tags[0])
         self.right = JoinSide(1, key_selectors[1], lower=-upper, upper=-lower, late_tag=late_tags[1])
 

@@ -11,10 +11,13 @@ import pytest
 from tests.unit.engine.state.written_state import ALL_GROUPS, GROUPS, files_in_memory
 
 from penstock.common import Types
+from penstock.common.constants import MAX_TIMESTAMP
 from penstock.common.errors import CheckpointError, ProgramError
 from penstock.common.types import Row
 from penstock.datastream import OutputTag, StreamExecutionEnvironment
 from penstock.engine.runtime.chunks import Rows
+from penstock.engine.runtime.columns import bucket_spans, join_table
+from penstock.engine.runtime.columns.bucket_rows import BucketRows
 from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.runtime.columns.interval_join import ColumnIntervalJoinOperator
 from penstock.engine.runtime.operators.interval_join import LEFT_TABLE, RIGHT_TABLE, IntervalJoinOperator
@@ -465,3 +468,50 @@ def test_pairs_of_small_buckets_are_in_the_order_of_buckets() -> None:
             push_chunk(harness, 1, [Row(id=1, key="a", amount=0.5)] * 3, [6, 5, 7])
             found.append(shown(harness))
     assert found[0] == found[1] and len(found[0]) == 16
+
+
+@pytest.mark.parametrize("bounds", [(10, 12), (-12, -10), (-1, 1), (0, 1 << 62), (-MAX_TIMESTAMP, MAX_TIMESTAMP)])
+def test_times_at_the_limits(bounds: tuple[int, int]) -> None:
+    """A time moved beyond 64 bits would become the last one of all, and a record of that time be its partner."""
+    found = []
+    last = MAX_TIMESTAMP
+    for columns in (True, False):
+        with joined("key", columns=columns, bounds=bounds) as harness:
+            for times in ([last, last - 5, last - 11, 0], [-last, -last + 5, -last + 11]):
+                for index in (0, 1):
+                    record = Row(id=1, key="a", item="") if index == 0 else Row(id=1, key="a", amount=0.5)
+                    push_chunk(harness, index, [record] * len(times), times)
+            harness.watermark(-last + 3)
+            push_chunk(harness, 0, [Row(id=1, key="a", item="")], [-last + 4])
+            found.append(shown(harness))
+    assert sorted(found[0]) == sorted(found[1]) and found[0]
+
+
+def test_a_chunk_looks_at_the_spans_that_it_reaches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where one input is hours ahead, each chunk and each checkpoint would cost more than the one before it."""
+    known: list[int] = []
+    frozen: list[int] = []
+
+    def spans_of(buckets: Any, of_table: Any) -> Any:
+        known.append(len(of_table))
+        return bucket_spans.spans_of(buckets, of_table)
+
+    def freeze(self: BucketRows, full: bool) -> Any:
+        frozen.append(self.first)
+        return whole(self, full)
+
+    whole = BucketRows.freeze
+    monkeypatch.setattr(join_table, "spans_of", spans_of)
+    monkeypatch.setattr(BucketRows, "freeze", freeze)
+    with joined("key", columns=True, bounds=(0, 0)) as harness:
+        table = harness.operator.keyed_tables()[LEFT_TABLE]
+        for start in (*range(0, 4000, 100), 350):
+            push_chunk(harness, 0, [Row(id=1, key="a", item="") for _ in range(100)], [*range(start, start + 100)])
+        assert len(spans(table)) == 40 and max(known) <= 2
+        assert [len(table.reached(*buckets)) for buckets in ((0, 49), (49, 50), (-9, -1), (5000, 5000))] == [1, 2, 0, 0]
+        table.freeze(False)
+        assert len(frozen) == 40
+        frozen.clear()
+        push_chunk(harness, 0, [Row(id=1, key="a", item="")], [3999])
+        table.freeze(False)
+        assert frozen == [spans(table)[-1][0]]
