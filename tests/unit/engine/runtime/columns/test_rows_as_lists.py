@@ -233,18 +233,63 @@ def test_aggregates_of_lists_are_those_of_rows(of_floats: bool, seed: int) -> No
             expected.append(of_rows.get_result(accumulators[key]))
         if any(isinstance(result[2], int) and not -(1 << 63) <= result[2] < 1 << 63 for result in expected):
             break
-        keys = keys_of_list(of_keys)
         found = None
         if rng.random() < 0.7:
-            found = arrays.add_few(keys, [None, *[values] * len(AGGREGATES)], of_rows)
+            found = arrays.add_few([of_keys], [None, *[values] * len(AGGREGATES)], of_rows)
         ways["arrays" if found is None else "lists"] += 1
         if found is None:
             column = pyarrow.array(values, pyarrow.float64() if of_floats else pyarrow.int64())
-            columns = arrays.add_running(keys, [None, *[column] * len(AGGREGATES)])
+            columns = arrays.add_running(keys_of_list(of_keys), [None, *[column] * len(AGGREGATES)])
             found = [column.to_pylist() for column in columns]
         assert repr(list(zip(*found, strict=True))) == repr(expected)
         assert repr(sorted(arrays.entries().items())) == repr(sorted(accumulators.items()))
     assert min(ways.values()) > 0
+
+
+COUNT = FieldAggregates((FieldAggregate("n", "count"),))
+
+
+def test_keys_that_were_there_lately_are_told_apart() -> None:
+    """True is equal to 1: a key would have the count of another one."""
+    arrays = KeyedArrays(ArrayTable(arrays_of(COUNT.aggregates, [None])))
+    for expected, keys in enumerate([[1, 2], [True, 2], [1, 1 << 64], [True, False], [2, 1]]):
+        assert arrays.add_few([keys], [None], COUNT) is not None, expected
+    keys_of_slots = arrays.table.keys.keys(slice(len(arrays)))
+    counts = dict(zip(map(repr, keys_of_slots), arrays.results()[0].to_pylist(), strict=True))
+    assert counts == {"1": 3, "2": 3, "True": 2, "18446744073709551616": 1, "False": 1}
+
+
+def test_many_keys_in_small_chunks() -> None:
+    """Keys that are remembered for small chunks would take more memory than their state."""
+    arrays = KeyedArrays(ArrayTable(arrays_of(COUNT.aggregates, [None])))
+    for first in [*range(0, 20_000, 32), 0]:
+        assert arrays.add_few([list(range(first, first + 32))], [None], COUNT) is not None
+    assert len(arrays) == 20_000
+    assert sum(count for (count,) in arrays.entries().values()) == 20_032
+    assert len(arrays.table.keys._recent) < 5_000
+
+
+def test_a_snapshot_has_what_was_there_when_it_was_taken() -> None:
+    """A change by a small chunk would be in the snapshot before it, or in none."""
+    table = ArrayTable(arrays_of(COUNT.aggregates, [None]))
+    arrays = KeyedArrays(table)
+    for _ in range(2):
+        arrays.add_few([[1, 2]], [None], COUNT)
+    full = table.freeze(True)
+    arrays.add_few([[1]], [None], COUNT)
+    assert stored(full) == {1: (2,), 2: (2,)}
+    full.release()
+    arrays.add_few([[2]], [None], COUNT)
+    assert stored(table.freeze(False)) == {1: (3,), 2: (3,)}
+    # A key without a value begins again.
+    table.remove(table.slots_of(keys_of_list([2])))
+    arrays.add_few([[2]], [None], COUNT)
+    assert table.get(2) == (1,)
+
+
+def stored(frozen: Any) -> dict[Any, Any]:
+    """Return the entries of a frozen table."""
+    return {key: value for keys, values in frozen.pieces() for key, value in zip(keys, values, strict=True)}
 
 
 def keys_of_list(keys: list[int]) -> Any:
