@@ -65,6 +65,9 @@ class FewRows(Columns):
         """Return the values of a column of integers, as event times (ms)."""
         return numpy.array(self.list_of(name), numpy.int64)
 
+    def only(self, schema: pyarrow.Schema) -> FewRows:
+        return FewRows(schema, list(map(self.list_of, schema.names)), self.timestamps, self.kinds)
+
     def untimed(self) -> FewRows:
         return FewRows(self._schema, self.lists, None, self.kinds)
 
