@@ -1,14 +1,18 @@
 """Windows of rows with declared fields, on rows and on columns: by records of a chunk and of a window. Part of item 5.
 
-In one process: the chunk is pickled or converted, sent to one channel, read again, and added to windows that fire.
-python -m benchmarks.declared_rows [RECORDS]
+In one process: the chunk is pickled or converted, or aggregated as well, sent to one channel, read again, and added to
+windows that fire.
+python -m benchmarks.declared_rows [RECORDS] [--rocksdb]
 """
 
 from __future__ import annotations
 
+import argparse
+import contextlib
 import statistics
-import sys
+import tempfile
 import time
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -28,7 +32,9 @@ from penstock.engine.runtime.network.worth import IN_ROWS
 from penstock.engine.runtime.task.budget import Budget
 from penstock.engine.runtime.task.context import OperatorContext, SubtaskInfo, TaskContext
 from penstock.engine.runtime.task.metrics import OperatorCounters
+from penstock.engine.state.backends.rocksdb.backend import Stores
 from penstock.engine.state.key_groups import KeyGroups
+from penstock.engine.stores.rocksdb import RocksStore
 
 READING = Types.ROW_NAMED(["key", "at", "n"], [Types.STRING(), Types.LONG(), Types.LONG()])
 AGGREGATES = {"total": ("n", "sum"), "count": "count"}
@@ -52,18 +58,26 @@ class Results:
 
 
 class Job:
-    """One form of the windows. `columns_from`: the smallest chunk that becomes columns; None: the job on rows."""
+    """The windows. `form`: "rows"; "columns" from `COLUMNS_FROM` records of a chunk on; or "local", too.
 
-    def __init__(self, columns_from: int | None) -> None:
+    `directory`: of the state, if that is in RocksDB.
+    """
+
+    def __init__(self, form: str, directory: str | None) -> None:
         stream = StreamExecutionEnvironment().from_collection([Row(key="", at=0, n=0)], READING)
         windows = stream.key_by("key").window(TumblingEventTimeWindows.of(Time.milliseconds(1)))
         transformation: Any = windows.aggregate(AGGREGATES)._transformation
         operator = transformation.operator
-        if columns_from is not None:
+        if form != "rows":
             operator = transformation.on_columns.operator("windows")
+            self._exact = ExactFields(operator.columns_received)
+        before = None
+        if form == "local":
+            before, operator = operator.local_and_global()
+        stores = None if directory is None else Stores(partial(RocksStore, directory, 64 << 20), cached_entries=10_000)
         budget = Budget(time.perf_counter_ns, step_ns=1 << 60)
         info = SubtaskInfo("job", 0, "task", 0, 1, 128)
-        task = TaskContext(info, lambda: 0, budget, KeyGroups(128))
+        task = TaskContext(info, lambda: 0, budget, KeyGroups(128), stores)
         context = OperatorContext(task, "windows", uid="", counters=OperatorCounters("windows"))
         budget.begin_step()
         budget.chunk_records = 4096
@@ -71,23 +85,38 @@ class Job:
         operator.setup(context, self.results)
         operator.open()
         self._operator: Any = operator
-        self._columns_from = columns_from
-        if columns_from is not None:
-            columns = self._operator.columns_received
-            self._exact = ExactFields(columns)
-            schema = columns.schema.serialize().to_pybytes()
+        self._form = form
+        if form != "rows":
+            schema = self._operator.columns_received.schema.serialize().to_pybytes()
             self._decode = decoder(msgspec.structs.replace(EDGE, schema=schema))
+        if before is not None:
+            before.setup(context, self)
+        self._before: Any = before
 
     def run(self, rows: Rows, watermark: int) -> None:
         """Send and process a chunk."""
         sent: Rows | Columns | None = rows
-        if self._columns_from is not None and len(rows) >= self._columns_from:
+        if self._form != "rows" and len(rows) >= COLUMNS_FROM:
             sent = self._exact.columns_of(rows)
         assert sent is not None
-        codec = CODECS[ChunkKind.ROWS if sent is rows else ChunkKind.COLUMNS]
+        if self._before is None:
+            self.emit(sent)
+            self.watermark(watermark)
+        else:
+            self._before.process(sent)
+            self._before.watermark(watermark)
+
+    def emit(self, sent: Rows | Columns) -> bool:
+        """Send a chunk over the exchange, and process it."""
+        codec = CODECS[ChunkKind.ROWS if isinstance(sent, Rows) else ChunkKind.COLUMNS]
         for item in codec.decode(memoryview(codec.encode([sent], IN_ROWS))):
             self._operator.process(self._decode(item) if isinstance(item, EncodedColumns) else item)
-        self._operator.watermark(watermark)
+        return True
+
+    def watermark(self, timestamp: int) -> bool:
+        """Let event time go on behind the exchange."""
+        self._operator.watermark(timestamp)
+        return True
 
 
 def ns_a_record(job: Job, chunk: int, window: int, records: int, keys: int) -> float:
@@ -104,18 +133,30 @@ def ns_a_record(job: Job, chunk: int, window: int, records: int, keys: int) -> f
     return (time.process_time_ns() - began) / (len(chunks) * chunk)
 
 
-def main(records: int) -> None:
+def main(records: int, is_stored: bool) -> None:
     """Print a line for each size of chunks and windows."""
 
-    def measured(form: int | None, chunk: int, window: int, keys: int) -> float:
-        return statistics.median(ns_a_record(Job(form), chunk, window, records, keys) for _ in range(3))
+    def measured(form: str, chunk: int, window: int, keys: int) -> float:
+        found = []
+        for _ in range(3):
+            with tempfile.TemporaryDirectory() if is_stored else contextlib.nullcontext() as directory:
+                found.append(ns_a_record(Job(form, directory), chunk, window, records, keys))
+        return statistics.median(found)
 
-    print("chunk  window   keys  rows ns  columns ns  ratio")
+    print("chunk  window   keys  rows ns  columns ns  ratio  local ns  ratio")
     for chunk in (16, COLUMNS_FROM // 2, COLUMNS_FROM, 256, 4096):
         for window, keys in ((1, 1000), (16, 1000), (64, 1000), (1024, 1000), (1 << 16, 1000), (1 << 30, 100_000)):
-            rows, columns = measured(None, chunk, window, keys), measured(COLUMNS_FROM, chunk, window, keys)
-            print(f"{chunk:5} {window:7} {keys:6} {rows:8.0f} {columns:11.0f} {rows / columns:6.2f}", flush=True)
+            rows, columns, local = (measured(form, chunk, window, keys) for form in ("rows", "columns", "local"))
+            print(
+                f"{chunk:5} {window:7} {keys:6} {rows:8.0f} {columns:11.0f} {rows / columns:6.2f} "
+                f"{local:9.0f} {rows / local:6.2f}",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 100_000)
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("records", type=int, nargs="?", default=100_000)
+    parser.add_argument("--rocksdb", action="store_true", help="state in RocksDB")
+    arguments = parser.parse_args()
+    main(arguments.records, arguments.rocksdb)

@@ -8,7 +8,7 @@ others as an `ArrayAggregateFunction`, see `user_aggregates.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from operator import add
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -89,17 +89,14 @@ class FieldAggregates:
             for index, one in enumerate(self.aggregates)
             if one.kind in (AVG, USER)
         ]
+        results = dict(self._results)
+        self.steps = list(zip(self._adds, map(results.get, range(len(self._adds))), strict=True))
+        """What adds a value to each part of an accumulator, and what makes the result of it; None: it is the result."""
 
     @property
     def in_any_order(self) -> bool:
         """Whether all aggregates are the same in any order of the records."""
         return all(one.in_any_order for one in self.aggregates)
-
-    @property
-    def steps(self) -> tuple[Sequence[Callable[[Any, Any], Any]], Sequence[Callable[[Any], Any] | None]]:
-        """What adds a value to each part of an accumulator, and what makes the result of it; None: it is the result."""
-        results = dict(self._results)
-        return self._adds, [results.get(index) for index in range(len(self._adds))]
 
     def create_accumulator(self) -> Accumulator:
         """Return the accumulator of no records."""

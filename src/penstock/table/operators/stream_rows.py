@@ -12,7 +12,7 @@ from penstock.common.functions.user_calls import NOT_OF_A_VALUE, RAISED
 from penstock.common.types import Row, row_factory
 from penstock.engine.runtime.chunks import ChunkKind, Rows
 from penstock.engine.runtime.columns.chunk import Columns
-from penstock.engine.runtime.columns.conversions import kinds_of, set_kinds
+from penstock.engine.runtime.columns.row_kinds import kinds_of, set_kinds
 from penstock.engine.runtime.columns.shown_rows import ShownBatch
 from penstock.engine.runtime.operators.operator import Operator
 from penstock.table.functions.user_values import reader_of, writer_of

@@ -6,7 +6,8 @@ The accumulators are those of `FieldAggregates`, so arrays and tables of rows ca
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import repeat
 from typing import Any
 
 import numpy
@@ -20,6 +21,8 @@ from penstock.engine.state.arrays.row_keys import Integers, Mask
 from penstock.engine.state.arrays.state_array import StateArray
 from penstock.engine.state.arrays.stored_columns import StoredColumn
 
+Step = Callable[[Any, Any], Any]
+Result = Callable[[Any], Any]
 _SPARSE = 4
 """With so many times more keys than rows, a step for each row costs less than one for each key."""
 
@@ -86,8 +89,20 @@ class AggregateArray(StateArray):
         """
 
     def may_add_few(self, values: Sequence[Any] | None) -> bool:
-        """Return whether `part_at` and `put_at` can be used to add these values, in place of `check` and `add`."""
+        """Return whether `add_few` can add these values, in place of `check` and `add`."""
         return False
+
+    def add_few(self, slots: list[int], values: Sequence[Any] | None, step: Step, result: Result | None) -> list[Any]:
+        """Add values one by one, None: count records. Return the result of each value's key after it.
+
+        `step` adds a value to the part of an accumulator, and `result` makes the result of it, as on rows.
+        """
+        parts = []
+        for slot, value in zip(slots, repeat(True) if values is None else values, strict=False):
+            part = step(self.part_at(slot), value)
+            self.put_at(slot, part)
+            parts.append(part)
+        return parts if result is None else [None if part is None else result(part) for part in parts]
 
     def part_at(self, slot: int) -> Any:
         """Return the part of a key's accumulator, as `FieldAggregates` has it."""
@@ -142,6 +157,17 @@ class CountArray(AggregateArray):
 
     def may_add_few(self, values: Sequence[Any] | None) -> bool:
         return True
+
+    def add_few(self, slots: list[int], values: Sequence[Any] | None, step: Step, result: Result | None) -> list[Any]:
+        counts, found = self._counts, []
+        number_at = counts.item
+        for slot, value in zip(slots, slots if values is None else values, strict=True):
+            count = number_at(slot)
+            if value is not None:
+                count += 1
+                counts[slot] = count
+            found.append(count)
+        return found
 
     def part_at(self, slot: int) -> int:
         return self._counts.item(slot)
@@ -353,6 +379,15 @@ class FirstArray(ValueArray):
 
 class LastArray(ValueArray):
     """The last value that came."""
+
+    def add_few(self, slots: list[int], values: Sequence[Any] | None, step: Step, result: Result | None) -> list[Any]:
+        if values is None or None in values:
+            return super().add_few(slots, values, step, result)
+        last, exists = self._values, self._exists
+        for slot, value in zip(slots, values, strict=True):
+            last[slot] = value
+            exists[slot] = True
+        return list(values)
 
     def _add(self, slots: Integers, values: Any) -> None:
         self._values[slots] = values

@@ -44,6 +44,10 @@ class Columns:
         """Return the same records with these columns."""
         return Columns(batch, self.timestamps, self.kinds)
 
+    def only(self, schema: pyarrow.Schema) -> Columns:
+        """Return the same records with the columns of a schema, which are among those that they have."""
+        return self.with_batch(self.batch.select(schema.names))
+
     def untimed(self) -> Columns:
         """Return the same records without timestamps."""
         return Columns(self.batch, None, self.kinds)

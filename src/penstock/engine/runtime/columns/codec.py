@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
+import msgspec
 import numpy
 
 from penstock.engine.runtime.chunks import EncodedColumns
@@ -19,15 +21,7 @@ from penstock.engine.state.arrays.row_keys import Integers
 
 def encoded(columns: Columns, byte_ns: float = ROW_BYTE_NS) -> EncodedColumns:
     """Return a chunk for an edge: of a slice only its own rows. `byte_ns`: the price of a byte on the exchange."""
-    times = columns.timestamps
-    if isinstance(columns, FewRows) and len(columns) <= FEW_ROWS:
-        return EncodedColumns(
-            len(columns),
-            columns.lists,
-            timestamps=None if times is None else times.tobytes(),
-            kinds=None if columns.kinds is None else columns.kinds.tobytes(),
-        )
-    batch = columns.batch
+    times, batch = columns.timestamps, columns.batch
     forms = forms_of(batch, byte_ns)
     narrowed = None if times is None else narrow(times, byte_ns)
     return EncodedColumns(
@@ -38,6 +32,17 @@ def encoded(columns: Columns, byte_ns: float = ROW_BYTE_NS) -> EncodedColumns:
         narrow_timestamps=narrowed,
         kinds=None if columns.kinds is None else columns.kinds.tobytes(),
     )
+
+
+def fields(columns: Columns, byte_ns: float) -> tuple[Any, ...]:
+    """Return the fields of `encoded`: of few rows their lists, in the order of EncodedColumns."""
+    if isinstance(columns, FewRows) and len(columns) <= FEW_ROWS:
+        times, kinds = columns.timestamps, columns.kinds
+        if times is None and kinds is None:
+            return len(columns), columns.lists
+        sent_times, sent_kinds = None if times is None else times.tobytes(), None if kinds is None else kinds.tobytes()
+        return len(columns), columns.lists, sent_times, (), None, sent_kinds
+    return msgspec.structs.astuple(encoded(columns, byte_ns))
 
 
 def decoder(edge: EdgeInfo) -> Callable[[EncodedColumns], Columns]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy
@@ -11,15 +10,16 @@ import pyarrow
 from penstock.common.columns.record_columns import RecordColumns
 from penstock.common.errors.user_traceback import without_our_frames
 from penstock.common.functions.user_calls import RAISED
-from penstock.common.types import Row, RowKind
 from penstock.engine.runtime.chunks import ChunkKind, Rows
-from penstock.engine.runtime.columns.chunk import Columns, Kinds
-from penstock.engine.runtime.columns.few_rows import FewRows
+from penstock.engine.runtime.columns.chunk import Columns
+from penstock.engine.runtime.columns.exact_fields import ExactFields, exact_kind
+from penstock.engine.runtime.columns.few_rows import FEW_ROWS, FewRows
+from penstock.engine.runtime.columns.row_kinds import kinds_of, set_kinds
 from penstock.engine.runtime.columns.shown_rows import ShownRow
 from penstock.engine.runtime.operators.operator import Operator
+from penstock.engine.state.arrays.row_keys import Integers
 
 TO_COLUMNS, TO_ROWS = "To Columns", "To Rows"
-_KINDS = tuple(RowKind)
 
 
 class ToColumnsOperator(Operator):
@@ -31,7 +31,15 @@ class ToColumnsOperator(Operator):
         super().__init__(TO_COLUMNS)
         self.columns = self.columns_given = self.converts_to = columns
 
+    def open(self) -> None:
+        self._exact = ExactFields(self.columns, whole=True) if _are_plain(self.columns) else None
+
     def process(self, chunk: Rows) -> bool:
+        if self._exact is not None and len(chunk) <= FEW_ROWS:
+            # Most records have the values of their columns: these need no Arrow until someone reads it.
+            lists = self._exact.lists_of(chunk)
+            if lists is not None:
+                return self.output.emit(FewRows(self.columns.schema, lists, _times_of(chunk), kinds_of(chunk.values)))
         try:
             columns = as_columns(chunk, self.columns)
         except RAISED as error:
@@ -98,21 +106,17 @@ class RowReader:
 def as_columns(chunk: Rows, columns: RecordColumns) -> Columns:
     """Return rows as columns. Raises TypeError or ValueError for a record that does not fit."""
     batch = columns.batch_of(chunk.values)
-    times = None if chunk.timestamps is None else numpy.array(chunk.timestamps, numpy.int64)
-    return Columns(batch, times, kinds_of(chunk.values) if columns.have_row_kinds else None)
+    return Columns(batch, _times_of(chunk), kinds_of(chunk.values) if columns.have_row_kinds else None)
 
 
-def kinds_of(records: Sequence[Any]) -> Kinds | None:
-    """Return the kind of each record; None if all are INSERT."""
-    if not any(issubclass(kind, Row) for kind in set(map(type, records))):
-        return None
-    kinds = [getattr(record, "_row_kind", RowKind.INSERT) for record in records]
-    if kinds.count(RowKind.INSERT) == len(kinds):
-        return None
-    return numpy.array([kind.value for kind in kinds], numpy.uint8)
+def _times_of(chunk: Rows) -> Integers | None:
+    return None if chunk.timestamps is None else numpy.array(chunk.timestamps, numpy.int64)
 
 
-def set_kinds(rows: list[Row], kinds: Kinds) -> None:
-    """Set the kind of each row."""
-    for row, kind in zip(rows, kinds.tolist(), strict=True):
-        row._row_kind = _KINDS[kind]
+def _are_plain(columns: RecordColumns) -> bool:
+    """Return whether columns have the values of Rows as they are, of one type of Python each, and may have None."""
+    return (
+        columns.have_row_kinds
+        and all(field.nullable and exact_kind(field.type) is not None for field in columns.schema)
+        and all(convert is None for convert in columns.converters)
+    )

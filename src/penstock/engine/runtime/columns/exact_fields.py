@@ -20,7 +20,7 @@ from penstock.common.functions.user_calls import RAISED
 from penstock.common.types import Row
 from penstock.engine.runtime.chunks import Rows
 from penstock.engine.runtime.columns.chunk import Columns
-from penstock.engine.runtime.columns.conversions import kinds_of
+from penstock.engine.runtime.columns.row_kinds import kinds_of
 
 _NONE = type(None)
 _VALUES, _FIELDS = attrgetter("_values"), attrgetter("_fields")
@@ -53,6 +53,7 @@ class ExactFields:
         self._schema = columns.schema
         self._kinds = [kind for one in columns.schema.types if (kind := exact_kind(one)) is not None]
         assert len(self._kinds) == len(self._names)
+        self._limits = [_limit(kind) for kind in columns.schema.types]
         self._whole = whole
         self._getters: dict[tuple[str, ...], list[Callable[[Any], Any]]] = {}
         """Fields of a Row -> what gets the values of the columns from the list of its values."""
@@ -79,6 +80,16 @@ class ExactFields:
             return False
         return values is not None and all(map(are_exact, values, self._kinds))
 
+    def lists_of(self, chunk: Rows) -> list[list[Any]] | None:
+        """Return the values that `columns_of` would have, without Arrow; None if a record differs. For few records."""
+        values = self._values_of(chunk.values)
+        if values is None:
+            return None
+        for column, kind, limit in zip(values, self._kinds, self._limits, strict=True):
+            if not are_exact(column, kind) or (limit and not _fit(column, limit)):
+                return None
+        return values
+
     def _values_of(self, records: Sequence[Any]) -> list[list[Any]] | None:
         """Return the values of each column, as a program on rows reads them."""
         kinds = set(map(type, records))
@@ -99,3 +110,24 @@ class ExactFields:
             getters = self._getters[fields] = [itemgetter(fields.index(name)) for name in self._names]
         values = list(map(_VALUES, records))
         return [list(map(get, values)) for get in getters]
+
+
+def _limit(kind: pyarrow.DataType) -> int | None:
+    """Return the bound of the integers of a column, or 1 for texts; None: all values of its type fit."""
+    if pyarrow.types.is_signed_integer(kind):
+        return 1 << (kind.bit_width - 1)  # type: ignore[no-any-return]
+    return 1 if pyarrow.types.is_string(kind) else None
+
+
+def _fit(values: Sequence[Any], limit: int) -> bool:
+    """Return whether integers are within the limit, or texts have no half of a surrogate pair."""
+    present = [value for value in values if value is not None] if None in values else values
+    if not present:
+        return True
+    if limit > 1:
+        return bool(-limit <= min(present) and max(present) < limit)
+    try:
+        "".join(present).encode()
+    except UnicodeEncodeError:
+        return False
+    return True

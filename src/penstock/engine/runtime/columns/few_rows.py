@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy
 import pyarrow
 
-from penstock.common.columns.to_values import is_plain, values_reader
+from penstock.common.columns.to_values import is_plain
 from penstock.engine.runtime.columns.chunk import Columns, Kinds, joined
 from penstock.engine.state.arrays.row_keys import Integers, Mask
 
@@ -65,6 +65,9 @@ class FewRows(Columns):
         """Return the values of a column of integers, as event times (ms)."""
         return numpy.array(self.list_of(name), numpy.int64)
 
+    def only(self, schema: pyarrow.Schema) -> FewRows:
+        return FewRows(schema, list(map(self.list_of, schema.names)), self.timestamps, self.kinds)
+
     def untimed(self) -> FewRows:
         return FewRows(self._schema, self.lists, None, self.kinds)
 
@@ -74,7 +77,10 @@ class FewRows(Columns):
 
     def selected(self, indexes: Integers | Sequence[int]) -> FewRows:
         rows = indexes.tolist() if isinstance(indexes, numpy.ndarray) else indexes
-        return self._with_lists(rows, [[values[row] for row in rows] for values in self.lists])
+        lists = [list(map(values.__getitem__, rows)) for values in self.lists]
+        if self.timestamps is None and self.kinds is None:
+            return FewRows(self._schema, lists)
+        return self._with_lists(rows, lists)
 
     def filtered(self, mask: Mask) -> FewRows:
         return self.selected(mask.nonzero()[0])
@@ -93,7 +99,7 @@ def reader_of_few(schema: pyarrow.Schema) -> Callable[[Columns], FewRows | None]
     """
     if not all(map(is_plain, schema.types)):
         return None
-    names, readers = schema.names, list(map(values_reader, schema.types))
+    names = schema.names
     # By position: pyarrow finds a name in four times as much time.
     places = range(len(names))
 
@@ -104,7 +110,8 @@ def reader_of_few(schema: pyarrow.Schema) -> Callable[[Columns], FewRows | None]
             batch = chunk.batch
             columns = map(batch.column, places if batch.num_columns == len(names) else names)
             try:
-                lists = [read(column) for read, column in zip(readers, columns, strict=True)]
+                # Of few values faster than by NumPy.
+                lists = [column.to_pylist() for column in columns]
             except UnicodeDecodeError:
                 return None
         return FewRows(schema, lists, chunk.timestamps, chunk.kinds)

@@ -7,8 +7,7 @@ written to it before a snapshot. Either way a savepoint is continued by the oper
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from itertools import repeat
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy
@@ -16,6 +15,7 @@ import pyarrow
 
 from penstock.common.functions.field_aggregates import Accumulator, FieldAggregates
 from penstock.engine.runtime.columns.aggregate_arrays import AggregateArray, TooLargeError
+from penstock.engine.runtime.columns.keys import keys_of_lists
 from penstock.engine.runtime.columns.runs import Runs
 from penstock.engine.state.arrays.array_table import ArrayTable, Read
 from penstock.engine.state.arrays.row_keys import BatchKeys, IntegerKeys, Integers, RowKeys
@@ -47,21 +47,39 @@ class KeyedArrays:
         return _of_all(array.add_running(runs, column) for array, column in zip(self._arrays, columns, strict=True))
 
     def add_few(
-        self, keys: RowKeys, columns: Sequence[list[Any] | None], function: FieldAggregates
+        self, of_key: Sequence[list[Any]], columns: Sequence[list[Any] | None], function: FieldAggregates
     ) -> list[list[Any]] | None:
         """Add few records like `add_running`, of lists, one by one as `function` does. None: only arrays can do that.
 
-        Nothing is added then.
+        Nothing is added then. `of_key`: the fields of the keys.
         """
-        if not all(array.may_add_few(values) for array, values in zip(self._arrays, columns, strict=True)):
+        for array, values in zip(self._arrays, columns, strict=True):
+            if not array.may_add_few(values):
+                return None
+        slots = self._slots_of_few(of_key)
+        if slots is None:
             return None
-        slots = self._known_slots(keys)
-        self.table.change(slots)
-        rows = slots.tolist()
         return [
-            _added(array, rows, values or repeat(True), step=step, result=result)
-            for array, values, step, result in zip(self._arrays, columns, *function.steps, strict=True)
+            array.add_few(slots, values, step, result)
+            for array, values, (step, result) in zip(self._arrays, columns, function.steps, strict=True)
         ]
+
+    def _slots_of_few(self, of_key: Sequence[list[Any]]) -> list[int] | None:
+        """Return the slot of each row's key, which changes now; None for keys that only arrays can tell apart."""
+        table = self.table
+        slots = table.keys.recent_slots(of_key[0]) if len(of_key) == 1 else None
+        if slots is not None:
+            table.change_few(slots)
+            return slots
+        keys = keys_of_lists(of_key)
+        if keys is None:
+            return None
+        found = self._known_slots(keys)
+        table.change(found)
+        slots = list(found.tolist())
+        if isinstance(keys, IntegerKeys):
+            table.keys.remember(of_key[0], slots)
+        return slots
 
     def merge(self, keys: RowKeys, columns: Sequence[pyarrow.Array]) -> None:
         """Add partial aggregates, a column for each aggregate."""
@@ -140,23 +158,6 @@ class KeyedArrays:
         if len(self) > known and self._read is not None:
             self.table.load_from(self._read, numpy.arange(known, len(self)))
         return slots
-
-
-def _added(
-    array: AggregateArray,
-    slots: list[int],
-    values: Iterable[Any],
-    *,
-    step: Callable[[Any, Any], Any],
-    result: Callable[[Any], Any] | None,
-) -> list[Any]:
-    """Add values one by one. Return the result of each value's key after it."""
-    parts = []
-    for slot, value in zip(slots, values, strict=False):
-        part = step(array.part_at(slot), value)
-        array.put_at(slot, part)
-        parts.append(part)
-    return parts if result is None else [None if part is None else result(part) for part in parts]
 
 
 def _of_all(columns: Iterable[pyarrow.Array]) -> list[pyarrow.Array]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock.common.functions.field_aggregates import COUNT
 from penstock.engine.runtime.chunks import Rows
 from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.runtime.columns.exact_fields import ExactFields
@@ -29,7 +30,10 @@ class LocalMixedWindowAggregateOperator(LocalWindowAggregateOperator):
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
         assert self.columns_received is not None
-        self._exact = ExactFields(self.columns_received)
+        columns, in_order = self.columns_received, {one.field for one in self._aggregates if one.kind != COUNT}
+        names = [name for name in columns.names if name in in_order]
+        self._exact = ExactFields(columns.only(names)) if names else None
+        """The fields whose values have an order; None: there are only counts."""
         self._odd: set[int] = set()
         """Slices with a value that is not of its declared type."""
 
@@ -37,7 +41,7 @@ class LocalMixedWindowAggregateOperator(LocalWindowAggregateOperator):
         if isinstance(chunk, Columns):
             return super().process(chunk)
         may_continue = True
-        if chunk.timestamps is not None and not self._exact.are_exact(chunk):
+        if self._exact is not None and chunk.timestamps is not None and not self._exact.are_exact(chunk):
             numbers = set(map(self._slicing.number_of, chunk.timestamps))
             self._odd |= numbers
             may_continue = self._send(list(numbers))

@@ -23,13 +23,13 @@ from penstock.engine.runtime.chunks import ChunkKind, Rows, Values
 from penstock.engine.runtime.columns.aggregate_arrays import TooLargeError
 from penstock.engine.runtime.columns.aggregated_fields import batch_of, fields_of_aggregates
 from penstock.engine.runtime.columns.chunk import Columns
-from penstock.engine.runtime.columns.conversions import set_kinds
 from penstock.engine.runtime.columns.exact_fields import ExactFields
 from penstock.engine.runtime.columns.keyed_arrays import KeyedArrays
 from penstock.engine.runtime.columns.keyed_input import event_times, keys_in
 from penstock.engine.runtime.columns.local_mixed_windows import LocalMixedWindowAggregateOperator
 from penstock.engine.runtime.columns.mixed_contents import ARRAYS_FROM, MixedContentsOperator
 from penstock.engine.runtime.columns.partial_aggregates import partial_columns, partials_of_rows
+from penstock.engine.runtime.columns.row_kinds import set_kinds
 from penstock.engine.runtime.columns.slice_numbers import by_slice, distinct, slice_numbers
 from penstock.engine.runtime.columns.window_results import WindowResults
 from penstock.engine.runtime.windows.windowing import WindowSettings

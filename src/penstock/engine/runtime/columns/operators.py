@@ -38,7 +38,7 @@ class ProjectOperator(Operator):
         return received if received in self.columns.names else None
 
     def process(self, chunk: Columns) -> bool:
-        return self.output.emit(chunk.with_batch(chunk.batch.select(self.columns.names)))
+        return self.output.emit(chunk.only(self.columns.schema))
 
 
 class FilterBatchesOperator(FunctionOperator):

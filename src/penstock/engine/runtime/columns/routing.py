@@ -15,7 +15,6 @@ from penstock.engine.runtime.columns.keys import row_keys
 from penstock.engine.runtime.columns.tuple_groups import groups_of_tuples
 from penstock.engine.state.arrays.integer_groups import groups_of_integers
 from penstock.engine.state.arrays.row_keys import BatchKeys, Integers, RowKeys
-from penstock.engine.state.container_keys import as_key
 from penstock.engine.state.key_groups import KeyGroups, subtask_of
 
 _FEW = 64
@@ -31,6 +30,9 @@ class KeyRoutes:
         groups = key_groups.max_parallelism
         self._subtasks: Integers = subtask_of(numpy.arange(groups), groups, parallelism)
         """The subtask of each key group."""
+        self._few_schema: pyarrow.Schema | None = None
+        """The schema of which the places are known: all chunks of an edge have the same object."""
+        self._places: list[int] = []
         self._subtask_by_group: list[int] = self._subtasks.tolist()
 
     def divide(self, columns: Columns, channels: Sequence[ColumnAccumulator]) -> None:
@@ -41,15 +43,22 @@ class KeyRoutes:
             divide(columns, self.subtasks(columns.batch), channels)
 
     def _divide_few(self, columns: FewRows, channels: Sequence[ColumnAccumulator]) -> None:
-        group_of, subtask_by_group = self._key_groups.__getitem__, self._subtask_by_group
-        parts = [columns.list_of(field) for field in self._fields]
+        if columns.schema is not self._few_schema:
+            self._few_schema = columns.schema
+            self._places = list(map(columns.schema.get_field_index, self._fields))
+        lists = columns.lists
+        parts = [lists[place] for place in self._places]
+        # Values of lists are keys as they are.
         keys = parts[0] if len(parts) == 1 else zip(*parts, strict=True)
-        receivers = [subtask_by_group[group_of(as_key(key))] for key in keys]
-        by_receiver: dict[int, list[int]] = {}
-        for row, receiver in enumerate(receivers):
-            by_receiver.setdefault(receiver, []).append(row)
-        for receiver, rows in by_receiver.items():
-            channels[receiver].extend(columns if len(rows) == len(receivers) else columns.selected(rows))
+        groups = map(self._key_groups.__getitem__, keys)
+        receivers = list(map(self._subtask_by_group.__getitem__, groups))
+        targets = set(receivers)
+        if len(targets) == 1:
+            channels[targets.pop()].extend(columns)
+            return
+        for target in targets:
+            rows = [row for row, receiver in enumerate(receivers) if receiver == target]
+            channels[target].extend(columns.selected(rows))
 
     def subtasks(self, batch: pyarrow.RecordBatch) -> Integers:
         """Return the subtask of each row. Raises KeyTypeError if a value can't be a key."""

@@ -19,13 +19,14 @@ from penstock.engine.runtime.columns.declared_keys import declared_keys
 from penstock.engine.runtime.columns.few_rows import FEW_ROWS, FewRows
 from penstock.engine.runtime.columns.keyed_arrays import KeyedArrays
 from penstock.engine.runtime.columns.keyed_input import keys_in
-from penstock.engine.runtime.columns.keys import keys_of_lists
 from penstock.engine.runtime.columns.shown_rows import ShownBatch
 from penstock.engine.runtime.operators.running_aggregate import AGGREGATES_TABLE, RunningAggregateOperator
 from penstock.engine.state.arrays.array_table import KEYS_MAX, ArrayTable
 from penstock.engine.state.arrays.expiring_table import array_table, expire_arrays
 
 if TYPE_CHECKING:
+    import pyarrow
+
     from penstock.engine.runtime.operators.operator import Operator
 
 _STEPS_MAX = 192
@@ -76,6 +77,10 @@ class ColumnRunningAggregateOperator(RunningAggregateOperator):
     def open(self) -> None:
         super().open()
         self._arrays = self._new_arrays()
+        self._few_max = min(FEW_ROWS, _STEPS_MAX // max(1, len(self.of_fields.aggregates)))
+        self._few_schema: pyarrow.Schema | None = None
+        """The schema of which the places are known: all chunks of an edge have the same object."""
+        self._given_schema = self._given.schema
 
     def process(self, chunk: Columns) -> bool:  # type: ignore[override]
         assert self._arrays is not None
@@ -98,16 +103,18 @@ class ColumnRunningAggregateOperator(RunningAggregateOperator):
 
     def _process_few(self, chunk: FewRows) -> FewRows | None:
         """Add few rows. Return the results; None if only arrays can have them."""
+        if len(chunk) > self._few_max:
+            return None
+        if chunk.schema is not self._few_schema:
+            self._few_schema, place_of = chunk.schema, chunk.schema.get_field_index
+            self._key_places = list(map(place_of, self._key_fields))
+            self._places = [None if one.field is None else place_of(one.field) for one in self.of_fields.aggregates]
         assert self._arrays is not None
-        if len(chunk) * len(self.of_fields.aggregates) > _STEPS_MAX or len(chunk) > FEW_ROWS:
-            return None
-        of_key = [chunk.list_of(field) for field in self._key_fields]
-        keys = keys_of_lists(of_key)
-        if keys is None:
-            return None
-        fields = [None if one.field is None else chunk.list_of(one.field) for one in self.of_fields.aggregates]
-        results = self._arrays.add_few(keys, fields, self.of_fields)
-        return None if results is None else FewRows(self._given.schema, [*of_key, *results], chunk.timestamps)
+        lists = chunk.lists
+        of_key = [lists[place] for place in self._key_places]
+        fields = [None if place is None else lists[place] for place in self._places]
+        results = self._arrays.add_few(of_key, fields, self.of_fields)
+        return None if results is None else FewRows(self._given_schema, of_key + results, chunk.timestamps)
 
     def _write_back_if_large(self) -> None:
         if self._heap_table is None:

@@ -21,10 +21,10 @@ from penstock.engine.runtime.chunks import ChunkKind, Rows
 from penstock.engine.runtime.columns.aggregate_classes import arrays_of, value_types
 from penstock.engine.runtime.columns.aggregated_fields import columns_of_fields, fields_of_aggregates
 from penstock.engine.runtime.columns.chunk import Columns
-from penstock.engine.runtime.columns.conversions import set_kinds
 from penstock.engine.runtime.columns.keyed_arrays import KeyedArrays
 from penstock.engine.runtime.columns.keyed_input import event_times, keys_in
 from penstock.engine.runtime.columns.result_batches import emit_as_columns
+from penstock.engine.runtime.columns.row_kinds import set_kinds
 from penstock.engine.runtime.columns.shown_rows import ShownBatch
 from penstock.engine.runtime.windows.window_operator import WindowOperator
 from penstock.engine.state.arrays.array_table import ArrayTable

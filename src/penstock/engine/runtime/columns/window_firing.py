@@ -14,10 +14,10 @@ from penstock.common.functions.field_aggregates import FieldAggregates
 from penstock.common.functions.user_calls import MethodError
 from penstock.engine.runtime.columns.aggregate_arrays import TooLargeError
 from penstock.engine.runtime.columns.chunk import Columns, joined
-from penstock.engine.runtime.columns.conversions import set_kinds
 from penstock.engine.runtime.columns.keyed_arrays import KeyedArrays
 from penstock.engine.runtime.columns.keyed_input import keys_stay
 from penstock.engine.runtime.columns.result_batches import emit_as_columns
+from penstock.engine.runtime.columns.row_kinds import set_kinds
 from penstock.engine.runtime.columns.shown_rows import ShownBatch
 from penstock.engine.runtime.columns.slice_numbers import distinct, slice_numbers
 from penstock.engine.runtime.columns.window_arrays import WindowArraysOperator

@@ -236,9 +236,9 @@ def _fields(chunk: Any, byte_ns: float) -> tuple[Any, ...] | list[Any]:
     """Return the fields of EncodedColumns, of a chunk that is encoded already or not; those of Rows as a list."""
     if type(chunk) is Rows:
         return [chunk.values, chunk.timestamps]
-    if type(chunk) is not EncodedColumns:
-        chunk = _column_codec().encoded(chunk, byte_ns)
-    return msgspec.structs.astuple(chunk)
+    if type(chunk) is EncodedColumns:
+        return msgspec.structs.astuple(chunk)
+    return _column_codec().fields(chunk, byte_ns)  # type: ignore[no-any-return]
 
 
 @functools.cache

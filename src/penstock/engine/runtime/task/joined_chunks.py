@@ -54,6 +54,9 @@ class JoinedChunks:
 
     def __call__(self) -> None:
         """Process the chunks."""
+        if len(self._chunks) == 1:
+            self.input.records(self._chunks[0], 0)
+            return
         from penstock.engine.runtime.columns.few_rows import joined_parts
 
         self.input.records(joined_parts(self._chunks), 0)

@@ -90,6 +90,15 @@ class ArrayTable(Table):
         if self._removed is not None:
             self._revive(slots)
 
+    def change_few(self, slots: list[int]) -> None:
+        """Note the same of few slots: a call of NumPy takes longer."""
+        if self._frozen or self._removed is not None:
+            self.change(numpy.array(slots))
+            return
+        changed = self._changed
+        for slot in slots:
+            changed[slot] = True
+
     def remove(self, slots: Integers) -> None:
         """Remove the values of keys."""
         self.change(slots)

@@ -89,6 +89,9 @@ class ExpiringArrayTable(ArrayTable):
                 array.clear(expired)
         times[slots] = now_ms
 
+    def change_few(self, slots: list[int]) -> None:
+        self.change(numpy.array(slots))
+
     def load(self, slots: Integers, values: Sequence[Any]) -> None:
         super().load(slots, [(used_ms, *value) for used_ms, value in values])
 

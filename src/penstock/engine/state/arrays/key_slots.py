@@ -21,6 +21,7 @@ _OTHERS_STEP = 8
 """Memory for other keys is accounted an eighth more at a time."""
 _FEW = 64
 """Among so few slots Python finds a missing one in less time than NumPy."""
+_RECENT_MAX = 4096
 _INTEGER_MIN, _INTEGER_MAX = -(1 << 63), (1 << 63) - 1
 
 
@@ -41,6 +42,8 @@ class KeySlots:
         self._others: dict[int, Any] = {}
         """The keys of other slots."""
         self._used = 0
+        self._recent: dict[int, int] = {}
+        """The slots of integers that came in small chunks lately."""
 
     def __len__(self) -> int:
         return self._used
@@ -50,6 +53,18 @@ class KeySlots:
         if isinstance(keys, IntegerKeys):
             return self._of_integers(keys.values)
         return self._of_objects(keys)
+
+    def recent_slots(self, values: list[Any]) -> list[int] | None:
+        """Return the slot of each of few keys, if all are integers that have been remembered; otherwise None."""
+        slots = list(map(self._recent.get, values))
+        # True is equal to 1, and another key.
+        return None if None in slots or {*map(type, values)} != {int} else slots  # type: ignore[return-value]
+
+    def remember(self, integers: list[int], slots: list[int]) -> None:
+        """Let `recent_slots` find these keys."""
+        if len(self._recent) > _RECENT_MAX:
+            self._recent.clear()
+        self._recent.update(zip(integers, slots, strict=True))
 
     def find(self, keys: RowKeys) -> Integers:
         """Return the slot of each row's key, or MISSING for a key without one."""

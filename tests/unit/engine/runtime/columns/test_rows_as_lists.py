@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from types import SimpleNamespace
 from typing import Any
 
 import numpy
@@ -13,11 +14,13 @@ import pytest
 from penstock.common import Types
 from penstock.common.columns.record_columns import RecordColumns
 from penstock.common.functions.field_aggregates import FieldAggregate, FieldAggregates
-from penstock.engine.runtime.chunks import ChunkKind, EncodedColumns
+from penstock.common.types import Row, RowKind
+from penstock.engine.runtime.chunks import ChunkKind, EncodedColumns, Rows
 from penstock.engine.runtime.columns.accumulator import ColumnAccumulator
 from penstock.engine.runtime.columns.aggregate_classes import arrays_of
 from penstock.engine.runtime.columns.chunk import Columns, joined
 from penstock.engine.runtime.columns.codec import decoder
+from penstock.engine.runtime.columns.conversions import ToColumnsOperator, as_columns
 from penstock.engine.runtime.columns.few_rows import FEW_ROWS, FewRows, joined_parts, reader_of_few
 from penstock.engine.runtime.columns.keyed_arrays import KeyedArrays
 from penstock.engine.runtime.columns.keys import keys_of_lists, row_keys
@@ -233,18 +236,63 @@ def test_aggregates_of_lists_are_those_of_rows(of_floats: bool, seed: int) -> No
             expected.append(of_rows.get_result(accumulators[key]))
         if any(isinstance(result[2], int) and not -(1 << 63) <= result[2] < 1 << 63 for result in expected):
             break
-        keys = keys_of_list(of_keys)
         found = None
         if rng.random() < 0.7:
-            found = arrays.add_few(keys, [None, *[values] * len(AGGREGATES)], of_rows)
+            found = arrays.add_few([of_keys], [None, *[values] * len(AGGREGATES)], of_rows)
         ways["arrays" if found is None else "lists"] += 1
         if found is None:
             column = pyarrow.array(values, pyarrow.float64() if of_floats else pyarrow.int64())
-            columns = arrays.add_running(keys, [None, *[column] * len(AGGREGATES)])
+            columns = arrays.add_running(keys_of_list(of_keys), [None, *[column] * len(AGGREGATES)])
             found = [column.to_pylist() for column in columns]
         assert repr(list(zip(*found, strict=True))) == repr(expected)
         assert repr(sorted(arrays.entries().items())) == repr(sorted(accumulators.items()))
     assert min(ways.values()) > 0
+
+
+COUNT = FieldAggregates((FieldAggregate("n", "count"),))
+
+
+def test_keys_that_were_there_lately_are_told_apart() -> None:
+    """True is equal to 1: a key would have the count of another one."""
+    arrays = KeyedArrays(ArrayTable(arrays_of(COUNT.aggregates, [None])))
+    for expected, keys in enumerate([[1, 2], [True, 2], [1, 1 << 64], [True, False], [2, 1]]):
+        assert arrays.add_few([keys], [None], COUNT) is not None, expected
+    keys_of_slots = arrays.table.keys.keys(slice(len(arrays)))
+    counts = dict(zip(map(repr, keys_of_slots), arrays.results()[0].to_pylist(), strict=True))
+    assert counts == {"1": 3, "2": 3, "True": 2, "18446744073709551616": 1, "False": 1}
+
+
+def test_many_keys_in_small_chunks() -> None:
+    """Keys that are remembered for small chunks would take more memory than their state."""
+    arrays = KeyedArrays(ArrayTable(arrays_of(COUNT.aggregates, [None])))
+    for first in [*range(0, 20_000, 32), 0]:
+        assert arrays.add_few([list(range(first, first + 32))], [None], COUNT) is not None
+    assert len(arrays) == 20_000
+    assert sum(count for (count,) in arrays.entries().values()) == 20_032
+    assert len(arrays.table.keys._recent) < 5_000
+
+
+def test_a_snapshot_has_what_was_there_when_it_was_taken() -> None:
+    """A change by a small chunk would be in the snapshot before it, or in none."""
+    table = ArrayTable(arrays_of(COUNT.aggregates, [None]))
+    arrays = KeyedArrays(table)
+    for _ in range(2):
+        arrays.add_few([[1, 2]], [None], COUNT)
+    full = table.freeze(True)
+    arrays.add_few([[1]], [None], COUNT)
+    assert stored(full) == {1: (2,), 2: (2,)}
+    full.release()
+    arrays.add_few([[2]], [None], COUNT)
+    assert stored(table.freeze(False)) == {1: (3,), 2: (3,)}
+    # A key without a value begins again.
+    table.remove(table.slots_of(keys_of_list([2])))
+    arrays.add_few([[2]], [None], COUNT)
+    assert table.get(2) == (1,)
+
+
+def stored(frozen: Any) -> dict[Any, Any]:
+    """Return the entries of a frozen table."""
+    return {key: value for keys, values in frozen.pieces() for key, value in zip(keys, values, strict=True)}
 
 
 def keys_of_list(keys: list[int]) -> Any:
@@ -263,3 +311,94 @@ def test_lists_become_records_of_the_declared_type() -> None:
     assert read is not None
     assert repr(read(few_of(Columns(batch)).lists)) == repr(columns.reader()(batch))
     assert RecordColumns(Types.ROW_NAMED(["d"], [Types.BIG_INT()])).reader_of_lists() is None
+
+
+DECLARED = Types.ROW_NAMED(
+    ["small", "n", "text", "x", "flag"], [Types.SHORT(), Types.LONG(), Types.STRING(), Types.DOUBLE(), Types.BOOLEAN()]
+)
+PLAIN: dict[str, list[Any]] = {
+    "small": [0, -32768, 32767, None],
+    "n": [1, -(1 << 63), (1 << 63) - 1, None],
+    "text": ["", "a\0b", "ü", None],
+    "x": [0.5, -0.0, NAN, math.inf, None],
+    "flag": [True, False, None],
+}
+ODD: dict[str, list[Any]] = {
+    "small": [32768, -32769, True, 1.0],
+    "n": [1 << 63, -(1 << 63) - 1, numpy.int64(3), False],
+    "text": ["\ud800", 7, b"x"],
+    "x": [3, 1 << 60, True, "x"],
+    "flag": [0, 1, "x"],
+}
+
+
+class Emitted:
+    """An output that keeps its chunks."""
+
+    def __init__(self) -> None:
+        self.chunks: list[Any] = []
+
+    def emit(self, chunk: Any) -> bool:
+        """Keep a chunk."""
+        self.chunks.append(chunk)
+        return True
+
+
+def converted(records: list[Row], times: list[int] | None) -> tuple[Any, ...]:
+    """Return what the conversion to columns makes of records, as lists and as columns; or whether it fails."""
+    operator = ToColumnsOperator(RecordColumns(DECLARED))
+    operator.output = output = Emitted()  # type: ignore[assignment]
+    operator.open()
+    try:
+        expected = as_columns(Rows(records, times), operator.columns)
+    except (TypeError, ValueError, OverflowError):
+        operator.context = SimpleNamespace(user_error=lambda error, *rest: ValueError(str(error)))  # type: ignore[assignment]
+        with pytest.raises(ValueError):
+            operator.process(Rows(records, times))
+        return (None,)
+    operator.process(Rows(records, times))
+    (chunk,) = output.chunks
+    assert chunk.batch.schema == expected.batch.schema and repr(chunk.batch.to_pylist()) == repr(
+        expected.batch.to_pylist()
+    )
+    for found, wanted in ((chunk.timestamps, expected.timestamps), (chunk.kinds, expected.kinds)):
+        assert (found is None) is (wanted is None) and (found is None or found.tolist() == wanted.tolist())
+    return (type(chunk),)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_records_become_lists_of_the_values_that_columns_have(seed: int) -> None:
+    """A number beyond its type would cross an exchange, or a value be another one in a small chunk."""
+    rng = random.Random(seed)
+    names = list(DECLARED.get_field_names())
+    records = []
+    for _ in range(rng.randrange(1, FEW_ROWS + 1)):
+        row = Row.of_kind(rng.choice(list(RowKind)[: 1 + seed % 2 * 3]), *[rng.choice(PLAIN[name]) for name in names])
+        row.set_field_names(names)
+        records.append(row)
+    times = [rng.randrange(100) for _ in records] if seed % 3 else None
+    assert converted(records, times) == (FewRows,)
+    for _ in range(10):
+        odd = rng.randrange(len(records))
+        name = rng.choice(names)
+        row = Row(*names)(*[rng.choice(PLAIN[other]) for other in names])
+        row[name] = rng.choice(ODD[name])
+        assert converted([*records[:odd], row, *records[odd + 1 :]], times) != (FewRows,)
+
+
+def test_records_of_another_form_become_columns_as_before() -> None:
+    """Their fields would be taken by position, or by the names of others."""
+    values = [1, 2, "a", 0.5, True]
+    of_other_order = Row(flag=True, x=0.5, text="a", n=2, small=1)
+    for record in (Row(*values), tuple(values), of_other_order):
+        assert converted([record], None) == (Columns,)
+    assert converted([Row(small=1, n=2, text="a", x=0.5, flag=True)] * (FEW_ROWS + 1), None) == (Columns,)
+
+
+def test_a_projection_of_lists_makes_no_columns() -> None:
+    """Arrow would make columns that nobody reads."""
+    few = few_of(Columns(BATCH.select(["n", "text", "x"])))
+    schema = pyarrow.schema([BATCH.schema.field(name) for name in ("x", "n")])
+    found = few.only(schema)
+    assert type(found) is FewRows and found.lists == [few.lists[2], few.lists[0]]
+    assert found.batch.schema == schema and few._batch is None
