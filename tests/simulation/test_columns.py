@@ -150,16 +150,18 @@ def test_windows_of_declared_rows_give_the_results_of_rows(number: int, monkeypa
 
 
 @pytest.mark.parametrize("number", seeds(4, in_soak=2_000))
-@pytest.mark.parametrize("on_columns", [False, True])
-def test_cumulative_windows(number: int, on_columns: bool) -> None:
+@pytest.mark.parametrize("form", ["rows", "windows", "declared"])
+def test_cumulative_windows(number: int, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a window carries into the next would be lost, or there twice, at any fault and at another parallelism."""
+    monkeypatch.setattr(exact_conversion, "COLUMNS_FROM", 1 + number % 3)
+    monkeypatch.setattr(mixed_windows, "ARRAYS_FROM", 1 + number % 2)
     seed, program = list(programs_that(sums_in_windows, number + 1))[-1]
     program = growing(program)
     # The windows on columns are named before they grow: only tumbling ones are found.
-    columns = {node.id: "windows" for node in program.nodes if node.settings.get("windows") == "cumulative"}
+    columns = {node.id: form for node in program.nodes if node.settings.get("windows") == "cumulative"}
     nodes = (
         dataclasses.replace(node, settings={**node.settings, "columns": columns[node.id]})
-        if on_columns and node.id in columns
+        if form != "rows" and node.id in columns
         else node
         for node in program.nodes
     )

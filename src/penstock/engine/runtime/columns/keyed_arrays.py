@@ -53,9 +53,10 @@ class KeyedArrays:
 
         Nothing is added then.
         """
+        # First, because sums that a table behind has may leave no room for more.
+        slots = self._known_slots(keys)
         if not all(array.may_add_few(values) for array, values in zip(self._arrays, columns, strict=True)):
             return None
-        slots = self._known_slots(keys)
         self.table.change(slots)
         rows = slots.tolist()
         return [
