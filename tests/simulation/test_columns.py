@@ -24,6 +24,7 @@ from penstock.engine.runtime.columns.running_aggregate import ColumnRunningAggre
 from penstock.engine.runtime.columns.windows import ColumnWindowOperator
 from penstock.engine.runtime.network import worth
 from penstock.engine.runtime.operators.operator import Operator
+from penstock.engine.runtime.windows.sliced_window_operator import SlicedWindowOperator
 from penstock.engine.state.arrays.array_table import ArrayTable
 from penstock.engine.state.arrays.frozen_rows import FrozenRows
 from penstock.engine.state.arrays.row_keys import Integers
@@ -242,6 +243,16 @@ GROWING = Program(
     )
 )
 """Cumulative windows on columns, in two subtasks."""
+
+
+DECLARED_GROWING = dataclasses.replace(
+    GROWING,
+    nodes=tuple(
+        dataclasses.replace(node, settings={**node.settings, "columns": "declared"}) if node.kind == "window" else node
+        for node in GROWING.nodes
+    ),
+)
+"""The same of rows with declared fields, whose windows are rows or arrays."""
 
 
 def run_in_flight(seed: int, program: Program) -> None:
@@ -490,14 +501,17 @@ def test_a_fault_in_running_aggregates_is_found(
 
 def nothing_is_carried(patch: pytest.MonkeyPatch) -> None:
     """A cumulative window has only what was added since the one before it fired."""
-    patch.setattr(ColumnWindowOperator, "carried_into", lambda self, window: None)
+    patch.setattr(SlicedWindowOperator, "carried_into", lambda self, window: None)
 
 
 @pytest.mark.thorough
-def test_a_fault_in_cumulative_windows_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("program", [GROWING, DECLARED_GROWING], ids=["columns", "declared"])
+def test_a_fault_in_cumulative_windows_is_found(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
     """The simulator would pass windows that forget what they had before."""
     nothing_is_carried(monkeypatch)
-    until_found(monkeypatch, ((seed, GROWING) for seed in range(300)), run_in_flight)
+    monkeypatch.setattr(exact_conversion, "COLUMNS_FROM", 1)
+    monkeypatch.setattr(mixed_windows, "ARRAYS_FROM", 1)
+    until_found(monkeypatch, ((seed, program) for seed in range(300)), run_in_flight)
 
 
 @pytest.mark.thorough
