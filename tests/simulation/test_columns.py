@@ -34,6 +34,7 @@ from penstock.engine.runtime.columns.running_aggregate import ColumnRunningAggre
 from penstock.engine.runtime.columns.windows import ColumnWindowOperator
 from penstock.engine.runtime.network import worth
 from penstock.engine.runtime.operators.operator import Operator
+from penstock.engine.runtime.windows.sliced_window_operator import SlicedWindowOperator
 from penstock.engine.state.arrays.array_table import ArrayTable
 from penstock.engine.state.arrays.frozen_rows import FrozenRows
 from penstock.engine.state.arrays.row_keys import Integers
@@ -168,16 +169,18 @@ def test_windows_of_declared_rows_give_the_results_of_rows(number: int, monkeypa
 
 
 @pytest.mark.parametrize("number", seeds(4, in_soak=2_000))
-@pytest.mark.parametrize("on_columns", [False, True])
-def test_cumulative_windows(number: int, on_columns: bool) -> None:
+@pytest.mark.parametrize("form", ["rows", "windows", "declared"])
+def test_cumulative_windows(number: int, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a window carries into the next would be lost, or there twice, at any fault and at another parallelism."""
+    monkeypatch.setattr(exact_conversion, "COLUMNS_FROM", 1 + number % 3)
+    monkeypatch.setattr(mixed_windows, "ARRAYS_FROM", 1 + number % 2)
     seed, program = list(programs_that(sums_in_windows, number + 1))[-1]
     program = growing(program)
     # The windows on columns are named before they grow: only tumbling ones are found.
-    columns = {node.id: "windows" for node in program.nodes if node.settings.get("windows") == "cumulative"}
+    columns = {node.id: form for node in program.nodes if node.settings.get("windows") == "cumulative"}
     nodes = (
         dataclasses.replace(node, settings={**node.settings, "columns": columns[node.id]})
-        if on_columns and node.id in columns
+        if form != "rows" and node.id in columns
         else node
         for node in program.nodes
     )
@@ -269,6 +272,15 @@ DECLARED = Program(
     )
 )
 """Windows of declared rows, in two subtasks, which receive rows, columns and partial aggregates."""
+
+DECLARED_GROWING = dataclasses.replace(
+    GROWING,
+    nodes=tuple(
+        dataclasses.replace(node, settings={**node.settings, "columns": "declared"}) if node.kind == "window" else node
+        for node in GROWING.nodes
+    ),
+)
+"""Cumulative windows of rows with declared fields, which are rows or arrays."""
 
 
 def run_in_flight(seed: int, program: Program) -> None:
@@ -531,14 +543,17 @@ def test_a_fault_in_running_aggregates_is_found(
 
 def nothing_is_carried(patch: pytest.MonkeyPatch) -> None:
     """A cumulative window has only what was added since the one before it fired."""
-    patch.setattr(ColumnWindowOperator, "carried_into", lambda self, window: None)
+    patch.setattr(SlicedWindowOperator, "carried_into", lambda self, window: None)
 
 
 @pytest.mark.thorough
-def test_a_fault_in_cumulative_windows_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("program", [GROWING, DECLARED_GROWING], ids=["columns", "declared"])
+def test_a_fault_in_cumulative_windows_is_found(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
     """The simulator would pass windows that forget what they had before."""
     nothing_is_carried(monkeypatch)
-    until_found(monkeypatch, ((seed, GROWING) for seed in range(300)), run_in_flight)
+    monkeypatch.setattr(exact_conversion, "COLUMNS_FROM", 1)
+    monkeypatch.setattr(mixed_windows, "ARRAYS_FROM", 1)
+    until_found(monkeypatch, ((seed, program) for seed in range(300)), run_in_flight)
 
 
 def caches_are_not_written_back(patch: pytest.MonkeyPatch) -> None:

@@ -53,11 +53,11 @@ class KeyedArrays:
 
         Nothing is added then. `of_key`: the fields of the keys.
         """
-        for array, values in zip(self._arrays, columns, strict=True):
-            if not array.may_add_few(values):
-                return None
+        # First, because sums that a table behind has may leave no room for more.
         slots = self._slots_of_few(of_key)
-        if slots is None:
+        if slots is None or not all(
+            array.may_add_few(values) for array, values in zip(self._arrays, columns, strict=True)
+        ):
             return None
         return [
             array.add_few(slots, values, step, result)

@@ -295,6 +295,18 @@ def stored(frozen: Any) -> dict[Any, Any]:
     return {key: value for keys, values in frozen.pieces() for key, value in zip(keys, values, strict=True)}
 
 
+def test_large_sums_of_a_store_are_known_before_lists_are_added() -> None:
+    """A sum in RocksDB that has no room for more would wrap, and an average be another, silently."""
+    aggregates = (FieldAggregate("x", "avg", "x"),)
+    stored = (((3 << 61, 1),),)
+    arrays = KeyedArrays(ArrayTable(arrays_of(aggregates, [numpy.int64])), lambda keys: list(stored) * len(keys))
+    keys, values = keys_of_list([7, 7]), [1 << 61, 1 << 61]
+    assert arrays.add_few([[7, 7]], [values], FieldAggregates(aggregates)) is None
+    (means,) = arrays.add_running(keys, [pyarrow.array(values)])
+    assert means.to_pylist() == [(4 << 61) / 2, (5 << 61) / 3]
+    assert arrays.entries() == {7: ((5 << 61, 3),)}
+
+
 def keys_of_list(keys: list[int]) -> Any:
     """Return keys of rows."""
     found = keys_of_lists([keys])
