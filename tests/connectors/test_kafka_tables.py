@@ -88,6 +88,34 @@ def test_what_is_written_is_read(sql: Sql, value_format: str) -> None:
     assert found == [("+I", 6, "n6", "6.25"), ("+I", 7, "n7", "7.25")]
 
 
+def test_a_subtask_writes_to_its_partition(sql: Sql) -> None:
+    """With `fixed`, rows of one subtask would be spread over partitions, and lose their order."""
+    topic = sql.topics.create(3)
+    sql.create("o", "id BIGINT", topic=topic, format="json", sink__partitioner="fixed", sink__parallelism="1")
+    for _ in range(3):
+        # The client would choose another partition each time.
+        sql.tables.execute_sql("INSERT INTO o VALUES (1), (2), (3), (4)").wait()
+    sql.create("i", "id BIGINT, p INT METADATA FROM 'partition' VIRTUAL", topic=topic, format="json", **READ)
+    assert {p for _, _, p in sql.rows("SELECT * FROM i")} == {0}
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"sink__partitioner": "org.x.P"}, "must be default, fixed or round-robin"),
+        (
+            {"sink__partitioner": "round-robin", "key__format": "json", "key__fields": "id"},
+            "for messages without a key",
+        ),
+    ],
+)
+def test_partitioners_that_are_refused(sql: Sql, options: dict[str, str], reason: str) -> None:
+    """Messages of one key would be in several partitions."""
+    sql.create("o", "id BIGINT", topic="some", format="json", **options)
+    with pytest.raises(SqlError, match=reason):
+        sql.tables.execute_sql("INSERT INTO o VALUES (1)")
+
+
 def test_upserts_delete_what_is_gone(sql: Sql) -> None:
     """A row that a query removes is a message without a value, which removes it where the topic is read."""
     topic = sql.topics.create()

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+import pickle
 import re
+from pathlib import Path
 
 import msgspec
 import pytest
 
+from penstock.common import Configuration
 from penstock.common.errors import CheckpointError
+from penstock.datastream import StreamExecutionEnvironment
 from penstock.engine.checkpoint.manifest import Manifest, OperatorPart, decode, encode
+from penstock.engine.plan import program_pickler
+from penstock.engine.plan.job_graph import JobGraph
+from penstock.service.client.plan_executor import PlanExecutor
+from penstock.service.client.start_point import start_point
+from penstock.table import StreamTableEnvironment
 from penstock.table.execution.plan_of_job import packed_plan, plan_of_checkpoint, restored_plan
 from penstock.table.planner.compiled_plan import CompiledPlan
 from penstock.table.planner.errors import PlannerError
@@ -127,3 +136,31 @@ def test_a_damaged_plan_is_an_error_that_names_the_checkpoint() -> None:
     broken = msgspec.structs.replace(manifest, compiled_plan=manifest.compiled_plan[:40])
     with pytest.raises(CheckpointError, match="the plan in checkpoint 7 of 'insert' can't be read"):
         restored(compiled(), broken)
+
+
+def graph_of(sql: str) -> JobGraph:
+    """Return the graph of an insertion's job, as a cluster gets it."""
+    planned = PlanExecutor()
+    env = StreamExecutionEnvironment(executor=planned)
+    tables = StreamTableEnvironment.create(env)
+    tables.execute_sql(BIDS.format(more="").replace("'a'", "'datagen'"))
+    tables.execute_sql(COUNTS.replace("'b'", "'blackhole'"))
+    tables.execute_sql(sql)
+    graph: JobGraph = pickle.loads(program_pickler.dumps(planned.graphs[0]))
+    return graph
+
+
+def test_where_the_job_runs_its_state_is_checked_as_well(tmp_path: Path) -> None:
+    """A client may not see the checkpoints of its cluster: counts would be continued as sums there."""
+    ran = graph_of(COUNT)
+    stateful = ["3_group-aggregate"]
+    manifest = msgspec.structs.replace(
+        checkpoint_of(compiled()),
+        operators=[OperatorPart(uid, uid, 1, 128) for uid in stateful],
+        compiled_plan=ran.compiled_plan,
+    )
+    (tmp_path / "_metadata").write_bytes(encode(manifest))
+    configuration = Configuration.from_dict({"execution.state-recovery.path": str(tmp_path)})
+    with pytest.raises(CheckpointError, match=r"has the state of GroupAggregate.*in its place"):
+        start_point(graph_of("INSERT INTO counts SELECT auction, SUM(price) FROM bids GROUP BY auction"), configuration)
+    assert start_point(ran, configuration).origin is not None

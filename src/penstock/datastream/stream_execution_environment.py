@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -83,6 +83,7 @@ class StreamExecutionEnvironment(DriverOnly):
         self._result_sinks: dict[int, ResultSink] = {}
         self._ids = 0
         self._compiled_plan = ""
+        self._check_origin: Callable[[Any, bool], None] | None = None
 
     if not TYPE_CHECKING:
 
@@ -468,6 +469,7 @@ class StreamExecutionEnvironment(DriverOnly):
                     earlier = Submission(graph, phase.results, self._configuration, self._spark)
                     self._run_phase(executor.execute(earlier))
             graph.compiled_plan, self._compiled_plan = self._compiled_plan, ""
+            graph.check_origin, self._check_origin = self._check_origin, None
             client = executor.execute(Submission(graph, result_sinks, self._configuration, self._spark))
         except BaseException as error:
             self._listeners.submitted(None, error)
@@ -522,9 +524,12 @@ class StreamExecutionEnvironment(DriverOnly):
         """Return the configuration that the next job will have."""
         return self._configuration
 
-    def keep_plan(self, compiled_plan: str) -> None:
-        """Let the checkpoints of the next job contain the plan of its SQL statements."""
-        self._compiled_plan = compiled_plan
+    def keep_plan(self, compiled_plan: str, check_origin: Callable[[Any, bool], None]) -> None:
+        """Let the checkpoints of the next job contain the plan of its SQL statements.
+
+        `check_origin`: see JobGraph.
+        """
+        self._compiled_plan, self._check_origin = compiled_plan, check_origin
 
     def _stream_graph(self) -> StreamGraph:
         return stream_graph_of(self._sinks, self._configuration, self.get_buffer_timeout())

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from penstock.api.source import Source
@@ -104,6 +104,9 @@ class JobGraph:
         self.name = name
         self.compiled_plan = ""
         """The plan of a job of SQL statements, which its checkpoints contain; empty for other jobs."""
+        self.check_origin: Callable[[Any, bool], None] | None = None
+        """Raises CheckpointError if the plan can't have the state of a manifest. The second argument: whether state may
+        be left out. Called where the manifest is read, which may be on another machine than that of the program."""
         self.mode = mode
         self.stream_graph = graph
         settings = graph.settings

@@ -126,6 +126,8 @@ def _start_point(graph: JobGraph, configuration: Configuration, path: str | None
         )
     origin = manifest if latest is not None else with_absolute_paths(manifest, files_directory(path, manifest))
     allow = configuration.get(options.IGNORE_UNCLAIMED_STATE)
+    if graph.check_origin is not None:
+        graph.check_origin(manifest, allow)
     adopt_max_parallelism(graph, origin)
     assign(origin, checkpoint_vertices(graph), owns_files=False, allow_non_restored=allow)
     savepoint = files_directory(path, manifest) if manifest.savepoint else ""

@@ -14,6 +14,8 @@ from penstock.table.connectors.formats.message_format import MessageFormat
 from penstock.table.connectors.kafka_decoding import READABLE, KafkaTableSchema, Part
 from penstock.table.connectors.kafka_encoding import KafkaTableSerialization, WrittenPart
 from penstock.table.connectors.kafka_options import (
+    DEFAULT,
+    FIXED,
     FORMAT,
     GUARANTEE,
     KEY_FIELDS,
@@ -24,6 +26,7 @@ from penstock.table.connectors.kafka_options import (
     PARTITIONER,
     PREFIX,
     PROPERTIES,
+    ROUND_ROBIN,
     SCAN_PARALLELISM,
     SERVERS,
     SINK_PARALLELISM,
@@ -125,8 +128,7 @@ class KafkaConnector(TableConnector):
         options = table.options
         if not self.upserts:
             request.check_inserts()
-            if options.get(PARTITIONER) != "default":
-                raise options.error("sink.partitioner must be 'default': messages with a key go to its partition")
+            _check_partitioner(options, has_key=table.key is not None)
         topics = topics_of(options)
         if len(topics) != 1:
             raise options.error(f"exactly one topic can be written, got {len(topics)}")
@@ -149,6 +151,7 @@ class KafkaConnector(TableConnector):
                 timestamp=metadata.get("timestamp"),
                 headers=metadata.get("headers"),
                 upserts=self.upserts,
+                is_fixed=not self.upserts and options.get(PARTITIONER) == FIXED,
             )
             sink = _sink(options, serializer)
         except ValueError as error:
@@ -217,6 +220,18 @@ class UpsertKafkaConnector(KafkaConnector):
         if key is None:
             raise options.error("upsert-kafka needs a primary key: declare PRIMARY KEY (...) NOT ENFORCED")
         return key.columns
+
+
+def _check_partitioner(options: TableOptions, *, has_key: bool) -> None:
+    """Raise SqlError for a partitioner that does not exist, or does not heed the keys of messages."""
+    name = options.get(PARTITIONER)
+    if name not in (DEFAULT, FIXED, ROUND_ROBIN):
+        raise options.error(
+            f"sink.partitioner must be {DEFAULT}, {FIXED} or {ROUND_ROBIN}, got {name!r}: classes in Java are not "
+            "supported. To choose partitions in Python, write a stream with a KafkaSink"
+        )
+    if name == ROUND_ROBIN and has_key:
+        raise options.error(f"sink.partitioner {ROUND_ROBIN!r} is for messages without a key: leave out 'key.fields'")
 
 
 def _sink(options: TableOptions, serializer: KafkaTableSerialization) -> KafkaSink:

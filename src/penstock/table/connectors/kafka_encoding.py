@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from copy import copy
 from typing import Any
 
 import msgspec
@@ -38,7 +39,8 @@ class WrittenPart(msgspec.Struct, frozen=True):
 class KafkaTableSerialization(KafkaRecordSerializationSchema):
     """Encodes batches. `timestamp`, `headers`: columns of this metadata, None: there are none.
 
-    `upserts`: rows have KIND, and a row that is deleted becomes a message without a value.
+    `upserts`: rows have KIND, and a row that is deleted becomes a message without a value. `is_fixed`: each subtask
+    writes to one partition. Source: Flink's FlinkFixedPartitioner.
     """
 
     def __init__(
@@ -50,6 +52,7 @@ class KafkaTableSerialization(KafkaRecordSerializationSchema):
         timestamp: str | None = None,
         headers: str | None = None,
         upserts: bool = False,
+        is_fixed: bool = False,
     ) -> None:
         self._topic = topic
         self._value = value
@@ -57,6 +60,15 @@ class KafkaTableSerialization(KafkaRecordSerializationSchema):
         self._timestamp = timestamp
         self._headers = headers
         self._upserts = upserts
+        self._is_fixed = is_fixed
+        self._partition: int | None = None
+
+    def of_subtask(self, subtask: int, partitions_of: Callable[[str], int]) -> KafkaTableSerialization:
+        if not self._is_fixed:
+            return self
+        found = copy(self)
+        found._partition = subtask % partitions_of(self._topic)
+        return found
 
     def fixed_topic(self) -> str:
         return self._topic
@@ -80,4 +92,6 @@ class KafkaTableSerialization(KafkaRecordSerializationSchema):
         headers = None
         if self._headers is not None:
             headers = [None if one is None else list(one) for one in batch.column(self._headers).to_pylist()]
-        return KafkaProducerBatch(self._topic, values, keys, timestamps=times, headers=headers)
+        return KafkaProducerBatch(
+            self._topic, values, keys, timestamps=times, headers=headers, partition=self._partition
+        )

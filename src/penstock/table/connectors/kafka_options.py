@@ -54,7 +54,9 @@ SCAN_PARALLELISM = option("scan.parallelism", IntegerType(least=1), None)
 SINK_PARALLELISM = option("sink.parallelism", IntegerType(least=1), None)
 GUARANTEE = option("sink.delivery-guarantee", Choice(DeliveryGuarantee), DeliveryGuarantee.AT_LEAST_ONCE)
 PREFIX = option("sink.transactional-id-prefix", TextType(), None)
-PARTITIONER = option("sink.partitioner", TextType(), "default")
+DEFAULT, FIXED, ROUND_ROBIN = "default", "fixed", "round-robin"
+"""Partitioners: the client chooses, by the key if there is one; each subtask has a partition; no key is there."""
+PARTITIONER = option("sink.partitioner", TextType(), DEFAULT)
 FLUSH_ROWS = option("sink.buffer-flush.max-rows", IntegerType(least=0), 0)
 FLUSH_INTERVAL = option("sink.buffer-flush.interval", DurationType(), 0)
 OF_BOTH: tuple[ConfigOption[Any], ...] = (

@@ -56,14 +56,15 @@ PARTITION_OPTIONS: tuple[ConfigOption[Any], ...] = (
     PATTERN,
     FORMATTER,
 )
-_FORMS = ("%Y-%m-%d %H:%M:%S", "%Y-%m-%d")
+_FORMS = ("%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M:%S.%f", "%Y-%m-%d")
 
 
 class PartitionCommit(msgspec.Struct, frozen=True):
     """When a partition is complete. `pattern`: how its time is made of its values: `$day $hour:00:00`.
 
-    `by_time`: by event time, when the watermark passes the partition's time and the delay; otherwise by the clock,
-    when the delay has passed since the first row.
+    None: its first value is the time. `by_time`: by event time, when the watermark passes the partition's time and the
+    delay; otherwise by the clock, when the delay has passed since the first row. Source: Flink's
+    DefaultPartTimeExtractor, PartitionTimeCommitPredicate and ProcTimeCommitPredicate.
     """
 
     partitions: tuple[str, ...]
@@ -76,10 +77,13 @@ class PartitionCommit(msgspec.Struct, frozen=True):
 
     def due_ms(self, values: dict[str, str], created_ms: int) -> int:
         """Return the time at which a partition is due (ms): a watermark, or the clock's. Raises ValueError."""
-        return (self._time_ms(values) if self.by_time else created_ms) + self.delay_ms
+        if not self.by_time and not self.delay_ms:
+            return created_ms
+        # The time has to be passed, not only reached.
+        return (self._time_ms(values) if self.by_time else created_ms) + self.delay_ms + 1
 
     def _time_ms(self, values: dict[str, str]) -> int:
-        text = self.pattern or " ".join(f"${name}" for name in self.partitions)
+        text = self.pattern or f"${self.partitions[0]}"
         # The longest name first: $day is not the beginning of $daytime.
         for name in sorted(self.partitions, key=len, reverse=True):
             text = text.replace(f"${name}", values[name])

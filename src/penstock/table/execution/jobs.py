@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from penstock.common.configuration import options as options_of_jobs
@@ -15,7 +16,7 @@ from penstock.engine.jobmaster.results.result_sinks import CollectedResults
 from penstock.engine.plan.transformations import Transformation
 from penstock.service.client.start_point import restored_manifest
 from penstock.table.environment_settings import EnvironmentSettings
-from penstock.table.execution.plan_of_job import packed_plan, restored_plan
+from penstock.table.execution.plan_of_job import check_origin, packed_plan, restored_plan
 from penstock.table.execution.row_values import row_reader
 from penstock.table.execution.translation import ZONE, Translation
 from penstock.table.logical_types import BIGINT, LogicalType
@@ -58,7 +59,8 @@ def start(
     translation.collectors = collectors
     with environment.separate_job():
         translation.run()
-        environment.keep_plan(packed_plan(plan))
+        packed = packed_plan(plan)
+        environment.keep_plan(packed, partial(check_origin, packed))
         client = environment.execute_async(job_name)
     if result_table is None:
         names = [sink.dynamic_table_sink.table.identifier.replace("`", "") for sink in plan.sinks]

@@ -54,6 +54,19 @@ def restored_plan(planned: CompiledPlan, manifest: Manifest | None, *, allow_non
     return planned
 
 
+def check_origin(packed: str, manifest: Manifest, allow_non_restored: bool) -> None:
+    """Raise CheckpointError if a job with a packed plan can't have the state of a checkpoint.
+
+    Called in the process that runs the job: a client may not see the checkpoints of a cluster.
+    """
+    stored = _unpacked(manifest)
+    if stored is None:
+        return
+    own = _read(packed)
+    if stored.plan != own.plan:
+        _check_state(manifest, _nodes(stored.plan), _nodes(own.plan), allow_non_restored=allow_non_restored)
+
+
 def plan_of_checkpoint(manifest: Manifest) -> CompiledPlan | None:
     """Return the plan of the job that took a checkpoint; None: it was not a job of SQL. Raises CheckpointError."""
     stored = _unpacked(manifest)
@@ -72,11 +85,15 @@ def _unpacked(manifest: Manifest) -> _Stored | None:
     if not manifest.compiled_plan:
         return None
     try:
-        return from_json(zlib.decompress(base64.b64decode(manifest.compiled_plan)), _Stored)
+        return _read(manifest.compiled_plan)
     except (*DECODING_ERRORS, binascii.Error, zlib.error) as error:
         raise CheckpointError(
             f"the plan in checkpoint {manifest.checkpoint_id} of '{manifest.job_name}' can't be read: {error}"
         ) from None
+
+
+def _read(packed: str) -> _Stored:
+    return from_json(zlib.decompress(base64.b64decode(packed)), _Stored)
 
 
 class _Node(NamedTuple):

@@ -143,12 +143,12 @@ class KafkaProducer:
         wait: LongWait | None = None
         while queued < count:
             left = iter(batch.values[queued:])
-            # In the order of `produce`: neither a partition nor callbacks, which precede the timestamp.
+            # In the order of `produce`: no callbacks, which precede the timestamp.
             arguments: list[Iterable[Any]] = [
                 repeat(batch.topic),
                 left,
                 repeat(None) if batch.keys is None else batch.keys[queued:],
-                repeat(_ANY_PARTITION),
+                repeat(_ANY_PARTITION if batch.partition is None else batch.partition),
                 repeat(None),
                 repeat(None),
                 repeat(0) if timestamps is None else timestamps[queued:],

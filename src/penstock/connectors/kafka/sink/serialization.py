@@ -31,10 +31,10 @@ class KafkaProducerRecord(msgspec.Struct, frozen=True, gc=False):
 
 
 class KafkaProducerBatch(msgspec.Struct, frozen=True, gc=False):
-    """Messages to write to a topic, in order. `keys` None: messages without keys. The client chooses the partitions.
+    """Messages to write to a topic, in order. `keys` None: messages without keys.
 
-    `timestamps`: in milliseconds, at most 0: the time of writing; None: those of the stream's records. `headers`: of
-    each message, None: without.
+    `partition`: of all of them; None: the client chooses. `timestamps`: in milliseconds, at most 0: the time of
+    writing; None: those of the stream's records. `headers`: of each message, None: without.
     """
 
     topic: str
@@ -42,6 +42,7 @@ class KafkaProducerBatch(msgspec.Struct, frozen=True, gc=False):
     keys: Sequence[bytes | None] | None = None
     timestamps: Sequence[int] | None = None
     headers: Sequence[Headers | None] | None = None
+    partition: int | None = None
 
 
 class KafkaTopicSelector(ABC):
@@ -66,6 +67,10 @@ class KafkaRecordSerializationSchema(ABC):
     def serialize_columns(self, batch: Any) -> KafkaProducerBatch:
         """Return the messages of a pyarrow.RecordBatch: those of its records."""
         raise NotImplementedError(f"{type(self).__name__} serializes records only")
+
+    def of_subtask(self, subtask: int, partitions_of: Callable[[str], int]) -> KafkaRecordSerializationSchema:
+        """Return the schema of a subtask. `partitions_of`: asks how many partitions a topic has. Penstock's own."""
+        return self
 
     def fixed_topic(self) -> str | None:
         """Return the only topic, or None if there may be several. A job is refused if it is missing. Penstock's own."""

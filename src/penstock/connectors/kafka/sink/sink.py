@@ -148,14 +148,15 @@ class KafkaSink(Sink[Any]):
 
     def restore_writer(self, context: SinkContext, state: list[TransactionsOfWriter]) -> SinkWriter[Any]:
         """Create a writer. With EXACTLY_ONCE it aborts the open transactions of earlier attempts."""
+        schema = self._schema.of_subtask(context.subtask, self._partitions_of)
         if self._guarantee is not DeliveryGuarantee.EXACTLY_ONCE:
-            return PlainWriter(self._schema, self._settings(), self._guarantee)
+            return PlainWriter(schema, self._settings(), self._guarantee)
         # Escape `/`, the separator of the parts that follow, and `%`, so that each uid has its own name.
         name = f"{self._prefix}-{context.job_id}-{context.operator_id}"
         sink = name.replace("%", "%25").replace("/", "%2F")
         ids = TransactionalIds(sink, context.subtask, context.attempt)
         return TransactionalWriter(
-            schema=self._schema,
+            schema=schema,
             settings=self._settings(),
             properties=self._properties,
             context=context,
@@ -166,6 +167,10 @@ class KafkaSink(Sink[Any]):
     def create_committer(self) -> Committer | None:
         """Return a committer of transactions with EXACTLY_ONCE, else None."""
         return KafkaCommitter(self._properties) if self._guarantee is DeliveryGuarantee.EXACTLY_ONCE else None
+
+    def _partitions_of(self, topic: str) -> int:
+        # One that brokers create when it is written to has one partition at least.
+        return KafkaCluster(self._properties).find(lambda topics: topics.get(topic, 1))
 
     def _settings(self) -> dict[str, Any]:
         settings = _DEFAULTS | self._properties
