@@ -127,7 +127,7 @@ def table_options() -> Iterator[str]:
     for name, options in connector_options().items():
         yield from ("", f"## Options of {name}", "")
         if not options:
-            yield "It has none."
+            yield "There are no options."
             continue
         yield from ("| option | default | value |", "| --- | --- | --- |")
         yield from (_table_option(one, "") for one in sorted(options, key=lambda one: one.key))

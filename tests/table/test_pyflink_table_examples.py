@@ -26,6 +26,7 @@ PASSED = {
     "table/pandas/conversion_from_dataframe.py": 14,
     "table/process_json_data.py": 4,
     "table/process_json_data_with_udf.py": 4,
+    "table/windowing/session_window.py": 3,
     "table/windowing/sliding_window.py": 12,
     "table/windowing/tumble_window.py": 5,
     "table/word_count.py": 356,

@@ -156,3 +156,18 @@ def test_the_configuration_of_an_environment_is_its_options(tables: StreamTableE
     assert config.get("pipeline.name", None) == "x"
     tables.execute_sql("RESET")
     assert config.get_configuration().get_string("table.exec.state.ttl", "none") == "none"
+
+
+def test_what_is_reset_has_no_effect_on_later_plans(tables: StreamTableEnvironment) -> None:
+    """Planning remembers options: queries would go on in mini-batches, after RESET, or after an error of SET."""
+    query = "SELECT a, COUNT(*) AS n FROM (VALUES (1)) AS v(a) GROUP BY a"
+    assert "LocalGroupAggregate" not in tables.explain_sql(query)
+    tables.execute_sql("SET 'table.exec.mini-batch.enabled' = 'true'")
+    with pytest.raises(SqlError, match="MiniBatch Latency"):
+        tables.explain_sql(query)
+    for option, value in (("allow-latency", "1 s"), ("size", "10")):
+        tables.execute_sql(f"SET 'table.exec.mini-batch.{option}' = '{value}'")
+    assert "LocalGroupAggregate" in tables.explain_sql(query)
+    tables.execute_sql("RESET 'table.exec.mini-batch.enabled'")
+    assert "LocalGroupAggregate" not in tables.explain_sql(query)
+    tables.execute_sql("RESET")

@@ -98,7 +98,9 @@ class WatchedExecutor(PipelineExecutor):
                 if job.outlives:
                     self._detached(job)
                 elif job.client is not None:
-                    text = f"job {job} ends, because the program has ended without waiting for it"
+                    # Rows of a query raise the job's error before the job is known to have ended.
+                    why = "failed" if isinstance(error, Exception) else "ended without waiting for it"
+                    text = f"job {job} ends, because the program has {why}"
                     self._report("abandoned", text, {"job_id": job.meter.job_id, "name": job.meter.name})
             self._running.clear()
 

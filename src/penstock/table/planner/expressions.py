@@ -200,7 +200,7 @@ def _check_is_placed(node: AnyRexNode) -> None:
 
 
 def _check_comparable(types: Sequence[LogicalType]) -> None:
-    """Raise UnsupportedPlanError for a text beside a number: Flink refuses it, when it makes code of the plan."""
+    """Raise UnsupportedPlanError if a text is compared with a number: Flink refuses it when it compiles the plan."""
     for other in types[1:]:
         try:
             comparable(types[0], other)

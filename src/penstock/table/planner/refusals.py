@@ -25,6 +25,11 @@ _RULE = "Error while applying rule "
 _NO_TIME = re.compile(r"requires the timecol is a time attribute type, but is .+")
 _NO_STATEMENT = "Non-query expression encountered in illegal context"
 _NO_FUNCTION = re.compile(r"Cannot apply '\$SCALAR_QUERY' to arguments of type .*", re.DOTALL)
+_PLAN = re.compile(r"^[ :+|-]*(?:FlinkLogical|Logical|StreamPhysical)\w+\(.*\n?", re.MULTILINE)
+"""Matches lines of plans, in which the planner shows what it could not make of the query."""
+_BEFORE_PLAN = re.compile(r" (?:The physical plan is:|for the given query:)\s*")
+_LATENCY = "MiniBatch Latency must be greater than 0 ms. [null]"
+_QUOTE = 'Encountered "\\""'
 _TABLE_FUNCTION = re.compile(r"\bTABLE\s*\(\s*(\w+)\s*\(\s*TABLE\b", re.IGNORECASE)
 _TABLE_FUNCTIONS = ("TUMBLE", "HOP", "CUMULATE", "SESSION")
 _OPERATION = re.compile(r"(?<=[a-z])(?=[A-Z])")
@@ -71,6 +76,12 @@ def _message(causes: Sequence[Mapping[str, Any]]) -> str:
 
 def _in_words(message: str, sql: str) -> str:
     """Say what the planner says about its own terms in terms of the statement."""
+    without_plan = _PLAN.sub("", message)
+    if without_plan != message:
+        message = _BEFORE_PLAN.sub("\n", without_plan).strip()
+    message = message.replace(_LATENCY, f"{_LATENCY[:-8]}: set table.exec.mini-batch.allow-latency")
+    if _QUOTE in message:
+        message = message.replace(_QUOTE, f"{_QUOTE}: names are between backquotes, texts between ' and '")
     if _NO_STATEMENT in message:
         words = sql.split(maxsplit=1)
         return message.replace(_NO_STATEMENT, f"a statement does not begin with {words[0] if words else 'nothing'}")

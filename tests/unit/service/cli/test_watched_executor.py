@@ -223,6 +223,18 @@ def test_what_becomes_of_a_job_that_the_program_has_not_waited_for(
     assert does in capsys.readouterr().err.splitlines()[-1]
 
 
+def test_a_program_that_fails_is_not_said_to_have_forgotten_its_job(capsys: pytest.CaptureFixture[str]) -> None:
+    """The rows of a query raise its error before the job has ended: the line would blame the program."""
+    going = Going()
+    with pytest.raises(ValueError, match="of a row"), WatchedExecutor("job.py", executor=going) as executor:
+        env = StreamExecutionEnvironment(executor=executor)
+        env.from_collection([1]).print()
+        env.execute_async("numbers")
+        raise ValueError("of a row")
+    going.ended.set()
+    assert capsys.readouterr().err.splitlines()[-1].endswith("ends, because the program has failed")
+
+
 class Queued(Going):
     """Its jobs are left waiting in a cluster."""
 

@@ -294,6 +294,10 @@ public class Environment {
         for (Iterator i = keys.iterator(); i.hasNext();) {
             String key = (String) i.next();
             configuration.removeKey(key);
+            // Planning copies the options there, and reads what is missing above from there.
+            if (tables.getConfig().getRootConfiguration() instanceof Configuration) {
+                ((Configuration) tables.getConfig().getRootConfiguration()).removeKey(key);
+            }
             if (initial.containsKey(key)) {
                 set(key, (String) initial.get(key));
             }
