@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 from tests.table.listed_tables import Change, Listed, inserts
 from tests.table.table_tests import at
 
-from penstock.common import Types, WatermarkStrategy
 from penstock.common.types import Row, RowKind
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.engine.plan.job_graph import JobGraph
@@ -93,9 +92,9 @@ class _Recorded(TableConnector):
 
 
 @cache
-def graph_of(name: str, parallelism: int) -> JobGraph:
-    """Return the job of a program."""
-    program, listed, planned = PROGRAMS[name], _Tables(), PlanExecutor()
+def graph_of(name: str, parallelism: int, *, in_halves: bool = False) -> JobGraph:
+    """Return the job of a program. `in_halves`: with a pause of 20 s behind the first half of the rows of each table."""
+    program, listed, planned = {**PROGRAMS, **EXPIRING}[name], _Tables(), PlanExecutor()
     register_connector("listed", listed)
     register_connector("recorded", _Recorded())
     env = StreamExecutionEnvironment(executor=planned)
@@ -107,6 +106,8 @@ def graph_of(name: str, parallelism: int) -> JobGraph:
         options = f"'connector' = 'listed', 'changelog-mode' = '{spec.changelog}'{spec.options}"
         tables.execute_sql(f"CREATE TABLE {table} ({spec.columns}) WITH ({options})")
         listed.sources[table] = spec.changes
+        if in_halves:
+            listed.halves[table] = len(spec.changes) // 2
     if program.build is not None:
         program.build(env, tables)
     else:
@@ -124,7 +125,7 @@ def operators_of(graph: JobGraph) -> set[str]:
 
 def table_of(name: str, results: Mapping[tuple[int, int], Sequence[Any]]) -> Any:
     """Return the table that the results of a program make: rows with their counts, or in their order."""
-    program = PROGRAMS[name]
+    program = {**PROGRAMS, **EXPIRING}[name]
     changes = [_change(value) for values in results.values() for value in values]
     if program.is_ordered:
         return [row for _, row in changes]
@@ -234,15 +235,10 @@ def _versions(random: Random) -> list[Change]:
     return found
 
 
-_PAIR = Types.ROW_NAMED(["k", "n"], [Types.STRING(), Types.INT()])
-_STREAM = [Row.of_kind(RowKind.INSERT, *one) for one in [("a", 1), ("b", 2), ("c", 3)]] * 12
-
-
 def _through_streams(env: StreamExecutionEnvironment, tables: StreamTableEnvironment) -> None:
-    stream = env.from_collection(_STREAM, type_info=_PAIR)
-    timed_stream = stream.assign_timestamps_and_watermarks(WatermarkStrategy.for_monotonous_timestamps())
-    table = tables.from_data_stream(timed_stream)
-    sums = table.group_by(table.k).select(table.k, table.n.sum.alias("s"))
+    rows_of_table = tables.to_data_stream(tables.from_path("t"))
+    table = tables.from_data_stream(rows_of_table.map(lambda row: row, output_type=rows_of_table.get_type()))
+    sums = table.group_by(table.k).select(table.k, table.n.sum.alias("s"), table.id.max.alias("m"))
     tables.to_changelog_stream(sums).print()
     env.execute()
 
@@ -433,7 +429,34 @@ PROGRAMS: dict[str, SqlProgram] = {
         sink_options="'connector' = 'recorded'",
     ),
     "streams": SqlProgram(
-        ("StreamToTableOperator", "TableToStreamOperator"), {}, "", "", build=_through_streams
+        ("StreamToTableOperator", "TableToStreamOperator"), {"t": TableSpec(PAIRS, inserts(rows(30, 50)))}, "", "",
+        build=_through_streams,
     ),
 }  # fmt: skip
 """By name, in the list of docs/internals/sql-execution.md."""
+
+TTL = {"table.exec.state.ttl": "15 s"}
+EXPIRING: dict[str, SqlProgram] = {
+    "groups that expire": SqlProgram(
+        (), {"t": TableSpec(PAIRS, inserts(rows(31, 30)))}, "SELECT k, COUNT(*) AS c FROM t GROUP BY k",
+        "k STRING, c BIGINT", TTL, is_keyed=True,
+    ),
+    "bundles that expire": SqlProgram(
+        (), {"t": TableSpec(PAIRS, inserts(rows(32, 30)))}, "SELECT k, COUNT(*) AS c FROM t GROUP BY k",
+        "k STRING, c BIGINT", {**TTL, **MINI_BATCH}, is_keyed=True,
+    ),
+    "joins that expire": SqlProgram(
+        (), {"l": TableSpec(PAIRS, inserts(rows(33, 16))), "r": TableSpec(PAIRS, inserts(rows(34, 16)))},
+        "SELECT l.k, l.id, r.id FROM l JOIN r ON l.k = r.k", "k STRING, a INT, b INT", TTL,
+    ),
+    "best rows that expire": SqlProgram(
+        (), {"t": TableSpec(PAIRS, inserts(rows(35, 30)))},
+        NUMBERED.format("k, n, id", "n DESC, id", "<= 2"), PAIRS, TTL,
+    ),
+    "first rows that expire": SqlProgram(
+        (), {"t": TableSpec(f"{PAIRS}, p AS PROCTIME()", inserts(rows(36, 30)))},
+        NUMBERED.format("k, n, id", "p", "= 1"), PAIRS, TTL,
+    ),
+}  # fmt: skip
+"""Programs with state that expires in the pause between the halves of their rows: it is shorter than the pause, and
+longer than the part of the pause behind the savepoint."""

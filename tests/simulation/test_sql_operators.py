@@ -14,9 +14,11 @@ from typing import Any
 
 import pytest
 from tests.simulation.programs import TIGHT
-from tests.simulation.sql_programs import PROGRAMS, graph_of, operators_of, table_of
+from tests.simulation.sql_programs import EXPIRING, PROGRAMS, graph_of, operators_of, table_of
+from tests.table.halves_simulation import HalvesSimulation
 from tests.table.table_tests import need_planner
 
+from penstock.engine.checkpoint.manifest import Manifest
 from penstock.engine.plan.job_graph import JobGraph
 from penstock.hosts.simulator import Circumstances, Simulation, Trace
 
@@ -24,31 +26,12 @@ pytestmark = pytest.mark.simulation
 PARALLELISM = 2
 OTHER = 3
 CALM = dataclasses.replace(TIGHT, chunk_records=3, buffer_records=3, jump_rate=0.0)
-"""Each step reads some rows only: what comes in its middle is in the middle of the rows."""
+"""Each step of a task processes a few rows only."""
 
 
 @pytest.fixture(scope="module", autouse=True)
 def planner() -> None:
     need_planner()
-
-
-class Restarts(Simulation):
-    """Counts how often the job started from a savepoint, and with which parallelism."""
-
-    def __init__(self, name: str, seed: int, circumstances: Circumstances) -> None:
-        self.savepoints: list[int] = []
-        super().__init__(
-            graph_of(name, PARALLELISM),
-            Random(seed),
-            circumstances,
-            Trace(None),
-            rescaled=lambda random: graph_of(name, OTHER),
-        )
-
-    def _start_job(self, graph: JobGraph, run: Any, origin: Any = None) -> None:
-        if origin is not None and origin.savepoint:
-            self.savepoints.append(max(vertex.parallelism for vertex in graph.vertices))
-        super()._start_job(graph, run, origin)
 
 
 def faults(seed: int, entries: int | None) -> Circumstances:
@@ -69,55 +52,54 @@ def faults(seed: int, entries: int | None) -> Circumstances:
     )
 
 
-def stopped(name: str, entries: int | None) -> Circumstances:
-    """Return circumstances in which a program is stopped in its middle, starts with 3 subtasks, and loses a worker."""
-    middle = steps_of(name) // 3
-    return dataclasses.replace(
-        CALM,
-        # The first one that is not refused, because the job does not run yet or stops already.
-        savepoint_at_steps=tuple(range(middle, 2 * middle, 3)),
-        stop_rate=1.0,
-        rescale_rate=1.0,
-        checkpoint_at_steps=tuple(range(middle + 45, 2_000, 20)),
-        crash_rate=0.3,
-        cached_entries=entries,
-    )
-
-
 @cache
-def undisturbed(name: str) -> Simulation:
-    """Return a run without faults."""
-    simulation = Simulation(graph_of(name, PARALLELISM), Random(1), CALM, Trace(None))
+def expected(name: str, *, in_halves: bool = False) -> Any:
+    """Return the table of a program without faults."""
+    simulation = Simulation(graph_of(name, PARALLELISM, in_halves=in_halves), Random(1), CALM, Trace(None))
     simulation.run()
     assert simulation.error is None, simulation.error
-    return simulation
-
-
-def steps_of(name: str) -> int:
-    """Return how many events a run without faults has."""
-    return undisturbed(name).trace.steps
-
-
-@cache
-def expected(name: str) -> Any:
-    """Return the table of a program without faults."""
-    found = table_of(name, undisturbed(name).results)
+    found = table_of(name, simulation.results)
     assert len(found) > 2, f"{name} has hardly any row"
     return found
 
 
-def run(name: str, seed: int, circumstances: Circumstances) -> Restarts:
+def check(name: str, simulation: Simulation, *, in_halves: bool = False) -> None:
     """Run a program, and compare."""
-    simulation = Restarts(name, seed, circumstances)
     simulation.run()
-    assert simulation.error is None, f"{name}, seed {seed}: {simulation.error}"
-    found, wanted = table_of(name, simulation.results), expected(name)
+    assert simulation.error is None, f"{name}: {simulation.error}"
+    found, wanted = table_of(name, simulation.results), expected(name, in_halves=in_halves)
     if isinstance(found, Counter):
         difference = f"missing {wanted - found}, in addition {found - wanted}"
     else:
         difference = f"{found} in place of {wanted}"
-    assert found == wanted, f"{name}, seed {seed}: {difference}"
+    assert found == wanted, f"{name}: {difference}"
+
+
+def check_faults(name: str, seed: int, circumstances: Circumstances) -> Simulation:
+    """Run a program under faults, and compare. Whenever its user starts it again it may have 3 subtasks."""
+    simulation = Simulation(
+        graph_of(name, PARALLELISM),
+        Random(seed),
+        circumstances,
+        Trace(None),
+        rescaled=lambda random: graph_of(name, random.choice([PARALLELISM, OTHER])),
+    )
+    check(name, simulation)
     return simulation
+
+
+def check_savepoint(name: str, seed: int, entries: int | None) -> None:
+    """Stop a program with a savepoint in the middle of its rows, start it with 3 subtasks, and compare."""
+    starts = []
+
+    def restored(manifest: Manifest) -> JobGraph:
+        starts.append(manifest)
+        return graph_of(name, OTHER, in_halves=True)
+
+    circumstances = dataclasses.replace(CALM, cached_entries=entries)
+    graph = graph_of(name, PARALLELISM, in_halves=True)
+    check(name, HalvesSimulation(graph, Random(seed), circumstances, restored), in_halves=True)
+    assert len(starts) == 1 and starts[0].savepoint, "the job did not start from its savepoint"
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -140,13 +122,24 @@ def entries_of(name: str, number: int) -> int | None:
 def test_operators_give_the_same_table_under_faults(name: str, number: int) -> None:
     """Rows would be lost or doubled with a worker, a driver, a message or a write."""
     seed = number * len(PROGRAMS) + [*PROGRAMS].index(name) + 1
-    run(name, seed, faults(seed, entries_of(name, number)))
+    check_faults(name, seed, faults(seed, entries_of(name, number)))
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-@pytest.mark.parametrize("number", [1, *(pytest.param(one, marks=pytest.mark.soak) for one in range(2, 60))])
+@pytest.mark.parametrize("number", [1, *(pytest.param(one, marks=pytest.mark.soak) for one in range(2, 20))])
 def test_operators_continue_from_a_savepoint_in_other_subtasks(name: str, number: int) -> None:
     """State would be missing, or there twice, behind a savepoint with another number of subtasks."""
-    simulation = run(name, number, stopped(name, entries_of(name, number)))
-    subtasks = max(vertex.parallelism for vertex in graph_of(name, OTHER).vertices)
-    assert simulation.savepoints and set(simulation.savepoints) == {subtasks}, "the job did not start from a savepoint"
+    check_savepoint(name, number, entries_of(name, number))
+
+
+@pytest.mark.parametrize("name", EXPIRING)
+@pytest.mark.parametrize("entries", [None, SOME_ENTRIES])
+def test_state_expires_behind_a_savepoint_as_without_one(name: str, entries: int | None) -> None:
+    """A savepoint would lengthen the life of state, or make it eternal."""
+    check_savepoint(name, 1, entries)
+
+
+def test_state_of_these_programs_expires() -> None:
+    """The test above would compare tables for which it makes no difference."""
+    for name in EXPIRING:
+        assert expected(name, in_halves=True) != expected(name), name
