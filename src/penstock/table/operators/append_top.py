@@ -6,7 +6,6 @@ Source: Flink's AppendOnlyTopNFunction, whose order of changes this is.
 
 from __future__ import annotations
 
-from array import array
 from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Any
@@ -112,14 +111,22 @@ class _Changes:
     def __init__(self, ranking: Ranking) -> None:
         self._ranking = ranking
         self._moves = ranking.with_number or ranking.first > 1
-        self._numbers = array("q")
-        self._ranks = array("q")
+        self._is_plain = self._moves and ranking.first <= 1 and not ranking.update_before
+        self._numbers: list[int] = []
+        self._ranks: list[int] = []
         self._kinds = bytearray()
 
     def insert(self, after: Sequence[int], before: Sequence[int], place: int) -> None:
         """Note that a row comes to `place`. `after`, `before`: the rows from there on, now and before."""
         ranking, last = self._ranking, self._ranking.last
         is_full = place + len(before) >= last
+        if self._is_plain:
+            # In a few steps of Python: a row of the first ranks moves all rows behind it.
+            rows = after[: last - place]
+            self._numbers += rows
+            self._ranks += range(place + 1, place + 1 + len(rows))
+            self._kinds += _AFTER * len(rows) if is_full else _AFTER * len(before) + _INSERT
+            return
         if not self._moves:
             if is_full:
                 self._add(_DELETE, before[-1:], last)

@@ -20,10 +20,10 @@ from penstock.engine.runtime.operators.expiring_values import ExpiringValues
 from penstock.engine.runtime.operators.keyed import KeyedOperator
 from penstock.engine.state.arrays.array_table import KEYS_MAX, ArrayTable
 from penstock.engine.state.arrays.expiring_table import array_table, expire_arrays
-from penstock.engine.state.arrays.row_keys import BatchKeys, Integers, RowKeys
+from penstock.engine.state.arrays.row_keys import BatchKeys, Integers, RowKeys, TupleKeys
 from penstock.engine.state.arrays.state_array import StateArray
 from penstock.table.operators.table_columns import TableColumns
-from penstock.table.operators.table_keys import keys_of_chunk, selector_of
+from penstock.table.operators.table_keys import selector_of, tuples_of_chunk
 
 if TYPE_CHECKING:
     from penstock.engine.runtime.operators.operator import Output
@@ -86,9 +86,9 @@ class KeyedTableOperator(KeyedOperator):
         assert self._values is not None
         return self._values.table
 
-    def keys_of_rows(self, chunk: Columns) -> RowKeys:
+    def keys_of_rows(self, chunk: Columns) -> RowKeys | TupleKeys:
         """Return the key of each row."""
-        return keys_of_chunk(self, chunk, self.key_names)
+        return tuples_of_chunk(self, chunk, self.key_names)
 
     def slots_of(self, chunk: Columns) -> Slots:
         """Return the slot of each row's key, and which keys had a value before. Their state may change now."""

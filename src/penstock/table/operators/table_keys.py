@@ -9,11 +9,12 @@ import numpy
 import pyarrow
 
 from penstock.common.functions.field_key import FieldKey
+from penstock.common.functions.user_calls import RAISED
 from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.runtime.columns.keyed_input import keys_in
-from penstock.engine.runtime.columns.keys import row_keys
+from penstock.engine.runtime.columns.keys import row_keys, tuple_keys
 from penstock.engine.runtime.operators.operator import Operator
-from penstock.engine.state.arrays.row_keys import IntegerKeys, Integers, RowKeys
+from penstock.engine.state.arrays.row_keys import IntegerKeys, Integers, RowKeys, TupleKeys
 
 
 def selector_of(keys: Sequence[str]) -> Callable[[Any], Any]:
@@ -24,6 +25,16 @@ def selector_of(keys: Sequence[str]) -> Callable[[Any], Any]:
 def keys_of_chunk(operator: Operator, chunk: Columns, keys: Sequence[str]) -> RowKeys:
     """Return the key of each row. Raises UserFunctionError for values that Python has no objects for."""
     return keys_in(operator, chunk, keys) if keys else _one_key(len(chunk))
+
+
+def tuples_of_chunk(operator: Operator, chunk: Columns, keys: Sequence[str]) -> RowKeys | TupleKeys:
+    """Return the same as `keys_of_chunk`; keys of several columns part by part."""
+    if not keys[1:]:
+        return keys_of_chunk(operator, chunk, keys)
+    try:
+        return tuple_keys([chunk.batch.column(name) for name in keys])
+    except RAISED as error:
+        raise operator.context.user_error(error, "key selector") from error
 
 
 def keys_of_batch(batch: pyarrow.RecordBatch, keys: Sequence[str]) -> RowKeys:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy
 
 from penstock.engine.state.arrays.array_table import ArrayTable, Read
-from penstock.engine.state.arrays.row_keys import Integers, Mask, RowKeys
+from penstock.engine.state.arrays.row_keys import Integers, Mask, RowKeys, TupleKeys
 
 
 class Slots(NamedTuple):
@@ -27,7 +27,7 @@ class KeyedValues:
     def __len__(self) -> int:
         return len(self.table)
 
-    def slots_of(self, keys: RowKeys) -> Slots:
+    def slots_of(self, keys: RowKeys | TupleKeys) -> Slots:
         """Return the slots of rows."""
         known = len(self.table)
         slots = self.table.slots_of(keys)

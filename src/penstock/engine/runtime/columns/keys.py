@@ -10,7 +10,7 @@ import numpy
 import pyarrow
 
 from penstock.common.columns.to_values import python_values
-from penstock.engine.state.arrays.row_keys import BatchKeys, IntegerKeys, RowKeys
+from penstock.engine.state.arrays.row_keys import BatchKeys, IntegerKeys, RowKeys, TupleKeys
 from penstock.engine.state.container_keys import as_key
 
 _INTEGER_MAX = (1 << 63) - 1
@@ -25,6 +25,24 @@ def row_keys(columns: Sequence[pyarrow.Array]) -> RowKeys:
         if pyarrow.types.is_integer(column.type) and column.type != pyarrow.uint64() and not column.null_count:
             return IntegerKeys(column.to_numpy(zero_copy_only=False).astype(numpy.int64, copy=False))
     return keys_of(columns)
+
+
+def tuple_keys(columns: Sequence[pyarrow.Array]) -> RowKeys | TupleKeys:
+    """Return the keys of rows as `row_keys` does; those of several columns part by part."""
+    if len(columns) == 1 or any(pyarrow.types.is_floating(column.type) for column in columns):
+        return row_keys(columns)
+    parts, valid = zip(*map(_part_of, columns), strict=True)
+    return TupleKeys(parts, valid)
+
+
+def _part_of(column: pyarrow.Array) -> tuple[IntegerKeys | BatchKeys, Any]:
+    """Return the values of a part of keys, and which are not NULL; None: all."""
+    valid = column.is_valid().to_numpy(zero_copy_only=False) if column.null_count else None
+    if not pyarrow.types.is_signed_integer(column.type):
+        return BatchKeys(*coded_keys(column)), valid
+    if valid is not None:
+        column = column.fill_null(0)
+    return IntegerKeys(column.to_numpy(zero_copy_only=False).astype(numpy.int64, copy=False)), valid
 
 
 def keys_of(columns: Sequence[pyarrow.Array]) -> BatchKeys:

@@ -34,6 +34,11 @@ def changelog(
     count = len(chunk)
     firsts = runs.order[runs.starts]
     replace = of_rows.have_values[firsts]
+    if not (update_before or skip_equal):
+        # The rows that are replaced are not needed, and to take them costs most.
+        of_chunk = numpy.full(count, _AFTER, numpy.uint8)
+        of_chunk[firsts[~replace]] = _INSERT
+        return Columns(chunk.batch, chunk.timestamps, of_chunk if of_chunk.any() else None)
     old = old_rows(runs.slots[replace])
     both = pyarrow.concat_batches([chunk.batch, old]) if len(old) else chunk.batch
     previous = numpy.empty(count, numpy.int64)

@@ -15,6 +15,7 @@ import numpy
 import pyarrow
 
 from penstock.engine.runtime.columns.keys import coded_keys
+from penstock.engine.runtime.columns.text_codes import codes_of_texts
 from penstock.engine.state.arrays.integer_groups import codes_of_integers, groups_of_codes
 from penstock.engine.state.arrays.row_keys import Integers
 from penstock.engine.state.keys import encode_key
@@ -36,12 +37,33 @@ def groups_of_tuples(columns: Sequence[pyarrow.Array], max_parallelism: int) -> 
 
 def _codes_of(column: pyarrow.Array) -> tuple[Any, Integers]:
     """Return the CRC of each value's encoding, and its length."""
-    if pyarrow.types.is_signed_integer(column.type) and not column.null_count:
+    if column.null_count and _has_codes(column.type):
+        return _with_nulls(column)
+    if pyarrow.types.is_signed_integer(column.type):
         return codes_of_integers(column.to_numpy(zero_copy_only=False).astype(numpy.int64, copy=False))
+    if pyarrow.types.is_string(column.type):
+        encoded = column.dictionary_encode()
+        codes, lengths = codes_of_texts(encoded.dictionary)
+        places = encoded.indices.to_numpy()
+        return codes[places], lengths[places]
     values, places = coded_keys(column)
-    encoded = [encode_key(value) for value in values]
-    codes = numpy.array([zlib.crc32(one) for one in encoded], numpy.uint32)
-    return codes[places], numpy.array([len(one) for one in encoded], numpy.int64)[places]
+    keys = [encode_key(value) for value in values]
+    codes = numpy.array([zlib.crc32(one) for one in keys], numpy.uint32)
+    return codes[places], numpy.array([len(one) for one in keys], numpy.int64)[places]
+
+
+def _has_codes(kind: pyarrow.DataType) -> bool:
+    return bool(pyarrow.types.is_signed_integer(kind) or pyarrow.types.is_string(kind))
+
+
+def _with_nulls(column: pyarrow.Array) -> tuple[Any, Integers]:
+    null = encode_key(None)
+    codes = numpy.full(len(column), zlib.crc32(null), numpy.uint32)
+    lengths = numpy.full(len(column), len(null), numpy.int64)
+    if column.null_count < len(column):
+        valid = column.is_valid().to_numpy(zero_copy_only=False)
+        codes[valid], lengths[valid] = _codes_of(column.drop_null())
+    return codes, lengths
 
 
 def _appended(codes: Any, more: Any, lengths: Integers) -> Any:

@@ -23,7 +23,7 @@ _SETTLED_CALLS = 1_000
 _SMALLER = 4
 """A smaller size is at most so many times smaller: one that is far too small would not pay, and the large one stay."""
 _SLOWER = 4
-"""A long call that takes so many times as long as the one by which a size was chosen shows that the function changed."""
+"""A long call that takes so many times as long as that by which a size was chosen shows that the function changed."""
 
 
 def pacing_of(kind: ChunkKind, first_records: int, sections: int) -> Pacing:

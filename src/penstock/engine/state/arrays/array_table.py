@@ -11,7 +11,7 @@ from penstock.common.errors import CheckpointError
 from penstock.engine.state.arrays.frozen_arrays import FrozenArrays
 from penstock.engine.state.arrays.frozen_rows import FrozenRows
 from penstock.engine.state.arrays.key_slots import BYTES_OF_INTEGER, FIRST_ROOM, KeySlots, bytes_of_keys
-from penstock.engine.state.arrays.row_keys import BatchKeys, IntegerKeys, Integers, Mask, RowKeys
+from penstock.engine.state.arrays.row_keys import BatchKeys, IntegerKeys, Integers, Mask, RowKeys, TupleKeys
 from penstock.engine.state.arrays.state_array import StateArray
 from penstock.engine.state.arrays.stored_columns import ArrayKeys, ArrayValues, Piece, piece_of
 from penstock.engine.state.memory_budget import MemoryAccount
@@ -75,7 +75,7 @@ class ArrayTable(Table):
         """Return the number of slots in use."""
         return len(self.keys)
 
-    def slots_of(self, keys: RowKeys) -> Integers:
+    def slots_of(self, keys: RowKeys | TupleKeys) -> Integers:
         """Return the slot of each row's key. New keys get slots without a value."""
         slots = self.keys.slots_of(keys)
         if self.keys.room > self._room:

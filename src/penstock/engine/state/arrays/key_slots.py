@@ -8,7 +8,8 @@ from typing import Any
 import numpy
 
 from penstock.engine.state.arrays.key_index import MISSING, distinct_in_order, key_index
-from penstock.engine.state.arrays.row_keys import BatchKeys, IntegerKeys, Integers, RowKeys
+from penstock.engine.state.arrays.row_keys import BatchKeys, IntegerKeys, Integers, RowKeys, TupleKeys
+from penstock.engine.state.arrays.tuple_index import TupleIndex, tuple_keys_of
 
 FIRST_ROOM = 64
 """The slots that there is room for at first. The room doubles."""
@@ -26,7 +27,11 @@ _INTEGER_MIN, _INTEGER_MAX = -(1 << 63), (1 << 63) - 1
 
 
 class KeySlots:
-    """Gives each key a slot. Integers of 64 bits need no Python code per key, others a step for each distinct one."""
+    """Gives each key a slot. Integers of 64 bits need no Python code per key, others a step for each distinct one.
+
+    Tuples that come part by part need a step for each distinct part. Then all keys are tuples of this length, or those
+    that there are become keys like others.
+    """
 
     def __init__(self, before_growth: Callable[[int, int], None] = lambda room, others: None) -> None:
         """`before_growth`: called with room for slots, and for other keys than integers, before there is more of it.
@@ -41,6 +46,9 @@ class KeySlots:
         """The key of each slot, if it is such an integer."""
         self._others: dict[int, Any] = {}
         """The keys of other slots."""
+        self._tuples: TupleIndex | None = None
+        """All keys, if they are tuples that came part by part."""
+        self._may_be_tuples = True
         self._used = 0
         self._recent: dict[int, int] = {}
         """The slots of integers that came in small chunks lately."""
@@ -48,8 +56,18 @@ class KeySlots:
     def __len__(self) -> int:
         return self._used
 
-    def slots_of(self, keys: RowKeys) -> Integers:
+    def slots_of(self, keys: RowKeys | TupleKeys) -> Integers:
         """Return the slot of each row's key. New keys get the next slots."""
+        if isinstance(keys, TupleKeys):
+            found = self._of_tuples(keys) if self._takes_tuples(len(keys.parts)) else None
+            if found is not None:
+                return found
+            values = keys.to_list()
+            keys = BatchKeys(values, numpy.arange(len(values)))
+        if self._tuples is not None:
+            found = self._found_in(self._tuples, keys)
+            if found is not None:
+                return found
         if isinstance(keys, IntegerKeys):
             return self._of_integers(keys.values)
         return self._of_objects(keys)
@@ -69,6 +87,7 @@ class KeySlots:
     def find(self, keys: RowKeys) -> Integers:
         """Return the slot of each row's key, or MISSING for a key without one."""
         if isinstance(keys, IntegerKeys):
+            # Where all keys are tuples there are no integers.
             return self._integers.numbers_of(keys.values)
         slots = numpy.full(len(keys.keys), MISSING, numpy.int64)
         used = distinct_in_order(keys.codes)
@@ -79,6 +98,10 @@ class KeySlots:
 
     def keys(self, slots: Integers | slice) -> list[Any]:
         """Return the keys of these slots."""
+        # Another thread may read keys while these become others.
+        tuples = self._tuples
+        if tuples is not None:
+            return tuples.keys(numpy.arange(self._used)[slots])
         found: list[Any] = self._values[: self._used][slots].tolist()
         if self._others:
             others = self._others
@@ -94,10 +117,12 @@ class KeySlots:
     @property
     def has_others(self) -> bool:
         """Whether there are keys of other types than integers."""
-        return bool(self._others)
+        return self._tuples is not None or bool(self._others)
 
     def slot_of(self, key: Any) -> int | None:
         """Return the slot of a key; None for an unknown key."""
+        if self._tuples is not None:
+            return self._tuples.slot_of(key)
         if type(key) is int and _INTEGER_MIN <= key <= _INTEGER_MAX:
             slot = int(self._integers.numbers_of(numpy.array([key], numpy.int64))[0])
             return None if slot == MISSING else slot
@@ -126,6 +151,60 @@ class KeySlots:
             self._integers.put(new, first)
             slots[missing] = self._integers.numbers_of(rows)
         return slots
+
+    def _takes_tuples(self, length: int) -> bool:
+        """Return whether all keys are tuples of this length."""
+        if self._tuples is not None or not self._may_be_tuples:
+            return self._tuples is not None and self._tuples.length == length
+        known = list(self._slots_of_others)
+        present = tuple_keys_of(known, length) if len(known) == self._used else None
+        tuples = TupleIndex(length, KeySlots)
+        packed = None if present is None else tuples.packed(present) if known else numpy.zeros(0, numpy.int64)
+        if packed is None:
+            self._may_be_tuples = False
+            return False
+        tuples.add(packed, 0)
+        self._tuples, self._slots_of_others, self._others = tuples, {}, {}
+        return True
+
+    def _of_tuples(self, keys: TupleKeys) -> Integers | None:
+        """Return the slots of tuples; None if they need too many bits: then keys are no longer stored by parts."""
+        assert self._tuples is not None
+        packed = self._tuples.packed(keys)
+        if packed is None:
+            self._end_tuples(self._tuples)
+            return None
+        slots = self._tuples.numbers_of(packed)
+        missing = slots == MISSING
+        if missing.any():
+            rows = packed[missing]
+            new = distinct_in_order(rows)
+            self._make_room_for_others(len(new))
+            self._tuples.add(new, self._take(len(new)))
+            slots[missing] = self._tuples.numbers_of(rows)
+        return slots
+
+    def _found_in(self, tuples: TupleIndex, keys: RowKeys) -> Integers | None:
+        """Return the slots of keys that may be tuples; None if they are others."""
+        if isinstance(keys, BatchKeys):
+            slots = numpy.zeros(len(keys.keys), numpy.int64)
+            used = distinct_in_order(keys.codes)
+            if not len(used):
+                return slots[keys.codes]
+            wanted = tuple_keys_of([keys.keys[code] for code in used.tolist()], tuples.length)
+            found = None if wanted is None else self._of_tuples(wanted)
+            if found is not None:
+                slots[used] = found
+                return slots[keys.codes]
+        if self._tuples is not None:
+            self._end_tuples(tuples)
+        return None
+
+    def _end_tuples(self, tuples: TupleIndex) -> None:
+        keys = tuples.keys(numpy.arange(self._used))
+        self._others = dict(enumerate(keys))
+        self._slots_of_others = dict(zip(keys, range(self._used), strict=True))
+        self._tuples, self._may_be_tuples = None, False
 
     def _of_objects(self, keys: BatchKeys) -> Integers:
         slots = numpy.zeros(len(keys.keys), numpy.int64)
@@ -179,9 +258,10 @@ class KeySlots:
         return first
 
     def _make_room_for_others(self, count: int) -> None:
-        needed = len(self._others) + count
+        known = len(self._others) if self._tuples is None else self._used
+        needed = known + count
         if needed > self._others_room:
-            more = FIRST_ROOM + len(self._others) // _OTHERS_STEP
+            more = FIRST_ROOM + known // _OTHERS_STEP
             room = max(needed, self._others_room + more)
             self._before_growth(len(self._values), room)
             self._others_room = room

@@ -42,3 +42,25 @@ class IntegerKeys(NamedTuple):
 
 
 RowKeys = BatchKeys | IntegerKeys
+
+
+class TupleKeys(NamedTuple):
+    """The keys of a batch that are tuples, part by part. `valid`: in which rows a part is not None; None: in all."""
+
+    parts: tuple[IntegerKeys | BatchKeys, ...]
+    valid: tuple[Mask | None, ...]
+
+    def at(self, index: slice | Integers | Mask) -> TupleKeys:
+        """Return the keys of these rows."""
+        parts = tuple(part.at(index) for part in self.parts)
+        return TupleKeys(parts, tuple(None if valid is None else valid[index] for valid in self.valid))
+
+    def to_list(self) -> list[Any]:
+        """Return the key of each row."""
+        columns = [
+            part.to_list()
+            if valid is None
+            else [value if is_valid else None for value, is_valid in zip(part.to_list(), valid.tolist(), strict=True)]
+            for part, valid in zip(self.parts, self.valid, strict=True)
+        ]
+        return list(zip(*columns, strict=True))

@@ -15,6 +15,7 @@ from penstock.engine.state.key_groups import key_group_of
 
 VALUES = {
     "texts": [None, "", "a", "bb", "ééé", "x" * 300],
+    "short texts": ["", "a", None, "channel-17", "ééé", "x" * 30],
     "large integers": [0, 1, -5, 256, 10**18, -(1 << 63), (1 << 63) - 1],
     "integers and NULL": [None, *range(-300, 300)],
     "booleans": [True, None, False],
@@ -33,3 +34,4 @@ def test_a_row_goes_where_the_tuple_of_its_key_goes(seed: int) -> None:
     columns = [pyarrow.array([random.choice(VALUES[name]) for _ in range(200)]) for name in names]
     expected = [key_group_of(key, 128) for key in row_keys(columns).to_list()]
     assert groups_of_tuples(columns, 128).tolist() == expected
+    assert groups_of_tuples([column.slice(70) for column in columns], 128).tolist() == expected[70:]
