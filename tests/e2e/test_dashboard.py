@@ -12,7 +12,7 @@ import pytest
 from tests.browser import CHROMIUM, Browser
 from tests.e2e.dashboard_process import DashboardProcess
 from tests.unit.service.dispatcher.played_cluster import PlayedCluster
-from tests.unit.service.rest.served import Served, serve_pages_job
+from tests.unit.service.rest.served import Served, pattern_plan, serve_pages_job
 
 from penstock.service.rest.job_sampling import sample_of
 
@@ -24,8 +24,8 @@ JOB = "/job/id"
 
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[Served]:
-    """A job that has failed once, and has taken checkpoints; its figures are the same each time they are read."""
-    one = serve_pages_job(tmp_path, "<img src=x onerror='alert(1)'>", "<b>a failure</b>")
+    """A job with a pattern that has failed once, and has taken checkpoints; its figures are the same each time they are read."""
+    one = serve_pages_job(tmp_path, "<img src=x onerror='alert(1)'>", "<b>a failure</b>", pattern_plan())
     (one.logs / "driver.log").write_text("a line of the driver\n")
     for seconds in (2, 4):
         one.entry.history.add(sample_of(one.entry, seconds * 1_000), seconds)
@@ -73,7 +73,7 @@ def test_all_pages_show_what_rest_says_and_nothing_leaves_the_machine(
             browser.wait_for(vertex["name"], f"in {rate['sum']:.0f}/s", f"{busy['max'] / 10:.0f} %")
         browser.evaluate("[...document.querySelectorAll('.graph.along [data-vertex]')].pop().dispatchEvent("
                          "new MouseEvent('click', {bubbles: true}))")  # fmt: skip
-        browser.wait_for("level-1-slot-0")
+        browser.wait_for("level-1-slot-0", "a: kind == 1", "followed by", "within 5 s from first to last event")
         browser.click("checkpoints")
         newest = served.get("/jobs/id/checkpoints")["latest"]["completed"]
         browser.wait_for("3 completed", newest["external_path"], "start delay", f"Checkpoint {newest['id']}")

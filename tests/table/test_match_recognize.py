@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -20,6 +20,8 @@ from tests.table.listed_tables import Change, Tables, inserts
 from tests.table.row_matches import Element, Row, Statement, by_key
 from tests.table.table_tests import SMALL, START, crashing, need_planner
 
+from penstock.cep.operators.event_buffer import EventBuffer
+from penstock.cep.operators.key_states import KeyStates
 from penstock.common.errors import PenstockError
 from penstock.connectors.nexmark.configuration import NexmarkConfiguration
 from penstock.connectors.nexmark.generator import NexmarkGenerator
@@ -169,6 +171,63 @@ def test_faults() -> None:
         assert got(tables) == right
         restarts += tables.executor.restarts
     assert restarts
+
+
+def rows_that_wait_are_not_stored(patch: pytest.MonkeyPatch) -> None:
+    """Snapshots lack the rows that wait for the watermark."""
+    patch.setattr(EventBuffer, "store", lambda self, table: None)
+
+
+def rows_that_wait_are_not_restored(patch: pytest.MonkeyPatch) -> None:
+    """Rows that a snapshot has are not read."""
+    patch.setattr(EventBuffer, "restore", lambda self, entries, bits: None)
+
+
+def partial_matches_are_not_stored(patch: pytest.MonkeyPatch) -> None:
+    """Snapshots lack the partial matches that have changed since the last one."""
+    patch.setattr(KeyStates, "store", lambda self: None)
+
+
+def partial_matches_are_not_restored(patch: pytest.MonkeyPatch) -> None:
+    """A key that was stored begins again."""
+    patch.setattr(KeyStates, "other", lambda self, key: None)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    "fault",
+    [
+        rows_that_wait_are_not_stored,
+        rows_that_wait_are_not_restored,
+        partial_matches_are_not_stored,
+        partial_matches_are_not_restored,
+    ],
+)
+def test_a_fault_is_found(
+    fault: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A test of faults would pass an operator that loses rows, and its result would be worthless."""
+    fault(monkeypatch)
+    with pytest.raises(AssertionError):
+        test_faults()
+
+
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(2, 200))])
+def test_all_faults(seed: int) -> None:
+    """What a crash does not show, another fault would: an aborted checkpoint, a lost message, a driver that dies."""
+    rows = random_rows(Random(seed), 90)
+    circumstances = replace(
+        Circumstances.draw(Random(seed)),
+        exactly_once=True,
+        damage_rate=0.0,
+        cancel_at_step=None,
+        drain_rate=0.0,
+        stop_rate=0.0,
+        rescale_rate=0.0,
+        slots_change_at_steps=(),
+    )
+    tables = run(RISING, shuffled(Random(seed + 1), rows), seed, circumstances)
+    assert got(tables) == expected(RISING, rows)
 
 
 @pytest.mark.parametrize("parallelism", [1, 3])

@@ -201,7 +201,7 @@ class PatternStream(PatternSettings[T]):
             output_type=output_type,
         )
         # The dashboard, REST and `penstock explain` show it.
-        transformation.description = "; ".join(line.strip() for line in self._pattern.draw().splitlines())
+        transformation.description = self._pattern.draw()
         if not is_keyed:
             transformation.parallelism = 1
             transformation.parallelism_fixed = "a pattern on a stream without a key needs all events in one subtask"

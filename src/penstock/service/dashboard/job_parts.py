@@ -8,7 +8,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any, cast
 
-from penstock.common.text.markup import element, joined
+from penstock.common.text.markup import Markup, element, joined
 from penstock.common.text.quantities import as_size
 from penstock.service.dashboard.charts import CheckpointPhases, as_short_duration, checkpoints_chart, phases_of
 from penstock.service.dashboard.endpoint import Endpoint
@@ -83,7 +83,16 @@ class SubtasksPart(MarkupPart):
             if len(look.vertices) > 1
             else None
         )
-        self._shown.show(joined(heading, subtasks_table(subtasks), hint))
+        self._shown.show(joined(heading, subtasks_table(subtasks), *descriptions_of(vertex), hint))
+
+
+def descriptions_of(vertex: dict[str, Any]) -> list[Markup]:
+    """Show what operators of `/jobs/:id/vertices/:id` say of themselves: a pattern, its picture."""
+    return [
+        element("div", element("h3", one["name"]), element("pre", one["description"]), cls="description")
+        for one in vertex.get("operators", ())
+        if one["description"]
+    ]
 
 
 class CheckpointsPart(Part):

@@ -26,7 +26,7 @@ _LOW, _HIGH = 0.1, 0.5
 
 
 def details(request: Request) -> dict[str, Any]:
-    """GET /jobs/:jobid/vertices/:vertexid: its subtasks, and what they have read and written."""
+    """GET /jobs/:jobid/vertices/:vertexid: its subtasks, what they have read and written; its operators (not Flink)."""
     entry = job_of(request)
     vertex = vertex_of(request, entry)
     executions, growths, at_ms = entry.graph.executions_of(vertex.id), entry.meter.growths(), now_ms()
@@ -39,6 +39,7 @@ def details(request: Request) -> dict[str, Any]:
         "now": at_ms,
         "subtasks": subtasks,
         "aggregated": _aggregated(subtasks),
+        "operators": [{"name": node.name, "description": node.transformation.description} for node in vertex.nodes],
     }
 
 

@@ -11,8 +11,10 @@ from typing import Any
 
 from tests.unit.engine.jobmaster.played_job import Job, plan
 
+from penstock.cep import CEP, Pattern, field
 from penstock.common.configuration import Configuration
 from penstock.common.errors import StateUnavailableError
+from penstock.datastream import StreamExecutionEnvironment
 from penstock.engine.jobmaster.execution_graph import ExecutionGraph
 from penstock.engine.jobmaster.metrics import JobMetrics
 from penstock.engine.jobmaster.state_query import LiveState, StateQuery
@@ -20,6 +22,7 @@ from penstock.engine.plan.job_graph import JobGraph
 from penstock.engine.plan.vertex_ids import vertex_id
 from penstock.engine.rpc.messages import OperatorReport, TaskReport
 from penstock.engine.runtime.task.events import SampledStack, StacksSampled
+from penstock.service.client.plan_executor import PlanExecutor
 from penstock.service.rest.endpoint import RestEndpoint
 from penstock.service.rest.flame_graphs import FlameGraphs
 from penstock.service.rest.meter import Meter
@@ -146,12 +149,24 @@ class Served:
         return f"/jobs/id/vertices/{vertex_id(self.job.played.graph.vertices[index])}"
 
 
-def serve_pages_job(directory: Path, name: str, failure: str) -> Served:
+def pattern_plan() -> JobGraph:
+    """A job that looks for a pattern."""
+    plans = PlanExecutor()
+    environment = StreamExecutionEnvironment(executor=plans)
+    environment.set_parallelism(1)
+    events = environment.from_collection([{"kind": 1}]).key_by("kind")
+    pattern: Pattern[Any, Any] = Pattern.begin("a").where(field("kind") == 1).followed_by("b").where(field("kind") < 0)
+    CEP.pattern(events, pattern.within(5_000)).without_filter().select(len).print()
+    environment.execute("job")
+    return plans.graphs[0]
+
+
+def serve_pages_job(directory: Path, name: str, failure: str, graph: JobGraph | None = None) -> Served:
     """A job that runs, has failed once and has taken three checkpoints, for pages: two vertices with a subtask each.
 
     100 records/s, a third of the time busy, a sixth back-pressured; the same each time they are read.
     """
-    one = Served(directory, PlayedJob(plan()))
+    one = Served(directory, PlayedJob(graph or plan()))
     played = one.job.played
     played.graph.name = name
     played.runs().fails(RuntimeError(failure))

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import pytest
 from tests.unit.engine.jobmaster.played_job import Job, plan
-from tests.unit.service.rest.served import PlayedJob, Served, report
+from tests.unit.service.rest.served import PlayedJob, Served, pattern_plan, report
 
 from penstock.common.configuration import Configuration
 from penstock.common.errors import UserFunctionError
@@ -108,6 +108,21 @@ def test_the_plan_names_vertices_and_what_they_read(served: Served) -> None:
     assert sink["inputs"][0]["ship_strategy"] == "HASH" and sink["parallelism"] == 2
     assert [vertex["id"] for vertex in served.get("/jobs/id")["vertices"]] == [source["id"], sink["id"]]
     assert served.get(served.vertex(1))["id"] == sink["id"]
+
+
+def test_a_vertex_has_what_its_operators_say_of_themselves(tmp_path: Path) -> None:
+    """The picture of a pattern would be seen by nobody who has not written the program."""
+    served = Served(tmp_path, PlayedJob(pattern_plan()))
+    found, sink = served.get(served.vertex(1))["operators"]
+    assert found["name"].startswith("Pattern a .. b")
+    assert found["description"].splitlines() == [
+        "a: kind == 1",
+        "  ↓ followed by",
+        "b: kind < 0",
+        "within 5 s from first to last event",
+    ]
+    assert sink["description"] is None
+    served.endpoint.close()
 
 
 def test_a_failure_is_listed_with_the_task_and_the_users_traceback_first(served: Served) -> None:
