@@ -125,43 +125,62 @@ class PageRank(Superstep):
 
 
 class Components(Superstep):
-    """The least vertex of each component; a message has the vertices whose component has become less."""
+    """The least vertex of each component; a message has the vertices whose component may become less.
+
+    A dense superstep goes over all edges, sorted by target; a sparse one over those of changed vertices. Both send only
+    what is less than all that was sent to a vertex before.
+    """
 
     def __init__(self, source: np.ndarray, target: np.ndarray, vertices: int) -> None:
         self.graph = source, target, vertices
 
     def build(self) -> None:
-        """Lay out the own edges, in both directions, by source."""
+        """Lay out the own edges, in both directions, by source and by target."""
         source, target, vertices = self.graph
-        both = np.r_[source, target], np.r_[target, source]
+        both = np.r_[source, target].astype(np.int32), np.r_[target, source].astype(np.int32)
         mine = both[0] % self.all == self.own
-        order = np.argsort(both[0][mine], kind="stable")
-        self.sources, self.targets = both[0][mine][order] // self.all, both[1][mine][order]
-        self.label = np.arange(self.own, vertices, self.all)
-        self.offsets = np.searchsorted(self.sources, np.arange(len(self.label) + 1))
+        sources, targets = both[0][mine] // self.all, both[1][mine]
+        order = np.lexsort((targets, sources))
+        self.targets = targets[order]
+        self.label = np.arange(self.own, vertices, self.all, dtype=np.int32)
+        self.offsets = np.searchsorted(sources[order], np.arange(len(self.label) + 1))
+        order = np.lexsort((sources, targets))
+        self.by_target = sources[order]
+        self.starts = np.flatnonzero(np.r_[True, np.diff(targets[order]) > 0])
+        self.reached = targets[order][self.starts]
+        self.sent = np.full(vertices, vertices, np.int32)
+        self.none = self.sent.copy()
         del self.graph
 
     def step(self, messages: list[Any]) -> Any:
         """Take smaller labels, and send those that have changed to neighbours."""
+        label = self.label
         if messages and messages[0][1] is None:
-            changed = np.arange(len(self.label))
+            changed = np.ones(len(label), bool)
         else:
-            before = self.label.copy()
+            changed = np.zeros(len(label), bool)
             for _, (vertices, labels) in messages:
-                np.minimum.at(self.label, vertices, labels)
-            changed = np.flatnonzero(self.label < before)
-        counts = self.offsets[changed + 1] - self.offsets[changed]
-        if not counts.sum():
+                # Each message has a vertex once.
+                less = labels < label[vertices]
+                vertices = vertices[less]
+                label[vertices] = labels[less]
+                changed[vertices] = True
+        frontier = np.flatnonzero(changed)
+        counts = self.offsets[frontier + 1] - self.offsets[frontier]
+        if (total := int(counts.sum())) * 10 > len(self.targets):
+            vertices, labels = self.reached, np.minimum.reduceat(label[self.by_target], self.starts)
+        elif total:
+            ends = np.cumsum(counts)
+            edges = np.arange(total) + np.repeat(self.offsets[frontier] - ends + counts, counts)
+            least = self.none.copy()
+            np.minimum.at(least, self.targets[edges], np.repeat(label[frontier], counts))
+            vertices = np.flatnonzero(least < self.sent)
+            labels = least[vertices]
+        else:
             return
-        ends = np.cumsum(counts)
-        edges = np.arange(ends[-1]) - np.repeat(ends - counts, counts) + np.repeat(self.offsets[changed], counts)
-        vertices, labels = self.targets[edges], np.repeat(self.label[changed], counts)
-        # The least label for each vertex: the combiner.
-        order = np.argsort(vertices, kind="stable")
-        vertices = vertices[order]
-        starts = np.flatnonzero(np.r_[True, vertices[1:] != vertices[:-1]])
-        labels = np.minimum.reduceat(labels[order], starts)
-        vertices = vertices[starts]
+        less = labels < self.sent[vertices]
+        vertices, labels = vertices[less], labels[less]
+        self.sent[vertices] = labels
         for other in range(self.all):
             part = vertices % self.all == other
             if part.any():

@@ -38,6 +38,7 @@ PRINTED = {
     "class Totals": "airport-delay [('",
     "class CountPerMinute": "",
     "supersteps_max=10": "",
+    "class Least(ArrayStep)": "",
     "class Basket": SHOWN,
     "class Reading": "attic\n",
     "class Plate": "('b ab 12', 3)\n",

@@ -11,7 +11,10 @@ from typing import Any
 import pytest
 from tests.spark.jobs import collect, environment, no_worker_left
 
+from penstock.api.source import Boundedness
 from penstock.common.errors import ProgramError
+from penstock.common.watermark_strategy import WatermarkStrategy
+from penstock.connectors.base.number_sequence import NumberSequenceSource
 from penstock.datastream import FilterFunction, ProcessFunction, RuntimeExecutionMode
 from penstock.iteration import IterationListener, SumAggregator, iterate, iterate_delta, superstep_windows
 
@@ -145,3 +148,23 @@ def test_a_loop_without_supersteps_in_batch_mode_is_refused() -> None:
     loop = env.from_collection([1]).iterate()
     with pytest.raises(ProgramError, match="BATCH"):
         collect(loop.close_with(loop.filter(lambda value: value > 1)))
+
+
+class Endless(NumberSequenceSource):
+    """Numbers, without a word on their end."""
+
+    def get_boundedness(self) -> Boundedness:
+        return Boundedness.CONTINUOUS_UNBOUNDED
+
+
+def test_what_arrives_joins_a_running_iteration() -> None:
+    """A superstep would wait for the end of the source, or a head that gets nothing would hold back the others."""
+    env = environment(RuntimeExecutionMode.STREAMING, parallelism=2)
+    env.enable_checkpointing(100)
+    arrived = env.from_source(Endless(1, 10_000), WatermarkStrategy.no_watermarks(), "endless")
+    iteration = iterate(arrived.map(lambda number: (number, 0)))
+    stepped = iteration.map(lambda pair: (pair[0], pair[1] + 1)).key_by(lambda pair: pair[0]).map(lambda pair: pair)
+    done = stepped.filter(lambda pair: pair[1] == 5)
+    iteration.close_with(stepped.filter(lambda pair: pair[1] < 5).rebalance(), outputs=[done])
+    assert sorted(collect(done)) == [(number, 5) for number in range(1, 10_001)]
+    no_worker_left()

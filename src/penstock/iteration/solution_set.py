@@ -9,13 +9,16 @@ from typing import Any, Generic, TypeVar
 from penstock.api.functions.function import Function
 from penstock.api.output_tag import OutputTag
 from penstock.api.runtime_context import RuntimeContext
-from penstock.api.state.descriptors import ListStateDescriptor, ValueStateDescriptor
+from penstock.api.state.descriptors import ValueStateDescriptor
 from penstock.common.constants import MAX_TIMESTAMP
 from penstock.datastream.data_stream import DataStream
 from penstock.datastream.functions import KeyedCoProcessFunction
+from penstock.engine.state.keys import encode_key
 
 E = TypeVar("E")
 W = TypeVar("W")
+_PLAIN = {int, str}
+"""The types of keys that are equal only if their classes are, too."""
 SOLUTION: OutputTag[Any] = OutputTag("(iteration) solution set")
 
 
@@ -82,7 +85,9 @@ class _ReadEntries(KeyedCoProcessFunction[Any, Any, Any, Any]):
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self._entry = runtime_context.get_state(ValueStateDescriptor("entry"))
-        self._messages = runtime_context.get_list_state(ListStateDescriptor("messages"))
+        # Not in state: where snapshots are taken, between two supersteps, no messages wait.
+        self._messages: dict[Any, tuple[int, list[Any]]] = {}
+        """By key: the superstep that takes them, and the messages."""
         function = self._function
         if isinstance(function, SolutionSetFunction):
             function.open(runtime_context)
@@ -98,16 +103,24 @@ class _ReadEntries(KeyedCoProcessFunction[Any, Any, Any, Any]):
         self._entry.update(value)
 
     def process_element2(self, value: Any, ctx: Any) -> None:
-        self._messages.add(value)
-        ctx.timer_service().register_event_time_timer(ctx.timestamp())
+        key = ctx.get_current_key()
+        place = key if type(key) in _PLAIN else encode_key(key)
+        superstep = ctx.timestamp()
+        waiting = self._messages.get(place)
+        if waiting is not None and waiting[0] <= superstep:
+            waiting[1].append(value)
+            return
+        # One timer for all messages of the superstep. With slack, those of a later one may have come before.
+        self._messages[place] = superstep, [value] if waiting is None else [*waiting[1], value]
+        ctx.timer_service().register_event_time_timer(superstep)
 
     def on_timer(self, timestamp: int, ctx: Any) -> Iterator[Any]:
-        messages = list(self._messages.get())
-        if not messages:
-            # With slack, an earlier superstep has taken messages of a later one.
+        key = ctx.get_current_key()
+        waiting = self._messages.pop(key if type(key) in _PLAIN else encode_key(key), None)
+        if waiting is None:
+            # With slack, an earlier superstep has taken them.
             return
-        self._messages.clear()
-        result = self._call(ctx.get_current_key(), self._entry.value(), messages)
+        result = self._call(key, self._entry.value(), waiting[1])
         if result is not None:
             yield result
 

@@ -6,16 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from penstock.api.functions.aggregator import Aggregator, ConvergenceCriterion
-from penstock.api.source import Boundedness
 from penstock.common.time import Time
 from penstock.common.types.whole_numbers import as_int
 from penstock.datastream.data_stream import DataStream, check_one_environment
 from penstock.datastream.functions import CoProcessFunction
 from penstock.datastream.iterative_stream import comes_from
+from penstock.datastream.program_graph import unbounded_source_of
 from penstock.datastream.window import TumblingEventTimeWindows
 from penstock.engine.plan.transformations import (
     PartitionTransformation,
-    SourceTransformation,
     SuperstepsTransformation,
     UnionTransformation,
 )
@@ -69,21 +68,13 @@ def iterate(
 
 def is_followed(stream: DataStream[Any], rules: SuperstepRules) -> bool:
     """Return whether a stream is unbounded. Raises ValueError if it is, and `rules` are for bounded ones."""
-    seen: set[int] = set()
-    waiting = [stream._transformation]
-    while waiting:
-        one = waiting.pop()
-        if isinstance(one, SourceTransformation) and one.source.get_boundedness() is not Boundedness.BOUNDED:
-            if rules.supersteps_max is not None or rules.criteria or rules.slack:
-                raise ValueError(
-                    f"the source '{one.name}' is unbounded, so its iteration has no supersteps_max, no criteria and no "
-                    "slack: it ends when the source has ended and nothing is fed back. Use a bounded source for those"
-                )
-            return True
-        if one.id not in seen:
-            seen.add(one.id)
-            waiting.extend(one.inputs)
-    return False
+    unbounded = unbounded_source_of(stream._transformation)
+    if unbounded is not None and (rules.supersteps_max is not None or rules.criteria or rules.slack):
+        raise ValueError(
+            f"the source '{unbounded}' is unbounded, so its iteration has no supersteps_max, no criteria and no slack: "
+            "it ends when the source has ended and nothing is fed back. Use a bounded source for those"
+        )
+    return unbounded is not None
 
 
 def nothing(record: Any) -> bool:

@@ -1,0 +1,124 @@
+"""Iterations on arrays: connected components, compared with plain NumPy, under faults and other parallelism."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.simulation.iteration_programs import CALM
+from tests.simulation.programs import environment, explained, simulate, sweeps
+from tests.simulation.test_superstep_mutants import often
+from tests.simulation.test_supersteps import drawn
+
+from penstock.common.job_status import JobStatus
+from penstock.datastream import StreamExecutionEnvironment
+from penstock.iteration.array_iteration import _Steps
+from penstock.iteration.arrays import Arrays, ArrayStep, iterate_arrays, reduce_by_key
+
+pytestmark = pytest.mark.simulation
+
+VERTICES = 300
+
+
+def graph() -> tuple[Any, Any]:
+    """Return the edges of a sparse graph, each in both directions."""
+    random = np.random.default_rng(7)
+    source, target = random.integers(0, VERTICES, 200), random.integers(0, VERTICES, 200)
+    return np.r_[source, target], np.r_[target, source]
+
+
+class Components(ArrayStep):
+    """Takes the least label among the messages, and sends it on from vertices that have changed."""
+
+    def prepare(self) -> None:
+        keys, sources = self.entries["key"], self.static["key"]
+        assert (np.diff(keys) > 0).all() and (np.diff(sources) >= 0).all(), "not sorted by key"
+        self.first = np.searchsorted(sources, keys)
+        self.stop = np.searchsorted(sources, keys, side="right")
+
+    def step(self, superstep: int, messages: Arrays) -> Arrays:
+        least = reduce_by_key(messages, "key", label=np.minimum)
+        at = np.searchsorted(self.entries["key"], least["key"])
+        assert (self.entries["key"][at] == least["key"]).all(), "a message to another subtask"
+        lower = (least["label"] < self.entries["label"][at]) | (superstep == 0)
+        changed = at[lower]
+        self.entries["label"][changed] = least["label"][lower]
+        edges = np.concatenate([np.arange(0), *map(np.arange, self.first[changed], self.stop[changed])])
+        labels = np.repeat(self.entries["label"][changed], self.stop[changed] - self.first[changed])
+        return reduce_by_key({"key": self.static["target"][edges], "label": labels}, "key", label=np.minimum)
+
+
+def chunks(env: StreamExecutionEnvironment, arrays: Arrays, count: int) -> Any:
+    """Return a stream of arrays in several chunks."""
+    divided = zip(*(np.array_split(array, count) for array in arrays.values()), strict=True)
+    parts = [dict(zip(arrays, one, strict=True)) for one in divided]
+    return env.from_collection(parts).rebalance()
+
+
+def components(parallelism: int, slack: int) -> StreamExecutionEnvironment:
+    """Return a program for the connected components of the graph."""
+    env = environment(parallelism)
+    source, target = graph()
+    vertices = np.arange(VERTICES)
+    labelled = {"key": vertices, "label": vertices.copy()}
+    entries = chunks(env, labelled, 3)
+    found = iterate_arrays(
+        entries,
+        chunks(env, labelled, 4),
+        Components(),
+        static=chunks(env, {"key": source, "target": target}, 5),
+        slack=slack,
+    )
+    found.flat_map(lambda chunk: list(zip(chunk["key"].tolist(), chunk["label"].tolist(), strict=True))).print()
+    return env
+
+
+def expected() -> set[Any]:
+    """Return each vertex with the least one of its component."""
+    source, target = graph()
+    label = np.arange(VERTICES)
+    for _ in range(VERTICES):
+        np.minimum.at(label, target, label[source])
+    return set(enumerate(label.tolist()))
+
+
+@pytest.mark.parametrize("slack", [0, 2])
+@pytest.mark.parametrize("parallelism", [1, 2, 3])
+def test_components_on_arrays(parallelism: int, slack: int) -> None:
+    """A message would get lost between subtasks, or entries would not be those of its keys."""
+    simulation = simulate(components(parallelism, slack), parallelism, CALM)
+    with explained(simulation):
+        assert simulation.run() is JobStatus.FINISHED
+    values = [tuple(value) for values in simulation.results.values() for value in values]
+    assert len(values) == VERTICES
+    assert set(values) == expected()
+
+
+@pytest.mark.parametrize("seeds", sweeps(10, 2_000))
+def test_arrays_survive_faults_and_rescaling(seeds: int) -> None:
+    """Restored entries would be those of other key groups, or messages would reach the subtask that had them before."""
+    finished = 0
+    for seed in range(seeds):
+        simulation = simulate(components(1 + seed % 3, 2 * (seed % 2)), seed, drawn(seed))
+        with explained(simulation):
+            status = simulation.run()
+        if status is JobStatus.FINISHED and not simulation.driver.drained:
+            finished += 1
+            assert {tuple(value) for values in simulation.results.values() for value in values} == expected(), seed
+    assert finished > seeds / 3
+
+
+def test_restored_entries_of_other_subtasks_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The simulator would not notice that a restored subtask keeps the entries of all."""
+    monkeypatch.setattr(_Steps, "_of_this_subtask", lambda self, chunk, key: chunk)
+    for seed in range(20):
+        simulation = simulate(components(3, 0), seed, often(seed))
+        try:
+            with explained(simulation):
+                simulation.run()
+        except AssertionError:
+            return
+        if {tuple(value) for values in simulation.results.values() for value in values} != expected():
+            return
+    raise AssertionError("no run found it")
