@@ -28,6 +28,7 @@ from penstock.engine.runtime.columns.keyed_input import event_times, keys_in
 from penstock.engine.runtime.columns.slice_numbers import by_slice, distinct, slice_numbers
 from penstock.engine.runtime.columns.window_results import WindowResults
 from penstock.engine.runtime.windows.sliced_window_operator import SlicedWindowOperator
+from penstock.engine.runtime.windows.slicing import RecordsByStart
 from penstock.engine.runtime.windows.windowing import WindowSettings
 from penstock.engine.state.arrays.array_table import ArrayTable
 from penstock.engine.state.arrays.mixed_slices import MixedSlices
@@ -173,7 +174,9 @@ class MixedWindowOperator(SlicedWindowOperator):
     def _add_few(self, keys: RowKeys, chunk: Columns, times: Integers, horizon: int) -> Iterator[None]:
         """Add records to their windows that wait, as rows."""
         slicing = self._slicing
-        divide = partial(slicing.by_window, only_first=self._carries) if self._overlap else slicing.by_slice
+        divide: Callable[..., RecordsByStart] = slicing.by_slice
+        if self._overlap:
+            divide = partial(slicing.by_window, only_first=self._carries)
         values = _values_of(fields_of_aggregates(self._aggregates, chunk.batch), len(chunk))
         of_windows = divide(keys.to_list(), values, times.tolist(), horizon=horizon, behind=[])
         for window, (some_keys, some_values) in of_windows.items():
