@@ -302,7 +302,7 @@ def test_a_window_that_is_rows_in_one_subtask_and_arrays_in_another(
         part.push([Row(key=keys[number % 2], n=1, f=0.5) for number in range(count)], [1] * count)
         stored.take(part, savepoint)
         parts.append(stored)
-    first, second = parts if arrays_first else reversed(parts)
+    first, second = parts[:: 1 if arrays_first else -1]
     together = Windows(on_columns, aggregates=CARRIED)
     second.restore(together, first)
     together.harness.watermark(10)
