@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from tests.table.in_process import environment
 from tests.table.table_tests import need_planner
@@ -65,15 +63,3 @@ def test_a_value_that_can_not_be_computed_is_named(tables: StreamTableEnvironmen
     text = str(raised.value)
     assert "Calc(select=[CAST(s AS INTEGER)" in text and "'s': 'x'" in text, text
     assert ".py" not in text and len(text.splitlines()) < 6, text
-
-
-def test_the_variance_of_a_changelog(tables: StreamTableEnvironment) -> None:
-    """STDDEV_POP and its like would be refused, by the name of a function that only the planner has."""
-    query = """SELECT k, VAR_POP(n) AS v, STDDEV_SAMP(n) AS s FROM
-        (SELECT k, id, MAX(n) AS n FROM (VALUES ('a', 1, 1e0), ('a', 2, 4e0), ('a', 1, 2e0), ('b', 1, 5e0))
-        AS v(k, id, n) GROUP BY k, id) GROUP BY k"""
-    rows: dict[Any, Any] = {}
-    with tables.execute_sql(query).collect() as found:
-        for row in found:
-            rows[row.k] = (row.v, row.s)
-    assert rows["a"] == pytest.approx((1.0, 2**0.5)) and rows["b"] == (0.0, None)
