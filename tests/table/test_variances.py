@@ -39,7 +39,7 @@ def expected(rows: list[tuple[str, int, float]]) -> dict[str, tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("options", [{}, MINI_BATCH], ids=["rows", "bundles"])
-@pytest.mark.parametrize("circumstances", [SMALL, *crashing()], ids=["calm", "heap", "cache"])
+@pytest.mark.parametrize("circumstances", [SMALL, list(crashing())[1]], ids=["calm", "faults"])
 def test_variances_are_exact(options: dict[str, str], circumstances: Circumstances) -> None:
     """A retraction would leave errors of rounding, a merge of bundles would lose what was retracted before its row."""
     need_planner()

@@ -163,9 +163,9 @@ _OF_PROGRAMS = ("data-stream", "python-input-format")
 _registered: dict[str, TableConnector] = {}
 
 
-def connector_names() -> list[str]:
-    """Return the names of all connectors."""
-    return sorted({*_BUILT_IN, *_registered})
+def built_in_connectors() -> list[str]:
+    """Return the names of connectors that users write in `'connector' = '...'`."""
+    return sorted(set(_BUILT_IN) - set(_OF_PROGRAMS))
 
 
 def register_connector(name: str, connector: TableConnector) -> None:
@@ -183,7 +183,7 @@ def connector_of(table: ContextResolvedTable) -> TableConnector:
         raise SqlError(f"the table {table.identifier} has no option 'connector'")
     if name not in _registered:
         if name not in _BUILT_IN:
-            known = ", ".join(one for one in connector_names() if one not in _OF_PROGRAMS)
+            known = ", ".join(sorted({*built_in_connectors(), *_registered} - set(_OF_PROGRAMS)))
             raise SqlError(
                 f"the table {table.identifier} has the connector {name!r}, which does not exist. Connectors: {known}"
             )
