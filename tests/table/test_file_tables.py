@@ -116,6 +116,18 @@ def test_metadata_of_files(tmp_path: Path) -> None:
     assert row == {"n": 1, f"{METADATA}file.name": "a.json", f"{METADATA}file.size": 9}
 
 
+def test_files_whose_path_does_not_match_are_not_read(tmp_path: Path) -> None:
+    """A folder may have files of another kind beside those of the table. The pattern is of the whole path."""
+    (tmp_path / "day=1").mkdir()
+    for name, number in (("day=1/a.json", 1), ("day=1/b.txt", 2), ("c.json", 3)):
+        (tmp_path / name).write_text(f'{{"n": {number}}}\n')
+    options = {"path": tmp_path, "format": "json", "source.report-statistics": "NONE"}
+    table = table_of({"n": "INT"}, {**options, "source.path.regex-pattern": r".*/day=\p{Digit}/[^/]*\.json"})
+    assert read(table) == [{"n": 1}]
+    with pytest.raises(SqlError, match=r"source\.path\.regex-pattern is not a pattern"):
+        read(table_of({"n": "INT"}, {**options, "source.path.regex-pattern": "(a"}))
+
+
 def test_a_bad_line_is_named_or_left_out(tmp_path: Path) -> None:
     """Of a large file nobody would find the line."""
     (tmp_path / "a.json").write_text('{"n": 1}\n\n{"n": 2}\r\n{"n"\n{"n": 3}')

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -45,6 +46,7 @@ from penstock.table.connectors.table_connector import (
     physical_columns,
 )
 from penstock.table.connectors.table_options import TableOptions
+from penstock.table.functions import java_regex
 from penstock.table.operators.table_columns import TableColumns
 from penstock.table.planner.errors import SqlError
 from penstock.table.planner.nodes.tables import ContextResolvedTable
@@ -52,6 +54,9 @@ from penstock.table.planner.nodes.tables import ContextResolvedTable
 PATH = option("path", TextType(), None)
 FORMAT = option("format", TextType(), None)
 MONITOR = option("source.monitor-interval", DurationType(), None)
+PATH_PATTERN = option("source.path.regex-pattern", TextType(), None)
+STATISTICS = option("source.report-statistics", TextType(), "ALL")
+"""Of batch jobs: plans of streams use none."""
 NULL_PARTITION = option("partition.default-name", TextType(), "__DEFAULT_PARTITION__")
 PART_BYTES = option("sink.rolling-policy.file-size", MemorySizeType(), 128 * 1024 * 1024)
 ROLLOVER = option("sink.rolling-policy.rollover-interval", DurationType(1), 30 * 60_000)
@@ -65,6 +70,8 @@ OPTIONS: tuple[ConfigOption[Any], ...] = (
     PATH,
     FORMAT,
     MONITOR,
+    PATH_PATTERN,
+    STATISTICS,
     NULL_PARTITION,
     PART_BYTES,
     ROLLOVER,
@@ -122,7 +129,12 @@ class FilesystemConnector(TableConnector):
             null=table.options.get(NULL_PARTITION),
         )
         monitor_ms = table.options.get(MONITOR)
-        source = FileSource(format_of_files, (absolute(table.path),), DEFAULT_SPLIT_BYTES, monitor_ms)
+        try:
+            text = table.options.get(PATH_PATTERN)
+            pattern = None if text is None else java_regex.compiled(text)
+        except re.error as error:
+            raise table.options.error(f"{PATH_PATTERN.key} is not a pattern: {error}") from None
+        source = FileSource(format_of_files, (absolute(table.path),), DEFAULT_SPLIT_BYTES, monitor_ms, pattern)
         return TableScan(source, TableColumns(schema))
 
     def sink(self, request: SinkRequest) -> TableSink:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Sequence
 
 import msgspec
@@ -37,14 +38,16 @@ class FileEnumerator(SharedSplitEnumerator):
         file_format: FileFormat,
         split_bytes: int | None,
         discovery_interval_ms: int | None,
+        path_pattern: re.Pattern[str] | None = None,
         state: FileEnumeratorState | None = None,
     ) -> None:
-        """`split_bytes` None: each file is one split.
+        """`split_bytes` None: each file is one split. `path_pattern`: of the whole paths of files; None: all.
 
         `discovery_interval_ms` None: files are listed once, in `start`.
         """
         super().__init__(context, more_to_come=discovery_interval_ms is not None, restored=state is not None)
         self._paths = paths
+        self._path_pattern = path_pattern
         self._format = file_format
         self._split_bytes = split_bytes
         self._discovery_interval_ms = discovery_interval_ms
@@ -83,9 +86,13 @@ class FileEnumerator(SharedSplitEnumerator):
     def find(self) -> list[FoundFile]:
         """List all files. Called on another thread."""
         if self._discovery_interval_ms is None:
-            return list_files(self._paths)
+            return self._wanted(list_files(self._paths))
         # In continuous mode a file without a valid name must not end the job.
-        return list_files(self._paths, must_exist=False, skipped=self._skipped)
+        return self._wanted(list_files(self._paths, must_exist=False, skipped=self._skipped))
+
+    def _wanted(self, files: list[FoundFile]) -> list[FoundFile]:
+        pattern = self._path_pattern
+        return files if pattern is None else [one for one in files if pattern.fullmatch(_in_store(one.path))]
 
     def _listed(self, files: list[FoundFile] | None, error: Exception | None) -> None:
         self._is_listing = False
@@ -120,3 +127,9 @@ class FileEnumerator(SharedSplitEnumerator):
             else:
                 splits.append(whole(file))
         self.add_splits(splits)
+
+
+def _in_store(path: str) -> str:
+    """Return a path without its scheme and bucket, as Flink has it: /key of s3://bucket/key."""
+    _, is_url, rest = path.partition("://")
+    return f"/{rest.partition('/')[2]}" if is_url else path

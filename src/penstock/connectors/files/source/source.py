@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import os
+import re
 from typing import TYPE_CHECKING, Any, Generic
 
 from penstock.api.source import Boundedness, EnumeratorContext, ReaderContext, Source
@@ -55,7 +56,10 @@ class FileSource(Source[Record]):
         paths: tuple[str, ...],
         split_bytes: int | None = DEFAULT_SPLIT_BYTES,
         discovery_interval_ms: int | None = None,
+        path_pattern: re.Pattern[str] | None = None,
     ) -> None:
+        """`path_pattern`: only files whose whole path it matches are read; None: all."""
+        self._path_pattern = path_pattern
         self._format = file_format
         self._paths = paths
         self._split_bytes = split_bytes
@@ -119,7 +123,9 @@ class FileSource(Source[Record]):
         format_of_columns = self._format.on_columns(columns)
         if format_of_columns is None:
             return None
-        return FileSource(format_of_columns, self._paths, self._split_bytes, self._discovery_interval_ms)
+        return FileSource(
+            format_of_columns, self._paths, self._split_bytes, self._discovery_interval_ms, self._path_pattern
+        )
 
     def _enumerator(self, context: EnumeratorContext, state: FileEnumeratorState | None) -> FileEnumerator:
         return FileEnumerator(
@@ -128,6 +134,7 @@ class FileSource(Source[Record]):
             file_format=self._format,
             split_bytes=self._split_bytes,
             discovery_interval_ms=self._discovery_interval_ms,
+            path_pattern=self._path_pattern,
             state=state,
         )
 
