@@ -1,7 +1,7 @@
 """Nexmark's queries q0 to q22 in Flink's SQL, in our words: what they ask for is that of github nexmark/nexmark.
 
-Flink refuses q6 (OVER on retractions). q10 writes partitions of files, q13 looks up the table `side_input`, and q14 calls
-a function of the user, which is Java's in Flink and Python's in penstock.
+Flink refuses q6 (OVER on retractions). q10 writes partitions of files, q13 looks up the table `side_input`, and q14
+calls a function of the user, which is Java's in Flink and Python's in penstock.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from benchmarks.nexmark_sql import QUERIES, VIEWS, Query, events_table, insertion
+from benchmarks.nexmark_sql import VIEWS, Query, events_table, insertion
 
 from penstock.common import Encoder
 from penstock.common.types import RowKind

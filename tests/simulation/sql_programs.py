@@ -42,6 +42,8 @@ MINI_BATCH = {
 ONE_PHASE = {"table.optimizer.agg-phase-strategy": "ONE_PHASE"}
 TWO_PHASE = {"table.optimizer.agg-phase-strategy": "TWO_PHASE"}
 SPLIT = {"table.optimizer.distinct-agg.split.enabled": "true"}
+TTL_S = 15
+"""Shorter than the pause."""
 CITIES = [(1, "Bern", 10), (2, "Basel", 20), (2, "Biel", 30), (3, None, 5)]
 
 
@@ -92,15 +94,20 @@ class _Recorded(TableConnector):
 
 
 @cache
-def graph_of(name: str, parallelism: int, *, in_halves: bool = False) -> JobGraph:
-    """Return the job of a program. `in_halves`: with a pause of 20 s behind the first half of the rows of each table."""
+def graph_of(name: str, parallelism: int, *, in_halves: bool = False, ttl_s: int = TTL_S) -> JobGraph:
+    """Return the job of a program.
+
+    `in_halves`: with a pause of 20 s behind the first half of the rows of each table. `ttl_s`: the time to live of the
+    state of those that expire.
+    """
     program, listed, planned = {**PROGRAMS, **EXPIRING}[name], _Tables(), PlanExecutor()
     register_connector("listed", listed)
     register_connector("recorded", _Recorded())
     env = StreamExecutionEnvironment(executor=planned)
     env.set_parallelism(parallelism)
     tables = StreamTableEnvironment.create(env)
-    for key, value in program.options.items():
+    ttl = {"table.exec.state.ttl": f"{ttl_s} s"} if name in EXPIRING else {}
+    for key, value in {**program.options, **ttl}.items():
         tables.get_config().set(key, value)
     for table, spec in program.tables.items():
         options = f"'connector' = 'listed', 'changelog-mode' = '{spec.changelog}'{spec.options}"
@@ -435,28 +442,26 @@ PROGRAMS: dict[str, SqlProgram] = {
 }  # fmt: skip
 """By name, in the list of docs/internals/sql-execution.md."""
 
-TTL = {"table.exec.state.ttl": "15 s"}
 EXPIRING: dict[str, SqlProgram] = {
     "groups that expire": SqlProgram(
         (), {"t": TableSpec(PAIRS, inserts(rows(31, 30)))}, "SELECT k, COUNT(*) AS c FROM t GROUP BY k",
-        "k STRING, c BIGINT", TTL, is_keyed=True,
+        "k STRING, c BIGINT", is_keyed=True,
     ),
     "bundles that expire": SqlProgram(
         (), {"t": TableSpec(PAIRS, inserts(rows(32, 30)))}, "SELECT k, COUNT(*) AS c FROM t GROUP BY k",
-        "k STRING, c BIGINT", {**TTL, **MINI_BATCH}, is_keyed=True,
+        "k STRING, c BIGINT", MINI_BATCH, is_keyed=True,
     ),
     "joins that expire": SqlProgram(
         (), {"l": TableSpec(PAIRS, inserts(rows(33, 16))), "r": TableSpec(PAIRS, inserts(rows(34, 16)))},
-        "SELECT l.k, l.id, r.id FROM l JOIN r ON l.k = r.k", "k STRING, a INT, b INT", TTL,
+        "SELECT l.k, l.id, r.id FROM l JOIN r ON l.k = r.k", "k STRING, a INT, b INT",
     ),
     "best rows that expire": SqlProgram(
         (), {"t": TableSpec(PAIRS, inserts(rows(35, 30)))},
-        NUMBERED.format("k, n, id", "n DESC, id", "<= 2"), PAIRS, TTL,
+        NUMBERED.format("k, n, id", "n DESC, id", "<= 2"), PAIRS,
     ),
     "first rows that expire": SqlProgram(
         (), {"t": TableSpec(f"{PAIRS}, p AS PROCTIME()", inserts(rows(36, 30)))},
-        NUMBERED.format("k, n, id", "p", "= 1"), PAIRS, TTL,
+        NUMBERED.format("k, n, id", "p", "= 1"), PAIRS,
     ),
 }  # fmt: skip
-"""Programs with state that expires in the pause between the halves of their rows: it is shorter than the pause, and
-longer than the part of the pause behind the savepoint."""
+"""Programs whose state expires in the pause between the halves of their rows."""

@@ -68,13 +68,13 @@ def matches_not_restored(patch: pytest.MonkeyPatch) -> None:
 
 def key_group_not_restored(patch: pytest.MonkeyPatch) -> None:
     """A subtask restores nothing of the first part of its state that has rows."""
-    restore = ArrayTable.restore_piece
+    restore = ArrayTable.restore
 
-    def without(self: Any, piece: Any) -> None:
+    def without(self: Any, entry_keys: Any, values: Any) -> None:
         if len(self):
-            restore(self, piece)
+            restore(self, entry_keys, values)
 
-    patch.setattr(ArrayTable, "restore_piece", without)
+    patch.setattr(ArrayTable, "restore", without)
 
 
 def cache_not_written(patch: pytest.MonkeyPatch) -> None:
@@ -128,11 +128,12 @@ def joined_rows_are_new(patch: pytest.MonkeyPatch) -> None:
 
 
 def keys_are_new(patch: pytest.MonkeyPatch) -> None:
-    """The time to live of keys does not end: restored times are far ahead."""
+    """The state of keys that are restored never expires."""
 
-    def ahead(self: Any, slots: Any, column: Any) -> None:
+    def ahead(self: Any, slots: Any, values: Any) -> None:
         self.times[slots] = 1 << 60
 
+    patch.setattr(TimeArray, "load", ahead)
     patch.setattr(TimeArray, "restore", ahead)
 
 
@@ -166,7 +167,7 @@ def test_a_fault_behind_a_savepoint_is_found(fault: Fault, monkeypatch: pytest.M
     # As in a run of all tests: what is right is known before the fault.
     check_savepoint(name, 1, entries)
     fault(monkeypatch)
-    with pytest.raises(AssertionError, match="missing|in place of|had not come"):
+    with pytest.raises(AssertionError, match=r"missing|in place of|had not come"):
         check_savepoint(name, 1, entries)
 
 

@@ -68,9 +68,10 @@ def sink(translation: Translation, node: Sink, inputs: Sequence[Transformation])
         connector = connector_of(table)
         row_type, written = _written(translation, connector, node, table.resolved_table)
         columns = table_columns(row_type)
-        stream = _constrained(translation, node, stream=stream, received=received, row_type=row_type)
+        # First of all, so that errors name the columns of the table.
         if received.schema != columns.schema:
             stream = translation.operator(node, RenameOperator(received, columns), [stream], role="columns")
+        stream = _constrained(translation, node, stream=stream, columns=columns, row_type=row_type)
         if node.require_upsert_materialize:
             stream = _materialized(translation, node, stream=stream, columns=columns, row_type=row_type)
         stream = _timed(translation, node, stream, columns)
@@ -125,12 +126,12 @@ def physical_row(table: ResolvedTable) -> LogicalType:
 
 
 def _constrained(
-    translation: Translation, node: Sink, stream: Transformation, received: TableColumns, row_type: LogicalType
+    translation: Translation, node: Sink, stream: Transformation, columns: TableColumns, row_type: LogicalType
 ) -> Transformation:
     lengths = setting(node, _LENGTH, IGNORE).upper().replace("-", "_")
     where = translation.options.get(_NESTED, IGNORE).upper().replace("-", "_")
     found = []
-    for name, one in zip(received.names, row_type.children, strict=False):
+    for name, one in zip(columns.names, row_type.children, strict=True):
         nested = None
         if where != IGNORE and constrained(one, where):
             if lengths == TRIM_PAD and where == ROWS_AND_COLLECTIONS and has_limited_elements(one):
@@ -144,7 +145,7 @@ def _constrained(
     if not found:
         return stream
     operator = ConstraintOperator(
-        received,
+        columns,
         found,
         drops=setting(node, _NOT_NULL, "ERROR").upper() == "DROP",
         lengths=lengths,
