@@ -32,7 +32,7 @@ RATE = "10000000"
 _SAMPLE_S = 0.1
 
 
-class _Cpu:
+class Cpu:
     """CPU time of this process and all that it has started, those that have ended included."""
 
     def __init__(self) -> None:
@@ -83,7 +83,7 @@ def main() -> None:
     parser.add_argument("--mini-batch", action="store_true")
     arguments = parser.parse_args()
     options = MINI_BATCH if arguments.mini_batch else {}
-    cpu, measured = _Cpu(), []
+    cpu, measured = Cpu(), []
     with cpu.sampled():
         for events in (arguments.events // 4, arguments.events // 4, arguments.events):
             cpu_s, wall_s = cpu.sample(), time.perf_counter()
