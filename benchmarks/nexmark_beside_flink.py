@@ -29,7 +29,7 @@ from benchmarks.yardstick import records_per_s
 ROOT = Path(__file__).parents[1]
 _REPOSITORY = "https://github.com/nexmark/nexmark.git"
 _SOURCES = ("generator", "model", "source", "utils/NexmarkUtils.java", "NexmarkConfiguration.java")
-_FLINK = {
+FLINK = {
     "parallelism.default": "2",
     "taskmanager.numberOfTaskSlots": "2",
     "rest.port": "0",
@@ -70,7 +70,7 @@ def of_flink(name: str, events: int, generator: Path, *, mini_batch: bool) -> di
         rates = {"first-event.rate": RATE, "next-event.rate": RATE, "events.num": str(number)}
         setup = [events_table({"connector": "nexmark", **rates}), *VIEWS, *QUERIES[name].in_flink, create]
         queries.append({"name": name, "setup": setup, "insert": insert})
-    options = {**_FLINK, **(MINI_BATCH if mini_batch else {})}
+    options = {**FLINK, **(MINI_BATCH if mini_batch else {})}
     answers = list(run_in_flink(options, [], queries, jars=[generator]))
     for answer in answers:
         if "error" in answer:

@@ -4,6 +4,8 @@ import java.lang.management.ManagementFactory;
 import java.math.BigInteger;
 import java.nio.charset.StandardCharsets;
 import java.security.MessageDigest;
+import java.time.LocalDateTime;
+import java.time.ZoneOffset;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.LinkedHashMap;
@@ -11,6 +13,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.StringJoiner;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.concurrent.atomic.LongAdder;
 import org.apache.flink.configuration.Configuration;
@@ -28,7 +31,8 @@ import org.apache.flink.types.RowKind;
  *
  * The file has `options` of the environment, `setup` (statements), and `queries`: a list of `name`, `setup`, and `insert`
  * (to be measured: seconds of wall clock and of CPU of this process) or `select` (whose final rows are counted and
- * digested, by the columns `compared`; with a column `key`, a row replaces the one of its key).
+ * digested, by the columns `compared`; with a column `key`, a row replaces the one of its key), or `latency` (a query
+ * whose last column is the time of each row, UTC: a histogram of how much later rows arrive, in ms).
  */
 public class FlinkNexmark {
     /** The function of q14: how often a character is in a text. */
@@ -42,6 +46,8 @@ public class FlinkNexmark {
     private static final AtomicReference<BigInteger> SUM = new AtomicReference<>();
     private static final ConcurrentHashMap<Object, BigInteger> OF_KEYS = new ConcurrentHashMap<>();
     private static final LongAdder COUNT = new LongAdder();
+    private static final ConcurrentHashMap<Long, LongAdder> LATENCIES = new ConcurrentHashMap<>();
+    private static final AtomicLong FIRST = new AtomicLong();
 
     @SuppressWarnings("unchecked")
     public static void main(String[] arguments) throws Exception {
@@ -85,12 +91,38 @@ public class FlinkNexmark {
             digest(tables, program, select, compared, (Integer) query.get("key"), answer);
             return;
         }
+        if (query.get("latency") != null) {
+            latency(tables, program, (String) query.get("latency"), (Integer) query.get("warmup_ms"), answer);
+            return;
+        }
         OperatingSystemMXBean system = (OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean();
         long cpu = system.getProcessCpuTime();
         long wall = System.nanoTime();
         tables.executeSql((String) query.get("insert")).await();
         answer.put("wall_s", (System.nanoTime() - wall) / 1e9);
         answer.put("cpu_s", (system.getProcessCpuTime() - cpu) / 1e9);
+    }
+
+    /** Counts rows by their latency. Rows in the first `warmupMs` after the first one do not count. */
+    private static void latency(StreamTableEnvironment tables, StreamExecutionEnvironment program, String select,
+            int warmupMs, Map<String, Object> answer) throws Exception {
+        LATENCIES.clear();
+        FIRST.set(Long.MAX_VALUE);
+        tables.toChangelogStream(tables.sqlQuery(select))
+            .map(row -> arrived(row, warmupMs)).returns(Boolean.class).sinkTo(new DiscardingSink<>());
+        program.execute();
+        answer.put("latencies_ms", LATENCIES);
+    }
+
+    private static boolean arrived(Row row, int warmupMs) {
+        long now = System.currentTimeMillis();
+        FIRST.accumulateAndGet(now, Math::min);
+        if (now >= FIRST.get() + warmupMs) {
+            LocalDateTime time = (LocalDateTime) row.getField(row.getArity() - 1);
+            long age = now - time.toInstant(ZoneOffset.UTC).toEpochMilli();
+            LATENCIES.computeIfAbsent(age, any -> new LongAdder()).add(1);
+        }
+        return true;
     }
 
     /** Adds the hashes of rows that come, and subtracts those of rows that go: the order does not matter. */

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -32,8 +33,6 @@ _SINGLE_KINDS = (
 )
 _LEAST_FLOAT, _FLOAT_BOUND = 1e-4, 1e10
 """The bounds of the floats that Arrow writes without an exponent, as Python and msgspec do."""
-_ENDS_OF_FLOATS = pyarrow.scalar(".0", TEXT), pyarrow.scalar("", TEXT)
-"""What follows whole numbers, and others: Arrow writes 1, Python 1.0."""
 
 
 class Lines(NamedTuple):
@@ -93,7 +92,7 @@ def _texts_of_floats(column: pyarrow.Array, text_of_float: Callable[[float], str
         is_whole = values == numpy.trunc(values)
     texts = column.cast(TEXT)
     if is_whole.any():
-        texts = joined(texts, compute.if_else(pyarrow.array(is_whole), *_ENDS_OF_FLOATS))
+        texts = joined(texts, compute.if_else(pyarrow.array(is_whole), *_ends_of_floats()))
     return replaced(texts, pyarrow.array(is_unlike), lambda: map(text_of_float, values[is_unlike].tolist()))
 
 
@@ -126,3 +125,10 @@ def _offsets(texts: pyarrow.Array) -> Any:
     if not len(texts):
         return numpy.zeros(1, numpy.int64)
     return numpy.frombuffer(texts.buffers()[1], numpy.int64)[texts.offset : texts.offset + len(texts) + 1]
+
+
+@functools.cache
+def _ends_of_floats() -> tuple[pyarrow.Scalar, pyarrow.Scalar]:
+    """Return what follows whole numbers, and others: Arrow writes 1, Python 1.0."""
+    # When they are first needed: pyarrow imports pandas for its first value, which takes 0.3 s.
+    return pyarrow.scalar(".0", TEXT), pyarrow.scalar("", TEXT)

@@ -44,16 +44,17 @@ class RowBlocks:
             return blocks[0].take(pyarrow.array(rows))
         bounds = numpy.cumsum([0, *(block.num_rows for block in blocks)])
         of_rows = numpy.searchsorted(bounds, rows, side="right") - 1
-        order = numpy.argsort(of_rows, kind="stable")
+        # Of integers of 16 bits NumPy sorts by radix. There are never so many blocks.
+        order = of_rows.astype(numpy.uint16).argsort(kind="stable")
         cuts = numpy.searchsorted(of_rows[order], numpy.arange(len(blocks) + 1)).tolist()
         parts = [
             block.take(pyarrow.array(rows[order[start:stop]] - first))
             for block, first, start, stop in zip(blocks, bounds.tolist(), cuts, cuts[1:], strict=False)
             if start < stop
         ]
-        found = pyarrow.concat_batches(parts)
         if len(parts) == 1:
-            return found
+            return parts[0]
+        found = pyarrow.concat_batches(parts)
         places = numpy.empty_like(order)
         places[order] = numpy.arange(len(order))
         return found.take(pyarrow.array(places))

@@ -15,7 +15,7 @@ from penstock.engine.state.keys import encode_key
 _LONG = 40
 """Texts that are longer on average take less time one by one."""
 _OVERHEAD = len(encode_key(""))
-_ALL = numpy.uint32(0xFFFFFFFF)
+_ALL: Any = numpy.uint32(0xFFFFFFFF)
 
 
 def codes_of_texts(texts: pyarrow.Array) -> tuple[Any, Integers]:
@@ -30,7 +30,7 @@ def codes_of_texts(texts: pyarrow.Array) -> tuple[Any, Integers]:
     # The longest first: those that have a byte at a place are the first ones.
     order = numpy.argsort(-lengths, kind="stable")
     starts, ordered = offsets[:-1].astype(numpy.int64)[order], lengths[order]
-    beginnings = numpy.array([_beginning(length) for length in range(int(ordered[0]) + 1)], numpy.uint32)
+    beginnings: Any = numpy.array([_beginning(length) for length in range(int(ordered[0]) + 1)], numpy.uint32)
     codes, table = beginnings[ordered] ^ _ALL, _table()
     counts = len(texts) - numpy.cumsum(numpy.bincount(lengths))
     for place, count in enumerate(counts[: int(ordered[0])].tolist()):
