@@ -13,8 +13,8 @@ from tests.simulation.test_supersteps import drawn
 
 from penstock.common.job_status import JobStatus
 from penstock.datastream import StreamExecutionEnvironment
-from penstock.iteration.array_iteration import _Steps
-from penstock.iteration.arrays import Arrays, ArrayStep, iterate_arrays, reduce_by_key
+from penstock.iteration.array_iteration import Arrays, _Steps
+from penstock.iteration.arrays import ArrayStep, iterate_arrays, reduce_by_key
 
 pytestmark = pytest.mark.simulation
 

@@ -53,6 +53,7 @@ CLOCKS = {"now", "today", "utcnow"}
 
 # Faults are put into the runtime there on purpose, wherever it hurts: what is private is where its rules are.
 MAY_PATCH_ALL = {
+    "tests/simulation/test_array_iterations.py",
     "tests/simulation/test_claims.py",
     "tests/simulation/test_mutants.py",
     "tests/simulation/test_async_mutants.py",
@@ -62,6 +63,7 @@ MAY_PATCH_ALL = {
     "tests/simulation/test_savepoint_mutants.py",
     "tests/simulation/test_sql_mutants.py",
     "tests/simulation/test_superstep_mutants.py",
+    "tests/simulation/test_unbounded_iterations.py",
 }
 PATCHERS = {"setattr", "delattr", "setitem", "delitem", "patch", "object"}
 

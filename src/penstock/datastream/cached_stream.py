@@ -6,20 +6,19 @@ Source: Flink docs, "Operators", Cache; FLIP-205.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from penstock.common.errors import ProgramError
 from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.connectors.base.cached_records import CachedRecordsSource
 from penstock.datastream.data_stream import DataStream
+from penstock.datastream.filling_results import FillingResults, Parts
 from penstock.engine.jobmaster.results.result_sinks import ResultSink
 from penstock.engine.plan.transformations import CacheTransformation, OperatorTransformation, SourceTransformation
 from penstock.engine.runtime.execution_mode import ExecutionMode
 from penstock.engine.runtime.operators.sink import CacheOperator
 
 T = TypeVar("T")
-Parts = list[list[tuple[Any, int | None]]]
-"""The records of each subtask, with their timestamps (ms, or None)."""
 
 
 class CachedDataStream(DataStream[T]):
@@ -67,25 +66,3 @@ def filling(
         cache.fill(source)
 
     return sink, FillingResults(fill)
-
-
-class FillingResults(ResultSink):
-    """Collects the records of a CacheOperator, and calls `fill` with them when the job has succeeded."""
-
-    exactly_once = True
-
-    def __init__(self, fill: Callable[[Parts], None]) -> None:
-        self._fill = fill
-        self._parts: dict[int, list[tuple[Any, int | None]]] = {}
-
-    def accept(self, subtask: int, values: list[Any]) -> None:
-        """Keep records of a subtask."""
-        self._parts.setdefault(subtask, []).extend(values)
-
-    def restarted(self) -> None:
-        """Forget the records: the job begins again."""
-        self._parts.clear()
-
-    def succeeded(self) -> None:
-        """Fill with the records."""
-        self._fill([self._parts[subtask] for subtask in sorted(self._parts)])

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 
 from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.connectors.base.cached_records import CachedRecordsSource
-from penstock.datastream.cached_stream import FillingResults, Parts
+from penstock.datastream.filling_results import FillingResults, Parts
 from penstock.engine.jobmaster.results.result_sinks import ResultSink
 from penstock.engine.plan.job_graph import JobGraph
 from penstock.engine.plan.regions import loops_of

@@ -33,7 +33,7 @@ _ENTRIES, _STATIC = "entries", "static"
 
 
 class ArrayStep(Function):
-    """What a subtask does in each superstep. Derive from it; each subtask has a copy of its own.
+    """The step of an iteration on arrays. Derive from it; each subtask has a copy of its own.
 
     `entries` and `static` are the parts of this subtask, each sorted by its key. `entries` has one position for each
     key, and may be changed in place; its keys may not.
@@ -70,7 +70,7 @@ def iterate_arrays(
     """Run a delta iteration on arrays. Return its entries at the end: a chunk for each key group that has some.
 
     `entries`: the solution set, of whose equal keys the last one is kept. `workset`: the messages of superstep 0.
-    `static`: what steps read besides, for example edges, by `static_key`. Keys are whole numbers of 0 or more; `key` is
+    `static`: what else steps read, for example edges, by `static_key`. Keys are whole numbers of 0 or more; `key` is
     that of entries and messages. `step` is called in each subtask that has messages, and the iteration ends when none
     is returned, or as for `iterate`, from which the other arguments come. All streams have to be bounded: ValueError.
     All subtasks must have the default parallelism.

@@ -89,7 +89,13 @@ class SuperstepFeedbackEdge(SuperstepEdge):
             steps = self.supersteps
             steps.passes(element.timestamp)
             aggregates = steps.aggregates() if self._carries else b""
-            end = EndOfSuperstep(element.timestamp, self._records, aggregates, steps.checkpoint, steps.is_open)
+            end = EndOfSuperstep(
+                element.timestamp,
+                self._records,
+                aggregates=aggregates,
+                checkpoint=steps.checkpoint,
+                is_open=steps.is_open,
+            )
             self._records = 0
             self.end_superstep(lambda index: end)
 

@@ -1,4 +1,4 @@
-"""What the heads of a structured iteration decide, each by itself, when all senders have ended a superstep.
+"""The decisions of the heads of a structured iteration, each by itself, when all senders have ended a superstep.
 
 All heads get the same ends, so they decide the same: what was aggregated, which barriers wait at all heads, and which
 superstep is the last one.
@@ -38,7 +38,7 @@ class Decisions:
         self._name = name
         self._roles = roles
         self._ends: dict[int, dict[ChannelId, EndOfSuperstep]] = {}
-        """Of the supersteps that are not decided, by channel."""
+        """The ends of supersteps that are not decided, by channel."""
         self._is_open = False
         """Whether more input may come from outside."""
         self._last: int | None = None

@@ -17,7 +17,7 @@ heads, in all subtasks, decide the same: `decided` is the last superstep that al
     ENDED      barrier of checkpoint n                        ENDED      take the snapshot
     BETWEEN    the job stops with savepoint n                 STOPPED    nothing leaves, unless n is aborted
     RUNNING    nothing is fed back, and more may come         WAITING
-    WAITING    input, a barrier, feedback, or a begin         BETWEEN    the others hear of it by the begin
+    WAITING    input, a barrier, feedback, or a begin         BETWEEN    the others learn of it by the begin
 
 Superstep n may begin when n - 1 - slack is decided, but the second one of a run not before the first: by then all have
 read their input, or know again that it has ended.
@@ -88,6 +88,7 @@ class SuperstepFeedback:
         self._inputs = parts.inputs
         self._edges = parts.edges
         self._work = parts.work
+        self._budget = parts.environment.budget
         self._info = parts.info
         self._key_groups = parts.key_groups
         self._new_queue = parts.new_queue
@@ -110,7 +111,7 @@ class SuperstepFeedback:
         """The checkpoints whose barriers wait, and what takes the snapshot of each."""
         self._stops = False
         self._input = HeldInput(head.follows, parts.new_queue)
-        """What has arrived of an unbounded input."""
+        """The unbounded input that has arrived."""
         self._counters = parts.chain.counters[0]
         self._announced = 0
         """The newest checkpoint that the last end of a superstep said to wait here."""
@@ -226,7 +227,7 @@ class SuperstepFeedback:
         self._decide()
 
     def _decide(self) -> None:
-        """Decide what can be decided, and go on if that allows it."""
+        """Decide what can be decided, and proceed if that allows it."""
         decisions = self._decisions
         # Of a head that nothing is derived from, all others may have ended the superstep before itself.
         while decisions.is_complete and decisions.decided < self._number - (not self._has_ended):
@@ -237,7 +238,7 @@ class SuperstepFeedback:
             self._proceed()
 
     def _proceed(self) -> None:
-        """Go on behind the superstep that it has ended, if what has been decided allows it."""
+        """Proceed behind the superstep that it has ended, if what has been decided allows it."""
         decisions, number = self._decisions, self._number
         if number == self._boundary:
             if decisions.decided < number:
@@ -352,6 +353,8 @@ class SuperstepFeedback:
         self._head.log = self._head.place = None
         self._stops = stops
         self._logs.frozen(snapshot)
+        # The host writes it between steps: a long superstep in this one would delay it, and repeat after a failure.
+        self._budget.end_step()
 
     def abort(self, checkpoint_id: int) -> None:
         """Forget a barrier that waits: its checkpoint was aborted."""

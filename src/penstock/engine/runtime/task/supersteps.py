@@ -94,7 +94,7 @@ class Supersteps:
         self._passed = number
 
     def leave(self) -> None:
-        """Go on to the next superstep if the end of this one has left the task, and all of its operators."""
+        """Enter the next superstep if the end of this one has left the task, and all of its operators."""
         if self._is_over or self._passed < self.number:
             return
         self._is_over = True
