@@ -134,7 +134,9 @@ class FilesystemConnector(TableConnector):
             pattern = None if text is None else java_regex.compiled(text)
         except re.error as error:
             raise table.options.error(f"{PATH_PATTERN.key} is not a pattern: {error}") from None
-        source = FileSource(format_of_files, (absolute(table.path),), DEFAULT_SPLIT_BYTES, monitor_ms, pattern)
+        source = FileSource(
+            format_of_files, (absolute(table.path),), DEFAULT_SPLIT_BYTES, monitor_ms, path_pattern=pattern
+        )
         return TableScan(source, TableColumns(schema))
 
     def sink(self, request: SinkRequest) -> TableSink:
