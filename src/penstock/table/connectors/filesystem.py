@@ -56,7 +56,7 @@ FORMAT = option("format", TextType(), None)
 MONITOR = option("source.monitor-interval", DurationType(), None)
 PATH_PATTERN = option("source.path.regex-pattern", TextType(), None)
 STATISTICS = option("source.report-statistics", TextType(), "ALL")
-"""Of batch jobs: plans of streams use none."""
+"""Accepted without an effect: plans of streams do not use statistics."""
 NULL_PARTITION = option("partition.default-name", TextType(), "__DEFAULT_PARTITION__")
 PART_BYTES = option("sink.rolling-policy.file-size", MemorySizeType(), 128 * 1024 * 1024)
 ROLLOVER = option("sink.rolling-policy.rollover-interval", DurationType(1), 30 * 60_000)

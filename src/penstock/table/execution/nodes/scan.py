@@ -44,7 +44,7 @@ def scan(translation: Translation, node: TableSourceScan, inputs: Sequence[Trans
     found = connector_of(table).scan(request)
     if pushed.of_source and not found.has_watermarks:
         raise translation.unsupported(
-            "SOURCE_WATERMARK() asks for watermarks of the connector, which has none: declare an expression"
+            "SOURCE_WATERMARK() asks for watermarks of the connector, which does not give any: declare an expression"
         )
     name = table.identifier.replace("`", "")
     by_split = watermark is not None and found.watermarks_by_split
