@@ -87,7 +87,7 @@ def test_watermarks_that_a_source_does_not_have() -> None:
     """Windows would never end."""
     tables = Tables()
     tables.create("t", "id INT, ts TIMESTAMP(3), WATERMARK FOR ts AS SOURCE_WATERMARK()")
-    with pytest.raises(UnsupportedPlanError, match="asks for watermarks of the connector, which has none"):
+    with pytest.raises(UnsupportedPlanError, match="asks for watermarks of the connector, which does not give any"):
         tables.insert("o", "id INT", "SELECT id FROM t")
 
 

@@ -30,7 +30,7 @@ class FunctionCatalog:
         self.calls: dict[str, PythonCall] = {}
         """By the names of plans, in lower case."""
         self._known: dict[str, _Known] = {}
-        """What was created by name."""
+        """Functions that were created, as in `calls`."""
         self._inline: dict[tuple[Any, ...], str] = {}
         self._pending: list[Callable[[Planner], None]] = []
         self._kept: list[FunctionDefinition] = []
@@ -59,7 +59,7 @@ class FunctionCatalog:
         return True
 
     def describe(self, statement: DescribeFunction) -> list[tuple[str, str]]:
-        """Return what DESCRIBE FUNCTION says of a function, by Flink's names; nothing if it is none of these."""
+        """Return what DESCRIBE FUNCTION says of a function, by Flink's names; nothing for other functions."""
         keys = [(is_system, self._key(statement.path, is_system)) for is_system in (True, False)]
         found = next(((is_system, self._known[key]) for is_system, key in keys if key in self._known), None)
         if found is None:

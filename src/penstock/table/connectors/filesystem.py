@@ -56,7 +56,7 @@ FORMAT = option("format", TextType(), None)
 MONITOR = option("source.monitor-interval", DurationType(), None)
 PATH_PATTERN = option("source.path.regex-pattern", TextType(), None)
 STATISTICS = option("source.report-statistics", TextType(), "ALL")
-"""Of batch jobs: plans of streams use none."""
+"""Accepted without an effect: plans of streams do not use statistics."""
 NULL_PARTITION = option("partition.default-name", TextType(), "__DEFAULT_PARTITION__")
 PART_BYTES = option("sink.rolling-policy.file-size", MemorySizeType(), 128 * 1024 * 1024)
 ROLLOVER = option("sink.rolling-policy.rollover-interval", DurationType(1), 30 * 60_000)
@@ -134,7 +134,9 @@ class FilesystemConnector(TableConnector):
             pattern = None if text is None else java_regex.compiled(text)
         except re.error as error:
             raise table.options.error(f"{PATH_PATTERN.key} is not a pattern: {error}") from None
-        source = FileSource(format_of_files, (absolute(table.path),), DEFAULT_SPLIT_BYTES, monitor_ms, pattern)
+        source = FileSource(
+            format_of_files, (absolute(table.path),), DEFAULT_SPLIT_BYTES, monitor_ms, path_pattern=pattern
+        )
         return TableScan(source, TableColumns(schema))
 
     def sink(self, request: SinkRequest) -> TableSink:

@@ -1,4 +1,4 @@
-"""What the planner has left to the source of a table: its columns, metadata, watermark, and which rows it gives.
+"""The planner leaves work to the source of a table: columns, metadata, the watermark, and which rows it gives.
 
 The planner of penstock leaves no conditions to a source. Plans that were compiled for connectors of Flink's may: then
 rows are filtered behind the source.

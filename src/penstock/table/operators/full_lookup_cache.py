@@ -1,4 +1,4 @@
-"""All rows of a table that is looked up, kept in each task and loaded anew from time to time.
+"""All rows of a table that is looked up, kept in each task and loaded again from time to time.
 
 Source: Flink docs, "Versioned Tables" and LookupOptions: `lookup.cache` = FULL. Flink loads in another thread and looks
 rows up in the old ones meanwhile; here a task waits, so that no row finds what is older than the options allow.

@@ -56,6 +56,7 @@ class FileSource(Source[Record]):
         paths: tuple[str, ...],
         split_bytes: int | None = DEFAULT_SPLIT_BYTES,
         discovery_interval_ms: int | None = None,
+        *,
         path_pattern: re.Pattern[str] | None = None,
     ) -> None:
         """`path_pattern`: only files whose whole path it matches are read; None: all."""
@@ -124,7 +125,11 @@ class FileSource(Source[Record]):
         if format_of_columns is None:
             return None
         return FileSource(
-            format_of_columns, self._paths, self._split_bytes, self._discovery_interval_ms, self._path_pattern
+            format_of_columns,
+            self._paths,
+            self._split_bytes,
+            self._discovery_interval_ms,
+            path_pattern=self._path_pattern,
         )
 
     def _enumerator(self, context: EnumeratorContext, state: FileEnumeratorState | None) -> FileEnumerator:

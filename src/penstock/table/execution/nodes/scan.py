@@ -44,7 +44,7 @@ def scan(translation: Translation, node: TableSourceScan, inputs: Sequence[Trans
     found = connector_of(table).scan(request)
     if pushed.of_source and not found.has_watermarks:
         raise translation.unsupported(
-            "SOURCE_WATERMARK() asks for watermarks of the connector, which has none: declare an expression"
+            "SOURCE_WATERMARK() asks for watermarks of the connector, which does not give any: declare an expression"
         )
     name = table.identifier.replace("`", "")
     by_split = watermark is not None and found.watermarks_by_split
@@ -62,7 +62,7 @@ def scan(translation: Translation, node: TableSourceScan, inputs: Sequence[Trans
         translation.name(source, node, "source")
     given = _given(translation.columns(node), found.columns, paths)
     translation.gives(node, given)
-    rows = _scanned(translation, node, pushed, source, found.columns, given)
+    rows = _scanned(translation, node, pushed, source, received=found.columns, given=given)
     if watermark is not None and not by_split:
         rowtime = watermark.rowtime_expr or watermark.watermark_expr
         operator = WatermarkOperator(
@@ -83,6 +83,7 @@ def _scanned(
     node: TableSourceScan,
     pushed: PushedDown,
     source: Transformation,
+    *,
     received: RecordColumns,
     given: TableColumns,
 ) -> Transformation:
