@@ -62,7 +62,7 @@ class ColumnPacing(Pacing):
         self._ns = self._rows = 0
         """How long the calls with all rows of the present size took together (ns), and their rows."""
         self._cost = inf
-        """What a row of the cheapest of these calls cost (ns): what disturbs a call makes it dearer."""
+        """The cost of a row of the cheapest of these calls (ns): what disturbs a call makes it dearer."""
 
     @property
     def records_wanted(self) -> int:

@@ -7,28 +7,40 @@ more codes all integers are made again. Another thread may read keys meanwhile: 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy
 
 from penstock.engine.state.arrays.key_index import MISSING, KeyIndex, key_index
 from penstock.engine.state.arrays.row_keys import BatchKeys, IntegerKeys, Integers, TupleKeys
 
-if TYPE_CHECKING:
-    from penstock.engine.state.arrays.key_slots import KeySlots
-
 BITS = 63
-"""Of an integer that is not negative."""
+"""An integer that is not negative has so many bits."""
 _FIRST_BITS = 4
 _MORE_BITS = 2
 """The room of a part that has become too small grows to four times as many codes as there are."""
 _FIRST_ROOM = 64
 
 
+class PartSlots(Protocol):
+    """Gives each value of a part a code: `KeySlots`."""
+
+    def __len__(self) -> int: ...
+
+    def slots_of(self, keys: IntegerKeys | BatchKeys) -> Integers:
+        """Return the code of each value."""
+
+    def slot_of(self, key: Any) -> int | None:
+        """Return the code of a value; None for an unknown one."""
+
+    def keys(self, slots: Integers) -> list[Any]:
+        """Return the values of codes."""
+
+
 class TupleIndex:
     """`parts`: gives the values of each part a code, from 0 on. NULL has the code 0, all others one more than that."""
 
-    def __init__(self, length: int, new_slots: Callable[[], KeySlots]) -> None:
+    def __init__(self, length: int, new_slots: Callable[[], PartSlots]) -> None:
         self.length = length
         self._parts = [new_slots() for _ in range(length)]
         self._index: KeyIndex = key_index()
@@ -108,7 +120,7 @@ class TupleIndex:
 
 
 def tuple_keys_of(keys: Sequence[Any], length: int) -> TupleKeys | None:
-    """Return keys as tuples, part by part; None if one is no tuple of this length."""
+    """Return keys as tuples, part by part; None if any is something else than a tuple of this length."""
     if any(type(key) is not tuple or len(key) != length for key in keys):
         return None
     rows = numpy.arange(len(keys))
