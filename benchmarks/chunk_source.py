@@ -18,9 +18,9 @@ from penstock.connectors.base.split_reader import Chunk, SplitReader
 class ChunkSource(Source[Any]):
     """Emits the values that `make(numbers)` returns for ranges of integers, one per number.
 
-    `count`: how many, None: without an end. `rate`: records/s over all subtasks, 0 for no limit. After a pause at most 100 ms worth of records is released at
-    once. Numbers below `at_once` are emitted without a limit. `make_batch` returns the values as a batch of Arrow, for
-    programs on columns.
+    `count`: how many, None: without an end. `rate`: records/s over all subtasks, 0 for no limit. After a pause at
+    most 100 ms worth of records is released at once. Numbers below `at_once` are emitted without a limit.
+    `make_batch` returns the values as a batch of Arrow, for programs on columns.
     """
 
     def __init__(

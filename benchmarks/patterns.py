@@ -7,8 +7,8 @@
 * dense: `a .. b` within 10 s, 33 % of events each.
 * strict: `a , b , c`, 33 % of events each.
 * open: one key with 10,000 open partial matches, and only events that begin another one, which ends the oldest.
-* match-10, match-100, match-1000: MATCH_RECOGNIZE `A+ B` with a SUM in DEFINE, past the last row; each row is in a match
-  of so many rows.
+* match-10, match-100, match-1000: MATCH_RECOGNIZE `A+ B` with a SUM in DEFINE, past the last row; each row is in a
+  match of so many rows.
 
 `benchmarks/patterns_beside_flink.py` compares them with Flink in Java.
 """

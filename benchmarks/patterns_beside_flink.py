@@ -30,7 +30,7 @@ _SECONDS = 3_600
 class Size(NamedTuple):
     """The number of events on either side, and the goals: records per second, and how many times Flink's rate.
 
-    Where penstock gets four times as many, its short run is as long as Flink's long one, and their matches are compared.
+    Where penstock gets four times as many, its short run is as long as Flink's long one: their matches are compared.
     """
 
     penstock: int

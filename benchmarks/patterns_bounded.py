@@ -62,9 +62,7 @@ def main() -> None:
         for events in (arguments.events // 4, arguments.events // 4, arguments.events):
             cpu_s, wall_s = cpu.sample(), time.perf_counter()
             found = run(arguments.program, events)
-            measured.append(
-                {"cpu_s": cpu.sample() - cpu_s, "wall_s": time.perf_counter() - wall_s, "matches": found}
-            )
+            measured.append({"cpu_s": cpu.sample() - cpu_s, "wall_s": time.perf_counter() - wall_s, "matches": found})
     print(json.dumps({"name": arguments.program, "short": measured[1], "long": measured[2]}))
 
 

@@ -1,4 +1,4 @@
-"""Run the programs of `benchmarks/patterns.py` in Flink in Java: FlinkPatterns.java, with the jars of PyFlink's wheel."""
+"""Run the programs of `benchmarks/patterns.py` in Flink in Java: FlinkPatterns.java, with PyFlink's jars."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ JOB = "/job/id"
 
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[Served]:
-    """A job with a pattern that has failed once, and has taken checkpoints; its figures are the same each time they are read."""
+    """A job with a pattern that has failed once, and taken checkpoints; its figures are the same each time."""
     one = serve_pages_job(tmp_path, "<img src=x onerror='alert(1)'>", "<b>a failure</b>", pattern_plan())
     (one.logs / "driver.log").write_text("a line of the driver\n")
     for seconds in (2, 4):

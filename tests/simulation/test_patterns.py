@@ -195,9 +195,15 @@ def in_columns(name: str) -> Pattern[Any, Any]:
         return loop.next("b").where(is_b)
     if name == "without":
         return Pattern.begin("a").where(is_a).not_followed_by("b").where(is_b).within(50)
-    return Pattern.begin("a").where(is_a).followed_by("b").where(lambda event: event.kind == 1).followed_by("c").where(
-        is_c
-    ).within(120)
+    return (
+        Pattern.begin("a")
+        .where(is_a)
+        .followed_by("b")
+        .where(lambda event: event.kind == 1)
+        .followed_by("c")
+        .where(is_c)
+        .within(120)
+    )
 
 
 def column_graph(scripts: list[SplitScript], pattern: Pattern[Any, Any], parallelism: int) -> JobGraph:

@@ -51,7 +51,7 @@ def pattern() -> Pattern[Event, Event]:
 
 
 def shown(kind: str, match: dict[str, list[Event]]) -> str:
-    return f"{kind} {[(name, events) for name, events in match.items()]}"
+    return f"{kind} {list(match.items())}"
 
 
 class Shown(PatternProcessFunction[Event, str], TimedOutPartialMatchHandler[Event]):
@@ -70,8 +70,8 @@ def expected() -> Counter[str]:
     keys: dict[int, PartialMatches] = {}
     found: Counter[str] = Counter()
     for one in [*map(event, range(EVENTS)), None]:
-        ended = [(keys.setdefault(one[0], PartialMatches()), one[2])] if one else [(k, 2**63 - 1) for k in keys.values()]
-        for partial, time in ended:
+        time = 2**63 - 1 if one is None else one[2]
+        for partial in keys.values() if one is None else [keys.setdefault(one[0], PartialMatches())]:
             matches, timeouts = automaton.advance_time(partial, time)
             found.update(shown("timeout", match) for match, _ in timeouts)
             if one is not None:

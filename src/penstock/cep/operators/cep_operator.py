@@ -149,9 +149,7 @@ class CepOperator(GatheringOperator):
     def process(self, chunk: Rows) -> bool:
         return self.arrived(self.keys_of(chunk.values), chunk.values, chunk.timestamps)
 
-    def arrived(
-        self, keys: list[Any], values: Values, times: list[int] | None, bits: list[int] | None = None
-    ) -> bool:
+    def arrived(self, keys: list[Any], values: Values, times: list[int] | None, bits: list[int] | None = None) -> bool:
         """Process events with their keys, in event time their timestamps (ms), and their bits, if they are known."""
         if bits is None:
             bits = self.bits_of(values)

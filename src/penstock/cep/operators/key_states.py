@@ -4,9 +4,10 @@
     clean    decoded, as they are stored: a bounded number of keys
     table    entry key -> the number of a layout, and what `PartialMatches.dumped` returns
 
-Live keys have deadlines (`deadlines.py`), stored ones timers. A key with many partial matches is thus not read and written with each of its events, and a key without partial matches
-is in none of the three. The layout has the names of the states and steps that the numbers in a stored value mean, so a
-value can be read after the pattern has changed (`changed_patterns.py`).
+Live keys have deadlines (`deadlines.py`), stored ones timers. A key with many partial matches is thus not read and
+written with each of its events, and a key without partial matches is in none of the three. The layout has the names of
+the states and steps that the numbers in a stored value mean, so a value can be read after the pattern has changed
+(`changed_patterns.py`).
 """
 
 from __future__ import annotations
