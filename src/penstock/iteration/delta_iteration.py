@@ -104,7 +104,8 @@ class DeltaIteration(Generic[E, W]):
         self.workset.count("close_with", delta, FeedbackRole.ENDS)
         # The head of the delta is in the iteration, even if nothing there reads it: all heads have to know which
         # barrier waits at each of its subtasks, these included.
-        for one in (self.workset, head, *self.workset.entering):
+        heads: list[SuperstepStream[Any]] = [self.workset, head, *self.workset.entering]
+        for one in heads:
             one.count("close_with", head, FeedbackRole.ENDS)
         head.feed_back("close_with", delta, FeedbackRole.DELTA)
         head.count("close_with", workset, FeedbackRole.COUNT)
