@@ -9,17 +9,15 @@ from random import Random
 from typing import Any
 
 import pytest
-from tests.simulation.iteration_programs import results
 from tests.simulation.test_supersteps import PROGRAMS, results_of
 
 from penstock.common.job_status import JobStatus
 from penstock.engine.runtime.network.buffer import EndOfSuperstep
 from penstock.engine.runtime.network.superstep_edges import SuperstepEdge, SuperstepFeedbackEdge
 from penstock.engine.runtime.task.superstep_decisions import Decisions
-from penstock.engine.runtime.task.superstep_feedback import HeadState, SuperstepFeedback
+from penstock.engine.runtime.task.superstep_feedback import SuperstepFeedback
 from penstock.engine.runtime.task.supersteps import Supersteps
 from penstock.hosts.simulator import Circumstances
-from penstock.iteration import iterate_delta
 
 pytestmark = pytest.mark.simulation
 
@@ -146,18 +144,6 @@ def aggregates_counted_twice(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(SuperstepEdge, "end_superstep", lambda self, end: sent(self, lambda index: end(0)))
 
 
-def own_end_not_awaited(patch: pytest.MonkeyPatch) -> None:
-    """A head decides before it has ended the superstep itself: it is not among its own senders."""
-
-    def decide(self: Any) -> None:
-        while self._decisions.is_complete:
-            self._decisions.decide()
-            if self.state is HeadState.RUNNING:
-                self._proceed()
-
-    patch.setattr(SuperstepFeedback, "_decide", decide)
-
-
 def records_not_counted(patch: pytest.MonkeyPatch) -> None:
     """A sender says that it has fed back nothing."""
     element = SuperstepFeedbackEdge.element
@@ -253,19 +239,3 @@ def test_without_a_fault_crashes_change_nothing(name: str) -> None:
     """The searches above would find crashes, and not their faults."""
     for seed in range(4):
         assert is_right(name, seed, often(seed))
-
-
-def unchanged(env: Any) -> Any:
-    """Return a delta iteration in which both heads only get what the first one emits."""
-    pairs = env.from_collection([(number, number) for number in range(5)])
-    iteration = iterate_delta(pairs, pairs, 10, key=lambda pair: pair[0], deferred=True)
-    return iteration.close_with(iteration.workset, iteration.workset)
-
-
-def test_a_head_that_does_not_await_its_own_end_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only a head that is not among its own senders can be that early."""
-    assert results(unchanged, 3) == [(number, number) for number in range(5)]
-    own_end_not_awaited(monkeypatch)
-    with pytest.raises(AssertionError, match=r"EndOfSuperstep|SlotFailed"):
-        for seed in range(SEEDS):
-            results(unchanged, 3, seed)

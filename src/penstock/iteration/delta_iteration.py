@@ -102,8 +102,11 @@ class DeltaIteration(Generic[E, W]):
         self.workset.hold_back("close_with", outputs, [delta, workset])
         self.workset.feed_back("close_with", workset)
         self.workset.count("close_with", delta, FeedbackRole.ENDS)
-        # The head of the delta is in the iteration, even if nothing there reads it.
-        self.workset.count("close_with", head, FeedbackRole.ENDS)
+        # The head of the delta is in the iteration, even if nothing there reads it: all heads have to know which
+        # barrier waits at each of its subtasks, these included.
+        heads: list[SuperstepStream[Any]] = [self.workset, head, *self.workset.entering]
+        for one in heads:
+            one.count("close_with", head, FeedbackRole.ENDS)
         head.feed_back("close_with", delta, FeedbackRole.DELTA)
         head.count("close_with", workset, FeedbackRole.COUNT)
         self.workset.close_entering("close_with", [self.workset, head], [workset, delta], outputs)

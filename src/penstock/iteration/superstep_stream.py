@@ -246,9 +246,12 @@ class SuperstepStream(DataStream[T]):
             for stream in fed_back:
                 entered.count(method, stream, FeedbackRole.COUNT)
             entered.hold_back(method, [*outputs, *self._entered], fed_back)
-            if not any(comes_from(stream._transformation, entered._head) for stream in fed_back):
-                for head in (*heads, *self.entering):
-                    head.count(method, entered, FeedbackRole.ENDS)
+        everyone = (*heads, *self.entering)
+        for one in everyone if self.entering else ():
+            # Nothing of it is fed back, but all have to know when it has ended a superstep, and which barrier waits.
+            if not any(comes_from(stream._transformation, one._head) for stream in fed_back):
+                for head in everyone:
+                    head.count(method, one, FeedbackRole.ENDS)
 
     def count(self, method: str, stream: DataStream[Any], role: FeedbackRole) -> None:
         """Count the records of a stream in each superstep, for `method` of the API."""
