@@ -18,6 +18,7 @@ from penstock.engine.runtime.columns import (
     codec,
     exact_conversion,
     gathering,
+    local_mixed_windows,
     mixed_contents,
     mixed_windows,
     stored_chunks,
@@ -155,8 +156,9 @@ def test_windows_of_columns_give_the_results_of_rows(number: int) -> None:
 def declared_rows_become_columns(patch: pytest.MonkeyPatch, number: int) -> None:
     """Let small chunks and windows be columns, too. Those of every third number are sent as they are."""
     patch.setattr(exact_conversion, "COLUMNS_FROM", 1 + number % 3)
-    for module in (mixed_contents, mixed_windows):
+    for module in (local_mixed_windows, mixed_contents, mixed_windows):
         patch.setattr(module, "ARRAYS_FROM", 1 + number % 2)
+    patch.setattr(local_mixed_windows, "RECORDS_OF_KEY", number % 2)
     if number % 3 == 2:
         patch.setattr(MixedWindowOperator, "takes_partials", False)
 

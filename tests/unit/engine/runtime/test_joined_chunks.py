@@ -71,3 +71,10 @@ def test_there_is_a_limit_of_chunks_and_of_records() -> None:
     item = JoinedChunks(input, chunk(0))
     assert sum(item.add(input, chunk(n)) for n in range(100)) == CHUNKS_MAX - 1
     assert not JoinedChunks(input, chunk(*range(RECORDS_MAX))).add(input, chunk(1))
+
+
+def test_one_chunk_alone_is_passed_as_it_is() -> None:
+    """A chunk would be copied though nothing waits behind it."""
+    input: Any = Input()
+    JoinedChunks(input, chunk(3, 1, times=[5, 4]))()
+    assert input.calls == [([3, 1], [5, 4])]

@@ -21,12 +21,14 @@ from penstock.engine.runtime.columns.mixed_gathering import MixedGathering
 from penstock.engine.runtime.network.buffer import (
     NO_KEY_GROUP,
     Header,
+    LatencyMarker,
     Watermark,
     decode_header,
     decode_items,
     encode,
 )
 from penstock.engine.runtime.network.channel_log import ChannelLog, chunks_for
+from penstock.engine.runtime.network.output import OutputEdge
 from penstock.engine.runtime.network.partitioners import HashPartitioner
 from penstock.engine.runtime.network.sender import Outbox
 from penstock.engine.runtime.network.set_aside import BufferQueue
@@ -99,6 +101,44 @@ def read(items: list[Any], info: Any) -> list[Any]:
 def _schema() -> bytes:
     schema: bytes = COLUMNS.schema.serialize().to_pybytes()
     return schema
+
+
+def test_latency_markers_keep_their_place_between_columns() -> None:
+    """A marker would measure a path without the records that wait on it, or go to all channels."""
+    info = msgspec.structs.replace(
+        edge(batch_of(k=[1], n=[1]), 2), key_fields=("k",), mixes_rows=True, schema=_schema()
+    )
+    outbox, exact = Outbox(Budget(lambda: 0)), ExactFields(COLUMNS)
+    sending = OutputEdge(HashPartitioner(FieldKey(("k",))), sender_of(info, 100, outbox), GROUPS)
+    numbers = iter(range(100))
+    for marked in range(4):
+        chunk = rows(Random(marked), 10, numbers)
+        columns = exact.columns_of(chunk)
+        assert columns is not None
+        sending.emit(columns if marked % 2 else chunk)
+        sending.element_to_one(LatencyMarker(marked, 0, 0), marked)
+    sending.emit(rows(Random(9), 10, numbers))
+    sending.flush()
+    found: dict[int, list[Any]] = {0: [], 1: []}
+    for _, buffer in outbox.take():
+        found[decode_header(buffer).target] += decode_items(buffer)
+    decode = decoder(info)
+    for subtask, items in found.items():
+        markers = [item.marked_ms for item in items if isinstance(item, LatencyMarker)]
+        assert markers == [subtask, subtask + 2]
+        before = [
+            max(_numbers(decode(items[at - 1]) if isinstance(items[at - 1], EncodedColumns) else items[at - 1]))
+            for at in range(len(items))
+            if isinstance(items[at], LatencyMarker)
+        ]
+        # The records that were emitted before it, and none of those after it.
+        assert [number // 10 for number in before] == markers
+
+
+def _numbers(chunk: Any) -> list[int]:
+    if isinstance(chunk, Rows):
+        return [row.n for row in chunk.values]
+    return list(chunk.batch.column("n").to_pylist())
 
 
 @pytest.mark.parametrize("after", [1, 2])
