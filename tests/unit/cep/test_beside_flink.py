@@ -89,7 +89,7 @@ def test_patterns_agree_with_flink(operator: FlinksOperator, seed: int) -> None:
         elif got != expected:
             differ.append((case, got, expected))
     print(f"seed {seed}: {matched} with matches, {ties} ties, Flink fails in {failed}, {len(differ)} differ")
-    assert matched > PATTERNS_OF_A_SEED / 3
+    assert matched > PATTERNS_OF_A_SEED / 4
     assert ties <= TIES
     assert failed <= FAILED
     assert not differ, f"{len(differ)} differ, the first of them: {json.dumps(differ[0])}"

@@ -31,7 +31,7 @@ class ColumnBits:
         """Return the bits of each row."""
         bits = numpy.zeros(batch.num_rows, self._type)
         for position, predicate in enumerate(self._predicates):
-            bits |= holds(predicate, batch).astype(self._type) << self._type(position)
+            bits |= numpy.left_shift(holds(predicate, batch), position, dtype=self._type)
         return bits
 
 
