@@ -25,7 +25,7 @@ class ColumnBits:
 
     def __init__(self, predicates: Sequence[Evaluate]) -> None:
         self._predicates = predicates
-        self._type = numpy.uint8 if len(predicates) <= _TABLE_BITS else numpy.int64
+        self._type: Any = numpy.uint8 if len(predicates) <= _TABLE_BITS else numpy.int64
 
     def of(self, batch: pyarrow.RecordBatch) -> Bits:
         """Return the bits of each row."""

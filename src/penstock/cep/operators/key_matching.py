@@ -100,7 +100,7 @@ class KeyMatching:
                 self.end_times(key, partial, timestamp)
             before = partial.runs
             try:
-                matches = process(partial, value, timestamp, bits, now_ms)
+                matches = process(partial, value, timestamp=timestamp, bits=bits, processing_time=now_ms)
             except SkipTargetError:
                 raise
             except RAISED as error:
