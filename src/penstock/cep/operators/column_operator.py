@@ -8,7 +8,7 @@ compute as Python does. State is that of the operator on rows, which BATCH uses:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from penstock.cep.operators.cep_operator import CepOperator
 from penstock.cep.operators.checked_bits import CONDITION
