@@ -416,3 +416,14 @@ def test_a_comparator_that_fails_is_reported_with_its_events(order: Any, error: 
         with pytest.raises(UserFunctionError, match="the comparator of the pattern") as raised:
             one.watermark(5)
         assert error in str(raised.value) and "('a1', 'b2')" in str(raised.value)
+
+
+def test_an_expression_that_fails_is_reported_by_its_text() -> None:
+    """A misspelled field would be thirty lines of frames that are not the user's, twice, without the condition."""
+    pattern = Pattern.begin("a").where(field("kind") == "x").followed_by("b").where(field("amuont") > 5)
+    program = lambda stream: CEP.pattern(stream.key_by("key"), pattern.within(9)).select(len)  # noqa: E731
+    with OperatorHarness(program) as one, pytest.raises(UserFunctionError) as raised:
+        one.push({"key": 1, "kind": "x", "amount": 6}, 1)
+    text = str(raised.value)
+    assert "a condition of the pattern, amuont > 5" in text and "KeyError: 'amuont'" in text
+    assert "'amount': 6" in text and "File" not in text

@@ -202,7 +202,7 @@ class CepOperator(GatheringOperator):
         """Compare two events of one time, by the user's comparator."""
         assert self.comparator is not None
         try:
-            order = self.comparator(first, second)
+            order: Any = self.comparator(first, second)
             if order is None or isinstance(order, bool):
                 raise TypeError(f"a comparator returns a number below 0, 0 or above 0, got {order}")
             return order

@@ -19,12 +19,18 @@ def checked_bits(context: OperatorContext, automaton: Automaton[Any], values: Se
     try:
         return automaton.bits_of_chunk(values)
     except RAISED as error:
-        for value in values:
+        failed = error
+    for value in values:
+        for position, holds in enumerate(automaton.tests):
             try:
-                automaton.bits(value)
-            except RAISED as again:
-                raise context.user_error(again, CONDITION, value) from again
-        raise context.user_error(error, CONDITION) from error
+                bool(holds(value))
+            except RAISED as error:
+                if automaton.predicates[position] is None:
+                    raise context.user_error(error, CONDITION, value) from error
+                # The frames of an expression are penstock's: its text says more.
+                text = f"{CONDITION}, {automaton.predicate_texts[position]:.200}"
+                raise context.user_error(error.with_traceback(None), text, value) from error
+    raise context.user_error(failed, CONDITION) from failed
 
 
 def bits_where_known(
