@@ -92,10 +92,11 @@ class Automaton(Generic[T]):
         self.predicates: tuple[Expression | None, ...] = tuple(expression_of(part) for part in predicates)
         """For each bit, its condition as an expression that can be evaluated on columns; None if it is a function."""
         self.predicate_texts = tuple(text_of(part) for part in predicates)
-        functions = [evaluator(part) for part in predicates]
-        self.bits: Callable[[T], int] = bits_of_event(functions)
+        self.tests: list[Callable[[T], Any]] = [evaluator(part) for part in predicates]
+        """For each bit, its condition as a function of an event."""
+        self.bits: Callable[[T], int] = bits_of_event(self.tests)
         """Returns the bits of an event: bit n is 1 if it meets the simple condition n."""
-        self.bits_of_chunk: Callable[[Sequence[T]], list[int]] = bits_of_chunk(functions)
+        self.bits_of_chunk: Callable[[Sequence[T]], list[int]] = bits_of_chunk(self.tests)
         """Returns the bits of each event of a chunk."""
 
     def __reduce__(self) -> tuple[type[Automaton[Any]], tuple[Any, ...]]:
@@ -199,9 +200,9 @@ class Automaton(Generic[T]):
 
     # ---- state
 
-    def load(self, value: tuple[Any, ...]) -> PartialMatches:
-        """Return the state of a key from what `PartialMatches.dumped` gave."""
-        partial = PartialMatches.loaded(value, self._closes_ms.__getitem__, self.bits, self._accumulate)
+    def load(self, value: tuple[Any, ...], bits: Callable[[T], int] | None = None) -> PartialMatches:
+        """Return the state of a key from what `PartialMatches.dumped` gave. `bits`: in place of the attribute."""
+        partial = PartialMatches.loaded(value, self._closes_ms.__getitem__, bits or self.bits, self._accumulate)
         partial.find_deadline(self.window_ms)
         return partial
 
@@ -328,6 +329,17 @@ class Automaton(Generic[T]):
         if changed:
             partial.replace(number, family, after)
         return done, timeouts
+
+    def discard_oldest(self, partial: PartialMatches, most: int) -> tuple[int, list[Match[T]]]:
+        """Bound the partial matches of a key: see `PartialMatches.discard_oldest`.
+
+        Returns:
+            How many were discarded, and the complete matches that waited for them.
+        """
+        discarded = partial.discard_oldest(most)
+        matches = self._released(partial, []) if partial.completed else []
+        partial.find_deadline(self.window_ms)
+        return discarded, matches
 
     def _released(self, partial: PartialMatches, done: list[Completed]) -> list[Match[T]]:
         """Return the complete matches whose turn it is, and discard what they make the skip strategy discard."""

@@ -19,6 +19,7 @@ from penstock.cep.errors import MalformedPatternError
 from penstock.cep.evaluation import compiled
 from penstock.cep.expressions import Expression
 from penstock.common.functions.arity import accepts_arguments
+from penstock.common.functions.result_kinds import check_result_kind
 
 E = TypeVar("E")
 
@@ -117,6 +118,11 @@ def condition_of(given: Any, call: str) -> Condition:
     if isinstance(given, Expression):
         return OfFields(given)
     if callable(given) and not isinstance(given, type):
+        try:
+            check_result_kind(given, f"the condition of {call}")
+        except TypeError as error:
+            # Its result would be true for each event.
+            raise MalformedPatternError(str(error)) from None
         if accepts_arguments(given, 1):
             return Simple(given)
         if accepts_arguments(given, 2):

@@ -130,6 +130,8 @@ class Expression:
 
     def is_in(self, values: Iterable[Any]) -> Expression:
         """Return whether the value equals one of `values`, which are constants."""
+        if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+            raise MalformedPatternError(f"is_in() takes a list of values, got {values!r:.100}")
         constants = tuple(constant(value) for value in values)
         if len(constants) > LIST_LENGTH_MAX:
             raise MalformedPatternError(f"is_in() takes at most {LIST_LENGTH_MAX} values, got {len(constants)}")

@@ -122,11 +122,13 @@ class PartialMatches:
     def discard_oldest(self, most: int) -> int:
         """Remove families from the front until there are at most `most` partial matches; return how many were removed.
 
-        Bounds the state of a key. Events that are deferred go with the partial match at the front.
+        Bounds the state of a key. Events that are deferred go with the partial match at the front; complete matches
+        that wait stay.
         """
         before = self.runs
         while self.runs > most:
-            self.discard_up_to(next(iter(self.families)))
+            first = next(iter(self.families))
+            self.replace(first, self.families[first], ())
         if not self.families:
             self.deferred.clear()
         return before - self.runs

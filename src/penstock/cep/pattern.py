@@ -184,7 +184,7 @@ class Pattern(Generic[T, F]):
         """
         top = least if most is None else most
         if not _is_count(least, 0) or not _is_count(top, 1) or top < least:
-            given = least if most is None else f"{least}, {most}"
+            given = repr(least) if most is None else f"{least!r}, {most!r}"
             raise self._refused(f"times() takes a positive number, or two in ascending order; got {given}")
         pattern = self._repeated(Times(max(least, 1), top, _gap(gap)))
         self._step.optional = self._step.optional or least == 0
@@ -201,7 +201,7 @@ class Pattern(Generic[T, F]):
             MalformedPatternError: for a count below 1; on a not-step; and at a second quantifier.
         """
         if not _is_count(least, 1):
-            raise self._refused(f"times_or_more() takes a positive number, got {least}")
+            raise self._refused(f"times_or_more() takes a positive number, got {least!r}")
         return self._repeated(Times(least, None, _gap(gap)))
 
     def one_or_more(self, gap: TimeLength | None = None) -> Pattern[T, F]:
@@ -267,6 +267,8 @@ class Pattern(Generic[T, F]):
         length_ms = to_milliseconds(length)
         if length_ms < 1:
             raise self._refused(f"within() takes at least a millisecond, got {length!r}")
+        if not isinstance(within_type, WithinType):
+            raise self._refused(f"within() takes a WithinType as its second argument, got {within_type!r:.100}")
         if within_type is WithinType.PREVIOUS_AND_CURRENT:
             self._step.gap_ms = length_ms
         else:

@@ -80,6 +80,15 @@ def test_a_condition_on_columns_is_the_one_on_records(expression: Expression, ro
         assert holds(evaluate, batch).tolist() == [of_record(row) is True for row in rows]
 
 
+def test_a_list_with_zero_has_both_zeros() -> None:
+    """Arrow tells 0.0 and -0.0 apart in lists, and Python does not."""
+    for zero in (0, 0.0, -0.0):
+        evaluate = on_columns(field("f").is_in([zero, 5.0]), SCHEMA)
+        assert evaluate is not None
+        batch = pyarrow.RecordBatch.from_pylist([{"f": one} for one in (0.0, -0.0, 5.0, 1.0, None)], SCHEMA)
+        assert holds(evaluate, batch).tolist() == [True, True, True, False, False]
+
+
 def test_which_conditions_are_computed_on_columns() -> None:
     """A usual condition would make records of all rows, and cost ten times as much; or an inexact one would not."""
     on = [

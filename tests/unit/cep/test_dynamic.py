@@ -9,7 +9,15 @@ from typing import Any
 import pytest
 from tests.unit.datastream.simulated import collected, environment
 
-from penstock.cep import CEP, Pattern, PatternProcessFunction, TimedOutPartialMatchHandler, field, pattern_to_json
+from penstock.cep import (
+    CEP,
+    AfterMatchSkipStrategy,
+    Pattern,
+    PatternProcessFunction,
+    TimedOutPartialMatchHandler,
+    field,
+    pattern_to_json,
+)
 from penstock.common import WatermarkStrategy
 from penstock.datastream import OutputTag
 from penstock.testing import TwoInputHarness
@@ -163,3 +171,65 @@ def test_in_batch_mode_rules_come_first() -> None:
     rules = env.from_collection([rule("r", 1, two(20, within=2)), rule("s", 1, two(40))])
     found = CEP.dynamic_patterns(events.set_parallelism(1).key_by("key"), rules).process(Shown())
     assert sorted(collected(found)) == ["r/1: 1 2 @2"] * 2 + ["r/1: 3 4 @4"] * 2
+
+
+def test_a_condition_that_fails_leaves_the_others_of_its_rule() -> None:
+    """An event that begins a match would be passed over, for it lacks a field that another step asks for."""
+    pattern = Pattern.begin("login").where(field("kind") == "login").followed_by("pay").where(field("amount") > 5)
+    with harness() as one:
+        one.push2(rule("r", 1, pattern))
+        one.push1({"key": "k", "n": 1, "kind": "login"}, 1)
+        one.push1({"key": "k", "n": 2, "amount": 9}, 2)
+        one.watermark1(2)
+        assert one.outputs() == ["r/1: 1 2 @2"]
+        assert one.operator.failed_conditions == 2  # type: ignore[attr-defined]
+
+
+def test_a_condition_that_fails_on_an_event_that_was_kept_back_does_not_hold() -> None:
+    """A new version of a rule would end the job, again after each restart."""
+
+    def run(start: Any) -> Pattern[Any, Any]:
+        begun = Pattern.begin("a", AfterMatchSkipStrategy.skip_past_last_event()).where(start).one_or_more()
+        return begun.consecutive().greedy().next("b").where(field("amount") == 2)
+
+    with harness() as one:
+        one.push2(rule("r", 1, run(field("amount") == 1)))
+        for number in range(3):
+            one.push1(event(number, 1), number)
+        one.watermark1(2)
+        one.push2(rule("r", 2, run(field("missing") == 1)))
+        one.push1(event(3, 2), 3)
+        one.watermark1(3)
+        assert one.outputs() == ["r/2: 0 1 2 3 @3"]
+
+
+def test_a_rule_that_is_removed_leaves_no_timers() -> None:
+    """Timers of days would stay in each checkpoint until they end."""
+    with harness() as one:
+        operator: Any = one.operator
+        one.push2(rule("r", 1, two(10, within=1_000_000)))
+        one.push2(rule("s", 1, two(10, within=1_000)))
+        for number in range(1_000):
+            one.push1(event(number, 1, key=f"k{number}"), 1)
+        one.watermark1(1)
+        operator.prepare_snapshot(1, False)
+        assert len(one.timers()) == 2_000
+        one.push2(rule("r", 2, None))
+        assert {timer.window for timer in one.timers()} == {"s"}
+        one.push2(rule("s", 2, None))
+        assert one.timers() == [] and not operator.matches_table and operator.figures.partial_matches == 0
+
+
+@pytest.mark.parametrize("before", [None, 10_000])
+def test_a_shorter_time_of_a_rule_counts_for_keys_without_further_events(before: int | None) -> None:
+    """Partial matches would time out when they would have done under the version before, or stay forever."""
+    with harness() as one:
+        one.push2(rule("r", 1, two(10, within=before)))
+        one.push1(event(1, 1), 1)
+        one.watermark1(2)
+        one.push2(rule("r", 2, two(10, within=100)))
+        assert [timer.timestamp for timer in one.timers()] == [101]
+        one.watermark1(101)
+        assert one.side_outputs(TIMED_OUT) == ["r @101"]
+        one.operator.prepare_snapshot(1, False)
+        assert one.timers() == [] and one.operator.figures.partial_matches == 0  # type: ignore[attr-defined]

@@ -9,6 +9,7 @@ import pytest
 
 from penstock.cep import (
     CEP,
+    AfterMatchSkipStrategy,
     EventComparator,
     MalformedPatternError,
     Pattern,
@@ -355,3 +356,74 @@ def test_gaps_end_with_the_watermark() -> None:
         one.watermark(6)
         assert one.side_outputs(TIMED_OUT) == [("a1k", 6)]
         assert one.timers() == []
+
+
+def test_a_changed_window_counts_for_keys_without_further_events() -> None:
+    """A job that continues with a shorter window would end partial matches with the longer one, or never."""
+    for before in (None, 1_000):
+        with harness(a_then_b(within=before)) as old, harness(a_then_b(within=10)) as new:
+            stored: Any = old.operator
+            feed(old, "a1k@1")
+            old.watermark(1)
+            stored.prepare_snapshot(1, False)
+            restored: Any = new.operator
+            for key, value in stored.matches_table.items():
+                restored.matches_table.put(key, value)
+            for number, layout in stored._layouts.items():
+                restored._layouts.put(number, layout)
+            restored.layouts = type(restored.layouts)(restored._layouts.items(), restored._layouts.put)
+            restored.open_patterns(True)
+            new.watermark(11)
+            assert new.side_outputs(TIMED_OUT) == [("a1k", 11)]
+            restored.prepare_snapshot(1, False)
+            assert new.timers() == [] and not restored.matches_table
+            assert len(list(restored._layouts.items())) == 1
+
+
+def test_a_bound_keeps_complete_matches_and_emits_them() -> None:
+    """A complete match would be discarded with the partial matches that it waited for, or wait on."""
+
+    def starts(event: str) -> bool:
+        return event[0] == "a"
+
+    def ends(event: str, ctx: Any) -> bool:
+        return event[0] == "b" and event[1] == ctx.get_events_for_pattern("a")[0][1]
+
+    pattern: Pattern[str, str] = Pattern.begin("a", AfterMatchSkipStrategy.skip_to_next())
+    pattern = pattern.where(starts).followed_by("m").where(lambda e: e[0] == "m").one_or_more().optional()
+    pattern = pattern.followed_by("b").where(ends)
+    with harness(pattern, lambda found: found.limit_partial_matches(8)) as one:
+        feed(one, "a1@1 a2@2 b2@3 a3@4 a4@5 a5@6")
+        one.watermark(6)
+        assert one.outputs() == []
+        feed(one, "m1@7")
+        one.watermark(7)
+        assert one.outputs() == ["a2 b2"]
+
+
+@pytest.mark.parametrize(("order", "error"), [(None, "got None"), (True, "got True"), (1 / 3, ""), ("x", "")])
+def test_a_comparator_that_fails_is_reported_with_its_events(order: Any, error: str) -> None:
+    """The error would be one of a sort, without operator and events; True would sort nothing, silently."""
+
+    def compare(first: str, second: str) -> Any:
+        return order if order != "x" else first.missing  # type: ignore[attr-defined]
+
+    with harness(comparator=compare) as one:
+        feed(one, "b2@5 a1@5")
+        if order == 1 / 3:
+            one.watermark(5)
+            return
+        with pytest.raises(UserFunctionError, match="the comparator of the pattern") as raised:
+            one.watermark(5)
+        assert error in str(raised.value) and "('a1', 'b2')" in str(raised.value)
+
+
+def test_an_expression_that_fails_is_reported_by_its_text() -> None:
+    """A misspelled field would be thirty lines of frames that are not the user's, twice, without the condition."""
+    pattern = Pattern.begin("a").where(field("kind") == "x").followed_by("b").where(field("amuont") > 5)
+    program = lambda stream: CEP.pattern(stream.key_by("key"), pattern.within(9)).select(len)  # noqa: E731
+    with OperatorHarness(program) as one, pytest.raises(UserFunctionError) as raised:
+        one.push({"key": 1, "kind": "x", "amount": 6}, 1)
+    text = str(raised.value)
+    assert "a condition of the pattern, amuont > 5" in text and "KeyError: 'amuont'" in text
+    assert "'amount': 6" in text and "File" not in text

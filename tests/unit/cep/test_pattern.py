@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from penstock.cep import AfterMatchSkipStrategy, MalformedPatternError, Pattern, WithinType
+from penstock.cep import AfterMatchSkipStrategy, MalformedPatternError, Pattern, WithinType, field
 from penstock.cep.automaton import Automaton
 from penstock.cep.conditions import Both, Either
 from penstock.common.time import Duration
@@ -22,6 +22,14 @@ def a() -> Pattern[Any, Any]:
 
 def loop() -> Pattern[Any, Any]:
     return a().one_or_more()
+
+
+def yields(event: Any) -> Any:
+    yield event
+
+
+async def awaits(event: Any) -> bool:
+    return False
 
 
 REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
@@ -59,6 +67,12 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "a group that ends with not": (lambda: Pattern.begin(a().not_followed_by("n")), "cannot end with not_followed_by"),
     "not-step behind optional": (lambda: a().optional().not_next("n"), "cannot follow an optional step"),
     "not-step behind times(0, n)": (lambda: a().times(0, 2).not_followed_by("n"), "cannot follow an optional step"),
+    "a type of within": (lambda: a().within(5, "previous and current"), "takes a WithinType"),  # type: ignore[arg-type]
+    "a text as a number": (lambda: a().times("2"), "got '2'"),  # type: ignore[arg-type]
+    "a condition that yields": (lambda: a().where(yields), "contains `yield`"),
+    "a condition that is async": (lambda: a().where(awaits), "async function"),
+    "a text as a list": (lambda: field("kind").is_in("ab"), "takes a list of values, got 'ab'"),
+    "a number as a list": (lambda: field("kind").is_in(3), "takes a list of values, got 3"),  # type: ignore[arg-type]
     "no time": (lambda: a().within(0), "at least a millisecond"),
     "a long gap": (lambda: a().within(20, PREVIOUS).next("b").within(10), "20 ms, exceeds"),
     "a long gap in a group": (lambda: Pattern.begin(a().within(20, PREVIOUS)).within(10), "20 ms, exceeds"),

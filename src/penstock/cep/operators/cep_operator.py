@@ -30,6 +30,7 @@ from penstock.cep.operators.match_calls import MatchCalls
 from penstock.cep.operators.pattern_metrics import PatternMetrics
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
 from penstock.common.errors import ProgramError
+from penstock.common.functions.user_calls import RAISED
 from penstock.engine.runtime.chunks import Rows, Values
 from penstock.engine.runtime.operators.gathering import GatheringOperator
 from penstock.engine.runtime.operators.keyed import FREED_ENTRIES
@@ -86,7 +87,7 @@ class CepOperator(GatheringOperator):
         """In processing time, a time limit is over when its millisecond has ended."""
         self.use_tables()
         self.events_table = self.backend.layered(EVENTS_TABLE, namespaced=True)
-        self.buffer = EventBuffer(by_time if self.comparator is None else _by_comparator(self.comparator))
+        self.buffer = EventBuffer(by_time if self.comparator is None else _by_comparator(self._compared))
         self.figures = PatternMetrics()
         self.metrics = self.figures.group(context.counters, self.buffer)
 
@@ -101,8 +102,8 @@ class CepOperator(GatheringOperator):
         super().open()
         store = self.context.operator_states
         is_restored = store.is_restored
-        layouts = store.get_broadcast_state(_LAYOUTS)
-        self.layouts = Layouts(layouts.items(), layouts.put)
+        self._layouts = store.get_broadcast_state(_LAYOUTS)
+        self.layouts = Layouts(self._layouts.items(), self._layouts.put)
         self._counts = store.get_list_state(_COUNTS)
         self.figures.partial_matches = sum(self._counts.get())
         self.open_patterns(is_restored)
@@ -112,10 +113,16 @@ class CepOperator(GatheringOperator):
 
     def open_patterns(self, is_restored: bool) -> None:
         """Create the stages of patterns. `is_restored`: keys may have partial matches."""
-        states = self.new_states(self.automaton, is_restored=is_restored)
+        states = self.new_states(self.automaton, self._bits_of_one, is_restored=is_restored)
+        if is_restored and not self.context.mode.ends_keys and self.layouts.has_other_limits(self.automaton):
+            states.set_timers_again()
+            for number in self.layouts.forget_others(self.automaton):
+                self._layouts.remove(number)
         self.matching = KeyMatching(self, self.automaton, states)
 
-    def new_states(self, automaton: Automaton[Any], *, is_restored: bool, namespace: Any = None) -> KeyStates:
+    def new_states(
+        self, automaton: Automaton[Any], bits: Callable[[Any], int], *, is_restored: bool, namespace: Any = None
+    ) -> KeyStates:
         """Return the partial matches of an automaton. `namespace`: of their entries and timers."""
         timers = None
         if not self.context.mode.ends_keys:
@@ -129,6 +136,7 @@ class CepOperator(GatheringOperator):
             is_restored=is_restored,
             namespace=namespace,
             timers=timers,
+            bits=bits,
         )
 
     def close(self) -> None:
@@ -186,6 +194,20 @@ class CepOperator(GatheringOperator):
     def bits_of(self, values: Sequence[Any]) -> list[int]:
         """Return the bits of events. Raises UserFunctionError with the event on which a condition fails."""
         return checked_bits(self.context, self.automaton, values)
+
+    def _bits_of_one(self, value: Any) -> int:
+        return self.bits_of([value])[0]
+
+    def _compared(self, first: Any, second: Any) -> int:
+        """Compare two events of one time, by the user's comparator."""
+        assert self.comparator is not None
+        try:
+            order: Any = self.comparator(first, second)
+            if order is None or isinstance(order, bool):
+                raise TypeError(f"a comparator returns a number below 0, 0 or above 0, got {order}")
+            return order
+        except RAISED as error:
+            raise self.context.user_error(error, "the comparator of the pattern", (first, second)) from error
 
     def _emit_late(self, late: Rows) -> bool:
         if self.late_tag is None:

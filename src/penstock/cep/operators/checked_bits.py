@@ -19,30 +19,42 @@ def checked_bits(context: OperatorContext, automaton: Automaton[Any], values: Se
     try:
         return automaton.bits_of_chunk(values)
     except RAISED as error:
-        for value in values:
+        failed = error
+    for value in values:
+        for position, holds in enumerate(automaton.tests):
             try:
-                automaton.bits(value)
-            except RAISED as again:
-                raise context.user_error(again, CONDITION, value) from again
-        raise context.user_error(error, CONDITION) from error
+                bool(holds(value))
+            except RAISED as error:
+                if automaton.predicates[position] is None:
+                    raise context.user_error(error, CONDITION, value) from error
+                # The frames of an expression are penstock's: its text says more.
+                text = f"{CONDITION}, {automaton.predicate_texts[position]:.200}"
+                raise context.user_error(error.with_traceback(None), text, value) from error
+    raise context.user_error(failed, CONDITION) from failed
 
 
 def bits_where_known(
     automaton: Automaton[Any], values: Sequence[Any], failed: Callable[[Any, BaseException], None]
 ) -> list[int]:
-    """Return the bits of events. An event on which a condition fails meets none, and `failed` gets it and the error."""
+    """Return the bits of events. A condition that fails on an event does not hold: see `known_bits`."""
     try:
         return automaton.bits_of_chunk(values)
     except NOT_OF_A_VALUE:
         raise
     except RAISED:
-        bits = []
-        for value in values:
-            try:
-                bits.append(automaton.bits(value))
-            except NOT_OF_A_VALUE:
-                raise
-            except RAISED as error:
-                failed(value, error)
-                bits.append(0)
-        return bits
+        return [known_bits(automaton, value, failed) for value in values]
+
+
+def known_bits(automaton: Automaton[Any], value: Any, failed: Callable[[Any, BaseException], None]) -> int:
+    """Return the bits of an event, 0 for conditions that fail on it. `failed` gets the event and the first error."""
+    bits, first = 0, None
+    for position, holds in enumerate(automaton.tests):
+        try:
+            bits |= bool(holds(value)) << position
+        except NOT_OF_A_VALUE:
+            raise
+        except RAISED as error:
+            first = first or error
+    if first is not None:
+        failed(value, first)
+    return bits

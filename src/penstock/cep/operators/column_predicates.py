@@ -102,6 +102,9 @@ def _contained(expression: Expression, values: tuple[Any, ...], schema: pyarrow.
     if name is None or not among or not all(_fits(value, schema.field(name).type, "==") for value in among):
         return None
     kind = schema.field(name).type
+    if 0 in among and pyarrow.types.is_float64(kind):
+        # Arrow tells 0.0 and -0.0 apart here, and nowhere else.
+        among += [0.0, -0.0]
     known = pyarrow.array(among, kind)
 
     def contained(batch: pyarrow.RecordBatch) -> Any:

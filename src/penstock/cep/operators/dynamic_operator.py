@@ -20,7 +20,7 @@ from penstock.cep.deferred_starts import automaton_of
 from penstock.cep.errors import MalformedPatternError
 from penstock.cep.operators.bounds import Bound
 from penstock.cep.operators.cep_operator import MATCHES_TABLE, CepOperator
-from penstock.cep.operators.checked_bits import bits_where_known
+from penstock.cep.operators.checked_bits import bits_where_known, known_bits
 from penstock.cep.operators.event_buffer import Event
 from penstock.cep.operators.key_matching import KeyMatching
 from penstock.cep.operators.match_calls import MatchCalls, PatternVersion
@@ -144,8 +144,12 @@ class DynamicCepOperator(CepOperator):
                 self.figures.partial_matches -= former.states.remove_all()
             return
         may_hold = is_restored or former is not None
-        states = self.new_states(automaton, is_restored=may_hold, namespace=rule.id)
-        self.rules[rule.id] = KeyMatching(self, automaton, states, PatternVersion(rule.id, rule.version))
+        version = PatternVersion(rule.id, rule.version)
+        bits = partial(known_bits, automaton, failed=partial(self._condition_failed, version))
+        states = self.new_states(automaton, bits, is_restored=may_hold, namespace=rule.id)
+        if former is not None and former.automaton.limits_ms != automaton.limits_ms:
+            states.set_timers_again()
+        self.rules[rule.id] = KeyMatching(self, automaton, states, version)
 
     # ---- events
 

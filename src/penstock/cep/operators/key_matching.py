@@ -110,7 +110,7 @@ class KeyMatching:
                 if runs > figures.largest_key:
                     figures.largest_key = runs
                 if most is not None and runs > most:
-                    self._enforce_bound(key, partial)
+                    matches = matches + self._enforce_bound(key, partial)
             if not partial.families and not partial.completed:
                 states.drop(key)
             elif partial.deadline_ms < partial.armed_ms:
@@ -171,7 +171,8 @@ class KeyMatching:
         if self._arms:
             self.states.deadlines.add(partial.deadline_ms, key)
 
-    def _enforce_bound(self, key: Any, partial: PartialMatches) -> None:
+    def _enforce_bound(self, key: Any, partial: PartialMatches) -> list[Match[Any]]:
+        """Return the complete matches that waited for what is discarded."""
         operator, bound = self._operator, self._operator.bound
         assert bound is not None
         if bound.policy == FAIL:
@@ -179,9 +180,11 @@ class KeyMatching:
                 f"operator '{operator.name}', key {key!r:.100}: {partial.runs} partial matches exceed the bound of "
                 f"{bound.most}: limit the pattern with within(), or set another bound with limit_partial_matches()"
             )
-        discarded = partial.discard_oldest(bound.most)
+        before = partial.runs
+        discarded, matches = self.automaton.discard_oldest(partial, bound.most)
         operator.figures.discarded += discarded
-        operator.figures.partial_matches -= discarded
+        operator.figures.partial_matches += partial.runs - before
+        return matches
 
     def _emit_matches(self, matches: Sequence[Match[Any]], key: Any, timestamp: int) -> None:
         operator = self._operator

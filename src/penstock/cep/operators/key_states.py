@@ -13,7 +13,7 @@ the states and steps that the numbers in a stored value mean, so a value can be 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from penstock.cep.changed_patterns import translated
@@ -54,6 +54,18 @@ class Layouts:
         states, steps, _ = self._known[number]
         return states, steps
 
+    def has_other_limits(self, automaton: Automaton[Any]) -> bool:
+        """Return whether a known layout has other limits of time than an automaton."""
+        return any(limits != automaton.limits_ms for _, _, limits in self._known.values())
+
+    def forget_others(self, automaton: Automaton[Any]) -> list[int]:
+        """Forget all layouts but that of an automaton, under which all values are now, and return their numbers."""
+        present = self.number_of(automaton)
+        others = [number for number in self._known if number != present]
+        for number in others:
+            del self._known[number]
+        return others
+
 
 class KeyTimers:
     """The stored timers of keys, for one automaton.
@@ -74,12 +86,18 @@ class KeyTimers:
         """Remove a timer."""
         self._queue.delete(time_ms + self._delay_ms, key, self._namespace)
 
+    def clear(self) -> None:
+        """Remove the timers of all keys."""
+        for time_ms, key, namespace in [timer for timer in self._queue if timer[2] == self._namespace]:
+            self._queue.delete(time_ms, key, namespace)
+
 
 class KeyStates:
     """The partial matches of the keys of a subtask, for one automaton.
 
     `is_restored`: keys may have stored partial matches. `namespace`: None if entry keys are keys, else the second part
-    of them. `timers`: those of stored keys; None if keys end with their events.
+    of them. `timers`: those of stored keys; None if keys end with their events. `bits`: of the events that a stored
+    value holds back.
     """
 
     def __init__(
@@ -92,6 +110,7 @@ class KeyStates:
         is_restored: bool,
         namespace: Any = None,
         timers: KeyTimers | None = None,
+        bits: Callable[[Any], int] | None = None,
     ) -> None:
         self._table = table
         self._automaton = automaton
@@ -103,6 +122,7 @@ class KeyStates:
         """By key. The operator looks keys up here first, and adds new ones."""
         self.deadlines = Deadlines(self.live)
         self._timers = timers
+        self._bits = bits
         self._clean: dict[Any, PartialMatches] = {}
         self.may_hold_others = is_restored
         """Whether a key that is not live may have partial matches."""
@@ -153,11 +173,37 @@ class KeyStates:
 
         It reads the whole table, which is fine for a pattern that is removed.
         """
-        namespace = self._namespace
-        stored = [(entry_key, value) for entry_key, value in self._table.items() if entry_key[1] == namespace]
+        stored = list(self._entries())
         self._table.discard_all([entry_key for entry_key, _ in stored])
+        if self._timers is not None:
+            self._timers.clear()
         self.clear()
         return sum(_runs_in(dumped) for _, (_, dumped) in stored)
+
+    def set_timers_again(self) -> None:
+        """Set the timers of all stored keys, whose limits of time were others when they were stored.
+
+        Otherwise a key without further events would time out when it would have done before, or never. It reads the
+        whole table, which is fine where limits have changed.
+        """
+        if self._timers is None:
+            return
+        self._timers.clear()
+        for entry_key in [entry_key for entry_key, _ in self._entries()]:
+            key = entry_key if self._namespace is None else entry_key[0]
+            partial = self.other(key)
+            assert partial is not None
+            partial.timer_ms = NEVER
+            if not partial:
+                self.drop(key)
+            elif len(self.live) >= DECODED_MAX:
+                self.store()
+        self.store()
+
+    def _entries(self) -> Iterator[tuple[Any, Any]]:
+        """Return the stored entries of this automaton."""
+        namespace = self._namespace
+        return (entry for entry in self._table.items() if namespace is None or entry[0][1] == namespace)
 
     def clear(self) -> None:
         """Forget all keys. The table is cleared elsewhere."""
@@ -176,7 +222,7 @@ class KeyStates:
             before = _runs_in(dumped)
             dumped = translated(dumped, *self._layouts.names(number), self._automaton)
             self._figures.partial_matches -= before - _runs_in(dumped)
-        partial = self._automaton.load(dumped)
+        partial = self._automaton.load(dumped, self._bits)
         partial.is_stored = True
         # Timers are stored with the key. Another pattern may have another deadline.
         partial.armed_ms = partial.timer_ms = partial.deadline_ms if same else NEVER
