@@ -84,7 +84,7 @@ class CepOperator(GatheringOperator):
         super().setup(context, output)
         self.in_event_time = self.domain is TimeDomain.EVENT_TIME
         self.delay_ms = 0 if self.in_event_time else 1
-        """In processing time, a time limit is over when its millisecond has ended."""
+        """In processing time, a time limit ends with its millisecond."""
         self.use_tables()
         self.events_table = self.backend.layered(EVENTS_TABLE, namespaced=True)
         self.buffer = EventBuffer(by_time if self.comparator is None else _by_comparator(self._compared))
