@@ -205,7 +205,8 @@ class CepOperator(GatheringOperator):
             order: Any = self.comparator(first, second)
             if order is None or isinstance(order, bool):
                 raise TypeError(f"a comparator returns a number below 0, 0 or above 0, got {order}")
-            return order
+            number: int = order
+            return number
         except RAISED as error:
             raise self.context.user_error(error, "the comparator of the pattern", (first, second)) from error
 
