@@ -38,6 +38,7 @@ FLINK = {
     "taskmanager.memory.managed.size": "256m",
 }
 _SECONDS = 1_800
+_CONFIGURATIONS = {"mini-batch": True, "defaults": False}
 Figures = Mapping[str, Any]
 
 
@@ -143,6 +144,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--events", type=int, default=4_000_000)
     parser.add_argument("--only", default=",".join(MEASURED), help="queries, separated by commas")
+    parser.add_argument("--configuration", choices=_CONFIGURATIONS, help="one of the two; by default both")
     parser.add_argument("--nexmark", help="a checkout of github nexmark/nexmark")
     arguments = parser.parse_args()
     try:
@@ -154,7 +156,9 @@ def main() -> None:
     build.mkdir(exist_ok=True)
     yardstick = records_per_s()
     for name in arguments.only.split(","):
-        for configuration, mini_batch in (("mini-batch", True), ("defaults", False)):
+        for configuration, mini_batch in _CONFIGURATIONS.items():
+            if arguments.configuration not in (None, configuration):
+                continue
             ours = of_penstock(name, arguments.events, mini_batch=mini_batch)
             flinks = of_flink(name, arguments.events, generator, mini_batch=mini_batch)
             rows.append({"query": name, "configuration": configuration, "penstock": ours, "flink": flinks})
