@@ -198,7 +198,7 @@ class CepOperator(GatheringOperator):
     def _bits_of_one(self, value: Any) -> int:
         return self.bits_of([value])[0]
 
-    def _compared(self, first: Any, second: Any) -> int:
+    def _compared(self, first: Any, second: Any) -> Any:
         """Compare two events of one time, by the user's comparator."""
         assert self.comparator is not None
         try:
