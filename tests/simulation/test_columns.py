@@ -25,6 +25,7 @@ from penstock.engine.runtime.columns import (
 )
 from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.runtime.columns.conversions import ToRowsOperator
+from penstock.engine.runtime.columns.few_rows import FewRows
 from penstock.engine.runtime.columns.interval_join import ColumnIntervalJoinOperator
 from penstock.engine.runtime.columns.join_table import JoinTable
 from penstock.engine.runtime.columns.local_windows import LocalWindowAggregateOperator
@@ -392,13 +393,19 @@ def kinds_are_lost_on_edges(patch: pytest.MonkeyPatch) -> None:
 
 def kinds_of_other_rows(patch: pytest.MonkeyPatch) -> None:
     """A part of a chunk has the kinds of its first rows."""
-    part = Columns.part
+    of_rows, of_few = Columns.part, FewRows.part
 
     def shifted(self: Columns, start: int, stop: int | None = None) -> Columns:
-        found = part(self, start, stop)
+        found = of_rows(self, start, stop)
         return Columns(found.batch, found.timestamps, None if self.kinds is None else self.kinds[: len(found)])
 
+    def few_shifted(self: FewRows, start: int, stop: int | None = None) -> FewRows:
+        found = of_few(self, start, stop)
+        kinds = None if self.kinds is None else self.kinds[: len(found)]
+        return FewRows(found.schema, found.lists, found.timestamps, kinds)
+
     patch.setattr(Columns, "part", shifted)
+    patch.setattr(FewRows, "part", few_shifted)
 
 
 def watermarks_are_dropped(patch: pytest.MonkeyPatch) -> None:
