@@ -66,7 +66,13 @@ def end_group(leader: int) -> None:
         os.killpg(leader, signal.SIGKILL)
 
 
-@pytest.mark.parametrize("kinds", [["worker"], ["driver", "worker"], ["jvm"]], ids="-".join)
+@pytest.mark.parametrize(
+    "kinds",
+    [
+        pytest.param(["worker"], id="worker"),
+        *(pytest.param(kinds, id="-".join(kinds), marks=pytest.mark.soak) for kinds in (["driver", "worker"], ["jvm"])),
+    ],
+)
 def test_kills_in_every_superstep(kinds: list[str], tmp_path: Path) -> None:
     """A killed process would change the results, or cost supersteps that an earlier run had saved."""
     run(tmp_path, kinds)
