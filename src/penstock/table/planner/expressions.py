@@ -17,7 +17,6 @@ import pyarrow.compute as pc
 from penstock.table.functions.arrow_types import arrow_type
 from penstock.table.functions.calls import call, find, result_type
 from penstock.table.functions.columns import Column, as_array, is_constant
-from penstock.table.functions.comparison import COMPARISONS, comparable
 from penstock.table.functions.errors import FunctionError, InvalidCallError, UnknownFunctionError
 from penstock.table.functions.json_constructors import MISPLACED_JSON, RAW_JSON
 from penstock.table.functions.registry import Context
@@ -155,8 +154,6 @@ class Expressions:
             ) from None
 
         _check_arguments(name, node, types)
-        if name in COMPARISONS:
-            _check_comparable(types)
 
         def evaluate(batch: _Batch) -> Column:
             return call(name, [one(batch) for one in operands], types, result=result, context=batch.context)
@@ -186,7 +183,8 @@ def _check_arguments(name: str, node: RexCall, types: Sequence[LogicalType]) -> 
     try:
         result_type(name, types, literals)
     except InvalidCallError as error:
-        raise UnsupportedPlanError(str(error)) from None
+        hint = ": write CAST" if any(one.root in CHARACTER_STRING for one in types) else ""
+        raise UnsupportedPlanError(f"{error}{hint}") from None
 
 
 def _is_call_of(node: AnyRexNode, names: Collection[str]) -> bool:
@@ -197,16 +195,6 @@ def _check_is_placed(node: AnyRexNode) -> None:
     """Raise UnsupportedPlanError for a call of JSON that marks no value of JSON, as Flink does."""
     if _is_call_of(node, ("JSON",)):
         raise UnsupportedPlanError(MISPLACED_JSON)
-
-
-def _check_comparable(types: Sequence[LogicalType]) -> None:
-    """Raise UnsupportedPlanError if a text is compared with a number: Flink refuses it when it compiles the plan."""
-    for other in types[1:]:
-        try:
-            comparable(types[0], other)
-        except InvalidCallError as error:
-            if {types[0].root, other.root} & CHARACTER_STRING:
-                raise UnsupportedPlanError(f"{error}: write CAST") from None
 
 
 def _once(number: int, evaluate: _Evaluator) -> _Evaluator:
