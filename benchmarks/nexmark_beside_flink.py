@@ -101,6 +101,14 @@ def generator_of(checkout: str | None) -> Path:
     return jar
 
 
+def generator_or_exit(checkout: str | None) -> Path:
+    """Return the jar with Nexmark's own generator, or end the program with the reason why it is missing."""
+    try:
+        return generator_of(checkout)
+    except NotThereError as error:
+        raise SystemExit(f"Flink can't be measured here: {error}") from None
+
+
 def _run(command: list[str]) -> None:
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_SECONDS)
@@ -147,10 +155,7 @@ def main() -> None:
     parser.add_argument("--configuration", choices=_CONFIGURATIONS, help="one of the two; by default both")
     parser.add_argument("--nexmark", help="a checkout of github nexmark/nexmark")
     arguments = parser.parse_args()
-    try:
-        generator = generator_of(arguments.nexmark)
-    except NotThereError as error:
-        raise SystemExit(f"Flink can't be measured here: {error}") from None
+    generator = generator_or_exit(arguments.nexmark)
     rows = []
     build = ROOT / "build"
     build.mkdir(exist_ok=True)

@@ -22,9 +22,8 @@ import numpy
 import pyarrow
 from pyarrow import compute
 
-from benchmarks.nexmark_beside_flink import FLINK, generator_of
+from benchmarks.nexmark_beside_flink import FLINK, generator_or_exit
 from benchmarks.nexmark_sql import QUERIES, VIEWS, events_table
-from benchmarks.peers.environments import NotThereError
 from benchmarks.peers.flink_nexmark import run as run_in_flink
 from penstock.api.sink import Sink, SinkContext, SinkWriter
 from penstock.common import Configuration
@@ -218,10 +217,7 @@ def main() -> None:
     parser.add_argument("--only", default=",".join(_QUERIES), help="queries, separated by commas")
     parser.add_argument("--nexmark", help="a checkout of github nexmark/nexmark")
     arguments = parser.parse_args()
-    try:
-        generator = generator_of(arguments.nexmark)
-    except NotThereError as error:
-        raise SystemExit(f"Flink can't be measured here: {error}") from None
+    generator = generator_or_exit(arguments.nexmark)
     rows = []
     for name in arguments.only.split(","):
         flinks = percentiles(of_flink(name, arguments.rate, arguments.seconds, generator))

@@ -130,8 +130,6 @@ _ALIASES = {
     ">=": "GREATER_THAN_OR_EQUAL",
 }  # fmt: skip
 _PAIR = ["<ANY>, <ANY>"]
-COMPARISONS = frozenset(_KERNELS)
-"""The names of functions that compare two values."""
 
 
 def _register(name: str) -> None:
