@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow
 import pytest
 from tests.table.listed_tables import Change, Tables, inserts
 from tests.table.table_tests import SMALL, at, need_planner
 
+from penstock.table.connectors.table_connector import ScanRequest, TableScan
 from penstock.table.planner.errors import UnsupportedPlanError
 
 FOUR = [(1, "a", 10), (2, "b", 20), (3, "a", 30), (4, None, 40)]
@@ -99,3 +102,33 @@ def test_each_row_can_emit_its_watermark() -> None:
     tables.create("t", declared, inserts(rows), options=", 'scan.watermark.emit.strategy' = 'on-event'")
     found = tables.insert("o", "id INT, w TIMESTAMP(3)", "SELECT id, CURRENT_WATERMARK(ts) FROM t")
     assert found == inserts([(0, None), (1, at(-1)), (2, at(4)), (3, at(4)), (4, at(4))])
+
+
+@pytest.mark.parametrize("mini_batch", ["false", "true"])
+def test_fields_of_rows_that_nothing_reads_are_not_asked_for(mini_batch: str) -> None:
+    """The planner asks for a whole row; what lets rows pass, as the ends of bundles do, reads none of its fields."""
+    tables = Tables(
+        {
+            "table.exec.mini-batch.enabled": mini_batch,
+            "table.exec.mini-batch.allow-latency": "1 s",
+            "table.exec.mini-batch.size": "10",
+        },
+        circumstances=SMALL,
+    )
+    asked: list[pyarrow.Schema] = []
+    scan = tables.listed.scan
+
+    def asking(request: ScanRequest) -> TableScan:
+        asked.append(request.schema)
+        return scan(request)
+
+    tables.listed.scan = asking  # type: ignore[method-assign]
+    columns = "kind INT, p ROW<a INT, s STRING, u TIMESTAMP(3)>, q ROW<b INT, t STRING, v TIMESTAMP(3)>"
+    time = "ts AS CASE kind WHEN 0 THEN p.u ELSE q.v END, WATERMARK FOR ts AS ts - INTERVAL '1' SECOND"
+    at_0 = datetime(1970, 1, 1)
+    tables.create("t", f"{columns}, {time}", inserts([(0, {"a": 7, "u": at_0}, None), (1, None, {"b": 5, "v": at_0})]))
+    tables.environment.execute_sql("CREATE VIEW w AS SELECT q.b, q.t, ts FROM t WHERE kind = 1")
+    changes = tables.insert("o", "b INT, n BIGINT", "SELECT b, COUNT(*) FROM w GROUP BY b")
+    assert changes == [("+I", (5, 1))]
+    names = {field.name: [one.name for one in field.type] for field in asked[0] if pyarrow.types.is_struct(field.type)}
+    assert names == {"p": ["u"], "q": ["b", "v"]}

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import pyarrow
 
 from penstock.table.planner.compiled_plan import CompiledPlan
-from penstock.table.planner.nodes.row_nodes import Calc
+from penstock.table.planner.nodes.base import ExecNode
+from penstock.table.planner.nodes.row_nodes import Calc, DropUpdateBefore, MiniBatchAssigner
 from penstock.table.planner.nodes.tables import TableSourceScan, WatermarkPushDown
 from penstock.table.planner.rex_nodes import AnyRexNode, RexCall, RexFieldAccess, RexInputRef
 
 Path = tuple[str, ...]
+_LETS_PASS = (MiniBatchAssigner, DropUpdateBefore)
 
 
 def fields_read(plan: CompiledPlan, scan: TableSourceScan) -> list[frozenset[Path] | None]:
     """Return for each column of a scan the paths of the fields that are read; None: the column itself."""
     found: list[set[Path]] = [set() for _ in scan.output_type.names]
-    for node in plan.nodes.values():
-        if scan in plan.inputs_of(node):
-            if not isinstance(node, Calc):
-                return [None] * len(found)
-            _read([*node.projection, *([] if node.condition is None else [node.condition])], found)
+    for node in _readers(plan, scan):
+        if not isinstance(node, Calc):
+            return [None] * len(found)
+        _read([*node.projection, *([] if node.condition is None else [node.condition])], found)
     for ability in scan.scan_table_source.abilities:
         if isinstance(ability, WatermarkPushDown):
             also = [] if ability.rowtime_expr is None else [ability.rowtime_expr]
@@ -39,6 +40,13 @@ def pruned(kind: pyarrow.DataType, paths: Collection[Path] | None) -> pyarrow.Da
         if below:
             fields.append(pyarrow.field(field.name, pruned(field.type, below)))
     return pyarrow.struct(fields)
+
+
+def _readers(plan: CompiledPlan, node: ExecNode) -> Iterator[ExecNode]:
+    """Yield the nodes that rows of a node come to, behind those that only let them pass."""
+    for reader in plan.nodes.values():
+        if node in plan.inputs_of(reader):
+            yield from _readers(plan, reader) if isinstance(reader, _LETS_PASS) else [reader]
 
 
 def _read(expressions: Sequence[AnyRexNode], found: list[set[Path]]) -> None:

@@ -47,4 +47,6 @@ def drop_update_before(
     translation: Translation, node: DropUpdateBefore, inputs: Sequence[Transformation]
 ) -> Transformation:
     """Translate a DropUpdateBefore."""
-    return translation.operator(node, DropUpdateBeforeOperator(translation.columns(node)), inputs)
+    columns = translation.input(node)
+    translation.gives(node, columns)
+    return translation.operator(node, DropUpdateBeforeOperator(columns), inputs)
