@@ -43,7 +43,7 @@ def seeds(count: int, in_soak: int) -> list[Any]:
     The first seeds are also in `make test-fast`.
     """
     return [
-        *range(SEEDS_IN_FAST),
+        *range(min(SEEDS_IN_FAST, count)),
         *(pytest.param(seed, marks=pytest.mark.thorough) for seed in range(SEEDS_IN_FAST, count)),
         *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(count, count + in_soak)),
     ]

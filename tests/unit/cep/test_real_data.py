@@ -30,7 +30,8 @@ def opened(name: str) -> Any:
     return gzip.open(DATA / name, "rt", encoding="utf-8")
 
 
-def reports() -> list[tuple[int, dict[str, str]]]:
+@pytest.fixture(scope="module", name="reports")
+def reports_of_ships() -> list[tuple[int, dict[str, str]]]:
     """The reports of ships of the first hour, with their times (ms)."""
     with opened("ais-us-2022/ais_2022-01-03_first-99999.csv.gz") as lines:
         rows = list(csv.DictReader(lines))
@@ -47,20 +48,20 @@ def found(program: Any, events: list[tuple[int, Any]], until: int | None = None)
 
 
 @pytest.mark.thorough
-def test_ships_go_dark() -> None:
+def test_ships_go_dark(reports: list[tuple[int, dict[str, str]]]) -> None:
     """Silence would be missed, or found where a report was late."""
-    events = [(time, Position(int(row["MMSI"]), time, float(row["LAT"]), float(row["LON"]))) for time, row in reports()]
+    events = [(time, Position(int(row["MMSI"]), time, float(row["LAT"]), float(row["LON"]))) for time, row in reports]
     assert len(events) == 99_647
     dark = found(gone_dark, events)
     assert (len(dark), len({one.ship for one in dark})) == (1_603, 1_582)
 
 
 @pytest.mark.thorough
-def test_ships_stop_hard() -> None:
+def test_ships_stop_hard(reports: list[tuple[int, dict[str, str]]]) -> None:
     """A pattern on much disorder would find other pairs."""
     fast: Pattern[Any, Any] = Pattern.begin("fast", AfterMatchSkipStrategy.skip_past_last_event())
     stop = fast.where(field("knots") >= 8).followed_by("still").where(field("knots") < 1).within(10 * MINUTE_MS)
-    events = [(time, {"ship": row["MMSI"], "knots": float(row["SOG"])}) for time, row in reports()]
+    events = [(time, {"ship": row["MMSI"], "knots": float(row["SOG"])}) for time, row in reports]
 
     def program(stream: DataStream[Any]) -> DataStream[Any]:
         return CEP.pattern(stream.key_by("ship"), stop).select(lambda match: match["fast"][0]["ship"])
