@@ -60,4 +60,4 @@ def test_jobs_find_what_the_automaton_finds(mode: RuntimeExecutionMode) -> None:
         key.time(2**63 - 1)
         wanted = Counter((kind, events, at if kind == "timeout" else None) for kind, events, at in key.results)
         assert found_by_job(case, mode, filters=number % 2 == 0) == wanted, case["name"]
-    assert len(chosen) > 25
+    assert len(chosen) > 30
