@@ -203,9 +203,9 @@ def test_interval_joins_of_columns_give_the_results_of_rows(number: int) -> None
     run(*list(programs_that(joins_by_time, number + 1))[-1])
 
 
-def of_changes(script: int) -> SplitScript:
-    """Return forty records of a split."""
-    records = ((f"s{script}", (number,), number % 5, number) for number in range(40))
+def of_changes(script: int, count: int = 40) -> SplitScript:
+    """Return the records of a split."""
+    records = ((f"s{script}", (number,), number % 5, number) for number in range(count))
     return SplitScript(f"s{script}", script, tuple((record, record[3]) for record in records))
 
 
@@ -236,10 +236,11 @@ RUNNING = Program(
 """Sums by key on columns, in two subtasks."""
 
 
+SHORT = {**SOURCE, "splits": [of_changes(script, 20) for script in range(3)]}
 JOINED = Program(
     (
-        Node(0, "source", (), 3, SOURCE),
-        Node(1, "source", (), 3, SOURCE),
+        Node(0, "source", (), 3, SHORT),
+        Node(1, "source", (), 3, SHORT),
         Node(2, "key_by", (0,), 3),
         Node(3, "key_by", (1,), 3),
         Node(4, "interval_join", (2, 3), 2, {"lower_ms": -10, "upper_ms": 10, "columns": "joined"}),
