@@ -141,11 +141,16 @@ def run(name: str, events: int, *, rate: int, options: dict[str, str], executor:
     return digests.digest.facts()
 
 
+IN_BUNDLES = ("q3", "q4", "q9", "q15", "q16", "q17", "q18", "q19", "q20")
+"""Joins, aggregates and ranks of whole streams, which have other operators with mini-batch. It changes no others."""
+
+
 def cases(events: int) -> list[Any]:
     """Return the queries that run, with the options of both configurations."""
     queries = FACTS[str(events)]["queries"]
     plain = [pytest.param(name, {}, id=name) for name in queries]
-    return [*plain, *(pytest.param(name, MINI_BATCH, id=f"{name}-bundles") for name in queries)]
+    marks = {name: () if name in IN_BUNDLES else pytest.mark.soak for name in queries}
+    return [*plain, *(pytest.param(name, MINI_BATCH, id=f"{name}-bundles", marks=marks[name]) for name in queries)]
 
 
 @pytest.mark.thorough
