@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any
 
 import pytest
+from tests.first_cases import first_of
 from tests.simulation.programs import seeds
 from tests.simulation.test_columns import (
     CHANGES,
@@ -57,8 +58,8 @@ def with_time(program: Program) -> Program:
 def in_turn(*names: str) -> list[Any]:
     """Return parameters of a test: each program with one seed, lists and batches in turn, and with more in the soak."""
     chosen = [(name, place % 2) for place, name in enumerate(names)]
-    others = [(name, seed) for name in names for seed in range(SEEDS_IN_SOAK) if (name, seed) not in chosen]
-    return [*chosen, *(pytest.param(*other, marks=pytest.mark.soak) for other in others)]
+    others = ((name, seed) for seed in range(SEEDS_IN_SOAK) for name in names if (name, seed) not in chosen)
+    return first_of(len(names), [*chosen, *others])
 
 
 @pytest.mark.parametrize(("name", "seed"), in_turn("conversions", "running", "declared"))
