@@ -22,6 +22,7 @@ from penstock.table.connectors.nexmark_table import NexmarkTable
 from penstock.table.functions.registry import Context
 from penstock.table.logical_types import BIGINT, INT, STRING, row_of
 from penstock.table.operators.python_calls import PythonCall
+from penstock.table.planner import preparation
 from penstock.table.planner.__main__ import main
 from penstock.table.planner.compiled_plan import CompiledPlan
 from penstock.table.planner.errors import PlannerError, SqlError, UnsupportedPlanError
@@ -668,6 +669,7 @@ def test_the_archive_of_classes(process: PlannerProcess, tmp_path: Any, monkeypa
     # With the lowest priority it would take minutes beside other tests, and be given up.
     priorities: list[int] = []
     monkeypatch.setattr(os, "nice", priorities.append)
+    monkeypatch.setattr(preparation, "BUILD_SECONDS", 600)
     assert main([AFTER, "0"], environ) == 0
     assert priorities == [19]
     java, *arguments = launch(directory, environ).full_command
