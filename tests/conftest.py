@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from tests.first_cases import run_selects
 
 if TYPE_CHECKING:
     from xdist.scheduler import Scheduling
@@ -82,6 +83,11 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     """Name a case by its number where its bytes would name it: an archive holds the second in which it was written, and
     the processes that share the tests must agree on their names."""
     return argname if isinstance(val, bytes | bytearray) else None
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let parameters of the soak be made only if it is run."""
+    run_selects(config.getoption("markexpr"))
 
 
 @pytest.hookimpl(wrapper=True)

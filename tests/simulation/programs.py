@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from hypothesis import strategies as st
+from tests.first_cases import first_of
 
 from penstock.common.configuration import Configuration
 from penstock.common.configuration.choices import RuntimeExecutionMode
@@ -43,9 +44,9 @@ def seeds(count: int, in_soak: int) -> list[Any]:
     The first seeds are also in `make test-fast`.
     """
     return [
-        *range(SEEDS_IN_FAST),
+        *range(min(SEEDS_IN_FAST, count)),
         *(pytest.param(seed, marks=pytest.mark.thorough) for seed in range(SEEDS_IN_FAST, count)),
-        *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(count, count + in_soak)),
+        *first_of(0, range(count, count + in_soak)),
     ]
 
 

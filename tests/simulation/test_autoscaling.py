@@ -61,7 +61,7 @@ def test_a_job_that_scales_itself_gives_what_a_plain_evaluation_gives(
     assert begun.count >= max(1, seeds // 10), "hardly any job was rescaled"
 
 
-FIRST: dict[Callable[[pytest.MonkeyPatch], None], int] = dict.fromkeys(FAULTS, 17)
+FIRST: dict[Callable[[pytest.MonkeyPatch], None], int] = dict.fromkeys(FAULTS, 38)
 """The seed that is known to find the fault. The search starts there."""
 
 

@@ -142,13 +142,13 @@ def run(seed: int, program: Program, windows: str = "windows") -> None:
     run_program(with_columns(program, seed, windows), circumstances, seed, step_limit=4 * STEPS_MAX)
 
 
-@pytest.mark.parametrize("number", seeds(12, in_soak=2_000))
+@pytest.mark.parametrize("number", seeds(6, in_soak=2_000))
 def test_columns_give_the_results_of_rows(number: int) -> None:
     """A program would give other results, or lose records at a fault, since it has columns."""
     run(*list(programs_that(adds, number + 1))[-1])
 
 
-@pytest.mark.parametrize("number", seeds(12, in_soak=2_000))
+@pytest.mark.parametrize("number", seeds(6, in_soak=2_000))
 def test_windows_of_columns_give_the_results_of_rows(number: int) -> None:
     """A window would lose records, count some twice, or drop late ones that rows do not, at any fault."""
     run(*list(programs_that(sums_in_windows, number + 1))[-1])
@@ -164,14 +164,14 @@ def declared_rows_become_columns(patch: pytest.MonkeyPatch, number: int) -> None
         patch.setattr(MixedWindowOperator, "takes_partials", False)
 
 
-@pytest.mark.parametrize("number", seeds(6, in_soak=2_000))
+@pytest.mark.parametrize("number", seeds(4, in_soak=2_000))
 def test_windows_of_declared_rows_give_the_results_of_rows(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A chunk that stays rows, or a window that changes its form, would be lost or count twice at a fault."""
     declared_rows_become_columns(monkeypatch, number)
     run(*list(programs_that(sums_in_windows, number + 1))[-1], "declared")
 
 
-@pytest.mark.parametrize("number", seeds(4, in_soak=2_000))
+@pytest.mark.parametrize("number", seeds(2, in_soak=2_000))
 @pytest.mark.parametrize("form", ["rows", "windows", "declared"])
 def test_cumulative_windows(number: int, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a window carries into the next would be lost, or there twice, at any fault and at another parallelism."""
@@ -191,21 +191,21 @@ def test_cumulative_windows(number: int, form: str, monkeypatch: pytest.MonkeyPa
     run_program(dataclasses.replace(program, nodes=tuple(nodes)), circumstances, seed, step_limit=4 * STEPS_MAX)
 
 
-@pytest.mark.parametrize("number", seeds(12, in_soak=2_000))
+@pytest.mark.parametrize("number", seeds(7, in_soak=2_000))
 def test_running_aggregates_of_columns_give_the_results_of_rows(number: int) -> None:
     """A key would lose what it had, or have it twice, at any fault."""
     run(*list(programs_that(reduces, number + 1))[-1])
 
 
-@pytest.mark.parametrize("number", seeds(12, in_soak=2_000))
+@pytest.mark.parametrize("number", seeds(7, in_soak=2_000))
 def test_interval_joins_of_columns_give_the_results_of_rows(number: int) -> None:
     """A pair would be missing, or be there twice, at any fault, or after records wait for partners in a snapshot."""
     run(*list(programs_that(joins_by_time, number + 1))[-1])
 
 
-def of_changes(script: int) -> SplitScript:
-    """Return forty records of a split."""
-    records = ((f"s{script}", (number,), number % 5, number) for number in range(40))
+def of_changes(script: int, count: int = 40) -> SplitScript:
+    """Return the records of a split."""
+    records = ((f"s{script}", (number,), number % 5, number) for number in range(count))
     return SplitScript(f"s{script}", script, tuple((record, record[3]) for record in records))
 
 
@@ -236,10 +236,11 @@ RUNNING = Program(
 """Sums by key on columns, in two subtasks."""
 
 
+SHORT = {**SOURCE, "splits": [of_changes(script, 20) for script in range(3)]}
 JOINED = Program(
     (
-        Node(0, "source", (), 3, SOURCE),
-        Node(1, "source", (), 3, SOURCE),
+        Node(0, "source", (), 3, SHORT),
+        Node(1, "source", (), 3, SHORT),
         Node(2, "key_by", (0,), 3),
         Node(3, "key_by", (1,), 3),
         Node(4, "interval_join", (2, 3), 2, {"lower_ms": -10, "upper_ms": 10, "columns": "joined"}),
@@ -492,7 +493,7 @@ def few_rows_go_to_the_next_subtask(patch: pytest.MonkeyPatch) -> None:
 def test_a_fault_in_few_rows_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """The simulator would pass rows that come to another subtask in short chunks."""
     few_rows_go_to_the_next_subtask(monkeypatch)
-    until_found(monkeypatch, ((seed, RUNNING) for seed in range(50)), run_in_flight)
+    until_found(monkeypatch, ((seed, RUNNING) for seed in range(1, 50)), run_in_flight)
 
 
 READ = stored_chunks.stored_chunks
@@ -522,7 +523,7 @@ def test_a_fault_in_columns_in_flight_is_found(
 ) -> None:
     """The simulator would pass a restore without them."""
     fault(monkeypatch)
-    until_found(monkeypatch, ((seed, CHANGES) for seed in range(50)), run_in_flight)
+    until_found(monkeypatch, ((seed, CHANGES) for seed in range(7, 50)), run_in_flight)
 
 
 def joined_records_are_forgotten(patch: pytest.MonkeyPatch) -> None:
@@ -532,7 +533,7 @@ def joined_records_are_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 IN_RUNNING: dict[Callable[[pytest.MonkeyPatch], None], tuple[Callable[[int, Program], None], int]] = {
     running_aggregates_are_not_written_back: (run_in_flight, 37),
-    running_aggregates_begin_again: (run_on_heap, 29),
+    running_aggregates_begin_again: (run_on_heap, 31),
     changes_are_in_the_snapshot_before: (run_on_heap, 108),
     changes_are_not_in_the_next_snapshot: (run_on_heap, 58),
 }
@@ -614,7 +615,7 @@ def test_a_fault_in_windows_of_declared_rows_is_found(
 def test_a_fault_in_interval_joins_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """The simulator would pass joins that forget their records."""
     joined_records_are_forgotten(monkeypatch)
-    until_found(monkeypatch, ((seed, JOINED) for seed in range(260, 400)), run_on_heap)
+    until_found(monkeypatch, ((seed, JOINED) for seed in range(10, 400)), run_on_heap)
 
 
 @pytest.mark.thorough

@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any
 
 import pytest
+from tests.first_cases import first_of
 from tests.simulation.programs import seeds
 from tests.simulation.test_columns import (
     CHANGES,
@@ -37,6 +38,7 @@ PROGRAMS = {
     "declared": DECLARED,
 }
 FIRST_SEED = 38
+SEEDS_IN_SOAK = 2_000
 __all__ = ["small_chunks_are_encoded"]
 
 
@@ -53,16 +55,21 @@ def with_time(program: Program) -> Program:
     return dataclasses.replace(program, exact_time=False)
 
 
-@pytest.mark.parametrize("name", ["conversions", "running", "declared"])
-@pytest.mark.parametrize("seed", seeds(1, in_soak=2_000))
+def in_turn(*names: str) -> list[Any]:
+    """Return parameters of a test: each program with one seed, lists and batches in turn, and with more in the soak."""
+    chosen = [(name, place % 2) for place, name in enumerate(names)]
+    others = ((name, seed) for seed in range(SEEDS_IN_SOAK) for name in names if (name, seed) not in chosen)
+    return first_of(len(names), [*chosen, *others])
+
+
+@pytest.mark.parametrize(("name", "seed"), in_turn("conversions", "running", "declared"))
 def test_at_least_once(name: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Records would be lost where barriers of different channels do not wait for each other."""
     circumstances = dataclasses.replace(unaligned(seed), exactly_once=False, unaligned_after_ms=None)
     run(seed, name, circumstances, monkeypatch)
 
 
-@pytest.mark.parametrize("name", ["joined", "cumulative", "declared"])
-@pytest.mark.parametrize("seed", seeds(1, in_soak=2_000))
+@pytest.mark.parametrize(("name", "seed"), in_turn("cumulative", "joined", "declared"))
 def test_another_parallelism(name: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keys would be in two subtasks, or in none, after a running job is rescaled."""
     begun = CallCounter(monkeypatch, JobRescaling.attempts_begin, lambda rescaling: rescaling.is_closing)
@@ -73,7 +80,7 @@ def test_another_parallelism(name: str, seed: int, monkeypatch: pytest.MonkeyPat
     assert begun.count or seed, "it was not rescaled"
 
 
-@pytest.mark.parametrize("seed", seeds(1, in_soak=2_000))
+@pytest.mark.parametrize("seed", seeds(1, SEEDS_IN_SOAK))
 def test_functions_of_batches_are_replaced(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A batch would be processed by two versions of a function, or by none, when it is replaced."""
     replaced = CallCounter(monkeypatch, FunctionUpdate.apply, lambda update, number: bool(number))

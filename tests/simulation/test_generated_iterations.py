@@ -216,7 +216,7 @@ def test_a_generated_body_gives_what_plain_python_gives(seeds: range) -> None:
         assert Counter(values) == Counter(expected), seed
 
 
-@pytest.mark.parametrize("seeds", sweeps(12, 3_000))
+@pytest.mark.parametrize("seeds", sweeps(6, 3_000))
 def test_a_generated_body_survives_faults(seeds: int) -> None:
     """The same with failures, savepoints, rescaling and new functions in the middle."""
     finished = 0

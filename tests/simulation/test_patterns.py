@@ -166,7 +166,7 @@ def run(name: str, seed: int) -> bool:
 
 
 @pytest.mark.parametrize("name", PATTERNS)
-@pytest.mark.parametrize("number", seeds(3, in_soak=2_000))
+@pytest.mark.parametrize("number", seeds(2, in_soak=2_000))
 def test_patterns_find_the_same_under_faults(name: str, number: int) -> None:
     """A restart, or another parallelism, would lose or double matches, or time-outs."""
     run(name, number + 1)
@@ -302,7 +302,7 @@ def run_rules(seed: int) -> bool:
     return bool(simulation.went_back)
 
 
-@pytest.mark.parametrize("number", seeds(4, in_soak=1_000))
+@pytest.mark.parametrize("number", seeds(2, in_soak=1_000))
 def test_matches_of_a_rule_are_found_once_under_faults(number: int) -> None:
     """A rule would be lost in a restart, or its partial matches with its next version, or matches be doubled."""
     run_rules(number)

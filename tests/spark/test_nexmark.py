@@ -13,7 +13,7 @@ from penstock.datastream.connectors.nexmark import NexmarkConfiguration, Nexmark
 from penstock.datastream.window import TumblingEventTimeWindows
 
 pytestmark = pytest.mark.spark
-EVENTS = 30_000
+EVENTS = 15_000
 EPOCH, SECOND = datetime.datetime(1970, 1, 1), datetime.timedelta(seconds=1)
 
 

@@ -67,7 +67,7 @@ def expected_of(changes: Sequence[Change]) -> Counter[tuple[Any, ...]]:
 def test_bundles_of_rows_that_come_and_go_give_the_same_table(form: str, size: int) -> None:
     """However the planner divides the work, and wherever bundles end, the table is that of the rows that remain."""
     random = Random(size)
-    changes = retractions(random, [row(random) for _ in range(120)])
+    changes = retractions(random, [row(random) for _ in range(70)])
     found, _ = grouped(mini_batch(size, form), changes, seed=size)
     assert table_of(found) == expected_of(changes)
 

@@ -37,23 +37,36 @@ Of the words, three lines before them, one for each word, and another one for ea
 """
 FUNCTIONS = ("basic_operations", "sql_operations", "column_operations")
 """The functions of table/basic_operations.py but the last, which has aggregate functions in Python."""
+BASIC = "table/basic_operations.py"
 RUN = """
-import os, sys
+import os, sys, traceback
 from penstock.common.doors import pyflink_alias
 pyflink_alias.install()
 from tests.table.in_process import InProcess
 from penstock.common import Configuration
 from penstock.service.client.context_environment import ContextEnvironment, as_context
 import runpy
-executor = InProcess()
-with as_context(ContextEnvironment(Configuration(), executor)):
-    names = sys.argv[2:]
-    found = runpy.run_path(sys.argv[1], run_name="example" if names else "__main__")
-    for name in names:
-        found[name]()
-if executor.error is not None:
-    raise executor.error
+
+def run(path, names):
+    executor = InProcess()
+    with as_context(ContextEnvironment(Configuration(), executor)):
+        found = runpy.run_path(path, run_name="example" if names else "__main__")
+        for name in names:
+            found[name]()
+    if executor.error is not None:
+        raise executor.error
+
+folder, separator, *examples = sys.argv[1:]
+for example in examples:
+    name, _, functions = example.partition(":")
+    print(separator, name, sep="", flush=True)
+    try:
+        run(os.path.join(folder, name), functions.split(",") if functions else [])
+    except Exception:
+        traceback.print_exc(file=sys.stdout)
+    sys.stdout.flush()
 """
+SEPARATOR = "-- example -- "
 
 
 @pytest.fixture(scope="module")
@@ -68,25 +81,27 @@ def examples() -> Path:
     return EXAMPLES
 
 
-def run(path: Path, *functions: str) -> list[str]:
-    """Run an example, or some of its functions, and return the lines that it prints."""
+@pytest.fixture(scope="module")
+def printed(examples: Path) -> dict[str, list[str]]:
+    """The lines that each example, or some of its functions, prints. One process, and one planner, run all of them."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT / "src"), str(ROOT)))}
-    command = [sys.executable, "-c", RUN, str(path), *functions]
+    command = [sys.executable, "-c", RUN, str(examples), SEPARATOR, *PASSED, f"{BASIC}:{','.join(FUNCTIONS)}"]
     result = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert result.returncode == 0, result.stderr
-    return result.stdout.splitlines()
+    _, *parts = result.stdout.split(SEPARATOR)
+    return {name: lines for name, *lines in map(str.splitlines, parts)}
 
 
 @pytest.mark.parametrize("name", PASSED)
-def test_examples_run_to_their_end(examples: Path, name: str) -> None:
+def test_examples_run_to_their_end(printed: dict[str, list[str]], name: str) -> None:
     """A program for PyFlink would have to be changed."""
-    lines = run(examples / name)
+    lines = printed[name]
     assert len(lines) == PASSED[name], "\n".join(lines)
 
 
-def test_basic_operations_print_what_pyflinks_comments_say(examples: Path) -> None:
+def test_basic_operations_print_what_pyflinks_comments_say(examples: Path, printed: dict[str, list[str]]) -> None:
     """Results would differ from those of Flink."""
-    path = examples / "table" / "basic_operations.py"
+    path = examples / BASIC
     source = path.read_text()
     functions = {node.name: node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)}
     lines = source.splitlines()
@@ -98,6 +113,6 @@ def test_basic_operations_print_what_pyflinks_comments_say(examples: Path) -> No
             if line.strip().startswith("# |") and "| op |" not in line:
                 expected[text] += 1
     assert expected
-    found = Counter(line for line in run(path, *FUNCTIONS) if line.startswith("|") and "| op |" not in line)
+    found = Counter(line for line in printed[BASIC] if line.startswith("|") and "| op |" not in line)
     missing = expected - found
     assert not missing, "\n".join(missing)

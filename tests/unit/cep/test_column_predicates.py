@@ -69,7 +69,7 @@ EXPRESSIONS = st.recursive(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(EXPRESSIONS, ROWS)
 def test_a_condition_on_columns_is_the_one_on_records(expression: Expression, rows: list[dict[str, Any]]) -> None:
     """A job would find other matches, since its stream has columns."""

@@ -68,7 +68,7 @@ def draw_names(data: st.DataObject) -> list[str]:
     return data.draw(st.lists(st.sampled_from(sorted(FIELDS)), min_size=1, unique=True))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(data=st.data())
 def test_columns_of_avro_are_those_of_rows(data: st.DataObject) -> None:
     """A value would change, or a message be lost, by the move of a job to columns."""
@@ -98,7 +98,7 @@ class Registry:
         return 5
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(data=st.data())
 def test_columns_of_several_writers_are_those_of_values(data: st.DataObject) -> None:
     """A message of an older schema would have other values, or be lost, by the move of a job to columns."""
@@ -138,7 +138,7 @@ def test_usual_messages_make_no_record() -> None:
     assert plain is not None and plain([write.serialize({"l": 4})]).to_pylist() == [{"l": 4}]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=66, deadline=None)
 @given(data=st.data())
 def test_messages_of_columns_are_those_of_records(data: st.DataObject) -> None:
     """Readers of the topic would get other bytes because its job runs on columns."""

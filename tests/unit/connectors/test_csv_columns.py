@@ -51,7 +51,7 @@ KINDS: list[tuple[Any, pyarrow.DataType, list[str]]] = [
 ]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(data=st.data())
 def test_columns_of_any_types_are_those_of_rows(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     """A value would change, or its record be lost, by the move of a job to columns."""
@@ -80,7 +80,7 @@ def test_columns_of_any_types_are_those_of_rows(tmp_path_factory: pytest.TempPat
     assert outcome(batches, csv, split, columns) == outcome(rows, csv, split, columns)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(
     lines=st.lists(
         st.one_of(

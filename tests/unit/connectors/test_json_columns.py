@@ -103,7 +103,7 @@ def lines(draw: st.DrawFn, names: Any) -> str:
     return "{" + ", ".join(f'"{key}": {value}' for key, value in zip(keys, values, strict=True)) + "}"
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(data=st.data())
 def test_columns_of_any_lines_are_those_of_rows(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     """A value would change, or its record be lost, by the move of a job to columns."""

@@ -122,7 +122,7 @@ POLICIES: st.SearchStrategy[OnUnreadable] = st.sampled_from([OnError.FAIL, OnErr
 MARK = "\ufeff"
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(data=st.data())
 def test_columns_of_json_are_those_of_values(data: st.DataObject) -> None:
     """A value would change, or a message be lost, by the move of a job to columns."""
@@ -200,7 +200,7 @@ def objects(draw: st.DrawFn, names: list[str]) -> bytes | None:
     return (MARK * (draw(st.integers(0, 19)) == 0) + text).encode()
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=133, deadline=None)
 @given(data=st.data())
 def test_columns_of_json_rows_are_those_of_rows(data: st.DataObject) -> None:
     """A value would change, or a message be lost, by the move of a job to columns."""
@@ -258,7 +258,7 @@ def csv_lines(draw: st.DrawFn, names: list[str]) -> bytes | None:
     return (MARK * (draw(st.integers(0, 19)) == 0) + ",".join(values) + end).encode()
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=133, deadline=None)
 @given(data=st.data())
 def test_columns_of_csv_are_those_of_rows(data: st.DataObject) -> None:
     """A value would change, or a message be lost, by the move of a job to columns."""

@@ -137,7 +137,7 @@ def restarted(job: Any, into: Any) -> Any:
 def test_what_comes_late_after_a_restart_changes_no_other_result(stored: bool, lateness: int) -> None:
     """Keys would be missing in all windows behind one that fires again, or windows fire twice without a new record."""
     drive = Drive(general=False, stored=stored)
-    for seed in range(25):
+    for seed in range(10):
         taken = []
         for shares in (True, False):
             random, numbers = Random(seed), count()

@@ -160,7 +160,7 @@ SETTINGS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("contents", CONTENTS)
-@settings(max_examples=80)
+@settings(max_examples=40)
 @given(**SETTINGS)
 def test_event_time(drivers: Any, contents: str, **drawn: Any) -> None:
     """The fast operator would give other results, or lose records whose window goes beyond the end of time."""
@@ -168,7 +168,7 @@ def test_event_time(drivers: Any, contents: str, **drawn: Any) -> None:
 
 
 @pytest.mark.parametrize("contents", CHANGING)
-@settings(max_examples=80)
+@settings(max_examples=40)
 @given(**SETTINGS)
 def test_functions_that_change_what_they_are_given(drivers: Any, contents: str, **drawn: Any) -> None:
     """A window would have what another one, or an earlier firing, has made of its records, if none was stored since."""

@@ -114,6 +114,11 @@ class SlotHost:
         return self.slot is not None
 
     @property
+    def takes_rows(self) -> bool:
+        """Whether rows can reach the slot, to be processed or discarded."""
+        return not self.is_frozen and (self.is_open or self.discarding)
+
+    @property
     def busy(self) -> bool:
         """Whether the slot has work to do now."""
         return self.slot is not None and not self.discarding and self.slot.busy

@@ -136,8 +136,9 @@ class Possibilities:
 
     def _refresh(self, slot: SlotId, host: SlotHost, now_ms: int) -> None:
         worker = self._places.worker_of(slot)
-        neighbors = [self._hosts[other] for other in self._places.slots_of(worker)]
-        blocked = any(other.rows for other in neighbors)
+        slots = self._places.slots_of(worker)
+        others = [self._hosts[other] for other in slots if other != slot] if len(slots) > 1 else []
+        blocked = bool(host.rows) or any(other.rows for other in others)
         busy = host.busy
         wake_ms, upload_ms = host.wake_at_ms(), host.upload_at_ms()
         is_open = host.is_open
@@ -162,10 +163,8 @@ class Possibilities:
                     self._agenda.enter((kind, slot), partial(do, slot), rate)
                 elif could and not can:
                     self._agenda.leave((kind, slot))
-        receives = not blocked and all(
-            not other.is_frozen and (other.is_open or other.discarding) for other in neighbors
-        )
-        one_is_busy = busy or (len(neighbors) > 1 and any(other.busy for other in neighbors))
+        receives = not blocked and host.takes_rows and all(other.takes_rows for other in others)
+        one_is_busy = busy or any(other.busy for other in others)
         self._set_channels(worker, (_BUSY_RATE if one_is_busy else 1.0) if receives else 0.0)
         later = [at for at in (wake_ms, upload_ms) if at is not None and at > now_ms and not host.is_frozen]
         if not later:
@@ -178,9 +177,12 @@ class Possibilities:
         return self._places.worker_of(SlotId(slot.level + 1, index))
 
     def _set_channels(self, worker: SlotId, rate: float) -> None:
-        waiting, touched = self._network.waiting(worker), self._channels.pop(worker, ())
+        touched = self._channels.pop(worker, ())
         changed = rate != self._receives.get(worker)
+        if not touched and not changed:
+            return
         self._receives[worker] = rate
+        waiting = self._network.waiting(worker)
         if changed:
             for slot in self._places.slots_of(worker):
                 self._feedback_channels.setdefault(slot, []).extend(self._feedback.waiting(slot))

@@ -235,6 +235,8 @@ class Simulation:
         )
         actions.report_changes_to(self._possibilities)
         self._actors = self._actors_beside_slots()
+        self._could_act = dict.fromkeys(self._actors, False)
+        """What the agenda has of the actors beside the slots."""
         self.faults = WorkerFaults(
             running=workers.running,
             control=control,
@@ -413,9 +415,13 @@ class Simulation:
 
     def _next(self) -> None:
         self._possibilities.refresh()
-        agenda = self._agenda
+        agenda, could_act = self._agenda, self._could_act
         for actor, (do, is_possible, rate) in self._actors.items():
-            if not is_possible():
+            can_act = bool(is_possible())
+            if can_act is could_act[actor]:
+                continue
+            could_act[actor] = can_act
+            if not can_act:
                 agenda.leave(actor)
             elif rate is None:
                 agenda.enter(actor, do)

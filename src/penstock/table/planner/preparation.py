@@ -35,7 +35,8 @@ _JVM = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m", "-Xss8m", "-D
 # A planner without memory ends, and says so on standard error: standard output is for answers.
 _LIMITED = ("-XX:+ExitOnOutOfMemoryError", "-XX:+DisplayVMOutputToStderr")
 _QUIET = ("-Xshare:auto", "-Xlog:disable", "-Xlog:all=error:stderr")
-_BUILD_SECONDS = 120
+BUILD_SECONDS = 120
+"""How long a JVM may take that compiles, or makes the archive."""
 AFTER = "--after"
 """The argument of the process that makes the archive in the background."""
 _WAIT_S = 120.0
@@ -194,7 +195,7 @@ def _compile(java: JavaHome, jars: Sequence[str], target: Path) -> None:
 
 def _run(command: list[str], text: str = "") -> None:
     try:
-        done = subprocess.run(command, input=text, capture_output=True, text=True, check=False, timeout=_BUILD_SECONDS)
+        done = subprocess.run(command, input=text, capture_output=True, text=True, check=False, timeout=BUILD_SECONDS)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise PlannerError(f"Flink's planner could not be prepared: {error}") from None
     if done.returncode:

@@ -30,15 +30,25 @@ FORMATS = Path(program.__file__).parent
 STORED = sorted(path.parent for path in FORMATS.glob("version-*/*/expected.json"))
 each_stored = pytest.mark.parametrize("stored", STORED, ids=lambda path: f"{path.parent.name}-{path.name}")
 """Each snapshot."""
+STORED_VERSIONS = list(dict.fromkeys(path.parent for path in STORED))
+IN_TURN = [{"savepoint-heap", "checkpoint-rocksdb"}, {"checkpoint-heap", "savepoint-rocksdb"}]
+
+
+def marks_of(stored: Path) -> list[pytest.MarkDecorator]:
+    """Return the marks of the continuation of a snapshot."""
+    version = STORED_VERSIONS.index(stored.parent)
+    if version in (0, len(STORED_VERSIONS) - 1):
+        return []
+    return [pytest.mark.thorough if stored.name in IN_TURN[version % 2] else pytest.mark.soak]
+
+
 each_continued = pytest.mark.parametrize(
     "stored",
-    [
-        path if path.parent in (STORED[0].parent, STORED[-1].parent) else pytest.param(path, marks=pytest.mark.thorough)
-        for path in STORED
-    ],
+    [pytest.param(path, marks=marks_of(path)) for path in STORED],
     ids=lambda path: f"{path.parent.name}-{path.name}",
 )
-"""Each snapshot; in `make test-fast` those of the oldest and the newest version."""
+"""Each snapshot; in `make test` those of the oldest and the newest version, and two of each other one, in turn; in
+`make test-fast` those of the oldest and the newest version."""
 
 
 def expected_of(stored: Path) -> dict[str, Any]:

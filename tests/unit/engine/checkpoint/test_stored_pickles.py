@@ -27,7 +27,7 @@ PUBLIC = {
 """Paths that snapshots hold: they stay forever. Describe an addition in docs/internals/formats.md."""
 
 
-@pytest.fixture(autouse=True, name="working_directory")
+@pytest.fixture(name="working_directory")
 def _working_directory() -> Iterator[None]:
     """The input and output of the job."""
     with working_directory():
@@ -40,7 +40,7 @@ def of_penstock(pickles: Iterator[tuple[str, bytes]]) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", SNAPSHOTS)
-def test_what_is_stored_and_sent_names_public_paths_only(name: str, tmp_path: Path) -> None:
+def test_what_is_stored_and_sent_names_public_paths_only(name: str, working_directory: None, tmp_path: Path) -> None:
     """After a module of penstock is moved, older snapshots could not be restored."""
     job = Running(graph_of(name, DIRECTORY), tmp_path, stores=stores_of(name))
     for checkpoint in (1, 2):
@@ -59,7 +59,7 @@ def test_what_is_stored_and_sent_names_public_paths_only(name: str, tmp_path: Pa
     assert not {name: where for name, where in sent.items() if name not in PUBLIC}
 
 
-def test_every_file_has_its_checksum(tmp_path: Path) -> None:
+def test_every_file_has_its_checksum(working_directory: None, tmp_path: Path) -> None:
     """A copy of a savepoint could not be checked without reading all of its state."""
     job = Running(graph_of("savepoint-rocksdb", DIRECTORY), tmp_path, stores=stores_of("savepoint-rocksdb"))
     for _ in range(3):

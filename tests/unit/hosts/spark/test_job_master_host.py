@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -142,9 +143,10 @@ class Job:
         self.storage.gate.set()
         self.host.cancel()
         self.say(lambda vertex: Finished(vertex, 0))
+        # Each waits for what it has sent, for two seconds if the job has ended.
+        with ThreadPoolExecutor() as all_slots:
+            list(all_slots.map(ControlClient.close, self.slots.values()))
         assert self.host.ended.wait(20)
-        for slot in self.slots.values():
-            slot.close()
 
 
 def until(condition: Callable[[], bool], seconds: float = 20) -> None:
