@@ -130,8 +130,8 @@ class Reference:
         kept = slice(ranking.first - 1, ranking.last)
         old, new = before[kept], after[kept]
         if not ranking.with_number:
-            place = next((place for place, (one, other) in enumerate(zip(before, after)) if one is not other), None)
-            first = min(len(before), len(after)) if place is None else place
+            shared = min(len(before), len(after))
+            first = next((place for place in range(shared) if before[place] is not after[place]), shared)
             if first >= ranking.last:
                 return
             gone = old[-1:] if len(after) > len(before) and len(old) == ranking.last else []
