@@ -36,6 +36,8 @@ from penstock.table.connector import SinkRequest, TableConnector, TableSink, reg
 pytestmark = [pytest.mark.own_jvm, pytest.mark.e2e, pytest.mark.spark, pytest.mark.slow]
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 240
+SOAK_PATIENCE_S = 900
+"""On a busy machine a JVM alone takes two minutes to start again, and windows give rows only when they end."""
 WORKER, JVM, EXECUTOR, DRIVER = "worker", "JVM", "executor", "driver"
 SETTINGS = {
     "execution.checkpointing.interval": "200ms",
@@ -86,10 +88,16 @@ def expected(name: str, events: int, rate: int) -> Counter[str]:
 
 
 class KilledQuery:
-    """The program, whose user starts it again when its driver was killed. `settings`: more of them."""
+    """The program, whose user starts it again when its driver was killed. `settings`: more of them.
 
-    def __init__(self, name: str, folder: Path, events: int, rate: int, settings: dict[str, str]) -> None:
+    `patience_s`: how long it may take until something happens.
+    """
+
+    def __init__(
+        self, name: str, folder: Path, *, events: int, rate: int, settings: dict[str, str], patience_s: int
+    ) -> None:
         self.out = folder / "out"
+        self.patience_s = patience_s
         self.killed: list[str] = []
         self._checkpoints = folder / "checkpoints"
         self._log = folder / "log"
@@ -134,7 +142,7 @@ class KilledQuery:
 
     def until(self, happened: Callable[[], Any], what: str) -> Any:
         """Wait for something; None if the job ends before."""
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + self.patience_s
         while not (result := happened()):
             if self.driver.poll() is not None:
                 return None
@@ -156,11 +164,18 @@ class KilledQuery:
 
 
 def check_kills(
-    name: str, folder: Path, kinds: list[str], *, events: int, rate: int, settings: dict[str, str]
+    name: str,
+    folder: Path,
+    kinds: list[str],
+    *,
+    events: int,
+    rate: int,
+    settings: dict[str, str],
+    patience_s: int = PATIENCE_S,
 ) -> list[str]:
     """Run a query, kill these one after the other, compare, and return what was killed."""
     random = Random(name)
-    query = KilledQuery(name, folder, events, rate, settings)
+    query = KilledQuery(name, folder, events=events, rate=rate, settings=settings, patience_s=patience_s)
     try:
         for kind in kinds:
             # After a commit, and a random part of the time to the next ones.
@@ -169,7 +184,7 @@ def check_kills(
             time.sleep(random.random() * 0.5)
             if not query.kill(kind, random):
                 break
-        status = query.driver.wait(PATIENCE_S)
+        status = query.driver.wait(patience_s)
         assert status == 0, query.story()
         found, wanted = final_rows(committed(query.out), QUERIES[name]), expected(name, events, rate)
     finally:
@@ -197,7 +212,7 @@ def test_queries_whose_processes_are_killed(name: str, master: str, tmp_path: Pa
     if master == "cluster":
         kinds = [WORKER, EXECUTOR, WORKER, EXECUTOR, DRIVER, EXECUTOR]
         settings = {"spark.master": "local-cluster[2,4,1024]"}
-    killed = check_kills(name, tmp_path, kinds, events=12_000, rate=150, settings=settings)
+    killed = check_kills(name, tmp_path, kinds, events=12_000, rate=150, settings=settings, patience_s=SOAK_PATIENCE_S)
     assert len(killed) > len(kinds) // 2, killed
 
 

@@ -20,13 +20,16 @@ from tests.simulation.test_sql_operators import (
 from penstock.engine.state.arrays.array_table import ArrayTable
 from penstock.engine.state.arrays.expiring_table import TimeArray
 from penstock.hosts.simulator import Circumstances
+from penstock.table.operators.aggregate_slices import StoredSlices
 from penstock.table.operators.bundles import BundledOperator
 from penstock.table.operators.join_side import JoinSide
 from penstock.table.operators.keyed_table import KeyedTableOperator
 from penstock.table.operators.local_group_aggregate import LocalGroupAggregateOperator
+from penstock.table.operators.stored_keys import StoredKeys
 from penstock.table.operators.version_rows import VersionRows
 from penstock.table.operators.waiting_rows import WaitingRows
 from penstock.table.operators.window_aggregate import WindowAggregateOperator
+from penstock.table.operators.window_rows import StoredWindowRows
 from penstock.table.operators.windowed import WindowedOperator
 
 pytestmark = [pytest.mark.simulation, pytest.mark.thorough]
@@ -82,6 +85,21 @@ def key_group_not_restored(patch: pytest.MonkeyPatch) -> None:
 def cache_not_written(patch: pytest.MonkeyPatch) -> None:
     """What has changed in the cache is not in a snapshot of the store."""
     patch.setattr(KeyedTableOperator, "_write_back", lambda self: None)
+
+
+def slices_not_written(patch: pytest.MonkeyPatch) -> None:
+    """What has changed in the slices of windows is not in a snapshot of the store."""
+    patch.setattr(StoredSlices, "write_back", lambda self: None)
+
+
+def waiting_windows_not_written(patch: pytest.MonkeyPatch) -> None:
+    """The rows of windows that have come lately are not in a snapshot of the store."""
+    patch.setattr(StoredWindowRows, "write_back", lambda self: None)
+
+
+def stored_windows_forgotten(patch: pytest.MonkeyPatch) -> None:
+    """A restored operator does not know which windows the store has."""
+    patch.setattr(StoredKeys, "load", lambda self, table: None)
 
 
 def bundle_over_barrier(patch: pytest.MonkeyPatch) -> None:
@@ -151,6 +169,9 @@ SAVEPOINTS: dict[Fault, tuple[str, int | None]] = {
     matches_not_restored: ("semi join", HEAP),
     key_group_not_restored: ("groups", HEAP),
     cache_not_written: ("the best rows", STORE),
+    slices_not_written: ("windows in two phases", STORE),
+    waiting_windows_not_written: ("windows of two inputs", STORE),
+    stored_windows_forgotten: ("the best rows of windows", STORE),
     accumulators_shared: ("windows in one phase", HEAP),
     waiting_rows_lost: ("by time", HEAP),
     versions_lost: ("versions", HEAP),

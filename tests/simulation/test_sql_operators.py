@@ -112,13 +112,17 @@ def test_a_program_has_its_operators(name: str) -> None:
     assert set(PROGRAMS[name].operators) <= operators_of(graph_of(name, PARALLELISM))
 
 
-SOME_ENTRIES = 2
-"""In memory of a store. With one the simulator gives a slot no memory, and windows of SQL are always in memory."""
+SOME_ENTRIES, NO_MEMORY = 2, 1
+"""Entries in memory of a store. With one the simulator gives a slot no memory, so that caches are always empty."""
 
 
 def entries_of(name: str, number: int) -> int | None:
-    """Return the entries in memory: of every second run of a program, and of every second program, state is a store."""
-    return SOME_ENTRIES if (number + [*PROGRAMS].index(name)) % 2 else None
+    """Return the entries in memory: of every second run of a program, and of every second program, state is a store.
+
+    Sessions are always in memory, and need some.
+    """
+    in_store = SOME_ENTRIES if "sessions" in name else NO_MEMORY
+    return in_store if (number + [*PROGRAMS].index(name)) % 2 else None
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -136,6 +140,16 @@ def test_operators_continue_from_a_savepoint_in_other_subtasks(name: str, runs: 
     """State would be missing, or there twice, behind a savepoint with another number of subtasks."""
     for number in runs:
         check_savepoint(name, number, entries_of(name, number))
+
+
+WINDOWS = [name for name in PROGRAMS if "windows" in name]
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+@pytest.mark.parametrize("entries", [None, NO_MEMORY, SOME_ENTRIES])
+def test_windows_continue_from_a_savepoint_wherever_they_are(name: str, entries: int | None) -> None:
+    """Rows and aggregates of windows that wait would be lost, or there twice, on the heap or in a store."""
+    check_savepoint(name, 3, entries)
 
 
 @pytest.mark.parametrize("name", EXPIRING)

@@ -24,6 +24,8 @@ from tests.table.in_process import InProcess
 from penstock.common.types import Row
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.engine.jobmaster.results.result_sinks import ResultSink
+from penstock.engine.runtime.task.vertex import RocksDBSettings
+from penstock.engine.stores.rocksdb import rocksdb_stores
 from penstock.hosts.simulator import Circumstances
 from penstock.table import StreamTableEnvironment
 from penstock.table.connectors.lookup import Found, LookupRequest, TableLookup
@@ -114,9 +116,10 @@ class _Digests(TableConnector):
         return TableSink(results=self.digest, parallelism=1)
 
 
-def answer(name: str, events: int, options: dict[str, str]) -> dict[str, Any]:
+def answer(name: str, events: int, options: dict[str, str], circumstances: Circumstances = FAST) -> dict[str, Any]:
     """Return the rows of a query, and their digest."""
-    return run(name, events, rate=FACTS[str(events)]["rate"], options=options, executor=InProcess(circumstances=FAST))
+    executor = InProcess(circumstances=circumstances)
+    return run(name, events, rate=FACTS[str(events)]["rate"], options=options, executor=executor)
 
 
 def run(name: str, events: int, *, rate: int, options: dict[str, str], executor: InProcess) -> dict[str, Any]:
@@ -159,6 +162,26 @@ def cases(events: int) -> list[Any]:
 def test_queries_give_the_rows_of_flink(name: str, options: dict[str, str]) -> None:
     """A query of a benchmark that is fast and wrong is worth nothing."""
     assert answer(name, 50_000, options) == FACTS["50000"]["queries"][name]
+
+
+IN_STORE = ("q3", "q4", "q5", "q7", "q8", "q9", "q15", "q18", "q19")
+"""Joins, aggregates with and without windows, DISTINCT, top rows and de-duplication."""
+
+
+def in_rocksdb(folder: Path, events: int) -> Circumstances:
+    """Return circumstances in which state is in RocksDB, with checkpoints, before which caches are written back."""
+    stores = rocksdb_stores(RocksDBSettings(str(folder), 8 << 20, events // 50))
+    return dataclasses.replace(
+        FAST, cached_entries=events // 50, open_store=stores.open, checkpoint_at_steps=tuple(range(100, 2_000, 200))
+    )
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("options", [{}, MINI_BATCH], ids=["defaults", "bundles"])
+@pytest.mark.parametrize("name", ["q4", "q5"])
+def test_queries_in_rocksdb_give_the_rows_of_flink(name: str, options: dict[str, str], tmp_path: Path) -> None:
+    """Aggregates, rows of joins and windows would be lost on their way to the store, or on the way back."""
+    assert answer(name, 50_000, options, in_rocksdb(tmp_path, 50_000)) == FACTS["50000"]["queries"][name]
 
 
 RESTORED = ("q4", "q5", "q7", "q9", "q18")
@@ -206,3 +229,12 @@ def test_queries_give_each_row_once_under_many_faults(name: str) -> None:
 def test_queries_over_a_million_events_give_the_rows_of_flink(name: str, options: dict[str, str]) -> None:
     """State that spills over sizes of chunks, buffers and tables would show errors only then."""
     assert answer(name, 1_000_000, options) == FACTS["1000000"]["queries"][name]
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3_600)
+@pytest.mark.parametrize("options", [{}, MINI_BATCH], ids=["defaults", "bundles"])
+@pytest.mark.parametrize("name", IN_STORE)
+def test_queries_over_a_million_events_in_rocksdb(name: str, options: dict[str, str], tmp_path: Path) -> None:
+    """State that is larger than its caches would show errors only then."""
+    assert answer(name, 1_000_000, options, in_rocksdb(tmp_path, 1_000_000)) == FACTS["1000000"]["queries"][name]

@@ -35,6 +35,7 @@ from penstock.hosts.simulator.event_loop import SteppedEventLoops
 from penstock.hosts.simulator.key_order import PARAMETER
 from penstock.hosts.simulator.outside import Outside
 from penstock.hosts.simulator.report import Trace
+from penstock.hosts.simulator.results import collecting_sinks, committers_of
 from penstock.hosts.simulator.scheduler import Action, Scheduler
 from penstock.hosts.simulator.step_limit import StepLimit
 from penstock.hosts.simulator.stores import MemorySpill
@@ -59,6 +60,8 @@ class BatchedSimulation:
         self.outside = Outside()
         self.step_limit = StepLimit()
         self._widths = graph.widths
+        self._collecting = collecting_sinks(graph)
+        self._committers = committers_of(graph)
         splits: dict[int, list[list[Any]]] = {
             vertex.id: assign_statically(vertex.source, vertex.parallelism, self.clock.now_ms())
             for vertex in graph.sources
@@ -88,7 +91,11 @@ class BatchedSimulation:
         outcomes = [decode_message(row) for _, row in rows]
         for run in sorted(outcomes, key=self._places.__getitem__):
             for result in self._results[run]:
-                self.outside.collect(result.sink_id, result.subtask, result.values.value)
+                committer = self._committers.get(result.sink_id)
+                if committer is not None:
+                    committer.commit(result.values.value)
+                else:
+                    self.outside.collect(result.sink_id, result.subtask, result.values.value)
 
     def _run_level(self, level: int, inputs: list[list[bytes]]) -> Rows:
         """Run all slots of a level, interleaved. Returns the rows they sent."""
@@ -150,7 +157,7 @@ class BatchedSimulation:
         )
         slot = Slot(spec, index, environment)
         fit_sizes(slot, self.circumstances)
-        checks = TaskChecks()
+        checks = TaskChecks(self._collecting)
         arrived = self.random.sample(input, len(input))
         with contextlib.closing(calls):
             yield from run_to_end(

@@ -39,7 +39,6 @@ from penstock.engine.runtime.task.events import Acknowledge, DataEnded, Effect, 
 from penstock.engine.runtime.task.slot import Slot
 from penstock.engine.runtime.task.snapshot import TaskSnapshot
 from penstock.engine.runtime.task.task import Task
-from penstock.hosts.simulator.sinks import Written
 
 SentChannel = tuple[int, int, int]
 """(edge, sender, target): a channel as its sender names it; the receiver's ChannelId has no target."""
@@ -56,7 +55,9 @@ def _records_in(stored: bytes) -> int:
 class TaskChecks:
     """The order of a task's effects: results and acknowledgements, then DataEnded once, then Finished once."""
 
-    def __init__(self) -> None:
+    def __init__(self, collecting: frozenset[int]) -> None:
+        """`collecting`: the sinks whose results go to the program."""
+        self._collecting = collecting
         self._ended: set[tuple[int, int]] = set()
         self._finished: set[tuple[int, int]] = set()
         self._acknowledged: set[tuple[int, int, int]] = set()
@@ -77,7 +78,7 @@ class TaskChecks:
             self._ended.add(subtask)
         elif isinstance(effect, Result):
             # A sink sends prepared output when the job has ended, if no savepoint has taken it.
-            is_prepared = all(isinstance(value, Written) for value in effect.values.value)
+            is_prepared = effect.sink_id not in self._collecting
             assert subtask not in self._ended or is_prepared, f"{effect} after the end of the data"
         elif isinstance(effect, Acknowledge):
             assert (*subtask, effect.checkpoint_id) not in self._acknowledged, f"{effect} for the second time"
@@ -289,8 +290,10 @@ class CutChecks:
 class RegionChecks:
     """The checks of one attempt of a region. A restart does not affect the checks of other regions."""
 
-    def __init__(self, edges: dict[int, EdgeInfo], exact_time: bool, exactly_once: bool) -> None:
-        self.tasks = TaskChecks()
+    def __init__(
+        self, edges: dict[int, EdgeInfo], collecting: frozenset[int], *, exact_time: bool, exactly_once: bool
+    ) -> None:
+        self.tasks = TaskChecks(collecting)
         self.channels = ChannelChecks(edges, exact_time, batched=False)
         self.cuts = CutChecks(self.channels, exactly_once)
 

@@ -10,7 +10,9 @@ from penstock.engine.runtime.network.sender import BufferSize
 from penstock.engine.runtime.network.set_aside import AlignmentLimits
 from penstock.engine.runtime.task.budget import Budget
 from penstock.engine.runtime.task.slot import Slot
+from penstock.engine.state.backends.rocksdb.store import OpenStore
 from penstock.hosts.simulator.clock import START_MS, Clock
+from penstock.hosts.simulator.stores import MemoryStore
 
 NEVER_MS = 1_000_000_000
 FIRST_RECORDS = 64
@@ -58,6 +60,8 @@ class Circumstances:
     """Probability that the job stops with the savepoint and is restored from it, possibly with other parallelisms."""
     cached_entries: int | None = None
     """The number of entries in memory of a key-value store backend; None: state is on the heap."""
+    open_store: OpenStore = MemoryStore
+    """Opens that store. Never drawn."""
     external_store: bool = False
     """Whether keyed state is in a store outside the workers, with `cached_entries` (default: 1) in memory."""
     external_failure_rate: float = 0.0

@@ -39,7 +39,7 @@ from penstock.hosts.simulator.clock import Clock
 from penstock.hosts.simulator.event_loop import SteppedEventLoops
 from penstock.hosts.simulator.external_store import ExternalStore
 from penstock.hosts.simulator.storage import MemoryRun
-from penstock.hosts.simulator.stores import MemorySpill, MemoryStore
+from penstock.hosts.simulator.stores import MemorySpill
 
 
 class World(Protocol):
@@ -157,7 +157,8 @@ class SlotHost:
         if self._circumstances.external_store:
             return self._external.stores(1 if entries is None else entries)
         turns = self._circumstances.store_timers
-        return None if entries is None else Stores(MemoryStore, entries, turns[self.attempt % len(turns)])
+        open_store = self._circumstances.open_store
+        return None if entries is None else Stores(open_store, entries, turns[self.attempt % len(turns)])
 
     def _memory(self) -> MemoryBudget:
         # Where state is in a store, arrays are caches, which work without any memory of their own.

@@ -45,18 +45,17 @@ from penstock.engine.jobmaster.events import (
 from penstock.engine.jobmaster.job_master import JobMaster
 from penstock.engine.jobmaster.notices import JobNotice
 from penstock.engine.jobmaster.results.lanes import ResultLanes
+from penstock.engine.jobmaster.results.result_sinks import CommittedResults, ResultSink
 from penstock.engine.plan.job_graph import JobGraph
 from penstock.engine.rpc.messages import ToTask
 from penstock.engine.runtime.ids import SlotId
-from penstock.engine.runtime.operators.sink import CollectOperator
 from penstock.hosts.simulator.circumstances import Circumstances
 from penstock.hosts.simulator.clock import Clock
 from penstock.hosts.simulator.job_settings import HEALED_TIMEOUT_MS, WatchedRestarts, restarts_of, settings_of
 from penstock.hosts.simulator.outside import Outside
 from penstock.hosts.simulator.queries import Queries
 from penstock.hosts.simulator.report import Trace
-from penstock.hosts.simulator.results import OutsideSink, SeededPool
-from penstock.hosts.simulator.sinks import Written
+from penstock.hosts.simulator.results import OutsideSink, SeededPool, collecting_sinks, committers_of
 from penstock.hosts.simulator.storage import MemoryRun, MemoryStorage
 
 
@@ -141,7 +140,14 @@ class MasterHost(EffectHandler):
         circumstances = surroundings.circumstances
         sinks = [sink for vertex in checkpoint_vertices(graph) for sink in vertex.sinks]
         rate = 0.0 if healed else circumstances.commit_failure_rate
-        self._sinks = {id: OutsideSink(id, surroundings.outside, surroundings.random, rate) for id in sinks}
+        committers = committers_of(graph)
+        self._sinks: dict[int, ResultSink] = {
+            id: CommittedResults(committers[id], retry_pauses_s=())
+            if id in committers
+            else OutsideSink(id, surroundings.outside, surroundings.random, rate)
+            for id in sinks
+        }
+        self._collecting = collecting_sinks(graph)
         self.lanes = ResultLanes(self._sinks, self.events.append, self.pool)
         self.restarts = WatchedRestarts(restarts_of(circumstances, surroundings.random, healed))
         self.master = JobMaster(
@@ -151,7 +157,7 @@ class MasterHost(EffectHandler):
             self.restarts,
             now_ms=surroundings.clock.now_ms(),
             origin=origin,
-            collected=_collecting(graph),
+            collected=self._collecting,
             epoch=run.epoch,
             older=run.older,
         )
@@ -188,7 +194,8 @@ class MasterHost(EffectHandler):
     def heal(self) -> None:
         """Stop all faults, and give checkpoints the time that they need."""
         for sink in self._sinks.values():
-            sink.failure_rate = 0
+            if isinstance(sink, OutsideSink):
+                sink.failure_rate = 0
         self.master.coordinator.timeout_ms = HEALED_TIMEOUT_MS
         self.slots = None
 
@@ -357,13 +364,12 @@ class MasterHost(EffectHandler):
         return SlotsCounted(None if free is None or error else self.master.graph.slots + free, error)
 
     def deliver(self, effect: Deliver) -> None:
-        values = effect.values.value
-        if any(isinstance(value, Written) for value in values):
+        if effect.sink not in self._collecting:
             # Committed at the end of the job.
             self.lanes.deliver(effect)
         elif not self.is_former:
             # Directly, without a lane: here an observer sees collected results as soon as they count.
-            self._surroundings.outside.collect(effect.sink, effect.subtask, values)
+            self._surroundings.outside.collect(effect.sink, effect.subtask, effect.values.value)
 
     def reply(self, effect: Reply) -> None:
         if effect.request in self._changes:
@@ -382,12 +388,6 @@ class MasterHost(EffectHandler):
         if options.stop and (effect.error is None or isinstance(effect.error, StopFailedError)):
             self.stopped_with = options.savepoint
             self.drained = options.drain
-
-
-def _collecting(graph: JobGraph) -> frozenset[int]:
-    """Return the sinks whose results go to the program."""
-    operators = [node.operator for vertex in graph.vertices for node in vertex.nodes]
-    return frozenset(operator.sink_id for operator in operators if isinstance(operator, CollectOperator))
 
 
 def _line_of(event: JobEvent) -> str:

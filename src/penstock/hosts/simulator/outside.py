@@ -42,7 +42,8 @@ class Outside:
         for commits in manifest.commits.values():
             for commit in commits:
                 _, committables = unpacked(commit)
-                for written in committables:
+                # Those of real sinks have no names: their committers have to bear anything.
+                for written in filter(_is_written, committables):
                     self._named.setdefault(written.name, len(self._named))
 
     def commit(self, sink: int, subtask: int, committables: list[Written]) -> None:
@@ -67,3 +68,7 @@ class Outside:
         seen = self._seen.setdefault((sink, subtask), [])
         for value in values:
             seen.append((len(seen), (value.record, value.timestamp) if isinstance(value, Written) else value))
+
+
+def _is_written(committable: Any) -> bool:
+    return isinstance(committable, Written)

@@ -6,8 +6,31 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
+from penstock.api.sink import Committer
 from penstock.engine.jobmaster.results.result_sinks import ResultSink
+from penstock.engine.plan.job_graph import JobGraph
+from penstock.engine.runtime.operators.operator import Operator
+from penstock.engine.runtime.operators.sink import CollectOperator, SinkOperator
 from penstock.hosts.simulator.outside import Outside
+
+
+def collecting_sinks(graph: JobGraph) -> frozenset[int]:
+    """Return the sinks whose results go to the program."""
+    return frozenset(operator.sink_id for operator in _operators(graph) if isinstance(operator, CollectOperator))
+
+
+def committers_of(graph: JobGraph) -> dict[int, Committer]:
+    """Return the committers of sinks that have one. What generated programs write is published in `Outside` instead."""
+    found = {
+        operator.sink_id: operator.sink.create_committer()
+        for operator in _operators(graph)
+        if isinstance(operator, SinkOperator)
+    }
+    return {id: committer for id, committer in found.items() if committer is not None}
+
+
+def _operators(graph: JobGraph) -> list[Operator]:
+    return [node.operator for vertex in graph.vertices for node in vertex.nodes]
 
 
 class SeededPool:

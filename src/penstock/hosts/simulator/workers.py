@@ -18,6 +18,7 @@ from penstock.hosts.simulator.clock import Clock
 from penstock.hosts.simulator.external_store import ExternalStore
 from penstock.hosts.simulator.host import SlotHost, World
 from penstock.hosts.simulator.network import ControlMessages, FeedbackNetwork, Network
+from penstock.hosts.simulator.results import collecting_sinks
 from penstock.hosts.simulator.shared_memory import SimulatedMemory
 from penstock.hosts.simulator.storage import MemoryRun
 from penstock.hosts.simulator.worker_places import WorkerPlaces
@@ -157,7 +158,12 @@ class Workers:
         before = self.checks.get(effect.levels.start)
         self._cuts_before += before.cuts.cuts if before is not None else 0
         edges = {id: edge for level in levels for id, edge in level.edges.items()}
-        checks = RegionChecks(edges, self._exact_time, circumstances.exactly_once)
+        checks = RegionChecks(
+            edges,
+            collecting_sinks(effect.graph),
+            exact_time=self._exact_time,
+            exactly_once=circumstances.exactly_once,
+        )
         self.checks.update(dict.fromkeys(effect.levels, checks))
         _remove(self.hosts, effect.levels)
         self.hosts.update(workers)

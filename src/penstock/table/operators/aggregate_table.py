@@ -9,8 +9,8 @@ import numpy
 import pyarrow
 
 from penstock.engine.runtime.columns.runs import Runs
-from penstock.engine.state.arrays.array_table import ArrayTable
-from penstock.engine.state.arrays.row_keys import BatchKeys, IntegerKeys, Integers, RowKeys
+from penstock.engine.state.arrays.array_table import ArrayTable, Read
+from penstock.engine.state.arrays.row_keys import BatchKeys, IntegerKeys, Integers, RowKeys, TupleKeys
 from penstock.engine.state.memory_budget import MemoryAccount
 from penstock.table.operators.aggregate_calls import Calls
 from penstock.table.operators.aggregates.numbers import Count
@@ -19,13 +19,33 @@ from penstock.table.operators.table_keys import columns_of_keys
 
 
 class AggregateTable(ArrayTable):
-    """The number of rows and the aggregates of each key."""
+    """The number of rows and the aggregates of each key. `read`: of the table behind it, if it is a cache of one."""
 
-    def __init__(self, calls: Calls, memory: MemoryAccount | None = None) -> None:
+    def __init__(
+        self,
+        calls: Calls,
+        memory: MemoryAccount | None = None,
+        *,
+        is_cache: bool = False,
+        read: Read | None = None,
+    ) -> None:
         self.rows = Count()
         self.aggregates = calls.aggregates()
         self._calls = calls
-        super().__init__([array for one in (self.rows, *self.aggregates) for array in one.arrays], memory)
+        self._read = read
+        super().__init__([array for one in (self.rows, *self.aggregates) for array in one.arrays], memory, is_cache)
+
+    def slots_of(self, keys: RowKeys | TupleKeys) -> Integers:
+        known = len(self)
+        slots = super().slots_of(keys)
+        if self._read is not None and len(self) > known:
+            self.load_from(self._read, numpy.arange(known, len(self)))
+        return slots
+
+    def row_keys(self) -> RowKeys:
+        """Return the keys of all slots."""
+        keys = self.keys_at(numpy.arange(len(self)))
+        return BatchKeys(keys, numpy.arange(len(keys))) if isinstance(keys, list) else IntegerKeys(keys)
 
     def add(self, keys: RowKeys, columns: Sequence[pyarrow.Array | None], signs: Integers) -> None:
         """Add rows. `columns`: those of the input by position; those that no call reads may be None."""
@@ -60,8 +80,7 @@ class AggregateTable(ArrayTable):
         there = numpy.arange(len(other))
         if not len(there):
             return
-        keys = other.keys_at(there)
-        slots = self.slots_of(BatchKeys(keys, there) if isinstance(keys, list) else IntegerKeys(keys))
+        slots = self.slots_of(other.row_keys())
         self.change(slots)
         for one, more in zip((self.rows, *self.aggregates), (other.rows, *other.aggregates), strict=True):
             one.merge(slots, more, there)

@@ -14,46 +14,34 @@ import pyarrow
 from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.runtime.columns.runs import Runs
 from penstock.engine.state.arrays.row_keys import Integers, Mask
-from penstock.engine.state.arrays.state_array import StateArray
-from penstock.table.operators.aggregate_calls import Calls, signs_of
-from penstock.table.operators.aggregates.numbers import Count
+from penstock.table.operators.aggregate_calls import signs_of
 from penstock.table.operators.bundles import BundledOperator
+from penstock.table.operators.grouping_operator import Grouping, GroupingOperator
 from penstock.table.operators.partial_columns import by_aggregate
 from penstock.table.operators.run_changes import run_changes
 from penstock.table.operators.table_columns import TableColumns, batch_of_columns
 
 
-class BundledAggregateOperator(BundledOperator):
-    """Base. `update_before`: whether -U is emitted. `retracts`: whether rows are retracted, so that keys can end."""
+class BundledAggregateOperator(GroupingOperator, BundledOperator):
+    """Base. `bundle_size`: rows of a bundle."""
 
     def __init__(
         self,
         name: str,
         keys: Sequence[str],
-        calls: Calls,
+        grouping: Grouping,
         *,
         received: TableColumns,
         given: TableColumns,
-        update_before: bool,
-        retracts: bool,
         bundle_size: int,
         ttl_ms: int | None = None,
     ) -> None:
-        super().__init__(name, keys, received=received, given=given, ttl_ms=ttl_ms)
-        self._calls = calls
-        self._update_before = update_before
-        self._retracts = retracts
+        super().__init__(name, keys, grouping, received=received, given=given, ttl_ms=ttl_ms)
         self.bundle_size = bundle_size
-        calls.aggregates()
 
     @abstractmethod
     def add_rows(self, rows: Columns, runs: Runs) -> None:
         """Add the rows of a bundle to the aggregates."""
-
-    def new_arrays(self) -> Sequence[StateArray]:
-        self._rows = Count()
-        self._aggregates = self._calls.aggregates()
-        return [array for one in (self._rows, *self._aggregates) for array in one.arrays]
 
     def end_bundle(self, rows: Columns) -> Columns | None:
         runs = Runs(self.slots_of(rows).slots)
@@ -83,16 +71,10 @@ class BundledAggregateOperator(BundledOperator):
             update_before=self._update_before,
             emit_equal=self.ttl_ms is not None,
         )
-        if not len(changes):
-            return None
-        firsts = pyarrow.array(runs.order[runs.starts][changes.rows])
-        keys = [rows.batch.column(name).take(firsts) for name in self.key_names]
-        batch = batch_of_columns([*keys, *changes.values.columns], self.given.schema, len(changes))
-        return Columns(batch, None, changes.kinds if changes.kinds.any() else None)
+        return self.emitted(rows, changes, runs.order[runs.starts][changes.rows])
 
     def _results(self, slots: Integers) -> pyarrow.RecordBatch:
-        schema = pyarrow.schema(list(self.given.schema)[len(self.key_names) :])
-        return batch_of_columns([one.results(slots) for one in self._aggregates], schema, len(slots))
+        return batch_of_columns([one.results(slots) for one in self._aggregates], self.result_schema, len(slots))
 
 
 class BundledGroupAggregateOperator(BundledAggregateOperator):
@@ -106,11 +88,7 @@ class BundledGroupAggregateOperator(BundledAggregateOperator):
         if self._retracts:
             begun = (runs.sums((signs > 0).astype(numpy.int64)) > 0) | runs.of_runs(self._rows.counts(runs.slots) != 0)
             signs = numpy.where(begun, signs, 0)
-        by_name = dict(zip(rows.batch.schema.names, rows.batch.columns, strict=True))
-        order, read = pyarrow.array(runs.order), self._calls.columns_read
-        columns = [
-            by_name[name].take(order) if place in read else None for place, name in enumerate(self.received.names)
-        ]
+        columns = self.columns_in_order(rows, runs)
         self._rows.add_counts(runs, signs)
         for place, one in enumerate(self._aggregates):
             one.add(self._calls.rows_of(place, columns, runs, signs))

@@ -20,43 +20,16 @@ from penstock.engine.runtime.columns.chunk import Columns, joined
 from penstock.engine.runtime.columns.runs import Runs
 from penstock.engine.runtime.columns.shown_rows import ShownBatch
 from penstock.engine.state.arrays.row_keys import Integers, Mask
-from penstock.engine.state.arrays.state_array import StateArray
-from penstock.table.operators.aggregate_calls import Calls, signs_of
-from penstock.table.operators.aggregates.numbers import Count
-from penstock.table.operators.keyed_table import KeyedTableOperator
+from penstock.table.operators.aggregate_calls import signs_of
+from penstock.table.operators.grouping_operator import GroupingOperator
 from penstock.table.operators.run_changes import run_changes
-from penstock.table.operators.table_columns import TableColumns, batch_of_columns
 
 
-class GroupAggregateOperator(KeyedTableOperator):
-    """`update_before`: whether -U is emitted. `retracts`: whether rows are retracted, so that keys can end."""
-
-    def __init__(
-        self,
-        name: str,
-        keys: Sequence[str],
-        calls: Calls,
-        *,
-        received: TableColumns,
-        given: TableColumns,
-        update_before: bool,
-        retracts: bool,
-        ttl_ms: int | None = None,
-    ) -> None:
-        super().__init__(name, keys, received=received, given=given, ttl_ms=ttl_ms)
-        self._calls = calls
-        self._update_before = update_before
-        self._retracts = retracts
-        calls.aggregates()
+class GroupAggregateOperator(GroupingOperator):
+    """Gives the changes of each row."""
 
     def columns_read(self, index: int = 0) -> tuple[str, ...]:
         return self._calls.names_read(self.received, self.key_names)
-
-    def new_arrays(self) -> Sequence[StateArray]:
-        # The number of rows tells when a key ends. Without retraction it tells that a key has begun.
-        self._rows = Count()
-        self._aggregates = self._calls.aggregates()
-        return [array for one in (self._rows, *self._aggregates) for array in one.arrays]
 
     def process(self, chunk: Columns) -> bool:
         try:
@@ -132,19 +105,14 @@ class GroupAggregateOperator(KeyedTableOperator):
         of_rows = self.slots_of(chunk)
         runs = Runs(of_rows.slots)
         exist = self._rows.counts(runs.slots) > 0
-        order = pyarrow.array(runs.order)
-        by_name = dict(zip(chunk.batch.schema.names, chunk.batch.columns, strict=True))
-        read = self._calls.columns_read
-        columns: list[Any] = [
-            by_name[name].take(order) if place in read else None for place, name in enumerate(self.received.names)
-        ]
+        columns: list[Any] = self.columns_in_order(chunk, runs)
         in_order = signs[runs.order]
         before = [one.results(runs.slots) for one in self._aggregates]
         counts = self._rows.run_counts(runs, in_order)
         results = [
             one.run(self._calls.rows_of(place, columns, runs, in_order)) for place, one in enumerate(self._aggregates)
         ]
-        schema = pyarrow.schema(list(self.given.schema)[len(self.key_names) :])
+        schema = self.result_schema
         return (
             runs,
             exist,
@@ -186,12 +154,7 @@ class GroupAggregateOperator(KeyedTableOperator):
             # Operators behind it must not let their state expire earlier, as in Flink.
             emit_equal=self.ttl_ms is not None,
         )
-        if not len(changes):
-            return None, changes.rows
-        rows = pyarrow.array(changes.rows)
-        keys = [chunk.batch.column(name).take(rows) for name in self.key_names]
-        batch = batch_of_columns([*keys, *changes.values.columns], self.given.schema, len(changes))
-        return Columns(batch, None, changes.kinds if changes.kinds.any() else None), changes.rows
+        return self.emitted(chunk, changes, changes.rows), changes.rows
 
 
 def _batch(columns: Sequence[pyarrow.Array], schema: pyarrow.Schema, rows: int) -> pyarrow.RecordBatch:

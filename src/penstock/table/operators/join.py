@@ -9,7 +9,7 @@ condition, at once. Only the number of matches of a row of the other side change
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy
 import pyarrow
@@ -22,17 +22,12 @@ from penstock.engine.runtime.columns.runs import Runs
 from penstock.engine.runtime.columns.shown_rows import ShownBatch
 from penstock.engine.state.arrays.row_keys import Integers, Mask, RowKeys
 from penstock.table.operators.join_side import JoinSide
-from penstock.table.operators.joined_inputs import JoinedInputs, JoinInput
+from penstock.table.operators.joined_inputs import JoinInput
+from penstock.table.operators.joined_sides import JoinedSides
 from penstock.table.operators.row_expressions import RowExpressions
 from penstock.table.operators.table_columns import TableColumns
 from penstock.table.operators.table_keys import keys_of_chunk, selector_of
 
-if TYPE_CHECKING:
-    from penstock.engine.runtime.operators.operator import Output
-    from penstock.engine.runtime.task.context import OperatorContext
-
-LEFT_TABLE, RIGHT_TABLE = "(join) left", "(join) right"
-"""key -> [(number of matches, row), ...]"""
 INNER, LEFT, RIGHT, FULL, SEMI, ANTI = "INNER", "LEFT", "RIGHT", "FULL", "SEMI", "ANTI"
 _INSERT, _BEFORE, _AFTER, _DELETE = (
     kind.value for kind in (RowKind.INSERT, RowKind.UPDATE_BEFORE, RowKind.UPDATE_AFTER, RowKind.DELETE)
@@ -65,9 +60,10 @@ class _Changes:
         return own, other, kinds
 
 
-class JoinOperator(JoinedInputs):
+class JoinOperator(JoinedSides):
     """Joins two inputs. `condition`: over the columns of both; None: equal keys suffice."""
 
+    side_tables = "(join) left", "(join) right"
     takes: ClassVar[ChunkKind] = ChunkKind.COLUMNS
     gives: ClassVar[ChunkKind] = ChunkKind.COLUMNS
 
@@ -86,31 +82,10 @@ class JoinOperator(JoinedInputs):
         self._is_half = join_type in (SEMI, ANTI)
         self.join_inputs(inputs, condition, given)
 
-    def setup(self, context: OperatorContext, output: Output) -> None:
-        super().setup(context, output)
-        self._tables = self.backend.layered(LEFT_TABLE), self.backend.layered(RIGHT_TABLE)
+    def new_side(self, one: JoinInput) -> JoinSide:
+        return JoinSide(one.columns, one.unique, ttl_ms=one.ttl_ms, now_ms=self.context.now_ms)
 
-    def open(self) -> None:
-        super().open()
-        self._sides = tuple(
-            JoinSide(one.columns, one.unique, ttl_ms=one.ttl_ms, now_ms=self.context.now_ms) for one in self._of_inputs
-        )
-        for side, table in zip(self._sides, self._tables, strict=True):
-            side.load(table)
-
-    def process(self, chunk: Columns) -> bool:
-        return self._process(chunk, 0)
-
-    def process_second(self, chunk: Columns) -> bool:
-        """Process a chunk of the second input."""
-        return self._process(chunk, 1)
-
-    def prepare_snapshot(self, checkpoint_id: int, savepoint: bool) -> list[Any]:
-        for side, table in zip(self._sides, self._tables, strict=True):
-            side.write_back(table)
-        return super().prepare_snapshot(checkpoint_id, savepoint)
-
-    def _process(self, chunk: Columns, index: int) -> bool:
+    def process_input(self, chunk: Columns, index: int) -> bool:
         try:
             changes = self._changes(chunk, index)
         except RAISED as error:

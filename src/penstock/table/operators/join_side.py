@@ -22,7 +22,7 @@ from penstock.engine.runtime.columns.row_blocks import RowBlocks
 from penstock.engine.runtime.columns.slot_lists import Listed, SlotLists
 from penstock.engine.state.arrays.key_index import MISSING
 from penstock.engine.state.arrays.key_slots import KeySlots
-from penstock.engine.state.arrays.row_keys import BatchKeys, IntegerKeys, Integers, Mask, RowKeys
+from penstock.engine.state.arrays.row_keys import Integers, Mask, RowKeys, keys_of_values
 from penstock.engine.state.layers import LayeredTable
 from penstock.table.operators.table_columns import TableColumns
 from penstock.table.operators.table_keys import keys_of_batch
@@ -196,9 +196,9 @@ class JoinSide:
         self._clear()
         if len(alive):
             keys = former.keys(slots)
-            self.change(_keys(keys), batch, numpy.ones(len(alive), numpy.bool_), matches)
+            self.change(keys_of_values(keys), batch, numpy.ones(len(alive), numpy.bool_), matches)
             self._written_ms[: len(alive)] = written_ms
-        self._changed = set(self._keys.slots_of(_keys(gone)).tolist()) if gone else set()
+        self._changed = set(self._keys.slots_of(keys_of_values(gone)).tolist()) if gone else set()
 
     # Durable state.
 
@@ -239,7 +239,7 @@ class JoinSide:
         if entries:
             matches = numpy.array([entry[0] for entry in entries], numpy.int64)
             batch = self._columns.exact_batch(list(zip(*(entry[1] for entry in entries), strict=True)))
-            self.change(_keys(keys), batch, numpy.ones(len(entries), numpy.bool_), matches)
+            self.change(keys_of_values(keys), batch, numpy.ones(len(entries), numpy.bool_), matches)
             # Without a time to live when they were written, rows expire as if written now.
             now_ms = self._now_ms()
             times = [entry[2] if len(entry) > 2 else now_ms for entry in entries]
@@ -248,12 +248,6 @@ class JoinSide:
 
     def __len__(self) -> int:
         return self._used - self._gone
-
-
-def _keys(keys: list[Any]) -> RowKeys:
-    if all(type(key) is int and -(1 << 63) <= key < 1 << 63 for key in keys):
-        return IntegerKeys(numpy.array(keys, numpy.int64))
-    return BatchKeys(keys, numpy.arange(len(keys)))
 
 
 def _empty(schema: pyarrow.Schema) -> pyarrow.RecordBatch:

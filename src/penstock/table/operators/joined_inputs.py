@@ -74,6 +74,13 @@ class JoinedInputs(KeyedOperator):
         if self._condition is not None:
             self._condition.open(self.context)
 
+    def process(self, chunk: Columns) -> bool:
+        return self.process_input(chunk, 0)
+
     def process_second(self, chunk: Columns) -> bool:
         """Process a chunk of the second input."""
+        return self.process_input(chunk, 1)
+
+    def process_input(self, chunk: Columns, index: int) -> bool:
+        """Process a chunk of an input. Returns the same as `process`."""
         raise NotImplementedError

@@ -9,9 +9,11 @@ WatermarkCompactingSinkMaterializer.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy
+import pyarrow
 
 from penstock.common.columns.to_values import python_values
 from penstock.common.errors import ProgramError
@@ -33,7 +35,8 @@ WAITING = "(sink) waiting"
 """key -> [(kind, row), ...]: what waits for a watermark."""
 Fields = tuple[Any, ...]
 Change = tuple[RowKind, Fields]
-_ADDS = (RowKind.INSERT, RowKind.UPDATE_AFTER)
+_INSERT, _AFTER, _DELETE = (kind.value for kind in (RowKind.INSERT, RowKind.UPDATE_AFTER, RowKind.DELETE))
+_ADDS = (_INSERT, _AFTER)
 
 
 class MaterializeOperator(KeyedTableOperator, TimedOperator):
@@ -50,7 +53,8 @@ class MaterializeOperator(KeyedTableOperator, TimedOperator):
         ttl_ms: int | None = None,
     ) -> None:
         super().__init__("SinkMaterializer", keys, received=columns, given=columns, ttl_ms=ttl_ms)
-        self._upsert_key = None if upsert_key is None else tuple(upsert_key)
+        # Without columns in the key, all rows are one.
+        self._identity_of = None if upsert_key is None else itemgetter(*upsert_key) if upsert_key else _nothing
         self._conflict = conflict
         self._table_name = table
 
@@ -71,18 +75,37 @@ class MaterializeOperator(KeyedTableOperator, TimedOperator):
 
     def process(self, chunk: Columns) -> bool:
         rows: list[Fields] = list(zip(*map(python_values, chunk.batch.columns), strict=True))
-        kinds = [RowKind.INSERT] * len(rows) if chunk.kinds is None else [*map(RowKind, chunk.kinds.tolist())]
+        kinds = [_INSERT] * len(rows) if chunk.kinds is None else chunk.kinds.tolist()
         if self._waits is not None:
             for key, kind, row in zip(self.keys_of_rows(chunk).to_list(), kinds, rows, strict=True):
-                self._waiting.setdefault(key, []).append((kind, row))
+                self._waiting.setdefault(key, []).append((RowKind(kind), row))
             return True
         slots = self.slots_of(chunk).slots
-        changes: list[Change] = []
-        for slot, kind, row in zip(slots.tolist(), kinds, rows, strict=True):
-            changes += self._changed(slot, kind, row)
+        places: list[int] = []
+        changed = bytearray()
+        uncovered: list[Fields] = []
+        for place, (slot, kind, row) in enumerate(zip(slots.tolist(), kinds, rows, strict=True)):
+            change = self._changed(slot, row, comes=kind in _ADDS)
+            if change is None:
+                continue
+            changed.append(change[0])
+            if change[1] is row:
+                places.append(place)
+            else:
+                places.append(len(rows) + len(uncovered))
+                uncovered.append(change[1])
         self._forget(slots)
         self.end_chunk()
-        return not changes or self.output.emit(self._columns_of(changes))
+        return not places or self.output.emit(self._taken(chunk.batch, uncovered, places, changed))
+
+    def _taken(
+        self, batch: pyarrow.RecordBatch, uncovered: list[Fields], places: list[int], kinds: bytearray
+    ) -> Columns:
+        """Return changes. `places`: of their rows among those of a batch, and behind them those that have come back."""
+        if uncovered:
+            batch = pyarrow.concat_batches([batch, self.given.exact_batch(list(zip(*uncovered, strict=True)))])
+        taken = batch.take(pyarrow.array(places, pyarrow.int64()))
+        return Columns(taken, None, numpy.frombuffer(bytes(kinds), numpy.uint8) if any(kinds) else None)
 
     def due(self, until: int) -> Iterator[Columns]:
         if self._waiting and (changes := self._compacted()):
@@ -97,28 +120,36 @@ class MaterializeOperator(KeyedTableOperator, TimedOperator):
             self._stored = set(self._waiting)
         return super().prepare_snapshot(checkpoint_id, savepoint)
 
-    def _changed(self, slot: int, kind: RowKind, row: Fields) -> Iterator[Change]:
-        """Yield what a row changes of the table."""
-        rows: list[Fields] = self._rows.values[slot] or []
-        place = self._place(rows, row, is_new=kind in _ADDS)
-        if kind in _ADDS:
-            yield (RowKind.UPDATE_AFTER if rows else RowKind.INSERT), row
-            self._rows.values[slot] = [*rows, row] if place is None else [*rows[:place], row, *rows[place + 1 :]]
-        elif place is not None:
-            rows = [*rows[:place], *rows[place + 1 :]]
-            self._rows.values[slot] = rows or None
-            if not rows:
-                yield RowKind.DELETE, row
-            elif place == len(rows):
-                yield RowKind.UPDATE_AFTER, rows[-1]
+    def _changed(self, slot: int, row: Fields, *, comes: bool) -> tuple[int, Fields] | None:
+        """Return what a row changes of the table: a kind and a row; None: nothing."""
+        there: list[Fields] | None = self._rows.values[slot]
+        if not there:
+            if not comes:
+                return None
+            self._rows.values[slot] = [row]
+            return _INSERT, row
+        place = self._place(there, row, comes=comes)
+        if comes:
+            if place is None:
+                there.append(row)
+            else:
+                there[place] = row
+            return _AFTER, row
+        if place is None:
+            return None
+        del there[place]
+        if not there:
+            self._rows.values[slot] = None
+            return _DELETE, row
+        return (_AFTER, there[-1]) if place == len(there) else None
 
-    def _place(self, rows: Sequence[Fields], row: Fields, *, is_new: bool) -> int | None:
-        """Return which of the rows a row replaces or retracts."""
-        key = self._upsert_key
-        if key is None:
-            return None if is_new else next((place for place, one in enumerate(rows) if one == row), None)
-        wanted = [row[at] for at in key]
-        return next((place for place, one in enumerate(rows) if [one[at] for at in key] == wanted), None)
+    def _place(self, there: list[Fields], row: Fields, *, comes: bool) -> int | None:
+        """Return which of the rows of its primary key a row replaces or takes back."""
+        identity_of = self._identity_of
+        if identity_of is None:
+            return None if comes else next((place for place, one in enumerate(there) if one == row), None)
+        wanted = identity_of(row)
+        return next((place for place, one in enumerate(there) if identity_of(one) == wanted), None)
 
     def _compacted(self) -> list[Change]:
         """Return what has changed since the last watermark, with at most one row of each key."""
@@ -126,10 +157,9 @@ class MaterializeOperator(KeyedTableOperator, TimedOperator):
         keys = list(self._waiting)
         slots = self.slots_of_keys(keys)
         for key, slot in zip(keys, slots.tolist(), strict=True):
-            before: list[Fields] = self._rows.values[slot] or []
+            before: list[Fields] = list(self._rows.values[slot] or [])
             for kind, row in self._waiting[key]:
-                for _ in self._changed(slot, kind, row):
-                    pass
+                self._changed(slot, row, comes=kind.value in _ADDS)
             after: list[Fields] = self._rows.values[slot] or []
             if len(after) > 1 and self._conflict == FAIL:
                 raise ProgramError(
@@ -156,3 +186,7 @@ class MaterializeOperator(KeyedTableOperator, TimedOperator):
         kinds = numpy.array([kind.value for kind, _ in changes], numpy.uint8)
         batch = self.given.exact_batch(list(zip(*(row for _, row in changes), strict=True)))
         return Columns(batch, None, kinds if kinds.any() else None)
+
+
+def _nothing(row: Fields) -> None:
+    return None

@@ -1,20 +1,21 @@
-"""Top N: the rows of each partition whose rank is in a range, as a changelog.
+"""Top N of rows that change: the rows of each partition whose rank is in a range, as a changelog.
 
 A row that enters the first N rows, or leaves them, changes others: with row numbers each one behind it, otherwise the
-last one. Source: Flink's AppendOnlyTopNFunction, RetractableTopNFunction and UpdatableTopNFunction, whose order of
-changes this is.
+last one. Source: Flink's RetractableTopNFunction and UpdatableTopNFunction, whose order of changes this is.
 
-The state of a partition is the list of its rows in order. What only inserts has operators of its own: `append_top.py`
-and, for the first row alone, `top_row.py`.
+A partition is lists of its rows and their sort keys, in order. Rows are compared as tuples of Python; the changes are
+taken from the distinct rows in them, as Arrow. What only inserts has operators of its own: `append_top.py` and, for
+the first row alone, `top_row.py`.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from typing import Any
 
 import numpy
+import pyarrow
 
 from penstock.common.columns.to_values import python_values
 from penstock.common.functions.user_calls import RAISED
@@ -22,151 +23,94 @@ from penstock.common.types import RowKind
 from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.runtime.columns.shown_rows import ShownBatch
 from penstock.engine.state.arrays.state_array import StateArray
-from penstock.table.operators.keyed_table import KeyedTableOperator
-from penstock.table.operators.plain_objects import PlainObjects
-from penstock.table.operators.ranking import UPDATE, Ranking
-from penstock.table.operators.sorting import key_maker
-from penstock.table.operators.table_columns import TableColumns
+from penstock.table.operators.ranked_tuples import Fields, RankedTuples
+from penstock.table.operators.ranking import UPDATE
+from penstock.table.operators.ranking_operator import RankChanges, RankingOperator
+from penstock.table.operators.sort_keys import keys_of_rows
 
-Fields = tuple[Any, ...]
-Change = tuple[RowKind, Fields]
-Ranked = list[tuple[Any, Fields]]
-"""The rows of a partition, each behind its sort key, in order."""
+_COMES = (RowKind.INSERT.value, RowKind.UPDATE_AFTER.value)
 
 
-class RankOperator(KeyedTableOperator):
-    """Emits the columns of rows, and their number if the ranking has one."""
-
-    def __init__(
-        self,
-        name: str,
-        keys: Sequence[str],
-        ranking: Ranking,
-        *,
-        received: TableColumns,
-        given: TableColumns,
-        ttl_ms: int | None = None,
-    ) -> None:
-        super().__init__(name, keys, received=received, given=given, ttl_ms=ttl_ms)
-        self._ranking = ranking
+class RankOperator(RankingOperator):
+    """A top N of rows that are taken back (RETRACT), or replaced by others with the same unique key (UPDATE)."""
 
     def new_arrays(self) -> Sequence[StateArray]:
-        self._rows = PlainObjects(list)
+        ranking = self.ranking
+        unique = ranking.unique_key if ranking.strategy == UPDATE else ()
+        self._rows = RankedTuples(self.received, ranking.order_by, unique)
         return [self._rows]
 
-    def open(self) -> None:
-        super().open()
-        ranking = self._ranking
-        self._key_of = key_maker(ranking.order_by)
-        self._changes_of: Callable[[int, RowKind, Fields], Iterator[Change]] = (
-            self._updated if ranking.strategy == UPDATE else self._any_change
-        )
-
     def process(self, chunk: Columns) -> bool:
-        slots = self.slots_of(chunk).slots
-        changes: list[Change] = []
+        slots = self.slots_of(chunk).slots.tolist()
+        changes = RankChanges(self.ranking)
         try:
             rows = list(zip(*map(python_values, chunk.batch.columns), strict=True))
-            kinds = [RowKind.INSERT] * len(rows) if chunk.kinds is None else map(RowKind, chunk.kinds.tolist())
-            for slot, kind, row in zip(slots.tolist(), kinds, rows, strict=True):
-                changes += self._changes_of(slot, kind, row)
+            keys = keys_of_rows(chunk.batch, self.ranking.order_by)
+            if self.ranking.strategy == UPDATE:
+                self._update(changes, slots, rows, keys)
+            else:
+                kinds = numpy.zeros(len(chunk), numpy.uint8) if chunk.kinds is None else chunk.kinds
+                self._change(changes, slots, rows, keys, numpy.isin(kinds, _COMES).tolist())
         except RAISED as error:
             raise self.context.user_error(error, "top rows", ShownBatch(chunk.batch)) from error
         self.end_chunk()
-        return not changes or self.output.emit(self._columns_of(changes))
+        return not changes or self.output.emit(changes.columns(self._batch(changes.rows), self.given))
 
-    def _columns_of(self, changes: Sequence[Change]) -> Columns:
-        values = list(zip(*(row for _, row in changes), strict=True))
-        kinds = numpy.array([kind.value for kind, _ in changes], numpy.uint8)
-        return Columns(self.given.exact_batch(values), None, kinds if kinds.any() else None)
+    def _batch(self, rows: Sequence[Fields]) -> pyarrow.RecordBatch:
+        """Return rows as columns. Many changes have the same row, which is converted once."""
+        distinct = {id(row): row for row in rows}
+        places = dict(zip(distinct, range(len(distinct)), strict=True))
+        batch = self.received.exact_batch(list(zip(*distinct.values(), strict=True)))
+        return batch.take(pyarrow.array([places[id(row)] for row in rows], pyarrow.int64()))
 
-    # What a row changes.
+    def _change(
+        self, changes: RankChanges, slots: list[int], rows: list[Fields], keys: list[Any], comes: list[bool]
+    ) -> None:
+        last, of_slot = self.ranking.last, self._rows.of_slot
+        for slot, row, key, is_new in zip(slots, rows, keys, comes, strict=True):
+            there, their_keys, _ = of_slot(slot)
+            end = bisect_right(their_keys, key)
+            if is_new:
+                before = there[end:last]
+                there.insert(end, row)
+                their_keys.insert(end, key)
+                if end < last:
+                    changes.insert(there[end:last], before, end)
+                continue
+            try:
+                place = there.index(row, bisect_left(their_keys, key, 0, end), end)
+            except ValueError:
+                # It has expired, or never was there.
+                continue
+            if place < last:
+                changes.remove(there[place : last + 1], place)
+            del there[place], their_keys[place]
 
-    def _appended(self, slot: int, kind: RowKind, row: Fields) -> Iterator[Change]:
-        before: Ranked = self._rows.values[slot] or []
-        key, last = self._key_of(row), self._ranking.last
-        if len(before) >= last and not key < before[-1][0]:
-            return
-        after = _inserted(before, key, row)
-        yield from self._inserted_at(before, after, bisect_right(before, key, key=_first))
-        self._rows.values[slot] = after[:last]
-
-    def _any_change(self, slot: int, kind: RowKind, row: Fields) -> Iterator[Change]:
-        before: Ranked = self._rows.values[slot] or []
-        key = self._key_of(row)
-        if kind in (RowKind.INSERT, RowKind.UPDATE_AFTER):
-            after = _inserted(before, key, row)
-            yield from self._inserted_at(before, after, bisect_right(before, key, key=_first))
-        else:
-            place = next((place for place, one in enumerate(before) if one == (key, row)), None)
-            if place is None:
-                return
-            after = [*before[:place], *before[place + 1 :]]
-            yield from self._removed_at(before, after, place)
-        self._rows.values[slot] = after or None
-
-    def _updated(self, slot: int, kind: RowKind, row: Fields) -> Iterator[Change]:
-        ranking = self._ranking
-        before: Ranked = self._rows.values[slot] or []
-        key, unique = self._key_of(row), [row[place] for place in ranking.unique_key]
-        old = next(
-            (place for place, one in enumerate(before) if [one[1][at] for at in ranking.unique_key] == unique), None
-        )
-        if old is None:
-            yield from self._appended(slot, kind, row)
-            return
-        rest = [*before[:old], *before[old + 1 :]]
-        place = bisect_right(rest, key, key=_first)
-        after = [*rest[:place], (key, row), *rest[place:]]
-        if ranking.with_number or ranking.first > 1:
-            for at in range(min(place, old), min(max(place, old) + 1, ranking.last)):
-                if before[at] != after[at]:
-                    yield from self._moved(before[at][1], after[at][1], at)
-        elif old < ranking.last:
-            if ranking.update_before:
-                yield RowKind.UPDATE_BEFORE, before[old][1]
-            yield RowKind.UPDATE_AFTER, row
-        self._rows.values[slot] = after
-
-    def _inserted_at(self, before: Ranked, after: Ranked, place: int) -> Iterator[Change]:
-        ranking, last = self._ranking, self._ranking.last
-        if ranking.with_number or ranking.first > 1:
-            for at in range(place, min(len(before), last)):
-                yield from self._moved(before[at][1], after[at][1], at)
-            if len(before) < last:
-                yield from self._numbered(RowKind.INSERT, after[-1][1], len(before))
-        elif place < last:
-            if len(before) >= last:
-                yield RowKind.DELETE, before[last - 1][1]
-            yield RowKind.INSERT, after[place][1]
-
-    def _removed_at(self, before: Ranked, after: Ranked, place: int) -> Iterator[Change]:
-        ranking, last = self._ranking, self._ranking.last
-        if ranking.with_number or ranking.first > 1:
-            for at in range(place, min(len(after), last)):
-                yield from self._moved(before[at][1], after[at][1], at)
-            if len(before) <= last:
-                yield from self._numbered(RowKind.DELETE, before[-1][1], len(before) - 1)
-        elif place < last:
-            yield RowKind.DELETE, before[place][1]
-            if len(before) > last:
-                yield RowKind.INSERT, after[last - 1][1]
-
-    def _moved(self, old: Fields, new: Fields, at: int) -> Iterator[Change]:
-        if self._ranking.update_before:
-            yield from self._numbered(RowKind.UPDATE_BEFORE, old, at)
-        yield from self._numbered(RowKind.UPDATE_AFTER, new, at)
-
-    def _numbered(self, kind: RowKind, row: Fields, at: int) -> Iterator[Change]:
-        if at + 1 >= self._ranking.first:
-            yield kind, (*row, at + 1) if self._ranking.with_number else row
+    def _update(self, changes: RankChanges, slots: list[int], rows: list[Fields], keys: list[Any]) -> None:
+        last, of_slot = self.ranking.last, self._rows.of_slot
+        for slot, row, key, identity in zip(slots, rows, keys, self._rows.identities_of(rows), strict=True):
+            there, their_keys, identities = of_slot(slot)
+            try:
+                old = identities.index(identity)
+            except ValueError:
+                if len(there) >= last and not key < their_keys[-1]:
+                    continue
+                place = bisect_right(their_keys, key)
+                before = there[place:]
+                _insert(place, (there, row), (their_keys, key), (identities, identity))
+                changes.insert(there[place:last], before, place)
+                for one in (there, their_keys, identities):
+                    del one[last:]
+                continue
+            formerly = there.copy()
+            for one in (there, their_keys, identities):
+                del one[old]
+            place = bisect_right(their_keys, key)
+            _insert(place, (there, row), (their_keys, key), (identities, identity))
+            first, stop = min(place, old), max(place, old) + 1
+            changes.update(there[first:stop], formerly[first:stop], first, old=old, new=place)
 
 
-def _first(one: tuple[Any, Fields]) -> Any:
-    return one[0]
-
-
-def _inserted(rows: Ranked, key: Any, row: Fields) -> Ranked:
-    """Return a new list: a snapshot may have the other one."""
-    place = bisect_right(rows, key, key=_first)
-    return [*rows[:place], (key, row), *rows[place:]]
+def _insert(place: int, *lists: tuple[list[Any], Any]) -> None:
+    for one, value in lists:
+        one.insert(place, value)

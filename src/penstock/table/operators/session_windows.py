@@ -19,16 +19,15 @@ from penstock.engine.runtime.columns.shown_rows import ShownBatch
 from penstock.engine.runtime.task.budget import COLUMN_RECORDS_MAX
 from penstock.engine.state.arrays.array_table import ArrayTable
 from penstock.engine.state.arrays.row_keys import Integers
-from penstock.table.operators.aggregate_calls import Calls, signs_of
+from penstock.table.operators.aggregate_calls import signs_of
+from penstock.table.operators.aggregated_windows import AggregatedWindowsOperator
 from penstock.table.operators.aggregates.base import Aggregate
 from penstock.table.operators.aggregates.kept_rows import KeptRows, RowCalls
 from penstock.table.operators.sessions import Sessions
 from penstock.table.operators.table_columns import TableColumns, batch_of_columns
-from penstock.table.operators.table_keys import columns_of_keys, keys_of_chunk, selector_of
-from penstock.table.operators.window_aggregate import window_times_of
+from penstock.table.operators.table_keys import columns_of_keys, keys_of_chunk
 from penstock.table.operators.window_function import window_columns
 from penstock.table.operators.window_slices import WindowTimes
-from penstock.table.operators.windowed import WindowedOperator
 
 if TYPE_CHECKING:
     from penstock.engine.runtime.operators.operator import Output
@@ -38,26 +37,8 @@ SESSIONS_TABLE = "(windows) sessions"
 """key -> its sessions: start, end, number of rows, aggregates."""
 
 
-class SessionOperator(WindowedOperator):
-    """Base. `times`: the size of its windows is the gap. `kinds`: the types of the key's columns."""
-
-    def __init__(
-        self,
-        name: str,
-        keys: Sequence[str],
-        calls: Calls,
-        times: WindowTimes,
-        *,
-        received: TableColumns,
-        given: TableColumns,
-    ) -> None:
-        super().__init__(name, selector_of(keys), is_event_time=times.is_event_time, zone=times.zone)
-        self.key_names = tuple(keys)
-        self.calls = calls
-        self.times = times
-        self.columns_received = self.received = received
-        self.columns_given = self.given = given
-        calls.aggregates()
+class SessionOperator(AggregatedWindowsOperator):
+    """Base. The size of its windows is the gap."""
 
     @abstractmethod
     def new_aggregates(self) -> Sequence[Aggregate]:
@@ -96,8 +77,7 @@ class SessionOperator(WindowedOperator):
 
     def columns_and_signs(self, chunk: Columns) -> tuple[list[pyarrow.Array | None], Integers]:
         """Return what aggregates get of rows, and 1 for those that are added, -1 for those that are retracted."""
-        by_name = dict(zip(chunk.batch.schema.names, chunk.batch.columns, strict=True))
-        return [by_name.get(name) for name in self.received.names], signs_of(chunk)
+        return self.columns_of(chunk), signs_of(chunk)
 
     def _add(self, chunk: Columns) -> Iterator[None]:
         chunk, times = self.times_of(chunk)
@@ -174,24 +154,7 @@ class SessionOperator(WindowedOperator):
 
 
 class SessionAggregateOperator(SessionOperator):
-    """GROUP BY of sessions. `properties`: see WindowAggregateOperator."""
-
-    def __init__(
-        self,
-        name: str,
-        keys: Sequence[str],
-        calls: Calls,
-        times: WindowTimes,
-        *,
-        properties: Sequence[str],
-        received: TableColumns,
-        given: TableColumns,
-    ) -> None:
-        super().__init__(name, keys, calls, times, received=received, given=given)
-        self._properties = tuple(properties)
-
-    def columns_read(self, index: int = 0) -> tuple[str, ...]:
-        return self.calls.names_read(self.received, [*self.key_names, self.times.column])
+    """GROUP BY of sessions."""
 
     def new_aggregates(self) -> Sequence[Aggregate]:
         return self.calls.aggregates()
@@ -199,7 +162,7 @@ class SessionAggregateOperator(SessionOperator):
     def session_results(self, sessions: Integers) -> Columns:
         schema, of = self.given.schema, self.sessions
         keys = self.key_columns(sessions, schema.types[: len(self.key_names)])
-        times = window_times_of(self, self._properties, schema, starts=of.starts[sessions], ends=of.ends[sessions])
+        times = self.window_times(of.starts[sessions], of.ends[sessions])
         found = [one.results(sessions) for one in of.aggregates]
         return Columns(batch_of_columns([*keys, *found, *times], schema, len(sessions)))
 
@@ -210,7 +173,11 @@ class SessionFunctionOperator(SessionOperator):
     def __init__(
         self, name: str, keys: Sequence[str], times: WindowTimes, *, received: TableColumns, given: TableColumns
     ) -> None:
-        super().__init__(name, keys, RowCalls((), tuple(received.names), ()), times, received=received, given=given)
+        calls = RowCalls((), tuple(received.names), ())
+        super().__init__(name, keys, calls, times, properties=(), received=received, given=given)
+
+    def columns_read(self, index: int = 0) -> tuple[str, ...]:
+        return self.received.names
 
     def new_aggregates(self) -> Sequence[Aggregate]:
         return [KeptRows(self.received)]

@@ -46,9 +46,6 @@ class TimedOperator(GatheringOperator):
     def wake_at_ms(self) -> int | None:
         return self.or_maintenance(None if self.is_event_time else self.next_due())
 
-    def processing_time(self, now_ms: int) -> bool:
-        return self.do(self.fire_until(TimeDomain.PROCESSING_TIME, now_ms), None)
-
     def _emit_results(self) -> bool:
         if not self._due:
             return True

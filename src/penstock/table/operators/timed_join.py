@@ -7,7 +7,7 @@ TimeIntervalJoin.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy
 import pyarrow
@@ -18,27 +18,24 @@ from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.runtime.columns.shown_rows import ShownBatch
 from penstock.engine.state.arrays.row_keys import Integers, Mask
 from penstock.table.operators.join import FULL, LEFT, RIGHT, taken
-from penstock.table.operators.join_side import JoinSide
-from penstock.table.operators.joined_inputs import JoinedInputs, JoinInput
+from penstock.table.operators.joined_inputs import JoinInput
+from penstock.table.operators.joined_sides import JoinedSides
 from penstock.table.operators.row_expressions import RowExpressions
 from penstock.table.operators.table_columns import TableColumns
 from penstock.table.operators.table_keys import keys_of_chunk, selector_of
 from penstock.table.operators.timed import TimedOperator
 from penstock.table.operators.waiting_rows import times_of
 
-if TYPE_CHECKING:
-    from penstock.engine.runtime.operators.operator import Output
-    from penstock.engine.runtime.task.context import OperatorContext
-
-LEFT_TABLE, RIGHT_TABLE = "(interval join) left", "(interval join) right"
 _NONE = -1
 
 
-class TimedJoinOperator(JoinedInputs, TimedOperator):
+class TimedJoinOperator(JoinedSides, TimedOperator):
     """`lower`, `upper`: bounds of the left time minus the right one (ms, inclusive). `times`: the columns with times.
 
     If `lower` is greater than `upper`, no rows match.
     """
+
+    side_tables = "(interval join) left", "(interval join) right"
 
     def __init__(
         self,
@@ -60,30 +57,12 @@ class TimedJoinOperator(JoinedInputs, TimedOperator):
         self.is_event_time = is_event_time
         self.join_inputs(inputs, condition, given)
 
-    def setup(self, context: OperatorContext, output: Output) -> None:
-        super().setup(context, output)
-        self._tables = self.backend.layered(LEFT_TABLE), self.backend.layered(RIGHT_TABLE)
-
     def open(self) -> None:
         super().open()
-        self._sides = tuple(JoinSide(one.columns, None) for one in self._of_inputs)
         self._firsts: list[int | None] = [None, None]
         """For each input a time up to which no row of it has to go."""
-        for index, (side, table) in enumerate(zip(self._sides, self._tables, strict=True)):
-            side.load(table)
+        for index in range(2):
             self._note_first(index)
-
-    def process(self, chunk: Columns) -> bool:
-        return self._process(chunk, 0)
-
-    def process_second(self, chunk: Columns) -> bool:
-        """Process a chunk of the second input."""
-        return self._process(chunk, 1)
-
-    def prepare_snapshot(self, checkpoint_id: int, savepoint: bool) -> list[Any]:
-        for side, table in zip(self._sides, self._tables, strict=True):
-            side.write_back(table)
-        return super().prepare_snapshot(checkpoint_id, savepoint)
 
     def next_due(self) -> int | None:
         ends = [self._end(index, first) for index, first in enumerate(self._firsts) if first is not None]
@@ -114,7 +93,7 @@ class TimedJoinOperator(JoinedInputs, TimedOperator):
         times = times_of(side.rows(numbers), self._times[index]) if len(numbers) else numbers
         self._firsts[index] = int(times.min()) if len(times) else None
 
-    def _process(self, chunk: Columns, index: int) -> bool:
+    def process_input(self, chunk: Columns, index: int) -> bool:
         try:
             found = self._joined(self._arrived(chunk, index), index)
         except RAISED as error:

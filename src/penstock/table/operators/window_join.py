@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy
 import pyarrow
@@ -16,7 +16,7 @@ from penstock.table.operators.joined_inputs import JoinedInputs, JoinInput
 from penstock.table.operators.row_expressions import RowExpressions
 from penstock.table.operators.table_columns import TableColumns, batch_of_columns, milliseconds_of
 from penstock.table.operators.table_keys import keys_of_batch, keys_of_chunk, selector_of
-from penstock.table.operators.window_rows import WindowRows
+from penstock.table.operators.window_rows import taken_rows, window_rows
 from penstock.table.operators.windowed import WindowedOperator
 
 if TYPE_CHECKING:
@@ -49,24 +49,15 @@ class WindowJoinOperator(JoinedInputs, WindowedOperator):
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
-        self._rows = tuple(
-            WindowRows(self.backend, name, one.columns)
-            for name, one in zip((LEFT_TABLE, RIGHT_TABLE), self._of_inputs, strict=True)
-        )
+        columns = [one.columns for one in self._of_inputs]
+        self._rows = window_rows(context, self.backend, [LEFT_TABLE, RIGHT_TABLE], columns)
 
     def open(self) -> None:
         super().open()
         for rows in self._rows:
             rows.open()
 
-    def process(self, chunk: Columns) -> bool:
-        return self._add(chunk, 0)
-
-    def process_second(self, chunk: Columns) -> bool:
-        """Process a chunk of the second input."""
-        return self._add(chunk, 1)
-
-    def _add(self, chunk: Columns, index: int) -> bool:
+    def process_input(self, chunk: Columns, index: int) -> bool:
         ends, _ = milliseconds_of(chunk.batch.column(self._ends[index]))
         keys = keys_of_chunk(self, chunk, self._of_inputs[index].keys)
         self.context.counters.late_records_dropped += self._rows[index].add(ends, keys, chunk.batch, self.progress)
@@ -79,10 +70,17 @@ class WindowJoinOperator(JoinedInputs, WindowedOperator):
         for rows in self._rows:
             rows.drop(progress)
 
+    def prepare_snapshot(self, checkpoint_id: int, savepoint: bool) -> list[Any]:
+        for rows in self._rows:
+            rows.write_back()
+        return super().prepare_snapshot(checkpoint_id, savepoint)
+
     def fire_window(self, end: int) -> Iterator[Columns]:
-        left, right = (
-            _batch(rows.take(end), one.columns) for rows, one in zip(self._rows, self._of_inputs, strict=True)
-        )
+        for batches in taken_rows(self._rows, end):
+            left, right = (_batch(batch, one.columns) for batch, one in zip(batches, self._of_inputs, strict=True))
+            yield self._joined(left, right)
+
+    def _joined(self, left: pyarrow.RecordBatch, right: pyarrow.RecordBatch) -> Columns:
         of_left, of_right = self._pairs(left, right)
         if self._type in (SEMI, ANTI):
             has_match = numpy.bincount(of_left, minlength=left.num_rows) > 0
@@ -97,12 +95,10 @@ class WindowJoinOperator(JoinedInputs, WindowedOperator):
             alone = numpy.flatnonzero(numpy.bincount(there, minlength=right.num_rows) == 0)
             of_left = numpy.concatenate([of_left, numpy.full(len(alone), _NONE)])
             of_right = numpy.concatenate([of_right, alone])
-        if not len(of_left):
-            return
         columns = taken(left, of_left)
         if self._type not in (SEMI, ANTI):
             columns = [*columns, *taken(right, of_right)]
-        yield Columns(batch_of_columns(columns, self._given.schema, len(of_left)))
+        return Columns(batch_of_columns(columns, self._given.schema, len(of_left)))
 
     def _pairs(self, left: pyarrow.RecordBatch, right: pyarrow.RecordBatch) -> tuple[Integers, Integers]:
         nothing = numpy.zeros(0, numpy.int64)

@@ -1,9 +1,14 @@
-"""The rows of windows that wait for their end: buckets of Arrow rows, one for each window."""
+"""The rows of windows that wait for their end.
+
+On the heap they are buckets of Arrow rows, one for each window. Otherwise they are lists in a store, by key and window,
+behind those that have come lately; a window that fires is read some keys at a time. Both have one form in snapshots.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy
 import pyarrow
@@ -14,8 +19,17 @@ from penstock.engine.runtime.columns.join_table import JoinTable
 from penstock.engine.runtime.columns.kept_fields import KeptFields
 from penstock.engine.state.arrays.row_keys import Integers, RowKeys
 from penstock.engine.state.backends.backend import KeyedStateBackend
+from penstock.engine.state.collection_tables import ListTable
+from penstock.engine.state.memory_budget import MemoryAccount
+from penstock.table.operators.stored_keys import KEYS_AT_ONCE, StoredKeys
 from penstock.table.operators.table_columns import TableColumns
 from penstock.table.operators.window_slices import distinct_ends
+
+if TYPE_CHECKING:
+    from penstock.engine.runtime.task.context import OperatorContext
+
+ROWS_MAX = 1 << 16
+"""So many rows wait at most before they are written to a store."""
 
 
 class TableFields(KeptFields):
@@ -32,27 +46,18 @@ class TableFields(KeptFields):
         return self._of_table.exact_batch(list(zip(*records, strict=True)))
 
 
-class WindowRows:
-    """The rows of windows, by their end. Its state is a table of the backend, whose buckets are the ends of windows.
+class WindowRows(ABC):
+    """The rows of windows, by their end (ms)."""
 
-    Windows are taken in the order of their ends.
-    """
-
-    def __init__(self, backend: KeyedStateBackend, name: str, columns: TableColumns) -> None:
-        def make() -> JoinTable:
-            return JoinTable(TableFields(columns), bucket_ms=1)
-
-        self._table: JoinTable = backend.arrays(name, make) or backend.table(name, make)
+    def __init__(self) -> None:
         self._ends: set[int] = set()
 
+    @abstractmethod
     def open(self) -> None:
-        """Make rows of what was restored."""
-        self._table.use_restored()
-        for span in self._table.spans.values():
-            self._ends |= set(distinct_ends(_ends_of(span)))
+        """Find what was restored."""
 
     @property
-    def ends(self) -> set[int]:
+    def ends(self) -> Collection[int]:
         """The windows that have rows."""
         return self._ends
 
@@ -64,11 +69,53 @@ class WindowRows:
             ends, keys, batch = ends[waits], keys.at(waits), batch.filter(pyarrow.array(waits))
         if len(ends):
             self._ends |= set(distinct_ends(ends))
-            self._table.append(keys, ends, batch)
+            self._append(ends, keys, batch)
         return late
 
+    @abstractmethod
+    def _append(self, ends: Integers, keys: RowKeys, batch: pyarrow.RecordBatch) -> None:
+        """Add rows to windows that have not ended."""
+
+    @abstractmethod
     def take(self, end: int) -> pyarrow.RecordBatch | None:
-        """Remove and return the rows of a window, in the order of arrival; None if there are none."""
+        """Remove and return the rows of a window that is not stored, in the order of arrival; None: there are none."""
+
+    @abstractmethod
+    def drop(self, progress: int) -> None:
+        """Drop the rows of windows that have ended."""
+
+    def is_stored(self, end: int) -> bool:
+        """Return whether rows of a window are in a store."""
+        return False
+
+    def move_to_store(self, end: int) -> list[Any]:
+        """Write all rows to the store. Return the keys of a window, which is forgotten: `take_keys` follows."""
+        raise NotImplementedError(f"{type(self).__name__} has no store")
+
+    def take_keys(self, end: int, keys: Sequence[Any]) -> pyarrow.RecordBatch | None:
+        """Remove and return the rows of a window that have these keys."""
+        raise NotImplementedError(f"{type(self).__name__} has no store")
+
+    def write_back(self) -> None:
+        """Let a snapshot have all rows."""
+
+
+class HeapWindowRows(WindowRows):
+    """A table of the backend, whose buckets are the ends of windows."""
+
+    def __init__(self, table: JoinTable) -> None:
+        super().__init__()
+        self._table = table
+
+    def open(self) -> None:
+        self._table.use_restored()
+        for span in self._table.spans.values():
+            self._ends |= set(distinct_ends(_ends_of(span)))
+
+    def _append(self, ends: Integers, keys: RowKeys, batch: pyarrow.RecordBatch) -> None:
+        self._table.append(keys, ends, batch)
+
+    def take(self, end: int) -> pyarrow.RecordBatch | None:
         if end not in self._ends:
             return None
         (span,) = self._table.reached(end, end)
@@ -77,10 +124,111 @@ class WindowRows:
         return rows
 
     def drop(self, progress: int) -> None:
-        """Drop the rows of windows that have ended."""
         self._ends = {end for end in self._ends if end - 1 > progress}
         for _ in self._table.free(progress + 2):
             pass
+
+
+class StoredWindowRows(WindowRows):
+    """`lists`: (key, end) -> rows, each behind that end, as `JoinTable` has them in snapshots."""
+
+    def __init__(self, lists: ListTable, columns: TableColumns, memory: MemoryAccount, keys: StoredKeys) -> None:
+        super().__init__()
+        self._lists = lists
+        self._columns = columns
+        self._memory = memory
+        self._keys = keys
+        self._waiting: dict[int, list[tuple[RowKeys, pyarrow.RecordBatch]]] = {}
+        """What has come lately, by window."""
+        self._waiting_rows = 0
+
+    def open(self) -> None:
+        self._keys.load(self._lists)
+        self._ends = {*self._keys.ends}
+
+    def _append(self, ends: Integers, keys: RowKeys, batch: pyarrow.RecordBatch) -> None:
+        distinct = distinct_ends(ends)
+        for end in distinct:
+            places = numpy.flatnonzero(ends == end)
+            some = batch if len(distinct) == 1 else batch.take(pyarrow.array(places))
+            self._memory.take(some.nbytes)
+            self._waiting.setdefault(end, []).append((keys.at(places), some))
+        self._waiting_rows += len(ends)
+        if self._waiting_rows > ROWS_MAX or self._memory.is_over:
+            self.write_back()
+
+    def is_stored(self, end: int) -> bool:
+        return self._keys.has(end)
+
+    def take(self, end: int) -> pyarrow.RecordBatch | None:
+        self._ends.discard(end)
+        batches = self._take_waiting(end)
+        return pyarrow.concat_batches(batches) if batches else None
+
+    def move_to_store(self, end: int) -> list[Any]:
+        self.write_back()
+        keys = self._keys.of(end)
+        self._keys.drop(end)
+        self._ends.discard(end)
+        return keys
+
+    def take_keys(self, end: int, keys: Sequence[Any]) -> pyarrow.RecordBatch | None:
+        rows = [row for key in keys for _, row in self._lists.elements((key, end))]
+        self._lists.discard_all((key, end) for key in keys)
+        return self._columns.exact_batch(list(zip(*rows, strict=True))) if rows else None
+
+    def drop(self, progress: int) -> None:
+        for end in [end for end in self._ends if end - 1 <= progress]:
+            self._take_waiting(end)
+            self._lists.discard_all((key, end) for key in self._keys.of(end))
+            self._keys.drop(end)
+            self._ends.discard(end)
+
+    def write_back(self) -> None:
+        rows_of = TableFields(self._columns).reader()
+        for end, waiting in self._waiting.items():
+            by_key: dict[Any, list[Any]] = {}
+            for keys, batch in waiting:
+                self._keys.add(end, keys)
+                for key, row in zip(keys.to_list(), rows_of(batch), strict=True):
+                    by_key.setdefault(key, []).append((end, row))
+            for key, rows in by_key.items():
+                self._lists.extend((key, end), rows)
+        self._waiting, self._waiting_rows = {}, 0
+        self._memory.release_all()
+
+    def _take_waiting(self, end: int) -> list[pyarrow.RecordBatch]:
+        batches = [batch for _, batch in self._waiting.pop(end, ())]
+        self._waiting_rows -= sum(batch.num_rows for batch in batches)
+        self._memory.release(sum(batch.nbytes for batch in batches))
+        return batches
+
+
+def window_rows(
+    context: OperatorContext, backend: KeyedStateBackend, names: Sequence[str], columns: Sequence[TableColumns]
+) -> list[WindowRows]:
+    """Return the rows of each input of an operator, in tables with these names."""
+    return [_window_rows(context, backend, *one) for one in zip(names, columns, strict=True)]
+
+
+def taken_rows(inputs: Sequence[WindowRows], end: int) -> Iterator[list[pyarrow.RecordBatch | None]]:
+    """Remove the rows of a window, and yield those of each input: all of them, or all that have some keys."""
+    if not any(rows.is_stored(end) for rows in inputs):
+        yield [rows.take(end) for rows in inputs]
+        return
+    keys = list(dict.fromkeys(key for rows in inputs for key in rows.move_to_store(end)))
+    for first in range(0, len(keys), KEYS_AT_ONCE):
+        yield [rows.take_keys(end, keys[first : first + KEYS_AT_ONCE]) for rows in inputs]
+
+
+def _window_rows(context: OperatorContext, backend: KeyedStateBackend, name: str, columns: TableColumns) -> WindowRows:
+    on_heap = backend.arrays(name, lambda: JoinTable(TableFields(columns), bucket_ms=1))
+    if on_heap is not None:
+        return HeapWindowRows(on_heap)
+    keys = StoredKeys(context.memory_account("keys of windows"))
+    return StoredWindowRows(
+        backend.lists(name, namespaced=True), columns, context.memory_account("rows of windows"), keys
+    )
 
 
 def _ends_of(span: BucketRows) -> Integers:

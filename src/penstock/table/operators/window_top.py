@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy
 import pyarrow
@@ -16,7 +16,7 @@ from penstock.engine.state.arrays.row_keys import Integers
 from penstock.table.operators.sorting import SortColumn
 from penstock.table.operators.table_columns import TableColumns, batch_of_columns, milliseconds_of
 from penstock.table.operators.table_keys import keys_of_batch, keys_of_chunk, selector_of
-from penstock.table.operators.window_rows import WindowRows
+from penstock.table.operators.window_rows import taken_rows, window_rows
 from penstock.table.operators.windowed import WindowedOperator
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class WindowTopOperator(WindowedOperator):
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
-        self._rows = WindowRows(self.backend, ROWS_TABLE, self._received)
+        (self._rows,) = window_rows(context, self.backend, [ROWS_TABLE], [self._received])
 
     def open(self) -> None:
         super().open()
@@ -78,10 +78,16 @@ class WindowTopOperator(WindowedOperator):
     def drop_ended(self, progress: int) -> None:
         self._rows.drop(progress)
 
+    def prepare_snapshot(self, checkpoint_id: int, savepoint: bool) -> list[Any]:
+        self._rows.write_back()
+        return super().prepare_snapshot(checkpoint_id, savepoint)
+
     def fire_window(self, end: int) -> Iterator[Columns]:
-        batch = self._rows.take(end)
-        if batch is None:
-            return
+        for (batch,) in taken_rows([self._rows], end):
+            if batch is not None:
+                yield self._first_rows(batch)
+
+    def _first_rows(self, batch: pyarrow.RecordBatch) -> Columns:
         slots = self._slots(batch)
         order = sorted_rows(batch, slots, self._top.order_by, latest_first=self._top.latest_first)
         runs = Runs(slots[order])
@@ -90,9 +96,7 @@ class WindowTopOperator(WindowedOperator):
         columns = list(batch.take(pyarrow.array(order[kept])).columns)
         if self._top.with_number:
             columns.append(pyarrow.array(ranks[kept]))
-        rows = int(numpy.count_nonzero(kept))
-        if rows:
-            yield Columns(batch_of_columns(columns, self._given.schema, rows))
+        return Columns(batch_of_columns(columns, self._given.schema, int(numpy.count_nonzero(kept))))
 
     def _slots(self, batch: pyarrow.RecordBatch) -> Integers:
         return KeySlots().slots_of(keys_of_batch(batch, self._key_names))

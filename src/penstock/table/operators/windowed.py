@@ -84,9 +84,6 @@ class WindowedOperator(GatheringOperator):
         end = None if self.is_event_time else self.next_end()
         return self.or_maintenance(None if end is None else timer_of(end, self.zone) - 1)
 
-    def processing_time(self, now_ms: int) -> bool:
-        return self.do(self.fire_until(TimeDomain.PROCESSING_TIME, now_ms), None)
-
     def lists(self) -> list[NamedList]:
         return [*super().lists(), NamedList(PROGRESS, Redistribution.UNION, [self.progress])]
 

@@ -22,7 +22,7 @@ from penstock.engine.runtime.columns.declared_keys import DeclaredKeys
 from penstock.engine.runtime.columns.frozen_buckets import FrozenBucket, FrozenKeys, frozen_table
 from penstock.engine.runtime.columns.kept_fields import KeptFields
 from penstock.engine.runtime.columns.slice_numbers import by_slice
-from penstock.engine.state.arrays.row_keys import BatchKeys, IntegerKeys, Integers, RowKeys
+from penstock.engine.state.arrays.row_keys import BatchKeys, IntegerKeys, Integers, RowKeys, are_integers
 from penstock.engine.state.layers import LayeredTable
 from penstock.engine.state.memory_budget import MemoryAccount
 from penstock.engine.state.tables import FrozenTable, Table
@@ -31,7 +31,6 @@ N = TypeVar("N")
 _EMPTY_BYTES = 1 << 14
 _ROW_BYTES = 400
 """The most that a record takes in addition to its fields: a new key that is not an integer, with its list."""
-_INTEGER_MIN, _INTEGER_MAX = -(1 << 63), (1 << 63) - 1
 
 
 class JoinTable(Table):
@@ -278,6 +277,6 @@ def _between(entries: BucketEntries, first: int, alive_from: int) -> Integers:
 
 def _of_rows(keys: list[Any], counts: list[int]) -> RowKeys:
     """Return the keys of rows: each so many times."""
-    if all(type(key) is int and _INTEGER_MIN <= key <= _INTEGER_MAX for key in keys):
+    if are_integers(keys):
         return IntegerKeys(numpy.repeat(numpy.array(keys, numpy.int64), counts))
     return BatchKeys(keys, numpy.repeat(numpy.arange(len(keys)), counts))

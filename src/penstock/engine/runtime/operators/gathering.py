@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from penstock.api.timers import TimeDomain
 from penstock.common.constants import MAX_TIMESTAMP
 from penstock.engine.runtime.chunks import Rows, Values
-from penstock.engine.runtime.operators.keyed import KeyedOperator
+from penstock.engine.runtime.operators.keyed import FREED_ENTRIES, KeyedOperator
 from penstock.engine.runtime.operators.operator import emit_tagged
 
 if TYPE_CHECKING:
@@ -40,6 +40,10 @@ class GatheringOperator(KeyedOperator):
     def watermark(self, timestamp: int) -> bool:
         self.timers.watermark = self.context.counters.watermark = timestamp
         return self.do(self.fire_until(TimeDomain.EVENT_TIME, timestamp), lambda: self.output.watermark(timestamp))
+
+    def processing_time(self, now_ms: int) -> bool:
+        self.backend.maintain(FREED_ENTRIES)
+        return self.do(self.fire_until(TimeDomain.PROCESSING_TIME, now_ms), None)
 
     def end_key(self) -> bool:
         self.ending_key = True

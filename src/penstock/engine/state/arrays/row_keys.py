@@ -42,6 +42,19 @@ class IntegerKeys(NamedTuple):
 
 
 RowKeys = BatchKeys | IntegerKeys
+_INTEGER_MIN, _INTEGER_MAX = -(1 << 63), (1 << 63) - 1
+
+
+def keys_of_values(keys: list[Any]) -> RowKeys:
+    """Return the keys of rows: integers, if all are."""
+    if are_integers(keys):
+        return IntegerKeys(numpy.array(keys, numpy.int64))
+    return BatchKeys(keys, numpy.arange(len(keys)))
+
+
+def are_integers(keys: list[Any]) -> bool:
+    """Return whether all keys are integers of 64 bits."""
+    return all(type(key) is int and _INTEGER_MIN <= key <= _INTEGER_MAX for key in keys)
 
 
 class TupleKeys(NamedTuple):

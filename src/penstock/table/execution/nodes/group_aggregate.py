@@ -14,6 +14,7 @@ from penstock.table.operators.bundled_group_aggregate import (
     GlobalGroupAggregateOperator,
 )
 from penstock.table.operators.group_aggregate import GroupAggregateOperator
+from penstock.table.operators.grouping_operator import Grouping
 from penstock.table.operators.incremental_group_aggregate import IncrementalGroupAggregateOperator
 from penstock.table.operators.local_group_aggregate import LocalGroupAggregateOperator
 from penstock.table.operators.partial_columns import partial_columns
@@ -37,30 +38,22 @@ def group_aggregate(translation: Translation, node: GroupAggregate, inputs: Sequ
     (origin,) = translation.plan.inputs_of(node)
     keys = [received.names[place] for place in node.grouping]
     calls = Calls(node.agg_calls, origin.output_type.fields, node.agg_call_need_retractions)
+    grouping = Grouping(calls, update_before=node.generate_update_before, retracts=node.need_retraction)
     given, ttl_ms = translation.columns(node), translation.ttl_ms(node)
     operator: Operator
     if setting(node, _MINI_BATCH) == "true":
         operator = BundledGroupAggregateOperator(
             "GroupAggregate",
             keys,
-            calls,
+            grouping,
             received=received,
             given=given,
-            update_before=node.generate_update_before,
-            retracts=node.need_retraction,
             bundle_size=_bundle_size(translation, node),
             ttl_ms=ttl_ms,
         )
     else:
         operator = GroupAggregateOperator(
-            "GroupAggregate",
-            keys,
-            calls,
-            received=received,
-            given=given,
-            update_before=node.generate_update_before,
-            retracts=node.need_retraction,
-            ttl_ms=ttl_ms,
+            "GroupAggregate", keys, grouping, received=received, given=given, ttl_ms=ttl_ms
         )
     return translation.operator(node, operator, inputs)
 
@@ -93,14 +86,13 @@ def global_group_aggregate(
 ) -> Transformation:
     """Translate a GlobalGroupAggregate."""
     received = translation.input(node)
+    calls = Calls(node.agg_calls, node.local_agg_input_row_type.fields, node.agg_call_need_retractions)
     operator = GlobalGroupAggregateOperator(
         "GlobalGroupAggregate",
         received.names[: len(node.grouping)],
-        Calls(node.agg_calls, node.local_agg_input_row_type.fields, node.agg_call_need_retractions),
+        Grouping(calls, update_before=node.generate_update_before, retracts=node.need_retraction),
         received=received,
         given=translation.columns(node),
-        update_before=node.generate_update_before,
-        retracts=node.need_retraction,
         bundle_size=_bundle_size(translation, node),
         ttl_ms=translation.ttl_ms(node),
     )

@@ -11,17 +11,16 @@ from penstock.table.execution.registry import translates
 from penstock.table.execution.translation import Translation
 from penstock.table.execution.windows import milliseconds, window_times
 from penstock.table.operators.aggregate_calls import Calls
+from penstock.table.operators.aggregated_windows import AggregatedWindowsOperator
 from penstock.table.operators.local_window_aggregate import LocalWindowAggregateOperator
 from penstock.table.operators.partial_columns import partial_columns
 from penstock.table.operators.session_windows import SessionAggregateOperator
-from penstock.table.operators.table_columns import TableColumns
 from penstock.table.operators.window_aggregate import (
     SLICE_END,
     GlobalWindowAggregateOperator,
     WindowAggregateOperator,
 )
 from penstock.table.operators.window_slices import HOP, SESSION, TUMBLE, WindowSlices, WindowTimes
-from penstock.table.operators.windowed import WindowedOperator
 from penstock.table.planner.data_types import PROCTIME
 from penstock.table.planner.nodes.aggregate_nodes import (
     AggregateCall,
@@ -39,18 +38,8 @@ def window_aggregate(
     translation: Translation, node: WindowAggregate, inputs: Sequence[Transformation]
 ) -> Transformation:
     """Translate a WindowAggregate."""
-    received = translation.input(node)
-    (origin,) = translation.plan.inputs_of(node)
-    operator = _aggregate(
-        "WindowAggregate",
-        [received.names[place] for place in node.grouping],
-        _calls(node.agg_calls, origin, needs_retraction=node.need_retraction),
-        window_times(node.windowing, received, translation),
-        properties=_properties(node.named_window_properties),
-        received=received,
-        given=translation.columns(node),
-    )
-    return translation.operator(node, operator, inputs)
+    times = window_times(node.windowing, translation.input(node), translation)
+    return translation.operator(node, _in_one_phase("WindowAggregate", translation, node, times), inputs)
 
 
 @translates(LocalWindowAggregate)
@@ -116,16 +105,22 @@ def group_window_aggregate(
     place = time.field_index
     is_event_time = origin.output_type.field_time_attributes[place] != PROCTIME
     zone = translation.window_zone(time.field_type.logical)
-    operator = _aggregate(
-        "GroupWindowAggregate",
-        [received.names[one] for one in node.grouping],
-        _calls(node.agg_calls, origin, needs_retraction=node.need_retraction),
-        WindowTimes(slices, received.names[place] if is_event_time else None, is_event_time, zone),
-        properties=_properties(node.named_window_properties),
-        received=received,
-        given=translation.columns(node),
-    )
-    return translation.operator(node, operator, inputs)
+    times = WindowTimes(slices, received.names[place] if is_event_time else None, is_event_time, zone)
+    return translation.operator(node, _in_one_phase("GroupWindowAggregate", translation, node, times), inputs)
+
+
+def _in_one_phase(
+    name: str, translation: Translation, node: WindowAggregate | GroupWindowAggregate, times: WindowTimes
+) -> AggregatedWindowsOperator:
+    """Return the operator of windows in one phase."""
+    received, given = translation.input(node), translation.columns(node)
+    (origin,) = translation.plan.inputs_of(node)
+    keys = [received.names[place] for place in node.grouping]
+    calls = _calls(node.agg_calls, origin, needs_retraction=node.need_retraction)
+    shown = _properties(node.named_window_properties)
+    if times.slices.kind == SESSION:
+        return SessionAggregateOperator(name, keys, calls, times, properties=shown, received=received, given=given)
+    return WindowAggregateOperator(name, keys, calls, times, properties=shown, received=received, given=given)
 
 
 def _calls(calls: tuple[AggregateCall, ...], origin: ExecNode, *, needs_retraction: bool) -> Calls:
@@ -141,19 +136,3 @@ def _local_of(translation: Translation, node: GlobalWindowAggregate) -> LocalWin
     while not isinstance(origin, LocalWindowAggregate):
         (origin,) = translation.plan.inputs_of(origin)
     return origin
-
-
-def _aggregate(
-    name: str,
-    keys: Sequence[str],
-    calls: Calls,
-    times: WindowTimes,
-    *,
-    properties: Sequence[str],
-    received: TableColumns,
-    given: TableColumns,
-) -> WindowedOperator:
-    """Return the operator of windows in one phase."""
-    if times.slices.kind == SESSION:
-        return SessionAggregateOperator(name, keys, calls, times, properties=properties, received=received, given=given)
-    return WindowAggregateOperator(name, keys, calls, times, properties=properties, received=received, given=given)
