@@ -21,6 +21,7 @@ from penstock.table.operators.bundles import BundledOperator
 from penstock.table.operators.partial_columns import by_aggregate
 from penstock.table.operators.run_changes import run_changes
 from penstock.table.operators.table_columns import TableColumns, batch_of_columns
+from penstock.table.operators.table_keys import key_column
 
 
 class BundledAggregateOperator(BundledOperator):
@@ -86,7 +87,7 @@ class BundledAggregateOperator(BundledOperator):
         if not len(changes):
             return None
         firsts = pyarrow.array(runs.order[runs.starts][changes.rows])
-        keys = [rows.batch.column(name).take(firsts) for name in self.key_names]
+        keys = [key_column(rows.batch.column(name)).take(firsts) for name in self.key_names]
         batch = batch_of_columns([*keys, *changes.values.columns], self.given.schema, len(changes))
         return Columns(batch, None, changes.kinds if changes.kinds.any() else None)
 

@@ -26,6 +26,7 @@ from penstock.table.operators.aggregates.numbers import Count
 from penstock.table.operators.keyed_table import KeyedTableOperator
 from penstock.table.operators.run_changes import run_changes
 from penstock.table.operators.table_columns import TableColumns, batch_of_columns
+from penstock.table.operators.table_keys import key_column
 
 
 class GroupAggregateOperator(KeyedTableOperator):
@@ -189,7 +190,7 @@ class GroupAggregateOperator(KeyedTableOperator):
         if not len(changes):
             return None, changes.rows
         rows = pyarrow.array(changes.rows)
-        keys = [chunk.batch.column(name).take(rows) for name in self.key_names]
+        keys = [key_column(chunk.batch.column(name)).take(rows) for name in self.key_names]
         batch = batch_of_columns([*keys, *changes.values.columns], self.given.schema, len(changes))
         return Columns(batch, None, changes.kinds if changes.kinds.any() else None), changes.rows
 

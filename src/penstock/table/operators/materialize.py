@@ -20,6 +20,7 @@ from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.state.arrays.state_array import StateArray
 from penstock.table.operators.keyed_table import KeyedTableOperator
 from penstock.table.operators.plain_objects import PlainObjects
+from penstock.table.operators.row_identity import place_of
 from penstock.table.operators.table_columns import TableColumns
 from penstock.table.operators.timed import TimedOperator
 
@@ -116,9 +117,8 @@ class MaterializeOperator(KeyedTableOperator, TimedOperator):
         """Return which of the rows a row replaces or retracts."""
         key = self._upsert_key
         if key is None:
-            return None if is_new else next((place for place, one in enumerate(rows) if one == row), None)
-        wanted = [row[at] for at in key]
-        return next((place for place, one in enumerate(rows) if [one[at] for at in key] == wanted), None)
+            return None if is_new else place_of(rows, row)
+        return place_of([[one[at] for at in key] for one in rows], [row[at] for at in key])
 
     def _compacted(self) -> list[Change]:
         """Return what has changed since the last watermark, with at most one row of each key."""

@@ -10,7 +10,7 @@ and, for the first row alone, `top_row.py`.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -25,6 +25,7 @@ from penstock.engine.state.arrays.state_array import StateArray
 from penstock.table.operators.keyed_table import KeyedTableOperator
 from penstock.table.operators.plain_objects import PlainObjects
 from penstock.table.operators.ranking import UPDATE, Ranking
+from penstock.table.operators.row_identity import place_of
 from penstock.table.operators.sorting import key_maker
 from penstock.table.operators.table_columns import TableColumns
 
@@ -98,7 +99,7 @@ class RankOperator(KeyedTableOperator):
             after = _inserted(before, key, row)
             yield from self._inserted_at(before, after, bisect_right(before, key, key=_first))
         else:
-            place = next((place for place, one in enumerate(before) if one == (key, row)), None)
+            place = _place(before, key, row)
             if place is None:
                 return
             after = [*before[:place], *before[place + 1 :]]
@@ -109,9 +110,7 @@ class RankOperator(KeyedTableOperator):
         ranking = self._ranking
         before: Ranked = self._rows.values[slot] or []
         key, unique = self._key_of(row), [row[place] for place in ranking.unique_key]
-        old = next(
-            (place for place, one in enumerate(before) if [one[1][at] for at in ranking.unique_key] == unique), None
-        )
+        old = place_of([[one[1][at] for at in ranking.unique_key] for one in before], unique)
         if old is None:
             yield from self._appended(slot, kind, row)
             return
@@ -160,6 +159,13 @@ class RankOperator(KeyedTableOperator):
     def _numbered(self, kind: RowKind, row: Fields, at: int) -> Iterator[Change]:
         if at + 1 >= self._ranking.first:
             yield kind, (*row, at + 1) if self._ranking.with_number else row
+
+
+def _place(rows: Ranked, key: Any, row: Fields) -> int | None:
+    """Return where a row is, among those with its sort key."""
+    start, stop = bisect_left(rows, key, key=_first), bisect_right(rows, key, key=_first)
+    found = place_of([one[1] for one in rows[start:stop]], row)
+    return None if found is None else start + found
 
 
 def _first(one: tuple[Any, Fields]) -> Any:

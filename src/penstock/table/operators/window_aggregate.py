@@ -72,13 +72,18 @@ class WindowAggregateOperator(WindowedOperator):
         )
         self._ends: list[int] = []
         """A heap of the ends of windows that have not fired, and have slices."""
+        self._waiting: set[int] = set()
+        """The same ends."""
+        self._order: list[int] = []
+        """A heap of the slices."""
 
     def open(self) -> None:
         super().open()
         spec = self._times.slices
         found = {end for one in self._slices.slices for end in spec.windows_of(one) if not self.is_fired(end)}
-        self._ends = list(found)
+        self._ends, self._waiting, self._order = list(found), found, list(self._slices.slices)
         heapify(self._ends)
+        heapify(self._order)
 
     def process(self, chunk: Columns) -> bool:
         return self.do(self._add(chunk), None)
@@ -113,10 +118,11 @@ class WindowAggregateOperator(WindowedOperator):
             keys, signs = keys.at(places), signs[places]
             columns = [None if column is None else column.take(taken) for column in columns]
         if end not in self._slices.slices:
-            waiting = set(self._ends)
+            heappush(self._order, end)
             for window in self._times.slices.windows_of(end):
-                if window not in waiting and not self.is_fired(window):
+                if window not in self._waiting and not self.is_fired(window):
                     heappush(self._ends, window)
+                    self._waiting.add(window)
         try:
             self.add_to(self._table(end), keys, columns, signs)
         except RAISED as error:
@@ -126,7 +132,7 @@ class WindowAggregateOperator(WindowedOperator):
         return self._ends[0] if self._ends else None
 
     def fire_window(self, end: int) -> Iterator[Columns]:
-        heappop(self._ends)
+        self._waiting.remove(heappop(self._ends))
         slices = [one for one in self._times.slices.slices_of(end) if one in self._slices.slices]
         if not slices:
             return
@@ -142,8 +148,8 @@ class WindowAggregateOperator(WindowedOperator):
 
     def drop_ended(self, progress: int) -> None:
         last_window_of = self._times.slices.last_window_of
-        for end in [one for one in self._slices.slices if last_window_of(one) - 1 <= progress]:
-            self._slices.drop(end)
+        while self._order and last_window_of(self._order[0]) - 1 <= progress:
+            self._slices.drop(heappop(self._order))
 
     def _results(self, end: int, table: AggregateTable, slots: Integers) -> Columns:
         schema = self._given.schema

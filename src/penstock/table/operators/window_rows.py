@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from heapq import heappop, heappush
 from typing import Any
 
 import numpy
@@ -44,17 +45,25 @@ class WindowRows:
 
         self._table: JoinTable = backend.arrays(name, make) or backend.table(name, make)
         self._ends: set[int] = set()
+        self._order: list[int] = []
+        """A heap of the ends."""
 
     def open(self) -> None:
         """Make rows of what was restored."""
         self._table.use_restored()
         for span in self._table.spans.values():
-            self._ends |= set(distinct_ends(_ends_of(span)))
+            self._note(_ends_of(span))
 
     @property
-    def ends(self) -> set[int]:
-        """The windows that have rows."""
-        return self._ends
+    def first_end(self) -> int | None:
+        """The end of the first window that has rows; None: there is none."""
+        return self._order[0] if self._order else None
+
+    def _note(self, ends: Integers) -> None:
+        for end in distinct_ends(ends):
+            if end not in self._ends:
+                self._ends.add(end)
+                heappush(self._order, end)
 
     def add(self, ends: Integers, keys: RowKeys, batch: pyarrow.RecordBatch, progress: int) -> int:
         """Add rows to their windows. Return how many were late: their window has ended up to `progress`."""
@@ -63,7 +72,7 @@ class WindowRows:
         if late:
             ends, keys, batch = ends[waits], keys.at(waits), batch.filter(pyarrow.array(waits))
         if len(ends):
-            self._ends |= set(distinct_ends(ends))
+            self._note(ends)
             self._table.append(keys, ends, batch)
         return late
 
@@ -78,7 +87,8 @@ class WindowRows:
 
     def drop(self, progress: int) -> None:
         """Drop the rows of windows that have ended."""
-        self._ends = {end for end in self._ends if end - 1 > progress}
+        while self._order and self._order[0] - 1 <= progress:
+            self._ends.remove(heappop(self._order))
         for _ in self._table.free(progress + 2):
             pass
 
