@@ -79,6 +79,9 @@ class TimedPrograms:
         for number, rows in enumerate(self._sources):
             tables.create(f"t{number}", COLUMNS, inserts(rows))
         tables.create("v", VERSIONS, self._versions, changelog="I,UA,D")
+        if random.random() < 0.6:
+            # Rows of all tables come in turn, so that watermarks go on between them.
+            tables.listed.halves.update({"t0": 2, "t1": 2, "v": 2})
 
     def result(self) -> Result:
         """Return a program."""

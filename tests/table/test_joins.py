@@ -183,6 +183,8 @@ def test_windows_behind_a_join_have_all_pairs(kind: str) -> None:
     tables = Tables(circumstances=SMALL)
     for name, rows in (("l", left), ("r", right)):
         tables.create(name, f"k INT, n INT, ts TIMESTAMP(3), {TIMED}", inserts(rows))
+        # Rows of both come in turn, so that the watermark goes on between them.
+        tables.listed.halves[name] = 20
     tables.environment.execute_sql(
         f"""CREATE VIEW pairs AS SELECT l.ts, r.n FROM l {kind} r ON l.k = r.k
         AND l.ts BETWEEN r.ts - INTERVAL '15' SECOND AND r.ts + INTERVAL '4' SECOND"""
