@@ -129,11 +129,11 @@ class Tables:
         parallelism: int = 2,
         seed: int = 1,
         circumstances: Circumstances | None = None,
-        executor: InProcess | None = None,
+        executor: Any = None,
     ) -> None:
         self.listed = Listed()
         register_connector("listed", self.listed)
-        self.executor = executor or InProcess(seed, circumstances)
+        self.executor: Any = executor or InProcess(seed, circumstances)
         env = StreamExecutionEnvironment(executor=self.executor)
         env.set_parallelism(parallelism)
         self.environment = StreamTableEnvironment.create(env)

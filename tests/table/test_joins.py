@@ -176,6 +176,43 @@ def test_rows_without_a_partner_in_the_interval(kind: str, circumstances: Circum
     assert pairs
 
 
+@pytest.mark.parametrize("kind", ["JOIN", "LEFT JOIN"])
+def test_windows_behind_a_join_have_all_pairs(kind: str) -> None:
+    """A pair comes with the time of the earlier row: a watermark that is not held back would make it late."""
+    left, right = ([(number % 2, number, at(step * number)) for number in range(40)] for step in (2, 1))
+    tables = Tables(circumstances=SMALL)
+    for name, rows in (("l", left), ("r", right)):
+        tables.create(name, f"k INT, n INT, ts TIMESTAMP(3), {TIMED}", inserts(rows))
+        # Rows of both come in turn, so that the watermark goes on between them.
+        tables.listed.halves[name] = 20
+    tables.environment.execute_sql(
+        f"""CREATE VIEW pairs AS SELECT l.ts, r.n FROM l {kind} r ON l.k = r.k
+        AND l.ts BETWEEN r.ts - INTERVAL '15' SECOND AND r.ts + INTERVAL '4' SECOND"""
+    )
+    query = """SELECT window_end, COUNT(*), COUNT(n) FROM TABLE(TUMBLE(TABLE pairs, DESCRIPTOR(ts),
+        INTERVAL '5' SECOND)) GROUP BY window_start, window_end"""
+    found = Counter(tables.insert("o", "e TIMESTAMP(3), c BIGINT, d BIGINT", query))
+    counts: Counter[Any] = Counter()
+    paired: Counter[Any] = Counter()
+    for a in left:
+        partners = [b for b in right if a[0] == b[0] and -15 <= (a[2] - b[2]).total_seconds() <= 4]
+        end = at((a[2] - at(0)).total_seconds() // 5 * 5 + 5)
+        counts[end] += len(partners) or (kind != "JOIN")
+        paired[end] += len(partners)
+    assert found == Counter(inserts([(end, count, paired[end]) for end, count in counts.items() if count]))
+
+
+def test_null_equals_nothing_in_an_interval_join() -> None:
+    """Rows without a key would be paired with each other."""
+    rows = [(None, 1, at(1)), (1, 2, at(2)), (None, 3, at(3))]
+    tables = Tables(circumstances=SMALL)
+    for name in ("l", "r"):
+        tables.create(name, f"k INT, n INT, ts TIMESTAMP(3), {TIMED}", inserts(rows))
+    query = """SELECT l.n, r.n FROM l JOIN r ON l.k = r.k
+        AND l.ts BETWEEN r.ts - INTERVAL '9' SECOND AND r.ts + INTERVAL '9' SECOND"""
+    assert Counter(tables.insert("o", "a INT, b INT", query)) == Counter(inserts([(2, 2)]))
+
+
 def test_elements_of_collections_become_rows() -> None:
     """Arrays, arrays of rows, maps and multisets; empty ones and NULL, with and without their numbers."""
     rows = [

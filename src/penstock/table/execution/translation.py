@@ -162,11 +162,6 @@ class Translation:
         found = next((state.ttl for state in node.state or () if state.index == index), "0 ms")
         return parse_duration(found) or None
 
-    def check_no_ttl(self, node: ExecNode) -> None:
-        """Raise UnsupportedPlanError if the state of a node has a time to live."""
-        if any(not state.ttl.startswith("0 ") for state in node.state or ()):
-            raise self.unsupported("state with a time to live is not supported: set table.exec.state.ttl to 0")
-
     @property
     def reads_watermark(self) -> bool:
         """Whether an expression of the query reads the watermark."""

@@ -35,8 +35,9 @@ class ChangelogNormalizeOperator(KeyedTableOperator):
         *,
         columns: TableColumns,
         update_before: bool,
+        ttl_ms: int | None = None,
     ) -> None:
-        super().__init__(name, keys, received=columns, given=columns)
+        super().__init__(name, keys, received=columns, given=columns, ttl_ms=ttl_ms)
         self._condition = condition
         self._update_before = update_before
 
@@ -64,7 +65,14 @@ class ChangelogNormalizeOperator(KeyedTableOperator):
             [array.column(runs.slots) for array in self._fields], schema=self.given.schema
         )
         changes = run_changes(
-            runs, rows, before, had_value=had_value, has_value=stays, update_before=self._update_before
+            runs,
+            rows,
+            before,
+            had_value=had_value,
+            has_value=stays,
+            update_before=self._update_before,
+            # Operators behind it must not let their state expire earlier, as in Flink.
+            emit_equal=self.ttl_ms is not None,
         )
         self._store(runs, rows, stays)
         self.end_chunk()

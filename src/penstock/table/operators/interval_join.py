@@ -1,11 +1,12 @@
 """Interval joins by event time: the engine's operator, whose times are columns of the rows.
 
-A row that comes behind the watermark is paired as long as partners are there, as in Flink. Source: Flink's
-RowTimeIntervalJoin.
+A row that comes behind the watermark is paired as long as partners are there, as in Flink. NULL equals nothing.
+Source: Flink's RowTimeIntervalJoin.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from penstock.common.errors import ProgramError
@@ -15,6 +16,7 @@ from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.runtime.columns.interval_join import ColumnIntervalJoinOperator, JoinInput
 from penstock.engine.runtime.columns.keyed_input import keys_in
 from penstock.engine.runtime.operators.interval_join import JoinSide
+from penstock.table.operators.held_watermarks import held_back
 from penstock.table.operators.table_columns import TableColumns, milliseconds_of
 
 if TYPE_CHECKING:
@@ -51,6 +53,9 @@ class IntervalJoinOperator(ColumnIntervalJoinOperator):
         )
         self._times = times
 
+    def timers_fired(self, timestamp: int) -> bool:
+        return self.output.watermark(held_back(timestamp, self.left.lower, self.left.upper))
+
     def on_rows(self) -> Operator | None:  # type: ignore[override]
         return None
 
@@ -58,6 +63,10 @@ class IntervalJoinOperator(ColumnIntervalJoinOperator):
         return None
 
     def _process_columns(self, chunk: Columns, side: JoinSide, other: JoinSide) -> bool:
+        key_fields = self._of_inputs[side.index].key_fields
+        chunk = _with_keys(chunk, key_fields)
+        if not len(chunk):
+            return True
         name = self._times[side.index]
         times, valid = milliseconds_of(chunk.batch.column(name))
         if valid is not None:
@@ -65,6 +74,13 @@ class IntervalJoinOperator(ColumnIntervalJoinOperator):
                 f"operator '{self.name}': the time {name!r} of a row is NULL: drop such rows by a condition"
             )
         timed: Any = Columns(chunk.batch, times, None)
-        return self.do(
-            self._pairs(keys_in(self, timed, self._of_inputs[side.index].key_fields), timed, side, other), None
-        )
+        return self.do(self._pairs(keys_in(self, timed, key_fields), timed, side, other), None)
+
+
+def _with_keys(chunk: Columns, key_fields: Sequence[str]) -> Columns:
+    """Return the rows whose key has no NULL."""
+    for name in key_fields:
+        column = chunk.batch.column(name)
+        if column.null_count:
+            chunk = chunk.filtered(column.is_valid().to_numpy(zero_copy_only=False))
+    return chunk

@@ -3,23 +3,27 @@
 INNER, LEFT, RIGHT, FULL, SEMI and ANTI, over changelogs. Source: Flink's StreamingJoinOperator and
 StreamingSemiAntiJoinOperator, whose changes and kinds these are, in their order.
 
-The rows of a chunk are of one input, so the other one stays as it is: all pairs of a chunk are found, and tested by the
-condition, at once. Only the number of matches of a row of the other side changes within a chunk; it is a running sum.
+The rows of a chunk are of one input, so the other one stays as it is: all pairs of a chunk, or of a piece of one whose
+rows have many partners, are found, and tested by the condition, at once. Only the number of matches of a row of the
+other side changes within a chunk; it is a running sum.
 """
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy
 import pyarrow
 
+from penstock.api.timers import TimeDomain
 from penstock.common.functions.user_calls import RAISED
 from penstock.common.types import RowKind
 from penstock.engine.runtime.chunks import ChunkKind
-from penstock.engine.runtime.columns.chunk import Columns
+from penstock.engine.runtime.columns.chunk import Columns, joined
 from penstock.engine.runtime.columns.runs import Runs
 from penstock.engine.runtime.columns.shown_rows import ShownBatch
+from penstock.engine.state.arrays.key_index import MISSING
 from penstock.engine.state.arrays.row_keys import Integers, Mask, RowKeys
 from penstock.table.operators.join_side import JoinSide
 from penstock.table.operators.joined_inputs import JoinInput
@@ -27,6 +31,10 @@ from penstock.table.operators.joined_sides import JoinedSides
 from penstock.table.operators.row_expressions import RowExpressions
 from penstock.table.operators.table_columns import TableColumns
 from penstock.table.operators.table_keys import keys_of_chunk, selector_of
+
+if TYPE_CHECKING:
+    from penstock.engine.runtime.operators.operator import Output
+    from penstock.engine.runtime.task.context import OperatorContext
 
 INNER, LEFT, RIGHT, FULL, SEMI, ANTI = "INNER", "LEFT", "RIGHT", "FULL", "SEMI", "ANTI"
 _INSERT, _BEFORE, _AFTER, _DELETE = (
@@ -85,21 +93,43 @@ class JoinOperator(JoinedSides):
     def new_side(self, one: JoinInput) -> JoinSide:
         return JoinSide(one.columns, one.unique, ttl_ms=one.ttl_ms, now_ms=self.context.now_ms)
 
-    def process_input(self, chunk: Columns, index: int) -> bool:
-        try:
-            changes = self._changes(chunk, index)
-        except RAISED as error:
-            raise self.context.user_error(error, "join", ShownBatch(chunk.batch)) from error
-        return changes is None or self.output.emit(changes)
+    def setup(self, context: OperatorContext, output: Output) -> None:
+        super().setup(context, output)
+        self._found: list[Columns] = []
 
-    def _changes(self, chunk: Columns, index: int) -> Columns | None:
+    def process_input(self, chunk: Columns, index: int) -> bool:
+        return self.do(self._join(chunk, index), None)
+
+    def fire_until(self, domain: TimeDomain, until: int) -> Iterator[None]:
+        # Time does not matter.
+        yield from ()
+
+    def _join(self, chunk: Columns, index: int) -> Iterator[None]:
+        one, other = self._of_inputs[index], self._sides[1 - index]
+        keys = keys_of_chunk(self, chunk, one.keys)
+        slots = numpy.where(one.can_match(chunk.batch), other.slots_of(keys), MISSING)
+        for piece in self.pieces(chunk.batch, other, slots):
+            some = chunk.part(piece.start, piece.stop)
+            try:
+                changes = self._changes(some, index, keys.at(piece), slots[piece])
+            except RAISED as error:
+                raise self.context.user_error(error, "join", ShownBatch(some.batch)) from error
+            if changes is not None:
+                self._found.append(changes)
+                yield
+
+    def _emit_results(self) -> bool:
+        if not self._found:
+            return True
+        found, self._found = joined(self._found), []
+        return self.output.emit(found)
+
+    def _changes(self, chunk: Columns, index: int, keys: RowKeys, slots: Integers) -> Columns | None:
         mine, other = self._sides[index], self._sides[1 - index]
         kinds = numpy.zeros(len(chunk), numpy.uint8) if chunk.kinds is None else chunk.kinds
         added = (kinds == _INSERT) | (kinds == _AFTER)
-        one = self._of_inputs[index]
-        can_match = one.can_match(chunk.batch)
-        keys = keys_of_chunk(self, chunk, one.keys)
-        rows, numbers = self._pairs(chunk, index, keys, can_match)
+        can_match = self._of_inputs[index].can_match(chunk.batch)
+        rows, numbers = self._pairs(chunk, index, slots)
         counts = numpy.bincount(rows, minlength=len(chunk))
         found = _Changes()
         if self._is_half:
@@ -182,16 +212,12 @@ class JoinOperator(JoinedSides):
         after = runs.by_row(runs.sums(signs[runs.order])) + self._sides[index].matches[numbers]
         return numpy.flatnonzero(is_added & (after == 1)), numpy.flatnonzero(~is_added & (after == 0))
 
-    def _pairs(self, chunk: Columns, index: int, keys: RowKeys, can_match: Mask) -> tuple[Integers, Integers]:
+    def _pairs(self, chunk: Columns, index: int, slots: Integers) -> tuple[Integers, Integers]:
         """Return the pairs that satisfy the condition: positions in the chunk, and numbers of rows of the other side.
 
         In the order of the chunk, then of arrival.
         """
-        other = self._sides[1 - index]
-        places = None if can_match.all() else numpy.flatnonzero(can_match)
-        listed = other.find(keys if places is None else keys.at(places))
-        rows = listed.places if places is None else places[listed.places]
-        numbers = listed.items
+        rows, numbers = self._sides[1 - index].listed(slots)
         if self._condition is None or not len(rows):
             return rows, numbers
         kept = [

@@ -18,16 +18,20 @@ import numpy
 import pyarrow
 
 from penstock.common.columns.to_values import python_values
+from penstock.engine.runtime.columns.aggregate_arrays import grown
 from penstock.engine.runtime.columns.row_blocks import RowBlocks
 from penstock.engine.runtime.columns.slot_lists import Listed, SlotLists
 from penstock.engine.state.arrays.key_index import MISSING
 from penstock.engine.state.arrays.key_slots import KeySlots
 from penstock.engine.state.arrays.row_keys import Integers, Mask, RowKeys, keys_of_values
 from penstock.engine.state.layers import LayeredTable
+from penstock.table.operators.row_identity import identity_keys
 from penstock.table.operators.table_columns import TableColumns
 from penstock.table.operators.table_keys import keys_of_batch
 
 _FIRST_ROOM = 1024
+_FEW_GONE = 16
+"""Up to so many retracted rows of a key stay in its list."""
 
 
 class JoinSide:
@@ -58,6 +62,8 @@ class JoinSide:
         self._used = 0
         self._gone = 0
         """How many of the rows are retracted."""
+        self._gone_of: Integers = numpy.zeros(_FIRST_ROOM, numpy.int64)
+        """How many of the rows in the list of each key are retracted."""
         self._slots: Integers = numpy.zeros(_FIRST_ROOM, numpy.int64)
         self._alive: Mask = numpy.zeros(_FIRST_ROOM, numpy.bool_)
         self.matches: Integers = numpy.zeros(_FIRST_ROOM, numpy.int64)
@@ -69,9 +75,26 @@ class JoinSide:
 
     def find(self, keys: RowKeys) -> Listed:
         """Return the rows with these keys: for each its position among the keys, in the order of arrival."""
+        return self.listed(self.slots_of(keys))
+
+    def slots_of(self, keys: RowKeys) -> Integers:
+        """Return the slot of each key, or MISSING for one without rows."""
         if self._ttl_ms is not None:
             self._expire(self._ttl_ms)
-        slots = self._keys.find(keys)
+        return self._keys.find(keys)
+
+    def candidates(self, slots: Integers) -> Integers:
+        """Return how many rows `listed` looks at for each slot."""
+        found: Integers = numpy.where(slots == MISSING, 0, self._lists.counts[slots])
+        return found
+
+    @property
+    def row_bytes(self) -> int:
+        """The average size of a row (bytes)."""
+        return self._blocks.nbytes // max(1, self._used)
+
+    def listed(self, slots: Integers) -> Listed:
+        """Return the rows of these slots: for each its position among them, in the order of arrival."""
         known = numpy.flatnonzero(slots != MISSING)
         if not len(known):
             return Listed(known, known)
@@ -82,11 +105,11 @@ class JoinSide:
         alive = self._alive[items]
         return Listed(places[alive], items[alive])
 
-    def rows(self, numbers: Integers) -> pyarrow.RecordBatch:
-        """Return rows by their numbers."""
+    def rows(self, numbers: Integers, names: Sequence[str] | None = None) -> pyarrow.RecordBatch:
+        """Return rows by their numbers. `names`: these columns only."""
         if not len(numbers):
-            return _empty(self._columns.schema)
-        return self._blocks.take(numbers)
+            return _empty(self._columns.schema if names is None else self._columns.only(names).schema)
+        return self._blocks.take(numbers, names)
 
     def numbers(self) -> Integers:
         """Return the numbers of all rows that are not retracted."""
@@ -94,10 +117,22 @@ class JoinSide:
 
     def retract(self, numbers: Integers) -> None:
         """Retract rows by their numbers, which may change by this call. Only for sides whose changes are insertions."""
+        self._take_away(numbers)
+        self._compact()
+
+    def _take_away(self, numbers: Integers) -> None:
+        slots = self._slots[numbers]
         self._alive[numbers] = False
         self._gone += len(numbers)
-        self._changed.update(self._slots[numbers].tolist())
-        self._compact()
+        self._changed.update(slots.tolist())
+        distinct, counts = numpy.unique(slots, return_counts=True)
+        self._gone_of[distinct] += counts
+        # A key whose row is replaced again and again must not pay for all the former ones.
+        gone = self._gone_of[distinct]
+        crowded = distinct[(gone > _FEW_GONE) & (2 * gone > self._lists.counts[distinct])]
+        if len(crowded):
+            self._lists.keep(crowded, self._alive)
+            self._gone_of[crowded] = 0
 
     def add_matches(self, numbers: Integers, by: Integers) -> None:
         """Add to the number of matches of rows, of which some may be there several times."""
@@ -117,6 +152,7 @@ class JoinSide:
             slots = self._keys.slots_of(keys.at(rows))
             self._grow(first + len(rows))
             self._lists.append(slots, first)
+            self._make_room_for_keys()
             self._blocks.append(batch if added.all() else batch.take(pyarrow.array(rows)))
             self._slots[first : first + len(rows)] = slots
             self._alive[first : first + len(rows)] = True
@@ -132,21 +168,20 @@ class JoinSide:
         """Retract rows, and those that a row with the same unique key replaces."""
         assert self._identities is not None
         identities = self._identities.slots_of(self._identity_keys(batch)).tolist()
-        number = first
+        number, gone = first, list[int]()
         for identity, is_added in zip(identities, added.tolist(), strict=True):
             alive = self._rows_of.setdefault(identity, [])
             if self._ttl_ms is not None:
                 alive[:] = [one for one in alive if one >= first or self._alive[one]]
             if alive and (self._unique is not None or not is_added):
-                gone = alive.pop(0)
-                self._alive[gone] = False
-                self._gone += 1
-                self._changed.add(int(self._slots[gone]))
+                gone.append(alive.pop(0))
             if is_added:
                 alive.append(number)
                 number += 1
             if not alive:
                 del self._rows_of[identity]
+        if gone:
+            self._take_away(numpy.array(gone, numpy.int64))
 
     def _index_identities(self) -> None:
         if self._identities is not None:
@@ -160,7 +195,12 @@ class JoinSide:
 
     def _identity_keys(self, batch: pyarrow.RecordBatch) -> RowKeys:
         # Without columns of a unique key the input has one row at most.
-        return keys_of_batch(batch, self._columns.names if self._unique is None else self._unique)
+        names = self._columns.names if self._unique is None else self._unique
+        return identity_keys([batch.column(name) for name in names]) if names else keys_of_batch(batch, ())
+
+    def _make_room_for_keys(self) -> None:
+        if len(self._gone_of) < len(self._lists.counts):
+            self._gone_of = grown(self._gone_of, len(self._lists.counts), 0)
 
     def _grow(self, used: int) -> None:
         room = len(self._alive)
@@ -180,9 +220,7 @@ class JoinSide:
         old = self._alive[: self._used] & (self._written_ms[: self._used] <= now_ms - ttl_ms)
         expired = numpy.flatnonzero(old)
         if len(expired):
-            self._alive[expired] = False
-            self._gone += len(expired)
-            self._changed.update(self._slots[expired].tolist())
+            self._take_away(expired)
 
     def _compact(self) -> None:
         """Forget retracted rows if they are most."""
@@ -199,6 +237,8 @@ class JoinSide:
             self.change(keys_of_values(keys), batch, numpy.ones(len(alive), numpy.bool_), matches)
             self._written_ms[: len(alive)] = written_ms
         self._changed = set(self._keys.slots_of(keys_of_values(gone)).tolist()) if gone else set()
+        self._lists.make_room(len(self._keys))
+        self._make_room_for_keys()
 
     # Durable state.
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy
 import pyarrow
 
-from penstock.engine.runtime.operators.keyed import KeyedOperator
+from penstock.engine.runtime.operators.gathering import GatheringOperator
 from penstock.engine.runtime.operators.two_inputs import OperatorInput, inputs_of
-from penstock.engine.state.arrays.row_keys import Mask
+from penstock.engine.state.arrays.row_keys import Integers, Mask
+from penstock.table.operators.join_side import JoinSide
 from penstock.table.operators.row_expressions import RowExpressions
 from penstock.table.operators.table_columns import TableColumns
 from penstock.table.operators.table_keys import selector_of
@@ -19,6 +20,28 @@ if TYPE_CHECKING:
     from penstock.engine.runtime.columns.chunk import Columns
     from penstock.engine.runtime.operators.operator import Output
     from penstock.engine.runtime.task.context import OperatorContext
+
+
+_CANDIDATES_MAX = 1 << 17
+"""Pairs of equal keys that are found at once, which takes some milliseconds. A single row may have more."""
+_BYTES_MAX = 1 << 26
+"""So much memory a piece's pairs take, about."""
+_FEW = 4096
+"""The size of so few pairs is not looked at."""
+
+
+def pieces_of(candidates: Integers, pair_bytes: int = 0) -> Iterator[slice]:
+    """Yield pieces of a chunk, all rows in order, of a bounded number of candidates. `candidates`: those of each row.
+
+    Many rows of a key with many partners would need more memory than there is if they were paired at once.
+    """
+    most = max(1, min(_CANDIDATES_MAX, _BYTES_MAX // max(1, pair_bytes)))
+    sums = numpy.cumsum(candidates)
+    start, done = 0, 0
+    while start < len(sums):
+        stop = max(start + 1, int(numpy.searchsorted(sums, done + most, side="right")))
+        yield slice(start, stop)
+        start, done = stop, int(sums[stop - 1])
 
 
 class JoinInput(NamedTuple):
@@ -44,7 +67,7 @@ class JoinInput(NamedTuple):
         return found
 
 
-class JoinedInputs(KeyedOperator):
+class JoinedInputs(GatheringOperator):
     """Mixin of joins, before the class that says when rows are joined. Subclasses call `join_inputs`."""
 
     def join_inputs(
@@ -76,6 +99,13 @@ class JoinedInputs(KeyedOperator):
 
     def process(self, chunk: Columns) -> bool:
         return self.process_input(chunk, 0)
+
+    def pieces(self, batch: pyarrow.RecordBatch, other: JoinSide, slots: Integers) -> Iterator[slice]:
+        """Yield pieces of a chunk's rows whose keys have these slots in the other side: see `pieces_of`."""
+        candidates, pair_bytes = other.candidates(slots), 0
+        if int(candidates.sum()) > _FEW:
+            pair_bytes = other.row_bytes + int(batch.nbytes) // batch.num_rows
+        return pieces_of(candidates, pair_bytes)
 
     def process_second(self, chunk: Columns) -> bool:
         """Process a chunk of the second input."""

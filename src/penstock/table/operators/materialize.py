@@ -22,6 +22,7 @@ from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.state.arrays.state_array import StateArray
 from penstock.table.operators.keyed_table import KeyedTableOperator
 from penstock.table.operators.plain_objects import PlainObjects
+from penstock.table.operators.row_identity import place_of
 from penstock.table.operators.table_columns import TableColumns
 from penstock.table.operators.timed import TimedOperator
 
@@ -147,9 +148,8 @@ class MaterializeOperator(KeyedTableOperator, TimedOperator):
         """Return which of the rows of its primary key a row replaces or takes back."""
         identity_of = self._identity_of
         if identity_of is None:
-            return None if comes else next((place for place, one in enumerate(there) if one == row), None)
-        wanted = identity_of(row)
-        return next((place for place, one in enumerate(there) if identity_of(one) == wanted), None)
+            return None if comes else place_of(there, row)
+        return place_of([identity_of(one) for one in there], identity_of(row))
 
     def _compacted(self) -> list[Change]:
         """Return what has changed since the last watermark, with at most one row of each key."""

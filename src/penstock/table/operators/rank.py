@@ -26,6 +26,7 @@ from penstock.engine.state.arrays.state_array import StateArray
 from penstock.table.operators.ranked_tuples import Fields, RankedTuples
 from penstock.table.operators.ranking import UPDATE
 from penstock.table.operators.ranking_operator import RankChanges, RankingOperator
+from penstock.table.operators.row_identity import place_of
 from penstock.table.operators.sort_keys import keys_of_rows
 
 _COMES = (RowKind.INSERT.value, RowKind.UPDATE_AFTER.value)
@@ -77,11 +78,12 @@ class RankOperator(RankingOperator):
                 if end < last:
                     changes.insert(there[end:last], before, end)
                 continue
-            try:
-                place = there.index(row, bisect_left(their_keys, key, 0, end), end)
-            except ValueError:
+            start = bisect_left(their_keys, key, 0, end)
+            found = place_of(there[start:end], row)
+            if found is None:
                 # It has expired, or never was there.
                 continue
+            place = start + found
             if place < last:
                 changes.remove(there[place : last + 1], place)
             del there[place], their_keys[place]
@@ -90,9 +92,8 @@ class RankOperator(RankingOperator):
         last, of_slot = self.ranking.last, self._rows.of_slot
         for slot, row, key, identity in zip(slots, rows, keys, self._rows.identities_of(rows), strict=True):
             there, their_keys, identities = of_slot(slot)
-            try:
-                old = identities.index(identity)
-            except ValueError:
+            old = place_of(identities, identity)
+            if old is None:
                 if len(there) >= last and not key < their_keys[-1]:
                     continue
                 place = bisect_right(their_keys, key)

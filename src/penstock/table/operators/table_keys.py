@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy
 import pyarrow
+from pyarrow import compute
 
 from penstock.common.functions.field_key import FieldKey
 from penstock.common.functions.user_calls import RAISED
@@ -40,6 +41,13 @@ def tuples_of_chunk(operator: Operator, chunk: Columns, keys: Sequence[str]) -> 
 def keys_of_batch(batch: pyarrow.RecordBatch, keys: Sequence[str]) -> RowKeys:
     """Return the key of each row."""
     return row_keys([batch.column(name) for name in keys]) if keys else _one_key(batch.num_rows)
+
+
+def key_column(column: pyarrow.Array) -> pyarrow.Array:
+    """Return the values of a key as those of all rows with an equal one: 0.0 and -0.0 are one key."""
+    if pyarrow.types.is_floating(column.type):
+        return compute.add(column, pyarrow.scalar(0.0, column.type))
+    return column
 
 
 def columns_of_keys(keys: Integers | list[Any], kinds: Sequence[pyarrow.DataType]) -> list[pyarrow.Array]:

@@ -16,7 +16,9 @@ from penstock.common.constants import MIN_TIMESTAMP
 from penstock.common.functions.user_calls import RAISED
 from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.runtime.columns.shown_rows import ShownBatch
-from penstock.engine.state.arrays.row_keys import Integers, Mask
+from penstock.engine.state.arrays.key_index import MISSING
+from penstock.engine.state.arrays.row_keys import Integers, Mask, RowKeys
+from penstock.table.operators.held_watermarks import held_back
 from penstock.table.operators.join import FULL, LEFT, RIGHT, taken
 from penstock.table.operators.joined_inputs import JoinInput
 from penstock.table.operators.joined_sides import JoinedSides
@@ -64,6 +66,13 @@ class TimedJoinOperator(JoinedSides, TimedOperator):
         for index in range(2):
             self._note_first(index)
 
+    def process_input(self, chunk: Columns, index: int) -> bool:
+        return self.do(self._join(chunk, index), None)
+
+    def timers_fired(self, timestamp: int) -> bool:
+        lower, upper = self._bounds[0]
+        return self.output.watermark(held_back(timestamp, lower, upper) if self.is_event_time else timestamp)
+
     def next_due(self) -> int | None:
         ends = [self._end(index, first) for index, first in enumerate(self._firsts) if first is not None]
         return min(ends, default=None)
@@ -74,13 +83,14 @@ class TimedJoinOperator(JoinedSides, TimedOperator):
             if first is None or self._end(index, first) > until:
                 continue
             numbers = side.numbers()
-            ends = self._end(index, times_of(side.rows(numbers), self._times[index]))
-            gone = numbers[ends <= until]
+            times = self._times_of(index, numbers)
+            ended = self._end(index, times) <= until
+            gone = numbers[ended]
             if self._outer[index]:
                 alone = gone[side.matches[gone] == 0]
                 yield self._columns_of(index, side.rows(alone), numpy.arange(len(alone)), numpy.full(len(alone), _NONE))
             side.retract(gone)
-            self._note_first(index)
+            self._firsts[index] = None if ended.all() else int(times[~ended].min())
 
     def _end(self, index: int, times: Any) -> Any:
         """Return when a row with a time need not be kept any more: no partner of it comes in time."""
@@ -88,17 +98,27 @@ class TimedJoinOperator(JoinedSides, TimedOperator):
         return times + max(0, -lower) + 1
 
     def _note_first(self, index: int) -> None:
-        side = self._sides[index]
-        numbers = side.numbers()
-        times = times_of(side.rows(numbers), self._times[index]) if len(numbers) else numbers
-        self._firsts[index] = int(times.min()) if len(times) else None
+        numbers = self._sides[index].numbers()
+        self._firsts[index] = int(self._times_of(index, numbers).min()) if len(numbers) else None
 
-    def process_input(self, chunk: Columns, index: int) -> bool:
-        try:
-            found = self._joined(self._arrived(chunk, index), index)
-        except RAISED as error:
-            raise self.context.user_error(error, "interval join", ShownBatch(chunk.batch)) from error
-        return not len(found) or self.output.emit(found)
+    def _times_of(self, index: int, numbers: Integers) -> Integers:
+        name = self._times[index]
+        return times_of(self._sides[index].rows(numbers, [name]), name)
+
+    def _join(self, chunk: Columns, index: int) -> Iterator[None]:
+        one, other = self._of_inputs[index], self._sides[1 - index]
+        chunk = self._arrived(chunk, index)
+        keys = keys_of_chunk(self, chunk, one.keys)
+        slots = numpy.where(one.can_match(chunk.batch), other.slots_of(keys), MISSING)
+        for piece in self.pieces(chunk.batch, other, slots):
+            some = chunk.part(piece.start, piece.stop)
+            try:
+                found = self._joined(some, index, keys.at(piece), slots[piece])
+            except RAISED as error:
+                raise self.context.user_error(error, "interval join", ShownBatch(some.batch)) from error
+            if len(found):
+                self._due.append(found)
+                yield
 
     def _arrived(self, chunk: Columns, index: int) -> Columns:
         """Return rows with the time that counts: by processing time, when they have arrived here."""
@@ -111,15 +131,12 @@ class TimedJoinOperator(JoinedSides, TimedOperator):
         columns[place] = pyarrow.repeat(now, len(chunk))
         return Columns(pyarrow.RecordBatch.from_arrays(columns, schema=chunk.batch.schema))
 
-    def _joined(self, chunk: Columns, index: int) -> Columns:
-        mine, other, one = self._sides[index], self._sides[1 - index], self._of_inputs[index]
+    def _joined(self, chunk: Columns, index: int, keys: RowKeys, slots: Integers) -> Columns:
+        mine, other = self._sides[index], self._sides[1 - index]
         times = times_of(chunk.batch, self._times[index])
-        keys = keys_of_chunk(self, chunk, one.keys)
-        can_match = numpy.flatnonzero(one.can_match(chunk.batch))
-        listed = other.find(keys.at(can_match))
-        rows, numbers = can_match[listed.places], listed.items
+        rows, numbers = other.listed(slots)
         if len(rows):
-            apart = times[rows] - times_of(other.rows(numbers), self._times[1 - index])
+            apart = times[rows] - self._times_of(1 - index, numbers)
             lower, upper = self._bounds[index]
             fits = (apart >= lower) & (apart <= upper)
             rows, numbers = rows[fits], numbers[fits]

@@ -56,7 +56,7 @@ class ValueCounts(StateArray):
 
     def entries_of(self, slots: Integers, values: Sequence[pyarrow.Array]) -> Integers:
         """Return the entry of each row's slot and value. `values`: without NULL."""
-        return self._entries_of(slots, row_keys([_plain(one) for one in values]))
+        return self._entries_of(slots, row_keys([plain(one) for one in values]))
 
     def add(self, entries: Integers, numbers: Integers, column: int = 0) -> Integers:
         """Add to the counts of entries. Return for each row 1 if its value comes, -1 if it goes, else 0."""
@@ -226,7 +226,7 @@ class ValueCounts(StateArray):
             self.counts[:, new] = counts
 
 
-def _plain(column: pyarrow.Array) -> pyarrow.Array:
+def plain(column: pyarrow.Array) -> pyarrow.Array:
     """Return times and floats as integers, which need no Python, in the same order.
 
     0.0 and -0.0 are different, and NaN is equal to itself, as in Java.
@@ -241,7 +241,7 @@ def _plain(column: pyarrow.Array) -> pyarrow.Array:
 
 
 def _column(values: Any, kind: pyarrow.DataType) -> pyarrow.Array:
-    """Return values as a column: what `_plain` has made of one."""
+    """Return values as a column: what `plain` has made of one."""
     stored = _stored_type(kind)
     if stored is None:
         return pyarrow.array(values).cast(kind) if isinstance(values, numpy.ndarray) else pyarrow.array(values, kind)

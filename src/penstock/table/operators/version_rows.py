@@ -55,17 +55,22 @@ class VersionRows:
             return found
         slots = self._keys.find(keys)
         known = numpy.flatnonzero(slots != MISSING)
-        count = len(self._slots)
-        all_slots = numpy.concatenate([self._slots, slots[known]])
-        all_times = numpy.concatenate([self._times, times[known]])
+        # Only the versions of these keys are put in order, not those of all.
+        wanted = numpy.zeros(len(self._keys), numpy.bool_)
+        wanted[slots[known]] = True
+        numbers = numpy.flatnonzero(wanted[self._slots])
+        count = len(numbers)
+        all_slots = numpy.concatenate([self._slots[numbers], slots[known]])
+        all_times = numpy.concatenate([self._times[numbers], times[known]])
         asks = numpy.arange(len(all_slots)) >= count
         # A version of the same time comes before the row that asks; of several versions the last one is nearest.
         order = numpy.lexsort((asks, all_times, all_slots))
         latest = numpy.maximum.accumulate(numpy.where(asks[order], -1, numpy.arange(len(order))))
         asking = asks[order] & (latest >= 0)
         versions, rows = order[latest[asking]], order[asking]
-        fits = (all_slots[versions] == all_slots[rows]) & self._exist[versions]
-        found[known[rows[fits] - count]] = versions[fits]
+        fits = all_slots[versions] == all_slots[rows]
+        versions, rows = numbers[versions[fits]], known[rows[fits] - count]
+        found[rows] = numpy.where(self._exist[versions], versions, NOTHING)
         return found
 
     def rows(self, numbers: Integers) -> pyarrow.RecordBatch:
@@ -74,20 +79,45 @@ class VersionRows:
 
     def forget(self, until: int) -> None:
         """Forget versions that no row behind `until` can ask for: all but the last one of each key up to then."""
-        if len(self._slots) < 2:
+        gone = self._replaced(until)
+        if not len(gone) or 2 * len(gone) < len(self._slots):
             return
-        order = numpy.lexsort((numpy.arange(len(self._slots)), self._times, self._slots))
-        slots, times = self._slots[order], self._times[order]
-        is_last = numpy.ones(len(order), numpy.bool_)
-        is_last[:-1] = (slots[1:] != slots[:-1]) | (times[1:] > until)
-        stays = (times > until) | (is_last & self._exist[order])
-        if 2 * numpy.count_nonzero(stays) > len(order):
-            return
-        kept = numpy.sort(order[stays])
-        self._changed.update(self._slots[order[~stays]].tolist())
+        stays = numpy.ones(len(self._slots), numpy.bool_)
+        stays[gone] = False
+        kept = numpy.flatnonzero(stays)
+        self._changed.update(self._slots[gone].tolist())
         self._slots, self._times, self._exist = self._slots[kept], self._times[kept], self._exist[kept]
         batch = self._blocks.take(kept) if len(kept) else None
         self._blocks = RowBlocks(None if batch is None else [batch])
+        self._forget_keys()
+
+    def _replaced(self, until: int) -> Integers:
+        """Return the numbers of versions up to `until` that others have replaced, and of those that delete a row."""
+        old = numpy.flatnonzero(self._times <= until)
+        # A version that is the only old one of its key stays, if it is a row: most need not be put in order.
+        counts = numpy.bincount(self._slots[old], minlength=len(self._keys))
+        some = old[(counts[self._slots[old]] > 1) | ~self._exist[old]]
+        order = some[numpy.lexsort((some, self._times[some], self._slots[some]))]
+        slots = self._slots[order]
+        is_last = numpy.ones(len(order), numpy.bool_)
+        is_last[:-1] = slots[1:] != slots[:-1]
+        gone: Integers = order[~(is_last & self._exist[order])]
+        return gone
+
+    def _forget_keys(self) -> None:
+        """Forget keys without versions, if they are most. Those that are to be written stay until then."""
+        used = numpy.zeros(len(self._keys), numpy.bool_)
+        used[self._slots] = True
+        used[list(self._changed)] = True
+        kept = numpy.flatnonzero(used)
+        if 2 * len(kept) > len(used):
+            return
+        keys, self._keys = self._keys.keys(kept), KeySlots()
+        places = numpy.zeros(len(used), numpy.int64)
+        if keys:
+            places[kept] = self._keys.slots_of(_keys(keys))
+        self._slots = places[self._slots]
+        self._changed = set(places[list(self._changed)].tolist())
 
     def write_back(self) -> None:
         """Write the versions of keys that have changed to the table."""

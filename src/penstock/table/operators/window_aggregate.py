@@ -54,14 +54,19 @@ class WindowAggregateOperator(AggregatedWindowsOperator):
             self._slices = StoredSlices(self.calls, behind, self._memory, keys)
         self._ends: list[int] = []
         """A heap of the ends of windows that have not fired, and have slices."""
+        self._waiting: set[int] = set()
+        """The same ends."""
+        self._order: list[int] = []
+        """A heap of the slices."""
 
     def open(self) -> None:
         super().open()
         self._slices.open()
-        spec = self.times.slices
-        found = {end for one in self._slices.ends() for end in spec.windows_of(one) if not self.is_fired(end)}
-        self._ends = list(found)
+        spec, slices = self.times.slices, list(self._slices.ends())
+        found = {end for one in slices for end in spec.windows_of(one) if not self.is_fired(end)}
+        self._ends, self._waiting, self._order = list(found), found, slices
         heapify(self._ends)
+        heapify(self._order)
 
     def process(self, chunk: Columns) -> bool:
         return self.do(self._add(chunk), None)
@@ -97,10 +102,11 @@ class WindowAggregateOperator(AggregatedWindowsOperator):
             keys, signs = keys.at(places), signs[places]
             columns = [None if column is None else column.take(taken) for column in columns]
         if not self._slices.has(end):
-            waiting = set(self._ends)
+            heappush(self._order, end)
             for window in self.times.slices.windows_of(end):
-                if window not in waiting and not self.is_fired(window):
+                if window not in self._waiting and not self.is_fired(window):
                     heappush(self._ends, window)
+                    self._waiting.add(window)
         try:
             self.add_to(self._slices.table(end), keys, columns, signs)
         except RAISED as error:
@@ -110,7 +116,7 @@ class WindowAggregateOperator(AggregatedWindowsOperator):
         return self._ends[0] if self._ends else None
 
     def fire_window(self, end: int) -> Iterator[Columns]:
-        heappop(self._ends)
+        self._waiting.remove(heappop(self._ends))
         slices = [one for one in self.times.slices.slices_of(end) if self._slices.has(one)]
         for table in self._slices.merged(slices) if slices else ():
             slots = table.slots_with_rows()
@@ -119,9 +125,8 @@ class WindowAggregateOperator(AggregatedWindowsOperator):
 
     def drop_ended(self, progress: int) -> None:
         last_window_of = self.times.slices.last_window_of
-        for end in self._slices.ends():
-            if last_window_of(end) - 1 <= progress:
-                self._slices.drop(end)
+        while self._order and last_window_of(self._order[0]) - 1 <= progress:
+            self._slices.drop(heappop(self._order))
 
     def prepare_snapshot(self, checkpoint_id: int, savepoint: bool) -> list[Any]:
         self._slices.write_back()

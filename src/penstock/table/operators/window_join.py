@@ -9,8 +9,9 @@ import numpy
 import pyarrow
 
 from penstock.engine.runtime.columns.chunk import Columns
+from penstock.engine.state.arrays.key_index import MISSING
 from penstock.engine.state.arrays.row_keys import Integers, Mask, RowKeys
-from penstock.table.operators.join import ANTI, FULL, LEFT, RIGHT, SEMI, taken
+from penstock.table.operators.join import ANTI, FULL, INNER, RIGHT, SEMI, taken
 from penstock.table.operators.join_side import JoinSide
 from penstock.table.operators.joined_inputs import JoinedInputs, JoinInput
 from penstock.table.operators.row_expressions import RowExpressions
@@ -64,7 +65,7 @@ class WindowJoinOperator(JoinedInputs, WindowedOperator):
         return True
 
     def next_end(self) -> int | None:
-        return min((end for rows in self._rows for end in rows.ends), default=None)
+        return min((end for rows in self._rows if (end := rows.first_end) is not None), default=None)
 
     def drop_ended(self, progress: int) -> None:
         for rows in self._rows:
@@ -78,43 +79,60 @@ class WindowJoinOperator(JoinedInputs, WindowedOperator):
     def fire_window(self, end: int) -> Iterator[Columns]:
         for batches in taken_rows(self._rows, end):
             left, right = (_batch(batch, one.columns) for batch, one in zip(batches, self._of_inputs, strict=True))
-            yield self._joined(left, right)
+            yield from self._joined(left, right)
 
-    def _joined(self, left: pyarrow.RecordBatch, right: pyarrow.RecordBatch) -> Columns:
-        of_left, of_right = self._pairs(left, right)
-        if self._type in (SEMI, ANTI):
-            has_match = numpy.bincount(of_left, minlength=left.num_rows) > 0
-            kept = numpy.flatnonzero(has_match if self._type == SEMI else ~has_match)
-            of_left, of_right = kept, numpy.full(len(kept), _NONE)
-        if self._type in (LEFT, FULL):
-            alone = numpy.flatnonzero(numpy.bincount(of_left, minlength=left.num_rows) == 0)
-            of_left = numpy.concatenate([of_left, alone])
-            of_right = numpy.concatenate([of_right, numpy.full(len(alone), _NONE)])
+    def _joined(self, left: pyarrow.RecordBatch, right: pyarrow.RecordBatch) -> Iterator[Columns]:
+        is_matched = numpy.zeros(right.num_rows, numpy.bool_)
+        for some, of_left, of_right in self._pairs(left, right):
+            is_matched[of_right] = True
+            yield self._columns_of(some, right, *self._of_type(some.num_rows, of_left, of_right))
         if self._type in (RIGHT, FULL):
-            there = of_right[of_right != _NONE]
-            alone = numpy.flatnonzero(numpy.bincount(there, minlength=right.num_rows) == 0)
-            of_left = numpy.concatenate([of_left, numpy.full(len(alone), _NONE)])
-            of_right = numpy.concatenate([of_right, alone])
+            alone = numpy.flatnonzero(~is_matched)
+            yield self._columns_of(left, right, numpy.full(len(alone), _NONE), alone)
+
+    def _of_type(self, rows: int, of_left: Integers, of_right: Integers) -> tuple[Integers, Integers]:
+        """Return what the join gives for left rows whose pairs are given."""
+        if self._type in (INNER, RIGHT):
+            return of_left, of_right
+        has_match = numpy.bincount(of_left, minlength=rows) > 0
+        if self._type in (SEMI, ANTI):
+            kept = numpy.flatnonzero(has_match if self._type == SEMI else ~has_match)
+            return kept, numpy.full(len(kept), _NONE)
+        alone = numpy.flatnonzero(~has_match)
+        return numpy.concatenate([of_left, alone]), numpy.concatenate([of_right, numpy.full(len(alone), _NONE)])
+
+    def _columns_of(
+        self, left: pyarrow.RecordBatch, right: pyarrow.RecordBatch, of_left: Integers, of_right: Integers
+    ) -> Columns:
         columns = taken(left, of_left)
         if self._type not in (SEMI, ANTI):
             columns = [*columns, *taken(right, of_right)]
         return Columns(batch_of_columns(columns, self._given.schema, len(of_left)))
 
-    def _pairs(self, left: pyarrow.RecordBatch, right: pyarrow.RecordBatch) -> tuple[Integers, Integers]:
-        nothing = numpy.zeros(0, numpy.int64)
-        if not left.num_rows or not right.num_rows:
-            return nothing, nothing
-        side = JoinSide(self._of_inputs[1].columns, None)
-        keys, places = self._keys(right, 1)
-        if not len(places):
-            return nothing, nothing
-        some = right.take(pyarrow.array(places))
-        side.change(keys, some, numpy.ones(len(places), numpy.bool_), numpy.zeros(len(places), numpy.int64))
+    def _pairs(
+        self, left: pyarrow.RecordBatch, right: pyarrow.RecordBatch
+    ) -> Iterator[tuple[pyarrow.RecordBatch, Integers, Integers]]:
+        """Yield pieces of the left rows, with their pairs: positions in the piece, and on the right."""
+        if not left.num_rows:
+            return
+        side, places = JoinSide(self._of_inputs[1].columns, None), numpy.zeros(0, numpy.int64)
+        if right.num_rows:
+            keys, places = self._keys(right, 1)
+            if len(places):
+                some = right.take(pyarrow.array(places))
+                side.change(keys, some, numpy.ones(len(places), numpy.bool_), numpy.zeros(len(places), numpy.int64))
+        slots = numpy.full(left.num_rows, MISSING, numpy.int64)
         own_keys, own_places = self._keys(left, 0)
-        if not len(own_places):
-            return nothing, nothing
-        listed = side.find(own_keys)
-        of_left, of_right = own_places[listed.places], places[listed.items]
+        slots[own_places] = side.slots_of(own_keys)
+        for piece in self.pieces(left, side, slots):
+            some = left.slice(piece.start, piece.stop - piece.start)
+            listed = side.listed(slots[piece])
+            yield some, *self._where(some, right, listed.places, places[listed.items])
+
+    def _where(
+        self, left: pyarrow.RecordBatch, right: pyarrow.RecordBatch, of_left: Integers, of_right: Integers
+    ) -> tuple[Integers, Integers]:
+        """Return the pairs that satisfy the condition."""
         if self._condition is not None and len(of_left):
             columns = [*left.take(pyarrow.array(of_left)).columns, *right.take(pyarrow.array(of_right)).columns]
             mask = self._condition.mask(columns, len(of_left), now_ms=self.context.now_ms(), watermark_ms=None)

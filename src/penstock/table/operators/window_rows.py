@@ -7,7 +7,8 @@ behind those that have come lately; a window that fires is read some keys at a t
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any
 
 import numpy
@@ -51,15 +52,32 @@ class WindowRows(ABC):
 
     def __init__(self) -> None:
         self._ends: set[int] = set()
+        self._order: list[int] = []
+        """A heap of the ends."""
 
     @abstractmethod
     def open(self) -> None:
         """Find what was restored."""
 
     @property
-    def ends(self) -> Collection[int]:
-        """The windows that have rows."""
-        return self._ends
+    def first_end(self) -> int | None:
+        """The end of the first window that has rows; None: there is none."""
+        while self._order and self._order[0] not in self._ends:
+            heappop(self._order)
+        return self._order[0] if self._order else None
+
+    def note(self, ends: Iterable[int]) -> None:
+        """Note windows that have rows."""
+        for end in ends:
+            if end not in self._ends:
+                self._ends.add(end)
+                heappush(self._order, end)
+
+    def ended(self, progress: int) -> Iterator[int]:
+        """Yield the windows that have ended, which are forgotten."""
+        while (end := self.first_end) is not None and end - 1 <= progress:
+            self._ends.discard(end)
+            yield end
 
     def add(self, ends: Integers, keys: RowKeys, batch: pyarrow.RecordBatch, progress: int) -> int:
         """Add rows to their windows. Return how many were late: their window has ended up to `progress`."""
@@ -68,7 +86,7 @@ class WindowRows(ABC):
         if late:
             ends, keys, batch = ends[waits], keys.at(waits), batch.filter(pyarrow.array(waits))
         if len(ends):
-            self._ends |= set(distinct_ends(ends))
+            self.note(distinct_ends(ends))
             self._append(ends, keys, batch)
         return late
 
@@ -110,7 +128,7 @@ class HeapWindowRows(WindowRows):
     def open(self) -> None:
         self._table.use_restored()
         for span in self._table.spans.values():
-            self._ends |= set(distinct_ends(_ends_of(span)))
+            self.note(distinct_ends(_ends_of(span)))
 
     def _append(self, ends: Integers, keys: RowKeys, batch: pyarrow.RecordBatch) -> None:
         self._table.append(keys, ends, batch)
@@ -124,7 +142,8 @@ class HeapWindowRows(WindowRows):
         return rows
 
     def drop(self, progress: int) -> None:
-        self._ends = {end for end in self._ends if end - 1 > progress}
+        for _ in self.ended(progress):
+            pass
         for _ in self._table.free(progress + 2):
             pass
 
@@ -144,7 +163,7 @@ class StoredWindowRows(WindowRows):
 
     def open(self) -> None:
         self._keys.load(self._lists)
-        self._ends = {*self._keys.ends}
+        self.note(self._keys.ends)
 
     def _append(self, ends: Integers, keys: RowKeys, batch: pyarrow.RecordBatch) -> None:
         distinct = distinct_ends(ends)
@@ -178,11 +197,10 @@ class StoredWindowRows(WindowRows):
         return self._columns.exact_batch(list(zip(*rows, strict=True))) if rows else None
 
     def drop(self, progress: int) -> None:
-        for end in [end for end in self._ends if end - 1 <= progress]:
+        for end in self.ended(progress):
             self._take_waiting(end)
             self._lists.discard_all((key, end) for key in self._keys.of(end))
             self._keys.drop(end)
-            self._ends.discard(end)
 
     def write_back(self) -> None:
         rows_of = TableFields(self._columns).reader()

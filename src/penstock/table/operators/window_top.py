@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy
 import pyarrow
-from pyarrow import compute
 
 from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.runtime.columns.runs import Runs
 from penstock.engine.state.arrays.key_slots import KeySlots
 from penstock.engine.state.arrays.row_keys import Integers
+from penstock.table.operators.sort_keys import ranks_of
 from penstock.table.operators.sorting import SortColumn
 from penstock.table.operators.table_columns import TableColumns, batch_of_columns, milliseconds_of
 from penstock.table.operators.table_keys import keys_of_batch, keys_of_chunk, selector_of
@@ -68,12 +68,34 @@ class WindowTopOperator(WindowedOperator):
 
     def process(self, chunk: Columns) -> bool:
         ends, _ = milliseconds_of(chunk.batch.column(self._end))
-        keys = keys_of_chunk(self, chunk, self._key_names)
-        self.context.counters.late_records_dropped += self._rows.add(ends, keys, chunk.batch, self.progress)
+        in_time = ends - 1 > self.progress
+        if not in_time.all():
+            self.context.counters.late_records_dropped += int(numpy.count_nonzero(~in_time))
+            chunk, ends = chunk.filtered(in_time), ends[in_time]
+        if len(chunk):
+            best = self._best_of(chunk.batch)
+            if len(best) < len(chunk):
+                chunk, ends = chunk.selected(best), ends[best]
+            self._rows.add(ends, keys_of_chunk(self, chunk, self._key_names), chunk.batch, self.progress)
         return True
 
+    def _best_of(self, batch: pyarrow.RecordBatch) -> Integers:
+        """Return the rows of a chunk that may be among the first ones of their window: others need not be kept."""
+        slots = KeySlots().slots_of(keys_of_batch(batch, [*self._key_names, self._end]))
+        if (int(slots.max()) + 1) * self._top.last >= batch.num_rows:
+            return numpy.arange(batch.num_rows)
+        order, ranks = self._ranked(batch, slots)
+        best: Integers = numpy.sort(order[ranks <= self._top.last])
+        return best
+
+    def _ranked(self, batch: pyarrow.RecordBatch, slots: Integers) -> tuple[Integers, Integers]:
+        """Return the rows in order, and the rank of each."""
+        order = sorted_rows(batch, slots, self._top.order_by, latest_first=self._top.latest_first)
+        runs = Runs(slots[order])
+        return order, runs.by_row(runs.counts())
+
     def next_end(self) -> int | None:
-        return min(self._rows.ends, default=None)
+        return self._rows.first_end
 
     def drop_ended(self, progress: int) -> None:
         self._rows.drop(progress)
@@ -88,36 +110,19 @@ class WindowTopOperator(WindowedOperator):
                 yield self._first_rows(batch)
 
     def _first_rows(self, batch: pyarrow.RecordBatch) -> Columns:
-        slots = self._slots(batch)
-        order = sorted_rows(batch, slots, self._top.order_by, latest_first=self._top.latest_first)
-        runs = Runs(slots[order])
-        ranks = runs.by_row(runs.counts())
+        order, ranks = self._ranked(batch, KeySlots().slots_of(keys_of_batch(batch, self._key_names)))
         kept = (ranks >= self._top.first) & (ranks <= self._top.last)
         columns = list(batch.take(pyarrow.array(order[kept])).columns)
         if self._top.with_number:
             columns.append(pyarrow.array(ranks[kept]))
         return Columns(batch_of_columns(columns, self._given.schema, int(numpy.count_nonzero(kept))))
 
-    def _slots(self, batch: pyarrow.RecordBatch) -> Integers:
-        return KeySlots().slots_of(keys_of_batch(batch, self._key_names))
-
 
 def sorted_rows(
     batch: pyarrow.RecordBatch, slots: Integers, order_by: Sequence[SortColumn], *, latest_first: bool = False
 ) -> Integers:
     """Return the rows in order: by partition, then by the columns, then by arrival."""
-    arrays, keys = [pyarrow.array(slots)], [("0", "ascending")]
-    for one in order_by:
-        column = batch.column(one.place)
-        if column.null_count:
-            nulls = column.is_null() if one.nulls_last else column.is_valid()
-            keys.append((str(len(arrays)), "ascending"))
-            arrays.append(nulls.cast(pyarrow.int8()))
-        keys.append((str(len(arrays)), "ascending" if one.ascending else "descending"))
-        arrays.append(column.cast(pyarrow.int8()) if pyarrow.types.is_boolean(column.type) else column)
     arrival = numpy.arange(batch.num_rows)
-    keys.append((str(len(arrays)), "ascending"))
-    arrays.append(pyarrow.array(-arrival if latest_first else arrival))
-    table = pyarrow.Table.from_arrays(arrays, names=[str(place) for place in range(len(arrays))])
-    found: Integers = compute.sort_indices(table, sort_keys=keys).to_numpy()
-    return found.astype(numpy.int64)
+    ranks = ranks_of([batch.column(one.place) for one in order_by], order_by)
+    found: Integers = numpy.lexsort((-arrival if latest_first else arrival, ranks, slots))
+    return found

@@ -8,7 +8,7 @@ import numpy
 
 from penstock.engine.runtime.columns.runs import Runs
 from penstock.engine.state.arrays.key_slots import FIRST_ROOM
-from penstock.engine.state.arrays.row_keys import Integers
+from penstock.engine.state.arrays.row_keys import Integers, Mask
 
 
 class Listed(NamedTuple):
@@ -51,6 +51,14 @@ class SlotLists:
         counts = self.counts[slots]
         places = numpy.repeat(numpy.arange(len(slots)), counts)
         return Listed(places, self._pool[spans(self._starts[slots], counts)].astype(numpy.int64))
+
+    def keep(self, slots: Integers, stays: Mask) -> None:
+        """Keep the items of these slots' lists, each slot once, for which `stays` is true; by item."""
+        listed = self.of(slots)
+        kept = stays[listed.items]
+        counts = numpy.bincount(listed.places[kept], minlength=len(slots))
+        self._pool[spans(self._starts[slots], counts)] = listed.items[kept]
+        self.counts[slots] = counts
 
     @property
     def nbytes(self) -> int:

@@ -39,7 +39,7 @@ class GatheringOperator(KeyedOperator):
 
     def watermark(self, timestamp: int) -> bool:
         self.timers.watermark = self.context.counters.watermark = timestamp
-        return self.do(self.fire_until(TimeDomain.EVENT_TIME, timestamp), lambda: self.output.watermark(timestamp))
+        return self.do(self.fire_until(TimeDomain.EVENT_TIME, timestamp), lambda: self.timers_fired(timestamp))
 
     def processing_time(self, now_ms: int) -> bool:
         self.backend.maintain(FREED_ENTRIES)

@@ -16,7 +16,6 @@ def changelog_normalize(
     translation: Translation, node: ChangelogNormalize, inputs: Sequence[Transformation]
 ) -> Transformation:
     """Translate a ChangelogNormalize."""
-    translation.check_no_ttl(node)
     received = translation.input(node)
     operator = ChangelogNormalizeOperator(
         "ChangelogNormalize",
@@ -24,5 +23,6 @@ def changelog_normalize(
         None if node.filter_condition is None else translation.expressions(node.filter_condition),
         columns=received,
         update_before=node.generate_update_before,
+        ttl_ms=translation.ttl_ms(node),
     )
     return translation.operator(node, operator, inputs)

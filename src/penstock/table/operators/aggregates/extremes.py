@@ -157,7 +157,11 @@ def _ranked_values(column: pyarrow.Array) -> tuple[Any, Any]:
     ordered = column.take(pyarrow.array(order))
     begins = numpy.ones(len(order), numpy.bool_)
     if len(order) > 1:
-        same = compute.equal(ordered.slice(1), ordered.slice(0, len(order) - 1)).fill_null(False)
+        one, other = ordered.slice(1), ordered.slice(0, len(order) - 1)
+        same = compute.equal(one, other).fill_null(False)
+        if types.is_floating(column.type):
+            # NaN does not equal itself, and has to be found again when it goes.
+            same = compute.or_(same, compute.and_(compute.is_nan(one), compute.is_nan(other)).fill_null(False))
         begins[1:] = ~same.to_numpy(zero_copy_only=False)
     of_ordered = numpy.cumsum(begins) - 1
     ranks = numpy.empty(len(order), numpy.int64)

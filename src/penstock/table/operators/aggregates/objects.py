@@ -17,6 +17,7 @@ from penstock.engine.runtime.columns.runs import Runs
 from penstock.engine.state.arrays.row_keys import Integers
 from penstock.table.operators.aggregates.base import Aggregate, RunRows
 from penstock.table.operators.plain_objects import PlainObjects
+from penstock.table.operators.row_identity import place_of
 
 
 class ObjectAggregate(Aggregate):
@@ -102,8 +103,8 @@ class ListedValues(ObjectAggregate):
         row = tuple(values)
         if sign > 0:
             rows.append(row)
-        elif row in rows:
-            rows.remove(row)
+        elif (place := place_of(rows, row)) is not None:
+            rows.pop(place)
         else:
             missing.append(row)
         return state
@@ -190,23 +191,32 @@ class SquaredDeviations(ObjectAggregate):
 
 
 class Collect(ObjectAggregate):
-    """COLLECT: a multiset."""
+    """COLLECT: a multiset. Its state has each value, and how often it is there, by a key that is equal for equal ones.
+
+    The key is the value itself, if Python finds it by that: lists and rows are no keys, and NaN does not equal itself.
+    """
 
     def create(self) -> Any:
         return {}
 
     def with_row(self, state: Any, values: Sequence[Any], sign: int) -> Any:
-        count = state.get(values[0], 0) + sign
-        if count:
-            state[values[0]] = count
-        else:
-            state.pop(values[0], None)
-        return state
+        return self._changed(state, values[0], sign)
 
     def value(self, state: Any) -> Any:
-        return list(state.items())
+        return [one if isinstance(one, tuple) else (key, one) for key, one in state.items()]
 
     def merged(self, state: Any, other: Any) -> Any:
-        for value, count in other.items():
-            state = self.with_row(state, (value,), count)
+        for value, count in self.value(other):
+            state = self._changed(state, value, count)
+        return state
+
+    def _changed(self, state: Any, value: Any, by: int) -> Any:
+        is_key = not isinstance(value, (list, dict)) and value == value
+        key = value if is_key else repr(value).encode()
+        one = state.get(key, 0)
+        count = (one[1] if isinstance(one, tuple) else one) + by
+        if count:
+            state[key] = count if is_key else (value, count)
+        else:
+            state.pop(key, None)
         return state
