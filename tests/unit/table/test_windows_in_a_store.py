@@ -205,8 +205,7 @@ def test_rows_in_a_store_are_those_on_the_heap(few: None, seed: int) -> None:
         assert append(stored, rows, progress) == append(heap, rows, progress)
         if random.random() < 0.2:
             stored.write_back()
-        if random.random() < 0.15 and heap.ends:
-            end = min(heap.ends)
+        if random.random() < 0.15 and (end := heap.first_end) is not None:
             fired[stored.is_stored(end)] += 1
             found, wanted = ([piece for (piece,) in taken_rows([one], end)] for one in (stored, heap))
             assert by_key(found) == by_key(wanted)
@@ -214,7 +213,7 @@ def test_rows_in_a_store_are_those_on_the_heap(few: None, seed: int) -> None:
         assert stored.first_end == heap.first_end
     assert fired[True] > 2
     stored.drop(1 << 40)
-    assert not list(table.keys()) and not stored.ends
+    assert not list(table.keys()) and stored.first_end is None
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -229,7 +228,7 @@ def test_windows_of_two_inputs_are_read_by_their_keys(few: None, seed: int) -> N
     of_pieces = [{key for rows in piece for key, _ in rows} for piece in pieces]
     assert sum(map(len, of_pieces)) == len(set().union(*of_pieces)) == 7, "a key is in two pieces"
     assert sum(len(rows) for piece in pieces for rows in piece) == 40
-    assert len(pieces) > 2 and not left.ends and not right.ends
+    assert len(pieces) > 2 and left.first_end is None and right.first_end is None
 
 
 def _rows(batch: pyarrow.RecordBatch | None) -> list[Any]:
