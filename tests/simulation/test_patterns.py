@@ -409,8 +409,12 @@ FAULTS: list[tuple[Callable[[pytest.MonkeyPatch], None], Callable[[int], Any]]] 
     (partial_matches_are_not_stored, run_rules),
     (stored_keys_have_no_timers, run_rules),
 ]
-FIRST_SEED = 1
-"""The seed that is known to find most of them. The search begins there."""
+FIRST: dict[tuple[Callable[[pytest.MonkeyPatch], None], Callable[[int], Any]], int] = {
+    (rules_are_not_restored, run_rules): 12,
+    (a_next_version_begins_again, run_rules): 9,
+    (partial_matches_are_not_stored, run_rules): 6,
+}
+"""The seed that is known to find the fault, if it is not the first one. The search begins there."""
 
 
 @pytest.mark.thorough
@@ -420,7 +424,8 @@ def test_a_fault_is_found(
 ) -> None:
     """The simulator would pass an operator that loses matches, and its result would be worthless."""
     fault(monkeypatch)
-    for seed in range(FIRST_SEED, FIRST_SEED + 60):
+    first = FIRST.get((fault, run_a_job), 1)
+    for seed in range(first, first + 60):
         try:
             run_a_job(seed)
         except AssertionError:
