@@ -93,18 +93,18 @@ class RankOperator(KeyedTableOperator):
         self._rows.values[slot] = after[:last]
 
     def _any_change(self, slot: int, kind: RowKind, row: Fields) -> Iterator[Change]:
-        before: Ranked = self._rows.values[slot] or []
-        key = self._key_of(row)
+        rows: Ranked = self._rows.values[slot] or []
+        key, ranks = self._key_of(row), self._ranking.last + 1
+        # A partition may have many rows, of which only the first ones are looked at: it is changed in place.
+        before = rows[:ranks]
         if kind in (RowKind.INSERT, RowKind.UPDATE_AFTER):
-            after = _inserted(before, key, row)
-            yield from self._inserted_at(before, after, bisect_right(before, key, key=_first))
-        else:
-            place = _place(before, key, row)
-            if place is None:
-                return
-            after = [*before[:place], *before[place + 1 :]]
-            yield from self._removed_at(before, after, place)
-        self._rows.values[slot] = after or None
+            place = bisect_right(rows, key, key=_first)
+            rows.insert(place, (key, row))
+            yield from self._inserted_at(before, rows[:ranks], place)
+        elif (found := _place(rows, key, row)) is not None:
+            del rows[found]
+            yield from self._removed_at(before, rows[:ranks], found)
+        self._rows.values[slot] = rows or None
 
     def _updated(self, slot: int, kind: RowKind, row: Fields) -> Iterator[Change]:
         ranking = self._ranking
@@ -173,6 +173,5 @@ def _first(one: tuple[Any, Fields]) -> Any:
 
 
 def _inserted(rows: Ranked, key: Any, row: Fields) -> Ranked:
-    """Return a new list: a snapshot may have the other one."""
     place = bisect_right(rows, key, key=_first)
     return [*rows[:place], (key, row), *rows[place:]]
