@@ -149,9 +149,9 @@ def _run(
         raise typer.Exit(EXIT_CODE) from None
     except PenstockError as error:
         typer.echo("\n".join([str(error), *getattr(error, "__notes__", ())]), err=True)
-        raise typer.Exit(1) from None
-    finally:
         early.settle()
+        raise typer.Exit(1) from None
+    early.settle()
 
 
 def _list_running(scripts: list[SqlScript], *, is_remote: bool) -> None:
