@@ -73,6 +73,12 @@ def peers(environments: Environments, connector: Path) -> Iterator[Peer]:
             yield Peer(name, "pyflink", program, (str(connector), str(size)), 0.2)
 
 
+def kafka_connector() -> Path:
+    """Return the jar of Flink's connector, fetching it the first time. Raises ConfigurationError without Maven."""
+    jars = maven_jars("Flink's connector for Kafka", f"flink-kafka-{CONNECTOR}", _POM)
+    return next(jars.glob("flink-sql-connector-kafka-*.jar"))
+
+
 class Ends:
     """Of a topic: how many messages it has that a reader of committed ones sees, by its offsets."""
 
@@ -140,8 +146,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="peers whose names begin so")
     arguments = parser.parse_args()
     environments = prepare(["penstock", "pyflink", "flink-java"])
-    jars = maven_jars("Flink's connector for Kafka", f"flink-kafka-{CONNECTOR}", _POM)
-    connector = next(jars.glob("flink-sql-connector-kafka-*.jar"))
+    connector = kafka_connector()
     with KafkaBroker() as broker:
         fill(broker.bootstrap, PARTITIONS, arguments.records)
         for guarantee in arguments.guarantee or _GUARANTEES:

@@ -10,6 +10,8 @@ import msgspec
 
 WORKING_DIRECTORY = "PENSTOCK_WORKING_DIRECTORY"
 """The environment variable with the program's working directory, for workers whose JVM has another one."""
+PRELOADED = "PENSTOCK_PRELOADED"
+"""The environment variable with the modules, separated by commas, that the jobs of a program need in their workers."""
 
 
 class JobFiles(msgspec.Struct, frozen=True):

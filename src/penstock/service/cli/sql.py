@@ -106,20 +106,29 @@ def _run(
     scripts: list[tuple[str, str]], output: str | None, defaults: dict[str, str], *, quiet: bool, detached: bool
 ) -> None:
     # Imported here, so that `penstock --help` stays fast.
+    from penstock.service.cli.early_start import EarlyStart
+
+    of_tables = {key: value for key, value in defaults.items() if key.startswith(("table.", "sql-client."))}
+    of_jobs = {key: value for key, value in defaults.items() if key not in of_tables}
+    early = EarlyStart([text for _, text in scripts], of_jobs)
     from penstock.common.errors import PenstockError
     from penstock.service.cli.watched_executor import WatchedExecutor
     from penstock.table import EnvironmentSettings, TableEnvironment
     from penstock.table.result_printer import ResultMode
     from penstock.table.sql_script import SqlScript
 
-    of_tables = {key: value for key, value in defaults.items() if key.startswith(("table.", "sql-client."))}
-    of_jobs = {key: value for key, value in defaults.items() if key not in of_tables}
     begun: list[SqlScript] = []
     try:
         with (
             Interrupts() as interrupts,
             WatchedExecutor(
-                "sql", quiet, False, is_interrupted=lambda: interrupts.has_come, rest_ports=_REST_PORTS
+                "planning",
+                quiet,
+                False,
+                is_interrupted=lambda: interrupts.has_come,
+                rest_ports=_REST_PORTS,
+                first_job_id=early.job_id,
+                in_lines=True,
             ) as executor,
             program_context(of_jobs, False, executor),
         ):
@@ -140,7 +149,9 @@ def _run(
         raise typer.Exit(EXIT_CODE) from None
     except PenstockError as error:
         typer.echo("\n".join([str(error), *getattr(error, "__notes__", ())]), err=True)
+        early.settle()
         raise typer.Exit(1) from None
+    early.settle()
 
 
 def _list_running(scripts: list[SqlScript], *, is_remote: bool) -> None:

@@ -27,6 +27,8 @@ from penstock.service.cluster.running_dashboard import dashboard_urls
 
 _LIVE_EVERY_S = 0.5
 _JSON_EVERY_S = 5.0
+_FIRST_LINE_S = 2.0
+_LINES_EVERY_S = 60.0
 
 _log = logging.getLogger(__name__)
 
@@ -52,7 +54,8 @@ class WatchedExecutor(PipelineExecutor):
     Prints a line at the start and at the end of a job, and on a terminal a live line in between. With `as_json`, prints
     each event as a JSON object on a line of its own, and progress every five seconds. With `quiet`, prints nothing.
     The live line shows `program` while no job runs. `is_interrupted` returns whether a Ctrl-C waits until Spark has
-    started. `rest_ports` is the `rest.bind-port` of jobs that do not set it.
+    started. `rest_ports` is the `rest.bind-port` of jobs that do not set it. `first_job_id`: that of the first job, if
+    it is new. `in_lines`: without a terminal, print the live line at times, as a line of its own.
     """
 
     def __init__(
@@ -63,6 +66,8 @@ class WatchedExecutor(PipelineExecutor):
         executor: PipelineExecutor | None = None,
         is_interrupted: Callable[[], bool] = lambda: False,
         rest_ports: str | None = None,
+        first_job_id: str = "",
+        in_lines: bool = False,
     ) -> None:
         self.jobs = 0
         """Number of jobs that the program has executed."""
@@ -72,6 +77,8 @@ class WatchedExecutor(PipelineExecutor):
         self._as_json = as_json
         self._is_interrupted = is_interrupted
         self._rest_ports = rest_ports
+        self._next_job_id = first_job_id
+        self._next_line_s = _FIRST_LINE_S if in_lines and not as_json else None
         self._began_s = time.monotonic()
         self._line = LiveLine()
         self._running: list[_Job] = []
@@ -120,6 +127,7 @@ class WatchedExecutor(PipelineExecutor):
                     on_waiting=lambda job_id, why: self._waits(job, submission, job_id, why),
                     on_rest=self._serves,
                     rest_ports=self._rest_ports,
+                    job_id=submission.job_id or self._take_job_id(),
                 )
             )
         except BaseException:
@@ -136,6 +144,11 @@ class WatchedExecutor(PipelineExecutor):
             return client
         client.when_ended(lambda: self._ended(job))
         return client
+
+    def _take_job_id(self) -> str:
+        with self._lock:
+            taken, self._next_job_id = self._next_job_id, ""
+        return taken
 
     def _accepted(self, submission: Submission, job_id: JobID) -> None:
         # Only for programs, which need the id early: a person sees the line about waiting or starting.
@@ -208,7 +221,17 @@ class WatchedExecutor(PipelineExecutor):
             if not running:
                 lines.append(f"{self._program} {as_duration((time.monotonic() - self._began_s) * 1000)}")
             if not self._as_json:
-                self._line.show("  |  ".join(lines))
+                self._show("  |  ".join(lines))
+
+    def _show(self, text: str) -> None:
+        """Show the live line; without a terminal, print it after 2 s, 4 s, 8 s and so on, and then every minute."""
+        self._line.show(text)
+        if self._line.is_on or self._next_line_s is None:
+            return
+        now_s = time.monotonic() - self._began_s
+        if now_s >= self._next_line_s:
+            self._next_line_s = now_s + min(now_s, _LINES_EVERY_S)
+            self._report("", text, {})
 
     def _notice_reach(self, job: _Job, progress: JobProgress) -> None:
         """Report once that the cluster of a job does not answer, and once that it does again."""

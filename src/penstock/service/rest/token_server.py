@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _HOST = "127.0.0.1"
 _STOP_S = 2.0
+_HEAD_START_S = 5.0
 _CONNECTIONS_MAX = 100
 """Most connections. A page of ours uses six, as browsers do; each takes a file descriptor of the process."""
 
@@ -105,7 +106,10 @@ class TokenServer:
     async def _serve(self, application: Callable[[], ASGIApp], tick: Callable[[], object], every_s: float) -> None:
         woken, loop = asyncio.Event(), asyncio.get_running_loop()
         self._wake = lambda: loop.call_soon_threadsafe(woken.set)
-        # Imported here: it takes a quarter of a second, in which Spark's JVM starts.
+        await self._until_asked(woken, tick, every_s)
+        if self._stop.is_set():
+            return
+        # Imported here: it takes a quarter of a second.
         import uvicorn
 
         from penstock.service.rest.connection import Connection
@@ -133,6 +137,19 @@ class TokenServer:
             tick()
         server.should_exit = True
         await serving
+
+    async def _until_asked(self, woken: asyncio.Event, tick: Callable[[], object], every_s: float) -> None:
+        """Wait for the first request, at most some seconds: until then the start of a job needs this process."""
+        loop = asyncio.get_running_loop()
+        until_s = loop.time() + _HEAD_START_S
+        loop.add_reader(self._socket, woken.set)
+        while not woken.is_set() and (left_s := until_s - loop.time()) > 0:
+            try:
+                await asyncio.wait_for(woken.wait(), min(every_s, left_s))
+            except TimeoutError:
+                tick()
+        loop.remove_reader(self._socket)
+        woken.clear()
 
 
 _open: weakref.WeakSet[TokenServer] = weakref.WeakSet()

@@ -9,34 +9,9 @@ from types import ModuleType
 
 from penstock.table.functions.columns import Column
 from penstock.table.functions.errors import UnknownFunctionError
+from penstock.table.functions.families import FAMILIES
 from penstock.table.functions.registry import Arguments, Call, Context, Function
 from penstock.table.logical_types import LogicalType
-
-_FAMILIES = (
-    "arithmetic",
-    "arrays",
-    "bitmaps",
-    "casts",
-    "comparison",
-    "conditional",
-    "dates",
-    "elements",
-    "hashes",
-    "json_constructors",
-    "json_queries",
-    "like",
-    "logic",
-    "maps",
-    "mathematics",
-    "network",
-    "regular_expressions",
-    "rounding",
-    "rows",
-    "strings",
-    "substrings",
-    "temporal_arithmetic",
-    "time_fields",
-)
 
 
 @cache
@@ -50,7 +25,7 @@ def functions() -> Mapping[str, Function]:
 
 def families() -> dict[ModuleType, Mapping[str, Function]]:
     """Return the functions of each module that has some."""
-    modules = [import_module(f"penstock.table.functions.{family}") for family in _FAMILIES]
+    modules = [import_module(f"penstock.table.functions.{family}") for family in FAMILIES]
     return {module: module.FAMILY.functions for module in modules}
 
 

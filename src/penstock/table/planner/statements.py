@@ -27,6 +27,8 @@ _REFUSED = {
     "CALL": "there are no procedures",
 }
 """Statements that are never executed, and why."""
+_OF_JOBS = ("SELECT", "WITH", "VALUES", "INSERT", "EXECUTE", "BEGIN")
+"""First words of statements that start a job."""
 _MODIFIERS = ("OR", "REPLACE", "TEMPORARY", "SYSTEM")
 
 
@@ -99,6 +101,12 @@ def split_statements(script: str) -> list[Statement]:
             start, words, cases = token.start + 1, [], 0
     found.append((start, len(script)))
     return [_statement(script, *span) for span in found if _has_content(script[slice(*span)])]
+
+
+def begins_job(sql: str) -> bool:
+    """Return whether a statement, if it is valid, starts a job: a query, an insertion, or a plan that is executed."""
+    words = [token.text.upper() for token in tokens(sql) if token.kind == "word"][:3]
+    return words == ["COMPILE", "AND", "EXECUTE"] or any(word in _OF_JOBS for word in words[:1])
 
 
 def check_statement(sql: str) -> None:

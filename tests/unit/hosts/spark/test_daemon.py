@@ -12,6 +12,7 @@ import pyspark
 import pytest
 
 from penstock.hosts.spark.internals.daemon import without_zips
+from penstock.hosts.spark.job_files import PRELOADED
 from penstock.hosts.spark.worker.daemon import IMPORTED_BEFORE_FORK
 
 PROGRAM = """
@@ -39,6 +40,15 @@ def test_it_imports_then_serves() -> None:
     """Each worker would import for itself; a thread that runs at a fork would leave its locks locked in the child."""
     result = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
     assert result.stdout == "[] True ['MainThread']\n"
+
+
+@pytest.mark.thorough
+def test_it_imports_what_the_jobs_of_a_program_need() -> None:
+    """Each worker of a SQL job would import its operators; a module that does not exist would end all workers."""
+    program = PROGRAM.replace("daemon.main()", "daemon.main(); print('colorsys' in sys.modules)")
+    environ = {**os.environ, PRELOADED: "no_such_module,colorsys"}
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environ)
+    assert result.stdout.splitlines()[-1] == "True"
 
 
 ZIPPED = """

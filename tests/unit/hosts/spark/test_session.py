@@ -178,3 +178,10 @@ def test_a_session_that_a_job_uses_is_not_stopped_for_another_one(own: Own, held
     held.release("b")
     assert session_for(9, True, Configuration(), own) is not own
     assert own.stopped
+
+
+def test_a_session_that_another_thread_has_started_is_used(own: Own, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark's active session is that of a thread: the next job would get one whose slots nobody has counted."""
+    monkeypatch.setattr("pyspark.sql.SparkSession.getActiveSession", lambda: None)
+    assert session_for(8, True, Configuration(), None) is own
+    assert session_for(9, True, Configuration(), None) is not own

@@ -235,6 +235,53 @@ def test_a_program_that_fails_is_not_said_to_have_forgotten_its_job(capsys: pyte
     assert capsys.readouterr().err.splitlines()[-1].endswith("ends, because the program has failed")
 
 
+def test_without_a_terminal_progress_is_in_lines(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A log would be silent until Spark has started, as if nothing happened; or have two lines a second."""
+    clock = [100.0]
+    monkeypatch.setattr("penstock.service.cli.watched_executor._LIVE_EVERY_S", 0.001)
+    monkeypatch.setattr("penstock.service.cli.watched_executor.time.monotonic", lambda: clock[0])
+    going, said = Going(), ""
+
+    def until(words: str) -> None:
+        nonlocal said
+        for _ in range(3_000):
+            said += capsys.readouterr().err
+            if words in said:
+                return
+            threading.Event().wait(0.01)
+        raise AssertionError(said)
+
+    with WatchedExecutor("planning", executor=going, in_lines=True) as executor:
+        for seconds in (1, 2, 3, 4):
+            clock[0] = 100.0 + seconds
+            threading.Event().wait(0.02)
+        until("planning 4.0 s")
+        program(executor).execute_async("numbers")
+        clock[0] = 109.0
+        until("'numbers' running 5.0 s · in 0")
+        going.ended.set()
+        until("'numbers' running after 5.0 s")
+    assert [line for line in said.splitlines() if "planning" in line] == ["planning 2.0 s", "planning 4.0 s"]
+
+
+def test_the_first_job_has_the_id_that_was_chosen_for_it() -> None:
+    """Spark's log would be in the folder of a job that does not exist."""
+
+    ids: list[str] = []
+
+    class Noting(PlanExecutor):
+        def execute(self, submission: Submission) -> JobClient:
+            ids.append(submission.job_id)
+            return super().execute(submission)
+
+    with WatchedExecutor("job.py", quiet=True, executor=Noting(), first_job_id="a" * 32) as executor:
+        program(executor).execute("first")
+        program(executor).execute("second")
+    assert ids == ["a" * 32, ""]
+
+
 class Queued(Going):
     """Its jobs are left waiting in a cluster."""
 

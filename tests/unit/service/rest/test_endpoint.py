@@ -6,7 +6,9 @@ import dataclasses
 import os
 import socket
 import threading
+import urllib.request
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.unit.service.rest.served import PlayedJob, Served
@@ -16,6 +18,7 @@ from penstock.common.errors import ConfigurationError
 from penstock.engine.jobmaster.events import CancelRequested
 from penstock.service.rest.endpoint import RestEndpoint, endpoint_of
 from penstock.service.rest.ports import ports_in, preferring
+from penstock.service.rest.token_server import TokenServer
 
 
 def test_ports_are_a_list_of_ports_and_ranges() -> None:
@@ -170,3 +173,28 @@ def test_a_process_that_a_program_forks_neither_keeps_the_port_nor_takes_the_tok
     finally:
         os.close(end)
         os.waitpid(child, 0)
+
+
+def test_what_answers_is_imported_when_someone_asks(tmp_path: Path) -> None:
+    """A quarter of a second of each start would go to a server that hardly anyone asks before the job runs."""
+    made: list[str] = []
+
+    async def answering(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 204, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    def application() -> Any:
+        made.append("application")
+        return answering
+
+    for is_asked in (False, True):
+        server = TokenServer("0", {"XDG_CACHE_HOME": str(tmp_path)}, 10.0)
+        ticks = threading.Semaphore(0)
+        server.start(application, ticks.release, 0.001)
+        # Samples are taken meanwhile.
+        assert ticks.acquire(timeout=30)
+        if is_asked:
+            with urllib.request.urlopen(server.address.url, timeout=30) as answer:
+                assert answer.status == 204
+        server.close()
+        assert made == ["application"] * is_asked

@@ -145,7 +145,8 @@ def session_for(
     from pyspark.sql import SparkSession
 
     settings = spark_settings(configuration)
-    running = given or SparkSession.getActiveSession()
+    # The active session is that of this thread; another one may have started ours.
+    running = given or SparkSession.getActiveSession() or started_session
     if running is not None and running is started_session and is_alive(running):
         is_suitable = _has_settings(running, settings)
         if is_suitable and fits(running, slots):

@@ -14,7 +14,7 @@ import sys
 
 from penstock.hosts.spark.internals.daemon import serve, without_zips
 from penstock.hosts.spark.internals.version import quiet_pandas
-from penstock.hosts.spark.job_files import WORKING_DIRECTORY
+from penstock.hosts.spark.job_files import PRELOADED, WORKING_DIRECTORY
 from penstock.hosts.spark.worker.crash_reports import CrashReports
 
 IMPORTED_BEFORE_FORK = (
@@ -41,6 +41,10 @@ def main() -> None:
     quiet_pandas()
     for name in IMPORTED_BEFORE_FORK:
         importlib.import_module(name)
+    for name in filter(None, os.environ.get(PRELOADED, "").split(",")):
+        # A worker that needs the module reports what is wrong with it.
+        with contextlib.suppress(Exception):
+            importlib.import_module(name)
     # All present objects live as long as the process. The collector in a worker does not traverse frozen objects; it
     # would write to their headers, and so copy memory that workers share.
     gc.collect()
