@@ -25,6 +25,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 from penstock.cep.accumulators import Accumulator, accumulate_of
 from penstock.cep.after_match import AfterMatchSkipStrategy
 from penstock.cep.compiler import compile_steps
+from penstock.cep.condition_functions import RichIterativeCondition, rich_part
 from penstock.cep.conditions import Iterative, evaluator, expression_of, text_of
 from penstock.cep.decisions import ENDS, PASSES_OVER, UNCHANGED, Ask, Decision, Decisions, Moves
 from penstock.cep.expressions import Expression
@@ -89,6 +90,9 @@ class Automaton(Generic[T]):
         self._rows = self.moves.rows
         self._idle = self.moves.idle
         self._iterative = [part.function for part in graph.atoms.iterative if isinstance(part, Iterative)]
+        rich = [found for function in self._iterative if (found := rich_part(function)) is not None]
+        self.rich_conditions: tuple[RichIterativeCondition[Any], ...] = tuple({id(one): one for one in rich}.values())
+        """Conditions with a life cycle, each once: open them before the first event, and close them."""
         self.predicates: tuple[Expression | None, ...] = tuple(expression_of(part) for part in predicates)
         """For each bit, its condition as an expression that can be evaluated on columns; None if it is a function."""
         self.predicate_texts = tuple(text_of(part) for part in predicates)

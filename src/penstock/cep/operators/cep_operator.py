@@ -15,6 +15,7 @@ docs, "Event Processing (CEP)"; Flink's CepOperator.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from functools import cmp_to_key
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,7 @@ from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
 from penstock.common.errors import ProgramError
 from penstock.common.functions.user_calls import RAISED
 from penstock.engine.runtime.chunks import Rows, Values
+from penstock.engine.runtime.operators.function import UserFunction
 from penstock.engine.runtime.operators.gathering import GatheringOperator
 from penstock.engine.runtime.operators.keyed import FREED_ENTRIES
 from penstock.engine.runtime.operators.operator import FunctionPlace, emit_tagged
@@ -106,6 +108,9 @@ class CepOperator(GatheringOperator):
         self.layouts = Layouts(self._layouts.items(), self._layouts.put)
         self._counts = store.get_list_state(_COUNTS)
         self.figures.partial_matches = sum(self._counts.get())
+        self._conditions = [UserFunction.of_object(one, "filter") for one in self.automaton.rich_conditions]
+        for condition in self._conditions:
+            condition.open(self.context)
         self.open_patterns(is_restored)
         if is_restored:
             self.buffer.restore(self.events_table.items(), self.bits_of)
@@ -141,7 +146,10 @@ class CepOperator(GatheringOperator):
 
     def close(self) -> None:
         try:
-            self.calls.close(self.context)
+            with ExitStack() as closing:
+                for condition in self._conditions:
+                    closing.callback(condition.close, self.context)
+                self.calls.close(self.context)
         finally:
             super().close()
 
