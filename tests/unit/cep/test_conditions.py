@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import pytest
 from tests.unit.cep.letters import Play, play
 
+from penstock.api.state.descriptors import ValueStateDescriptor
 from penstock.cep import (
     CEP,
     IterativeCondition,
@@ -17,7 +18,6 @@ from penstock.cep import (
     field,
 )
 from penstock.cep.automaton import Automaton
-from penstock.api.state.descriptors import ValueStateDescriptor
 from penstock.common.errors import ProgramError, UserFunctionError
 from penstock.testing import OperatorHarness
 

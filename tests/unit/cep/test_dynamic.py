@@ -89,7 +89,14 @@ def test_rules_that_are_wrong_or_old_change_nothing() -> None:
     with harness() as one:
         one.push2(rule("r", 2, two(10)))
         half = json.dumps({"id": "\ud800", "version": 1, "remove": True})
-        for text in ("{", rule("r", 2, two(1)), rule("r", 1, None), '{"id": "", "version": 1, "remove": true}', 5, half):
+        for text in (
+            "{",
+            rule("r", 2, two(1)),
+            rule("r", 1, None),
+            '{"id": "", "version": 1, "remove": true}',
+            5,
+            half,
+        ):
             one.push2(text)
         one.push2('{"id": "x", "version": 1, "pattern": {"steps": [{"name": "a", "where": {"eval": "1"}}]}}')
         one.push1(event(1, 1), 1)

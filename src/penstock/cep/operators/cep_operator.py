@@ -126,9 +126,15 @@ class CepOperator(GatheringOperator):
         self.matching = KeyMatching(self, self.automaton, states)
 
     def new_states(
-        self, automaton: Automaton[Any], bits: Callable[[Any], int], *, is_restored: bool, namespace: Any = None
+        self,
+        automaton: Automaton[Any],
+        bits: Callable[[Any], int],
+        *,
+        is_restored: bool,
+        namespace: Any = None,
+        holders: dict[Any, set[Any]] | None = None,
     ) -> KeyStates:
-        """Return the partial matches of an automaton. `namespace`: of their entries and timers."""
+        """Return the partial matches of an automaton: see `KeyStates`. `namespace`: of their entries and timers."""
         timers = None
         if not self.context.mode.ends_keys:
             queue = self.timers.event_time if self.in_event_time else self.timers.processing_time
@@ -142,6 +148,7 @@ class CepOperator(GatheringOperator):
             namespace=namespace,
             timers=timers,
             bits=bits,
+            holders=holders,
         )
 
     def close(self) -> None:

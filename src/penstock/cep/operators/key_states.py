@@ -97,7 +97,7 @@ class KeyStates:
 
     `is_restored`: keys may have stored partial matches. `namespace`: None if entry keys are keys, else the second part
     of them. `timers`: those of stored keys; None if keys end with their events. `bits`: of the events that a stored
-    value holds back.
+    value holds back. `holders`: where to note, by key, the namespaces that may have partial matches.
     """
 
     def __init__(
@@ -111,6 +111,7 @@ class KeyStates:
         namespace: Any = None,
         timers: KeyTimers | None = None,
         bits: Callable[[Any], int] | None = None,
+        holders: dict[Any, set[Any]] | None = None,
     ) -> None:
         self._table = table
         self._automaton = automaton
@@ -123,6 +124,7 @@ class KeyStates:
         self.deadlines = Deadlines(self.live)
         self._timers = timers
         self._bits = bits
+        self._holders = holders
         self._clean: dict[Any, PartialMatches] = {}
         self.may_hold_others = is_restored
         """Whether a key that is not live may have partial matches."""
@@ -138,9 +140,17 @@ class KeyStates:
         self.live[key] = partial
         return partial
 
+    def begin(self, key: Any) -> PartialMatches:
+        """Return an empty state for a key that has none, and make it live."""
+        partial = self.live[key] = PartialMatches()
+        if self._holders is not None:
+            self._holders.setdefault(key, set()).add(self._namespace)
+        return partial
+
     def drop(self, key: Any) -> None:
         """Forget a live key: it has no partial matches."""
         partial = self.live.pop(key)
+        self._forget_holder(key)
         if partial.is_stored:
             self._table.discard(self._entry_key(key))
         if partial.timer_ms != NEVER:
@@ -175,6 +185,8 @@ class KeyStates:
         """
         stored = list(self._entries())
         self._table.discard_all([entry_key for entry_key, _ in stored])
+        for entry_key, _ in stored:
+            self._forget_holder(entry_key if self._namespace is None else entry_key[0])
         if self._timers is not None:
             self._timers.clear()
         self.clear()
@@ -211,6 +223,13 @@ class KeyStates:
         self.deadlines.clear()
         self._clean.clear()
         self.may_hold_others = False
+
+    def _forget_holder(self, key: Any) -> None:
+        holders = self._holders
+        if holders is not None and (namespaces := holders.get(key)) is not None:
+            namespaces.discard(self._namespace)
+            if not namespaces:
+                del holders[key]
 
     def _entry_key(self, key: Any) -> Any:
         return key if self._namespace is None else (key, self._namespace)
