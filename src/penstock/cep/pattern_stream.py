@@ -191,6 +191,7 @@ class PatternStream(PatternSettings[T]):
             comparator=self._comparator,
             late_tag=self._late_tag,
             bound=self._bound,
+            queryable_name=self._queryable_name,
         )
         environment = keyed.environment
         transformation = OperatorTransformation(

@@ -29,6 +29,7 @@ from penstock.cep.operators.key_matching import KeyMatching
 from penstock.cep.operators.key_states import KeyStates, KeyTimers, Layouts
 from penstock.cep.operators.match_calls import MatchCalls
 from penstock.cep.operators.pattern_metrics import PatternMetrics
+from penstock.cep.operators.queryable_matches import QueryableMatches, forget_queryable
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
 from penstock.common.errors import ProgramError
 from penstock.common.functions.user_calls import RAISED
@@ -55,7 +56,8 @@ class CepOperator(GatheringOperator):
     """Finds the matches of one pattern.
 
     `comparator`: orders events with equal timestamps. `late_tag`: the side output of late events; None: they are
-    dropped and counted. `bound`: of the partial matches of a key, if any.
+    dropped and counted. `bound`: of the partial matches of a key, if any. `queryable_name`: under which they can be
+    queried; None: not at all.
     """
 
     keeps_values = True
@@ -71,6 +73,7 @@ class CepOperator(GatheringOperator):
         comparator: Callable[[Any, Any], int] | None = None,
         late_tag: OutputTag[Any] | None = None,
         bound: Bound | None = None,
+        queryable_name: str | None = None,
     ) -> None:
         super().__init__(name, key_selector)
         self.automaton = automaton
@@ -79,6 +82,7 @@ class CepOperator(GatheringOperator):
         self.comparator = comparator
         self.late_tag = late_tag
         self.bound = bound
+        self.queryable_name = queryable_name
 
     # ---- life cycle
 
@@ -108,6 +112,7 @@ class CepOperator(GatheringOperator):
         self.layouts = Layouts(self._layouts.items(), self._layouts.put)
         self._counts = store.get_list_state(_COUNTS)
         self.figures.partial_matches = sum(self._counts.get())
+        self.queryable = self._queryable_matches()
         self._conditions = [UserFunction.of_object(one, "filter") for one in self.automaton.rich_conditions]
         for condition in self._conditions:
             condition.open(self.context)
@@ -116,6 +121,18 @@ class CepOperator(GatheringOperator):
             self.buffer.restore(self.events_table.items(), self.bits_of)
         self.calls.open(self.context)
 
+    def _queryable_matches(self) -> QueryableMatches | None:
+        if self.queryable_name is None or self.context.mode.ends_keys:
+            forget_queryable(self.backend)
+            return None
+        return QueryableMatches(
+            self.backend,
+            self.queryable_name,
+            self.matching_of,
+            self.matchings,
+            namespaced=self.matches_table.is_namespaced,
+        )
+
     def open_patterns(self, is_restored: bool) -> None:
         """Create the stages of patterns. `is_restored`: keys may have partial matches."""
         states = self.new_states(self.automaton, self._bits_of_one, is_restored=is_restored)
@@ -123,6 +140,9 @@ class CepOperator(GatheringOperator):
             states.set_timers_again()
             for number in self.layouts.forget_others(self.automaton):
                 self._layouts.remove(number)
+        elif is_restored and self.queryable is not None and self.queryable.is_empty():
+            # The program had no name for its partial matches before.
+            states.set_timers_again()
         self.matching = KeyMatching(self, self.automaton, states)
 
     def new_states(
@@ -149,6 +169,7 @@ class CepOperator(GatheringOperator):
             timers=timers,
             bits=bits,
             holders=holders,
+            queryable=self.queryable,
         )
 
     def close(self) -> None:

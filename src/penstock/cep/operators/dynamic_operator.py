@@ -68,6 +68,7 @@ class DynamicCepOperator(CepOperator):
         comparator: Callable[[Any, Any], int] | None = None,
         late_tag: OutputTag[Any] | None = None,
         bound: Bound | None = None,
+        queryable_name: str | None = None,
         rejected_tag: OutputTag[Any] | None = None,
     ) -> None:
         super().__init__(
@@ -79,6 +80,7 @@ class DynamicCepOperator(CepOperator):
             comparator=comparator,
             late_tag=late_tag,
             bound=bound,
+            queryable_name=queryable_name,
         )
         self.rejected_tag = rejected_tag
         self.rejected = 0
@@ -110,8 +112,11 @@ class DynamicCepOperator(CepOperator):
         if self._holders is not None and is_restored:
             for key, id in list(self.matches_table.keys()):
                 self._holders.setdefault(key, set()).add(id)
+        # The program may have had no name for its partial matches before.
+        self._writes_again = is_restored and self.queryable is not None and self.queryable.is_empty()
         for _, text in list(self._versions.values()):
             self._use(read_rule(text), is_restored)
+        self._writes_again = False
 
     # ---- rules
 
@@ -156,7 +161,7 @@ class DynamicCepOperator(CepOperator):
         version = PatternVersion(rule.id, rule.version)
         bits = partial(known_bits, automaton, failed=partial(self._condition_failed, version))
         states = self.new_states(automaton, bits, is_restored=may_hold, namespace=rule.id, holders=self._holders)
-        if former is not None and former.automaton.limits_ms != automaton.limits_ms:
+        if self._writes_again or (former is not None and former.automaton.limits_ms != automaton.limits_ms):
             states.set_timers_again()
         self.rules[rule.id] = KeyMatching(self, automaton, states, version)
 

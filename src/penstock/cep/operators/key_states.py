@@ -23,6 +23,7 @@ from penstock.cep.partial_matches import NEVER, PartialMatches
 if TYPE_CHECKING:
     from penstock.cep.automaton import Automaton
     from penstock.cep.operators.pattern_metrics import PatternMetrics
+    from penstock.cep.operators.queryable_matches import QueryableMatches
     from penstock.engine.runtime.time.timers import TimerQueue
     from penstock.engine.state.layers import LayeredTable
 
@@ -98,6 +99,7 @@ class KeyStates:
     `is_restored`: keys may have stored partial matches. `namespace`: None if entry keys are keys, else the second part
     of them. `timers`: those of stored keys; None if keys end with their events. `bits`: of the events that a stored
     value holds back. `holders`: where to note, by key, the namespaces that may have partial matches.
+    `queryable`: where to write them for queries, too.
     """
 
     def __init__(
@@ -112,6 +114,7 @@ class KeyStates:
         timers: KeyTimers | None = None,
         bits: Callable[[Any], int] | None = None,
         holders: dict[Any, set[Any]] | None = None,
+        queryable: QueryableMatches | None = None,
     ) -> None:
         self._table = table
         self._automaton = automaton
@@ -125,6 +128,7 @@ class KeyStates:
         self._timers = timers
         self._bits = bits
         self._holders = holders
+        self._queryable = queryable
         self._clean: dict[Any, PartialMatches] = {}
         self.may_hold_others = is_restored
         """Whether a key that is not live may have partial matches."""
@@ -153,6 +157,8 @@ class KeyStates:
         self._forget_holder(key)
         if partial.is_stored:
             self._table.discard(self._entry_key(key))
+            if self._queryable is not None:
+                self._queryable.discard_all([self._entry_key(key)])
         if partial.timer_ms != NEVER:
             self._set_timer(key, partial, NEVER)
 
@@ -161,6 +167,8 @@ class KeyStates:
         put, layout = self._table.put, self._layout
         for key, partial in self.live.items():
             put(self._entry_key(key), (layout, partial.dumped()))
+            if self._queryable is not None:
+                self._queryable.put(self._entry_key(key), self._automaton, partial)
             partial.is_stored = True
             self._set_timer(key, partial, partial.deadline_ms)
             partial.armed_ms = partial.timer_ms
@@ -184,7 +192,10 @@ class KeyStates:
         It reads the whole table, which is fine for a pattern that is removed.
         """
         stored = list(self._entries())
-        self._table.discard_all([entry_key for entry_key, _ in stored])
+        entry_keys = [entry_key for entry_key, _ in stored]
+        self._table.discard_all(entry_keys)
+        if self._queryable is not None:
+            self._queryable.discard_all(entry_keys)
         for entry_key, _ in stored:
             self._forget_holder(entry_key if self._namespace is None else entry_key[0])
         if self._timers is not None:
