@@ -20,7 +20,7 @@ import heapq
 from bisect import insort_right
 from collections.abc import Callable, Sequence
 from operator import itemgetter
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
 from penstock.cep.accumulators import Accumulator, accumulate_of
 from penstock.cep.after_match import AfterMatchSkipStrategy
@@ -55,6 +55,9 @@ class Automaton(Generic[T]):
 
     Raises MalformedPatternError for what `Pattern.check` refuses.
     """
+
+    defers: ClassVar[bool] = False
+    """Whether it keeps events that may begin a match while another one is open: see `automata`."""
 
     def __init__(self, pattern: Pattern[T, Any], accumulators: Sequence[Accumulator] = ()) -> None:
         pattern.check()
@@ -207,10 +210,27 @@ class Automaton(Generic[T]):
     def load(self, value: tuple[Any, ...], bits: Callable[[T], int] | None = None) -> PartialMatches:
         """Return the state of a key from what `PartialMatches.dumped` gave. `bits`: in place of the attribute."""
         partial = PartialMatches.loaded(value, self._closes_ms.__getitem__, bits or self.bits, self._accumulate)
+        if partial.deferred and not self.defers:
+            self._begin_deferred(partial)
         partial.find_deadline(self.window_ms)
         return partial
 
     # ---- inside
+
+    def _begin_deferred(self, partial: PartialMatches) -> None:
+        """Begin the matches that another automaton has deferred, as if their events had come to this one."""
+        later = PartialMatches()
+        for number, event, timestamp, bits in partial.deferred:
+            if number > max(partial.families, default=-1):
+                later.number = number
+                for completed in self._step(later, event, timestamp, bits, processing_time=0):
+                    insort_right(later.completed, completed, key=_FIRST)
+        for number, (start_time, runs) in later.families.items():
+            partial.add(number, start_time, runs)
+        for end_ms, number in later.gaps:
+            partial.limit_gap(end_ms, number)
+        partial.completed += later.completed
+        partial.deferred.clear()
 
     def _step(
         self,
@@ -348,6 +368,9 @@ class Automaton(Generic[T]):
     def _released(self, partial: PartialMatches, done: list[Completed]) -> list[Match[T]]:
         """Return the complete matches whose turn it is, and discard what they make the skip strategy discard."""
         if not self.skip.skips:
+            if partial.completed:
+                # They waited under another strategy.
+                done, partial.completed = [*partial.completed, *done], []
             if len(done) > 1:
                 done.sort(key=_FIRST)
             return [self.match(node) for _, node in done]

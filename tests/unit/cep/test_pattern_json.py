@@ -21,7 +21,7 @@ from penstock.cep import (
     pattern_from_json,
     pattern_to_json,
 )
-from penstock.cep.deferred_starts import automaton_of
+from penstock.cep.automata import automaton_of
 from penstock.cep.rules import read_rule
 
 SMALL = {"op": "<", "args": [{"field": "amount"}, {"value": 5}]}

@@ -18,7 +18,7 @@ from penstock.cep import (
     field,
     pattern_to_json,
 )
-from penstock.cep.deferred_starts import automaton_of
+from penstock.cep.automata import automaton_of
 from penstock.cep.operators.rule_index import RuleIndex
 from penstock.datastream import OutputTag
 from penstock.testing import OperatorHarness, TwoInputHarness

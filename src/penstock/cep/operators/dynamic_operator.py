@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.api.output_tag import OutputTag
 from penstock.api.state.descriptors import MapStateDescriptor
 from penstock.api.timers import TimeDomain
-from penstock.cep.deferred_starts import automaton_of
+from penstock.cep.automata import automaton_of
 from penstock.cep.errors import MalformedPatternError
 from penstock.cep.operators.bounds import Bound
 from penstock.cep.operators.cep_operator import MATCHES_TABLE, CepOperator
@@ -148,7 +148,9 @@ class DynamicCepOperator(CepOperator):
 
     def _use(self, rule: Rule, is_restored: bool) -> None:
         """Add, replace or remove the pattern of a rule."""
-        automaton: Automaton[Any] | None = None if rule.pattern is None else automaton_of(rule.pattern)
+        automaton: Automaton[Any] | None = None
+        if rule.pattern is not None:
+            automaton = automaton_of(rule.pattern, is_bounded=self.bound is not None)
         former = self.rules.pop(rule.id, None)
         self._index = None
         if former is not None:
