@@ -64,7 +64,7 @@ class LoopDeferringAutomaton(Automaton[T]):
         is_open = bool(partial.families)
         if is_open:
             arrival = (partial.number, event, timestamp, bits)
-            if partial.deferred and any(decision is not UNCHANGED for decision in row[1:]):
+            if partial.deferred and bits not in self.moves.only_begin:
                 partial.followers.append(arrival)
             if row[0] is not UNCHANGED:
                 partial.deferred.append(arrival)

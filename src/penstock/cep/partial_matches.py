@@ -78,6 +78,15 @@ class PartialMatches:
     def __bool__(self) -> bool:
         return bool(self.families or self.completed)
 
+    def is_as_new(self) -> bool:
+        """Make an empty state as it was created, and return whether it is: it may serve another key."""
+        if self.families or self.completed or self.gaps or self.deferred or self.followers or self._index is not None:
+            return False
+        self.number = 0
+        self.deadline_ms = self.armed_ms = self.timer_ms = NEVER
+        self.is_stored = False
+        return True
+
     def changed_by(self, decisions: Sequence[Any], unchanged: Any) -> Iterable[int]:
         """Return the families that an event changes, in order; perhaps others, too, if there are few.
 

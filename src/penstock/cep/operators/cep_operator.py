@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import cmp_to_key
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from penstock.api.output_tag import OutputTag
@@ -48,6 +49,7 @@ MATCHES_TABLE = "(cep) partial matches"
 """key -> number of the layout, partial matches"""
 EVENTS_TABLE = "(cep) buffered events"
 """(key, number of the bucket) -> [(timestamp, event), ...]"""
+_BITS = itemgetter(3)
 _LAYOUTS = MapStateDescriptor("cep.layouts")
 _COUNTS = ListStateDescriptor("cep.number-of-partial-matches")
 
@@ -224,7 +226,7 @@ class CepOperator(GatheringOperator):
     def relevant(self, events: list[Event]) -> list[Event]:
         """Return the events that may change something."""
         may_drop, timeouts = self.automaton.may_drop, self.calls.timed_out is not None
-        dropped = {bits for bits in {event[3] for event in events} if may_drop(bits, timeouts)}
+        dropped = {bits for bits in set(map(_BITS, events)) if may_drop(bits, timeouts)}
         return [event for event in events if event[3] not in dropped] if dropped else events
 
     def bits_of(self, values: Sequence[Any]) -> list[int]:

@@ -193,8 +193,12 @@ class KeyMatching:
         results_of, copy = operator.calls.results_of_match, operator.copy_value
         for match in matches:
             results = results_of(match, timestamp, key, self.version)
-            operator.results += [copy(result) for result in results]
-            operator.result_times += [timestamp] * len(results)
+            if len(results) == 1:
+                operator.results.append(copy(results[0]))
+                operator.result_times.append(timestamp)
+            else:
+                operator.results += map(copy, results)
+                operator.result_times += [timestamp] * len(results)
 
     def _emit_timeouts(self, timeouts: Sequence[Timeout[Any]], key: Any) -> None:
         operator = self._operator

@@ -33,6 +33,9 @@ Layout: TypeAlias = "tuple[tuple[str, ...], tuple[str, ...], tuple[int | None, .
 DECODED_MAX = 20_000
 """Keys that stay decoded after a snapshot, and, if tables are larger than memory, between two of them."""
 
+SPARE_MAX = 100
+"""Empty states that are kept for other keys."""
+
 
 class Layouts:
     """The layouts of stored values, by number. `put`: stores one that is new."""
@@ -130,6 +133,8 @@ class KeyStates:
         self._holders = holders
         self._queryable = queryable
         self._clean: dict[Any, PartialMatches] = {}
+        self._spare: list[PartialMatches] = []
+        """Empty states: keys begin and end matches all the time, and a new state costs more than the match."""
         self.may_hold_others = is_restored
         """Whether a key that is not live may have partial matches."""
 
@@ -146,7 +151,7 @@ class KeyStates:
 
     def begin(self, key: Any) -> PartialMatches:
         """Return an empty state for a key that has none, and make it live."""
-        partial = self.live[key] = PartialMatches()
+        partial = self.live[key] = self._spare.pop() if self._spare else PartialMatches()
         if self._holders is not None:
             self._holders.setdefault(key, set()).add(self._namespace)
         return partial
@@ -161,6 +166,8 @@ class KeyStates:
                 self._queryable.discard_all([self._entry_key(key)])
         if partial.timer_ms != NEVER:
             self._set_timer(key, partial, NEVER)
+        if len(self._spare) < SPARE_MAX and partial.is_as_new():
+            self._spare.append(partial)
 
     def store(self) -> None:
         """Write the live keys into the table, and keep a bounded number of keys decoded."""
