@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from random import Random
 from typing import Any, NamedTuple
 
@@ -22,7 +22,8 @@ from penstock.cep import (
     field,
     pattern_to_json,
 )
-from penstock.cep.deferred_starts import automaton_of
+from penstock.cep.automata import automaton_of
+from penstock.cep.condition_index import ConditionIndex
 from penstock.cep.operators.column_bits import ColumnBits, KeptRows
 from penstock.cep.operators.deadlines import Deadlines
 from penstock.cep.operators.dynamic_operator import DynamicCepOperator
@@ -253,25 +254,37 @@ def test_columns_find_the_same_under_faults(name: str, number: int) -> None:
     run_columns(name, number + 1)
 
 
-def rule(version: int) -> str:
-    """Return a rule: the pattern "relaxed" as JSON. All its versions have one pattern."""
-    pattern = json.loads(pattern_to_json(in_columns("relaxed")))
-    return json.dumps({"id": "a then b", "version": version, "pattern": pattern})
+RULES = ("relaxed", "strict")
+"""Patterns that come as rules. An event concerns the second one, too, where it is only a gap."""
 
 
-def dynamic_graph(scripts: list[SplitScript], parallelism: int) -> JobGraph:
-    """Return a job that looks for the pattern of a rule, whose versions come while events come."""
+def rule(version: int, name: str = "relaxed") -> str:
+    """Return a rule: a pattern as JSON. All its versions have one pattern."""
+    pattern = json.loads(pattern_to_json(in_columns(name)))
+    return json.dumps({"id": name, "version": version, "pattern": pattern})
+
+
+def dynamic_graph(
+    scripts: list[SplitScript], parallelism: int, rules: Sequence[str] = (), pauses: tuple[tuple[int, int], ...] = ()
+) -> JobGraph:
+    """Return a job that looks for the patterns of rules, whose versions come while events come.
+
+    `rules`: instead of four versions of each of `RULES`, these. `pauses`: between them.
+    """
     env = environment(parallelism)
     events = env.from_source(scripted(*scripts), WatermarkStrategy.for_monotonous_timestamps(), "events")
     events.set_parallelism(2)
     typed = events.map(event_of).set_parallelism(2)
-    records = tuple((("rules", (version,), 0, version), 0) for version in range(1, 5))
-    pauses = tuple((position, LATER_MS + 40 * position) for position in range(1, 4))
+    if not rules:
+        rules = [rule(version, name) for version in range(1, 5) for name in RULES]
+        pauses = tuple((2 * position, LATER_MS + 40 * position) for position in range(1, 4))
+    texts = list(rules)
+    records = tuple((("rules", (position,), 0, position), 0) for position in range(len(texts)))
     versions = env.from_source(
         scripted(SplitScript("rules", 0, records, pauses)), WatermarkStrategy.no_watermarks(), "rules"
     )
-    rules = versions.set_parallelism(1).map(lambda record: rule(record[3])).set_parallelism(1)
-    found = CEP.dynamic_patterns(typed.key_by(lambda event: event.key), rules).process(Shown())
+    control = versions.set_parallelism(1).map(lambda record: texts[record[3]]).set_parallelism(1)
+    found = CEP.dynamic_patterns(typed.key_by(lambda event: event.key), control).process(Shown())
     found.union(found.get_side_output(TIMED_OUT)).print()
     return graph_of(env)
 
@@ -297,9 +310,77 @@ def run_rules(seed: int) -> bool:
     )
     assert simulation.run() is JobStatus.FINISHED, simulation.error
     found = Counter(value for values in simulation.outside.results.values() for value in values)
-    wanted = expected(scripts, in_columns("relaxed"), event_of)
+    wanted = sum((expected(scripts, in_columns(name), event_of) for name in RULES), Counter())
     assert found == wanted, f"seed {seed}: missing {wanted - found}, in addition {found - wanted}"
     return bool(simulation.went_back)
+
+
+def halves(split: int, random: Random) -> SplitScript:
+    """Return a split with a long pause. Behind it only one of its keys has events."""
+    first, second = script(split, random), script(split, random)
+    last = first.records[-1][1]
+    records = list(first.records)
+    for number, ((origin, _, _, kind), time) in enumerate(second.records):
+        records.append(((origin, (len(first.records) + number,), 10 * split, kind), last + 100 + time))
+    pauses = ((0, LATER_MS), (len(first.records), LATER_MS), (len(records) - 1, LATER_MS))
+    return SplitScript(f"s{split}", split, tuple(records), pauses)
+
+
+def run_changing_rules(seed: int, rules: Sequence[str]) -> tuple[Counter[Any], list[SplitScript]]:
+    """Run a job whose one rule changes between the halves of its events. Returns what it found, and the events."""
+    random = Random(seed)
+    scripts = [halves(split, random) for split in range(2)]
+    pauses = ((1, LATER_MS * 3 // 2),)
+    simulation = Simulation(
+        dynamic_graph(scripts, 2, rules, pauses),
+        Random(seed),
+        circumstances(seed),
+        Trace(None),
+        exact_time=True,
+        rescaled=lambda chance: dynamic_graph(scripts, chance.randint(1, 4), rules, pauses),
+    )
+    assert simulation.run() is JobStatus.FINISHED, simulation.error
+    return Counter(value for values in simulation.outside.results.values() for value in values), scripts
+
+
+def run_shorter_times(seed: int) -> None:
+    """Let a next version limit the time of matches: each event that begins one has one match, or one timeout."""
+    unlimited = json.loads(rule(1))
+    del unlimited["pattern"]["steps"][-1]["within_ms"]
+    found, scripts = run_changing_rules(seed, [json.dumps(unlimited), rule(2)])
+    begun = Counter((record[0], record[1][0]) for one in scripts for record, _ in one.records if record[3] % 5 == 0)
+    outcomes: Counter[Any] = Counter()
+    for result, count in found.items():
+        outcomes[dict(result[1])["a"][0]] += count
+    assert outcomes == begun, f"seed {seed}: missing {begun - outcomes}, in addition {outcomes - begun}"
+
+
+def run_removed_rule(seed: int) -> None:
+    """Remove a rule: no timer reminds of it, and what it had found is right."""
+    unknown: list[Any] = []
+    known = DynamicCepOperator.matching_of
+
+    def matching_of(self: DynamicCepOperator, namespace: Any) -> Any:
+        matching = known(self, namespace)
+        if matching is None:
+            unknown.append(namespace)
+        return matching
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(DynamicCepOperator, "matching_of", matching_of)
+        removed = json.dumps({"id": "relaxed", "version": 2, "remove": True})
+        found, scripts = run_changing_rules(seed, [rule(1), removed])
+    wanted = expected(scripts, in_columns("relaxed"), event_of)
+    assert found, f"seed {seed}: the rule was never there"
+    assert not found - wanted, f"seed {seed}: in addition {found - wanted}"
+    assert not unknown, f"seed {seed}: timers of the rule that is gone: {unknown}"
+
+
+@pytest.mark.parametrize("run_a_job", [run_shorter_times, run_removed_rule])
+@pytest.mark.parametrize("number", seeds(2, in_soak=500))
+def test_a_rule_changes_under_faults(run_a_job: Callable[[int], None], number: int) -> None:
+    """Keys without further events would keep the times of a version before, or timers of a rule that is gone."""
+    run_a_job(number)
 
 
 @pytest.mark.parametrize("number", seeds(2, in_soak=1_000))
@@ -382,6 +463,37 @@ def a_next_version_begins_again(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(DynamicCepOperator, "process_rules", forgets)
 
 
+def timers_are_not_set_again(patch: pytest.MonkeyPatch) -> None:
+    """Under another limit of time, keys without further events keep the timers that they had, or none."""
+    patch.setattr(KeyStates, "set_timers_again", lambda self: None)
+
+
+def a_removed_rule_keeps_its_timers(patch: pytest.MonkeyPatch) -> None:
+    """Timers of a rule that is gone stay until they fire."""
+    patch.setattr(KeyTimers, "clear", lambda self: None)
+
+
+def keys_of_partial_matches_are_not_noted(patch: pytest.MonkeyPatch) -> None:
+    """A rule does not get the events that are only gaps, which end strict matches."""
+
+    def begin(self: KeyStates, key: Any) -> PartialMatches:
+        partial = self.live[key] = PartialMatches()
+        return partial
+
+    patch.setattr(KeyStates, "begin", begin)
+
+
+def conditions_of_rules_are_mixed_up(patch: pytest.MonkeyPatch) -> None:
+    """An event meets a condition of one rule, and counts for another one."""
+    met = ConditionIndex.met
+
+    def shifted(self: ConditionIndex, event: Any) -> Any:
+        conditions, failures = met(self, event)
+        return conditions >> 1, failures
+
+    patch.setattr(ConditionIndex, "met", shifted)
+
+
 def run_one(seed: int) -> None:
     """Run one of the patterns on rows."""
     run(list(PATTERNS)[seed % len(PATTERNS)], seed)
@@ -408,6 +520,11 @@ FAULTS: list[tuple[Callable[[pytest.MonkeyPatch], None], Callable[[int], Any]]] 
     (a_next_version_begins_again, run_rules),
     (partial_matches_are_not_stored, run_rules),
     (stored_keys_have_no_timers, run_rules),
+    (timers_are_not_set_again, run_shorter_times),
+    (stored_keys_have_no_timers, run_shorter_times),
+    (a_removed_rule_keeps_its_timers, run_removed_rule),
+    (keys_of_partial_matches_are_not_noted, run_rules),
+    (conditions_of_rules_are_mixed_up, run_rules),
 ]
 FIRST: dict[tuple[Callable[[pytest.MonkeyPatch], None], Callable[[int], Any]], int] = {
     (rules_are_not_restored, run_rules): 12,

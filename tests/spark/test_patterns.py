@@ -15,7 +15,7 @@ from tests.spark.jobs import STREAMING, environment, lines_to, wait_until, wait_
 from tests.spark.test_lost_workers import visible
 
 from penstock.cep import CEP, Pattern, PatternProcessFunction, TimedOutPartialMatchHandler
-from penstock.cep.deferred_starts import automaton_of
+from penstock.cep.automata import automaton_of
 from penstock.cep.partial_matches import PartialMatches
 from penstock.common import WatermarkStrategy
 from penstock.common.job_client import JobClient

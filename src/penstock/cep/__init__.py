@@ -11,6 +11,7 @@ alerts = CEP.pattern(payments.key_by("card"), fraud).select(lambda match: match[
 """
 
 from penstock.cep.after_match import AfterMatchSkipStrategy
+from penstock.cep.condition_functions import IterativeCondition, RichIterativeCondition, SimpleCondition
 from penstock.cep.conditions import Context
 from penstock.cep.dynamic_pattern_stream import DynamicPatternStream
 from penstock.cep.errors import MalformedPatternError, SkipTargetError
@@ -40,6 +41,7 @@ __all__ = [
     "EventComparator",
     "Expression",
     "GroupPattern",
+    "IterativeCondition",
     "MalformedPatternError",
     "Pattern",
     "PatternFlatSelectFunction",
@@ -49,6 +51,8 @@ __all__ = [
     "PatternStream",
     "PatternTimeoutFunction",
     "RejectedRule",
+    "RichIterativeCondition",
+    "SimpleCondition",
     "SkipTargetError",
     "TimedOutPartialMatchHandler",
     "WithinType",

@@ -20,11 +20,12 @@ import heapq
 from bisect import insort_right
 from collections.abc import Callable, Sequence
 from operator import itemgetter
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
 from penstock.cep.accumulators import Accumulator, accumulate_of
 from penstock.cep.after_match import AfterMatchSkipStrategy
 from penstock.cep.compiler import compile_steps
+from penstock.cep.condition_functions import RichIterativeCondition, rich_part
 from penstock.cep.conditions import Iterative, evaluator, expression_of, text_of
 from penstock.cep.decisions import ENDS, PASSES_OVER, UNCHANGED, Ask, Decision, Decisions, Moves
 from penstock.cep.expressions import Expression
@@ -54,6 +55,9 @@ class Automaton(Generic[T]):
 
     Raises MalformedPatternError for what `Pattern.check` refuses.
     """
+
+    defers: ClassVar[bool] = False
+    """Whether it keeps events that may begin a match while another one is open: see `automata`."""
 
     def __init__(self, pattern: Pattern[T, Any], accumulators: Sequence[Accumulator] = ()) -> None:
         pattern.check()
@@ -88,7 +92,11 @@ class Automaton(Generic[T]):
         """What events do to partial matches, by their bits."""
         self._rows = self.moves.rows
         self._idle = self.moves.idle
+        self._begins_plainly = not (self._has_gaps or self.accumulators)
         self._iterative = [part.function for part in graph.atoms.iterative if isinstance(part, Iterative)]
+        rich = [found for function in self._iterative if (found := rich_part(function)) is not None]
+        self.rich_conditions: tuple[RichIterativeCondition[Any], ...] = tuple({id(one): one for one in rich}.values())
+        """Conditions with a life cycle, each once: open them before the first event, and close them."""
         self.predicates: tuple[Expression | None, ...] = tuple(expression_of(part) for part in predicates)
         """For each bit, its condition as an expression that can be evaluated on columns; None if it is a function."""
         self.predicate_texts = tuple(text_of(part) for part in predicates)
@@ -119,6 +127,17 @@ class Automaton(Generic[T]):
         Raises:
             SkipTargetError: see `AfterMatchSkipStrategy.throw_exception_on_miss`.
         """
+        if self._begins_plainly and not partial.completed:
+            begun = self.moves.plain_begins.get(bits)
+            if begun is not None:
+                # The most frequent event that matters: it begins a match, and no condition is left to ask.
+                step, target = begun
+                number = partial.number
+                partial.number = number + 1
+                partial.add(number, timestamp, ((target, (None, step, event, number, timestamp)),))
+                if self.window_ms is not None and timestamp + self.window_ms < partial.deadline_ms:
+                    partial.deadline_ms = timestamp + self.window_ms
+                return []
         done = self._step(partial, event, timestamp, bits, processing_time=processing_time)
         partial.number += 1
         return self._released(partial, done) if done or partial.completed else []
@@ -203,10 +222,27 @@ class Automaton(Generic[T]):
     def load(self, value: tuple[Any, ...], bits: Callable[[T], int] | None = None) -> PartialMatches:
         """Return the state of a key from what `PartialMatches.dumped` gave. `bits`: in place of the attribute."""
         partial = PartialMatches.loaded(value, self._closes_ms.__getitem__, bits or self.bits, self._accumulate)
+        if partial.deferred and not self.defers:
+            self._begin_deferred(partial)
         partial.find_deadline(self.window_ms)
         return partial
 
     # ---- inside
+
+    def _begin_deferred(self, partial: PartialMatches) -> None:
+        """Begin the matches that another automaton has deferred, as if their events had come to this one."""
+        later = PartialMatches()
+        for number, event, timestamp, bits in partial.deferred:
+            if number > max(partial.families, default=-1):
+                later.number = number
+                for completed in self._step(later, event, timestamp, bits, processing_time=0):
+                    insort_right(later.completed, completed, key=_FIRST)
+        for number, (start_time, runs) in later.families.items():
+            partial.add(number, start_time, runs)
+        for end_ms, number in later.gaps:
+            partial.limit_gap(end_ms, number)
+        partial.completed += later.completed
+        partial.deferred.clear()
 
     def _step(
         self,
@@ -223,41 +259,52 @@ class Automaton(Generic[T]):
         done: list[Completed] = []
         if row is self._idle:
             return done
-        families = partial.families
-        accumulate = self._accumulate
-        here = partial.number
-        for number in partial.changed_by(row, UNCHANGED) if families else ():
-            family = families[number]
-            after: list[Run] = []
-            changed = False
-            for run in family[1]:
-                moves = row[run[0]]
-                if isinstance(moves, Ask):
-                    moves = self._answered(moves, run[1], (event, here, timestamp, processing_time))
-                if moves is UNCHANGED:
-                    after.append(run)
-                    continue
-                changed = True
-                node = run[1]
-                for step, target, completes in moves:
-                    if step < 0:
-                        last = node
-                    elif accumulate is None:
-                        last = (node, step, event, here, timestamp)
-                    else:
-                        last = (node, step, event, here, timestamp, accumulate(node, step, event))
-                    if target >= 0:
-                        after.append((target, last))
-                    if completes:
-                        done.append((number, last))
-            if changed:
-                partial.replace(number, family, after)
-                if self._has_gaps and after:
-                    self._limit_gaps(partial, number, after, family[1])
+        families, here = partial.families, partial.number
+        # An event that only begins matches leaves the others as they are.
+        if families and bits not in self.moves.only_begin:
+            for number in partial.changed_by(row, UNCHANGED):
+                self._move(partial, number, row, (event, here, timestamp, processing_time), done)
         moves = row[0]
         if begins and moves is not UNCHANGED:
             done += self._begin(partial, moves, (event, here, timestamp, processing_time))
         return done
+
+    def _move(
+        self, partial: PartialMatches, number: int, row: Sequence[Decision], arrival: Arrival, done: list[Completed]
+    ) -> None:
+        """Take the runs of a family along an event, and add what is complete to `done`."""
+        family = partial.families[number]
+        runs = family[1]
+        if len(runs) == 1 and row[runs[0][0]] is UNCHANGED:
+            return
+        event, here, timestamp, _ = arrival
+        accumulate = self._accumulate
+        after: list[Run] = []
+        changed = False
+        for run in runs:
+            moves = row[run[0]]
+            if type(moves) is Ask:
+                moves = self._answered(moves, run[1], arrival)
+            if moves is UNCHANGED:
+                after.append(run)
+                continue
+            changed = True
+            node = run[1]
+            for step, target, completes in moves:
+                if step < 0:
+                    last = node
+                elif accumulate is None:
+                    last = (node, step, event, here, timestamp)
+                else:
+                    last = (node, step, event, here, timestamp, accumulate(node, step, event))
+                if target >= 0:
+                    after.append((target, last))
+                if completes:
+                    done.append((number, last))
+        if changed:
+            partial.replace(number, family, after)
+            if self._has_gaps and after:
+                self._limit_gaps(partial, number, after, runs)
 
     def _begin(self, partial: PartialMatches, decision: Decision, arrival: Arrival) -> list[Completed]:
         """Start the matches that begin with the event, and return those that are complete with it."""
@@ -344,6 +391,9 @@ class Automaton(Generic[T]):
     def _released(self, partial: PartialMatches, done: list[Completed]) -> list[Match[T]]:
         """Return the complete matches whose turn it is, and discard what they make the skip strategy discard."""
         if not self.skip.skips:
+            if partial.completed:
+                # They waited under another strategy.
+                done, partial.completed = [*partial.completed, *done], []
             if len(done) > 1:
                 done.sort(key=_FIRST)
             return [self.match(node) for _, node in done]

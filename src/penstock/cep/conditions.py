@@ -1,9 +1,10 @@
-"""Conditions of patterns, in their three forms, and how they combine.
+"""Conditions of patterns, in their forms, and how they combine.
 
 * `lambda e: ...` is simple: its answer depends on the event alone. It is called once per event.
 * An expression, `field("amount") > 500`, is simple, too, and is data: see `expressions`.
 * `lambda e, ctx: ...` is iterative: its answer also depends on the partial match, which `ctx` shows. It is called at
   most once per event and partial match, and only if the simple conditions it is combined with do not decide.
+* An object of a class in `condition_functions` is one or the other; a RichIterativeCondition has a life cycle.
 
 A pattern's step has one condition: a tree of And and Or over these. The largest parts of a tree without an iterative
 condition are its *predicates*: each becomes a bit per event.
@@ -15,6 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, TypeVar
 
+from penstock.cep.condition_functions import IterativeCondition, SimpleCondition
 from penstock.cep.errors import MalformedPatternError
 from penstock.cep.evaluation import compiled
 from penstock.cep.expressions import Expression
@@ -37,9 +39,9 @@ class Context(Protocol):
         """Return the processing time (milliseconds)."""
 
 
-SimpleLike: TypeAlias = Callable[[E], bool] | Expression
+SimpleLike: TypeAlias = Callable[[E], bool] | SimpleCondition[E] | Expression
 """A condition on the event alone."""
-IterativeLike: TypeAlias = Callable[[E, Context], bool]
+IterativeLike: TypeAlias = Callable[[E, Context], bool] | IterativeCondition[E]
 """A condition on the event and the partial match that may take it."""
 
 
@@ -117,21 +119,31 @@ def condition_of(given: Any, call: str) -> Condition:
     """Return the condition that a user gave to the method `call`. Raises MalformedPatternError for anything else."""
     if isinstance(given, Expression):
         return OfFields(given)
+    if isinstance(given, SimpleCondition):
+        return Simple(_with_result(given.filter, call))
+    if isinstance(given, IterativeCondition):
+        return Iterative(_with_result(given.filter, call))
     if callable(given) and not isinstance(given, type):
-        try:
-            check_result_kind(given, f"the condition of {call}")
-        except TypeError as error:
-            # Its result would be true for each event.
-            raise MalformedPatternError(str(error)) from None
+        _with_result(given, call)
         if accepts_arguments(given, 1):
             return Simple(given)
         if accepts_arguments(given, 2):
             return Iterative(given)
         raise MalformedPatternError(f"{call} takes a function of (event) or of (event, context), got {given!r}")
     raise MalformedPatternError(
-        f"{call} takes a function of the event, a function of the event and the context, or an expression such as "
-        f"field('amount') > 500; got {given!r:.100}"
+        f"{call} takes a function of the event, a function of the event and the context, an object of a condition's "
+        f"class, or an expression such as field('amount') > 500; got {given!r:.100}"
     )
+
+
+def _with_result(function: Callable[..., Any], call: str) -> Callable[..., Any]:
+    """Return the function. Raises MalformedPatternError if it returns a generator, a coroutine and the like."""
+    try:
+        check_result_kind(function, f"the condition of {call}")
+    except TypeError as error:
+        # Its result would be true for each event.
+        raise MalformedPatternError(str(error)) from None
+    return function
 
 
 def evaluator(condition: Condition) -> Callable[[Any], Any]:
@@ -184,5 +196,8 @@ def text_of(condition: Condition) -> str:
 
 
 def _name(function: Callable[..., Any]) -> str:
+    owner = getattr(function, "__self__", None)
+    if isinstance(owner, SimpleCondition | IterativeCondition):
+        return type(owner).__name__
     name = getattr(function, "__name__", type(function).__name__)
     return "λ" if name == "<lambda>" else str(name)

@@ -7,30 +7,22 @@ the events are processed again, from the second one; if it succeeds, from the fi
 that succeeds costs its length, and one that fails no more than in `Automaton`. Results and their times are the same.
 
 Where contiguity is relaxed, an event mostly leaves open matches as they are, which costs nothing in `Automaton` either.
+Loops are an exception: see `deferred_loops`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, TypeVar
 
-from penstock.cep.accumulators import Accumulator
 from penstock.cep.after_match import PAST_LAST
 from penstock.cep.automaton import Automaton, Match, Timeout
 from penstock.cep.graph import Action, Kind
 from penstock.cep.partial_matches import Completed, PartialMatches
-from penstock.cep.pattern import Pattern
 
 T = TypeVar("T")
 
 
-def automaton_of(pattern: Pattern[T, Any], accumulators: Sequence[Accumulator] = ()) -> Automaton[T]:
-    """Return the automaton of a pattern. Raises MalformedPatternError for what `Pattern.check` refuses."""
-    automaton = Automaton(pattern, accumulators)
-    return DeferringAutomaton(pattern, accumulators) if _may_defer(automaton) else automaton
-
-
-def _may_defer(automaton: Automaton[Any]) -> bool:
+def may_defer_starts(automaton: Automaton[Any]) -> bool:
     """Return whether no state passes an event over, no time between events is limited, and the skip strategy fits."""
     states = automaton.graph.states
     return automaton.skip.kind == PAST_LAST and not any(
@@ -42,6 +34,8 @@ def _may_defer(automaton: Automaton[Any]) -> bool:
 
 class DeferringAutomaton(Automaton[T]):
     """An automaton that follows one family per key, the one at the front."""
+
+    defers = True
 
     def process(
         self, partial: PartialMatches, event: T, timestamp: int, bits: int, processing_time: int = 0
@@ -92,8 +86,5 @@ class DeferringAutomaton(Automaton[T]):
     def _emitted(self, partial: PartialMatches, completed: Completed) -> Match[T]:
         """Return a match, and discard all that begins at or before its last event."""
         node = completed[1]
-        last = node[3]
-        partial.discard_up_to(last)
-        events = partial.deferred
-        events[:] = [event for event in events if event[0] > last]
+        partial.discard_up_to(node[3])
         return self.match(node)

@@ -65,6 +65,7 @@ class DynamicPatternStream(PatternSettings[T]):
             comparator=self._comparator,
             late_tag=self._late_tag,
             bound=self._bound,
+            queryable_name=self._queryable_name,
             rejected_tag=self._rejected_tag,
         )
         return two_input_stream(

@@ -43,7 +43,7 @@ def reachable(start: State) -> list[State]:
 
 
 def _close(state: State) -> None:
-    lengths = [length for before in _proceeded(state) for length in (before.gap_ms, before.release_ms) if length]
+    lengths = [length for before in proceeded(state) for length in (before.gap_ms, before.release_ms) if length]
     if not lengths:
         return
     state.closes_ms = min(lengths)
@@ -74,7 +74,7 @@ def _closed(state: State, elapsed_ms: int, copies: dict[State, State]) -> State:
     return copy
 
 
-def _proceeded(state: State) -> Iterator[State]:
+def proceeded(state: State) -> Iterator[State]:
     """Return the states whose edges apply to a partial match in the state: what PROCEED reaches."""
     seen = {state}
     waiting = [state]

@@ -18,18 +18,27 @@ LENGTH_MAX = 1_000_000
 
 
 def expression_to_json(expression: Expression) -> str:
-    """Return the expression as JSON text."""
+    """Return the expression as JSON text. Raises MalformedPatternError for anything else."""
+    if not isinstance(expression, Expression):
+        raise MalformedPatternError(f"expected an expression, got {type(expression).__name__} {expression!r:.100}")
     return json.dumps(written(expression), allow_nan=False)
 
 
 def expression_from_json(text: str | bytes) -> Expression:
     """Return the expression in a JSON text. Raises MalformedPatternError, with the position, if there is none."""
+    return read(tree_of(text, "the expression"), "$")
+
+
+def tree_of(text: Any, what: str) -> Any:
+    """Return what a JSON text says, as dicts, lists and constants. Raises MalformedPatternError, about `what`."""
+    if not isinstance(text, str | bytes):
+        raise MalformedPatternError(f"{what} is a JSON text, got {type(text).__name__} {text!r:.100}")
     if len(text) > LENGTH_MAX:
-        raise MalformedPatternError(f"an expression as JSON has at most {LENGTH_MAX} characters, got {len(text)}")
+        raise MalformedPatternError(f"{what} as JSON has at most {LENGTH_MAX} characters, got {len(text)}")
     try:
-        return read(json.loads(text, parse_constant=no_constant), "$")
+        return json.loads(text, parse_constant=_no_constant)
     except (ValueError, RecursionError) as e:
-        raise MalformedPatternError(f"the expression is not valid JSON: {e}") from None
+        raise MalformedPatternError(f"{what} is not valid JSON: {e}") from None
 
 
 def written(expression: Expression) -> dict[str, Any]:
@@ -77,6 +86,6 @@ def _operation(symbol: str, operands: list[Any], where: str, depth: int) -> Expr
     return Expression(symbol, left, read(operands[1], f"{where}.args[1]", depth + 1))
 
 
-def no_constant(text: str) -> None:
+def _no_constant(text: str) -> None:
     """Refuse NaN and infinities, which JSON lacks."""
     raise ValueError(f"{text} is not JSON")

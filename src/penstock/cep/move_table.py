@@ -27,6 +27,10 @@ class MoveTable:
         self._without_effect: dict[int, bool] = {}
         self.rows: dict[int, list[Decision]] = {}
         """Those that were computed, by bits."""
+        self.only_begin: set[int] = set()
+        """The bits of those that change nothing but the start."""
+        self.plain_begins: dict[int, tuple[int, int]] = {}
+        """Of these, by bits, those with one outcome: the step that takes the event, and the state behind it."""
         self.idle: list[Decision] = [UNCHANGED] * state_count
         """The row of an event that changes nothing."""
 
@@ -36,13 +40,25 @@ class MoveTable:
         if row is None:
             if len(self.rows) >= ROWS_MAX:
                 self.rows.clear()
+                self.only_begin.clear()
+                self.plain_begins.clear()
             row = [self._decisions.decide(state, bits) for state in range(len(self.idle))]
             if not isinstance(row[0], Ask):
                 row[0] = beginnings(row[0]) or UNCHANGED
             if all(decision is UNCHANGED for decision in row):
                 row = self.idle
+            if all(decision is UNCHANGED for decision in row[1:]):
+                self.only_begin.add(bits)
+                self._note_plain(bits, row[0])
             self.rows[bits] = row
         return row
+
+    def _note_plain(self, bits: int, decision: Decision) -> None:
+        if isinstance(decision, Ask) or decision is UNCHANGED or len(decision) != 1:
+            return
+        step, target, completes = decision[0]
+        if target >= 0 and not completes:
+            self.plain_begins[bits] = step, target
 
     def begins(self, bits: int) -> bool:
         """Return whether an event with these bits may start a match. If not, a key without state does not need it."""

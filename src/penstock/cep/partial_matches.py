@@ -14,8 +14,10 @@ their runs, so that an event costs nothing for those that it does not change.
 from __future__ import annotations
 
 import heapq
+from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
+from operator import itemgetter
 from typing import Any, TypeAlias
 
 from penstock.cep.accumulators import VALUES, Accumulate
@@ -34,6 +36,7 @@ Completed: TypeAlias = tuple[int, Node]
 SMALL = 32
 NEVER = 2**63 - 1
 """Time does not change the state."""
+_FIRST = itemgetter(0)
 
 
 class PartialMatches:
@@ -41,8 +44,8 @@ class PartialMatches:
 
     # fmt: off
     __slots__ = (
-        "_index", "armed_ms", "completed", "deadline_ms", "deferred", "families", "gaps", "is_stored", "number", "runs",
-        "timer_ms",
+        "_index", "armed_ms", "completed", "deadline_ms", "deferred", "families", "followers", "gaps", "is_stored",
+        "number", "runs", "timer_ms",
     )
     # fmt: on
 
@@ -60,7 +63,9 @@ class PartialMatches:
         self.deadline_ms = NEVER
         """Time below it has no results (ms); `Automaton.advance_time` is worth its call from here on."""
         self.deferred: list[Deferred] = []
-        """Events that may begin a match once the present one ends: see `deferred_starts`."""
+        """Events that may begin a match once the present one ends: see `deferred_starts` and `deferred_loops`."""
+        self.followers: list[Deferred] = []
+        """Events that matches may take which begin with deferred ones: see `deferred_loops`."""
         self.armed_ms = NEVER
         """The operator's: something at or before this time reminds of the deadline (ms)."""
         self.timer_ms = NEVER
@@ -72,6 +77,15 @@ class PartialMatches:
 
     def __bool__(self) -> bool:
         return bool(self.families or self.completed)
+
+    def is_as_new(self) -> bool:
+        """Make an empty state as it was created, and return whether it is: it may serve another key."""
+        if self.families or self.completed or self.gaps or self.deferred or self.followers or self._index is not None:
+            return False
+        self.number = 0
+        self.deadline_ms = self.armed_ms = self.timer_ms = NEVER
+        self.is_stored = False
+        return True
 
     def changed_by(self, decisions: Sequence[Any], unchanged: Any) -> Iterable[int]:
         """Return the families that an event changes, in order; perhaps others, too, if there are few.
@@ -114,10 +128,15 @@ class PartialMatches:
             del self.families[number]
 
     def discard_up_to(self, number: int) -> None:
-        """Remove families and complete matches that begin with the event `number` or an earlier one."""
+        """Remove families, deferred events and complete matches that begin up to the event `number`."""
         while self.families and (first := next(iter(self.families))) <= number:
             self.replace(first, self.families[first], ())
         self.completed = [completed for completed in self.completed if completed[0] > number]
+        if self.deferred:
+            del self.deferred[: bisect_right(self.deferred, number, key=_FIRST)]
+            # Those before the first deferred event are of no use.
+            first = self.deferred[0][0] if self.deferred else self.number
+            del self.followers[: bisect_right(self.followers, first, key=_FIRST)]
 
     def discard_oldest(self, most: int) -> int:
         """Remove families from the front until there are at most `most` partial matches; return how many were removed.
@@ -131,6 +150,7 @@ class PartialMatches:
             self.replace(first, self.families[first], ())
         if not self.families:
             self.deferred.clear()
+            self.followers.clear()
         return before - self.runs
 
     def limit_gap(self, end_ms: int, number: int) -> None:
@@ -179,7 +199,8 @@ class PartialMatches:
             for number, (start_time, runs) in self.families.items()
         )
         completed = tuple((number, position(node)) for number, node in self.completed)
-        deferred = tuple((number, timestamp, event) for number, event, timestamp, _ in self.deferred)
+        kept = {one[0]: one for one in (*self.deferred, *self.followers)}
+        deferred = tuple((number, kept[number][2], kept[number][1]) for number in sorted(kept))
         return self.number, tuple(events.values()), tuple(table), families, completed, deferred
 
     @staticmethod

@@ -25,8 +25,6 @@ from penstock.cep.errors import MalformedPatternError
 from penstock.cep.pattern import Pattern
 from penstock.cep.steps import Contiguity, Step, WithinType
 
-LENGTH_MAX = 1_000_000
-"""Length of a text, in characters."""
 STEPS_MAX = 50
 STATES_MAX = 1_000
 """Number of repetitions that are built, over all steps and groups."""
@@ -51,6 +49,8 @@ _INNER = {"consecutive": Contiguity.STRICT, "allow_combinations": Contiguity.REL
 
 def pattern_to_json(pattern: Pattern[Any, Any]) -> str:
     """Return a pattern as JSON text. Raises MalformedPatternError if a condition is a function or a subtype."""
+    if not isinstance(pattern, Pattern):
+        raise MalformedPatternError(f"expected a pattern, got {type(pattern).__name__} {pattern!r:.100}")
     tree: dict[str, Any] = {"steps": _written_steps(pattern.steps())}
     skip = pattern.get_after_match_skip_strategy()
     if skip.skips:
@@ -64,13 +64,7 @@ def pattern_to_json(pattern: Pattern[Any, Any]) -> str:
 
 def pattern_from_json(text: str | bytes) -> Pattern[Any, Any]:
     """Return the pattern in a JSON text. Raises MalformedPatternError, with the position, if there is none."""
-    if len(text) > LENGTH_MAX:
-        raise MalformedPatternError(f"a pattern as JSON has at most {LENGTH_MAX} characters, got {len(text)}")
-    try:
-        tree = json.loads(text, parse_constant=json_form.no_constant)
-    except (ValueError, RecursionError) as e:
-        raise MalformedPatternError(f"the pattern is not valid JSON: {e}") from None
-    return read_pattern(tree, "$")
+    return read_pattern(json_form.tree_of(text, "the pattern"), "$")
 
 
 def read_pattern(tree: Any, where: str) -> Pattern[Any, Any]:
@@ -187,7 +181,10 @@ def _read_skip(tree: Any, where: str) -> AfterMatchSkipStrategy | None:
         raise MalformedPatternError(f"{where}.kind: expected one of {', '.join([*plain, *to_step])}, got {kind!r:.100}")
     strategy: AfterMatchSkipStrategy
     strategy = _at(where, plain[kind]) if kind in plain else _at(where, to_step[kind], step)
-    if tree.get("throw_exception_on_miss", False) is True:
+    throws = tree.get("throw_exception_on_miss", False)
+    if not isinstance(throws, bool):
+        raise MalformedPatternError(f"{where}.throw_exception_on_miss: expected true or false, got {throws!r:.100}")
+    if throws:
         strategy = _at(where, strategy.throw_exception_on_miss)
     return strategy
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from penstock.api.output_tag import OutputTag
+from penstock.api.state.descriptors import ValueStateDescriptor
 from penstock.api.timers import TimeDomain
 from penstock.cep.operators.bounds import DISCARD_OLDEST, Bound
 from penstock.common.functions.arity import accepts_arguments
@@ -27,6 +28,7 @@ class PatternSettings(Unfinished, Generic[T]):
         self._domain = TimeDomain.EVENT_TIME
         self._late_tag: OutputTag[Any] | None = None
         self._bound: Bound | None = None
+        self._queryable_name: str | None = None
 
     def in_processing_time(self) -> Self:
         """Stamp events with the clock when they arrive, and process them at once."""
@@ -59,6 +61,20 @@ class PatternSettings(Unfinished, Generic[T]):
             MalformedPatternError: for another value.
         """
         self._bound = Bound(per_key, policy)
+        return self
+
+    def set_queryable(self, queryable_state_name: str) -> Self:
+        """Make the partial matches of a key queryable state, under a name that is unique in the job.
+
+        The value of a key is a list of dicts, in order of the first event: `events`, those of each step as in a match;
+        `waits_for`, the steps that may take the next event; `began`, the timestamp of the first event (ms); `ends`,
+        when its time is over (ms), or None. With rules, a key has such a list for the id of each rule. They are
+        written twice into snapshots. This is not in Flink.
+
+        Raises TypeError or ValueError for a name that is not a text, or empty.
+        """
+        ValueStateDescriptor("partial matches").set_queryable(queryable_state_name)
+        self._queryable_name = queryable_state_name
         return self
 
 

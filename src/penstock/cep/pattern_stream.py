@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from penstock.api.output_tag import OutputTag
+from penstock.cep.automata import automaton_of
 from penstock.cep.columns import on_columns
-from penstock.cep.deferred_starts import automaton_of
 from penstock.cep.drawing import in_short
 from penstock.cep.dynamic_pattern_stream import DynamicPatternStream
 from penstock.cep.function_arguments import process_calls, timeout_call
@@ -172,7 +172,7 @@ class PatternStream(PatternSettings[T]):
         return self._result(MatchCalls(function, flat_select, timed_out, form), declared)
 
     def _result(self, calls: MatchCalls, output_type: TypeInformation | None) -> DataStream[Any]:
-        automaton = automaton_of(self._pattern)
+        automaton = automaton_of(self._pattern, is_bounded=self._bound is not None)
         short = in_short(self._pattern.steps())
         name = f"Pattern {short if len(short) <= NAME_MAX else short[: NAME_MAX - 2] + ' …'}"
         for warning in growth_warnings(automaton):
@@ -191,6 +191,7 @@ class PatternStream(PatternSettings[T]):
             comparator=self._comparator,
             late_tag=self._late_tag,
             bound=self._bound,
+            queryable_name=self._queryable_name,
         )
         environment = keyed.environment
         transformation = OperatorTransformation(

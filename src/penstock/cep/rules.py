@@ -9,14 +9,13 @@ rule, the highest version counts. Source: FLIP-200, which Flink has accepted and
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from penstock.cep import json_form
 from penstock.cep.errors import MalformedPatternError
 from penstock.cep.pattern import Pattern
-from penstock.cep.pattern_json import LENGTH_MAX, read_pattern
+from penstock.cep.pattern_json import read_pattern
 
 RULE_KEYS = ("id", "version", "pattern", "remove")
 ID_LENGTH_MAX = 200
@@ -42,22 +41,20 @@ class Rule:
 
 def read_rule(text: Any) -> Rule:
     """Return the rule in a JSON text. Raises MalformedPatternError, with the position, if there is none."""
-    if not isinstance(text, str | bytes):
-        raise MalformedPatternError(f"a rule is a JSON text, got {type(text).__name__} {text!r:.100}")
-    if len(text) > LENGTH_MAX:
-        raise MalformedPatternError(f"a rule as JSON has at most {LENGTH_MAX} characters, got {len(text)}")
-    try:
-        tree = json.loads(text, parse_constant=json_form.no_constant)
-    except (ValueError, RecursionError) as e:
-        raise MalformedPatternError(f"the rule is not valid JSON: {e}") from None
+    tree = json_form.tree_of(text, "the rule")
     if not isinstance(tree, dict) or (unknown := [key for key in tree if key not in RULE_KEYS]):
         shown = f"{tree!r:.100}" if not isinstance(tree, dict) else repr(unknown[0])
         raise MalformedPatternError(f"$: expected an object with keys among {', '.join(RULE_KEYS)}, got {shown:.100}")
     id, version = tree.get("id"), tree.get("version")
-    if not isinstance(id, str) or not 1 <= len(id) <= ID_LENGTH_MAX:
+    if not isinstance(id, str) or not 1 <= len(id) <= ID_LENGTH_MAX or not _is_unicode(id):
         raise MalformedPatternError(f"$.id: expected a text of 1 to {ID_LENGTH_MAX} characters, got {id!r:.100}")
     if not isinstance(version, int) or isinstance(version, bool) or not 0 <= version <= VERSION_MAX:
         raise MalformedPatternError(f"$.version: expected a whole number from 0 on, got {version!r:.100}")
     if ("pattern" in tree) is (tree.get("remove") is True) or tree.get("remove", True) is not True:
         raise MalformedPatternError('$: expected either "pattern": {...} or "remove": true')
     return Rule(id, version, read_pattern(tree["pattern"], "$.pattern") if "pattern" in tree else None)
+
+
+def _is_unicode(text: str) -> bool:
+    """Return whether a text can be written: JSON can spell halves of characters, which keys of state lack."""
+    return not any("\ud800" <= character <= "\udfff" for character in text)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from penstock.cep.automata import automaton_of
 from penstock.cep.automaton import Automaton
-from penstock.cep.deferred_starts import automaton_of
 from penstock.cep.partial_matches import PartialMatches
 from penstock.cep.pattern import Pattern
 from penstock.cep.steps import Step, all_steps

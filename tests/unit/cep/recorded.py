@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from penstock.cep.after_match import AfterMatchSkipStrategy
-from penstock.cep.deferred_starts import automaton_of
+from penstock.cep.automata import automaton_of
 from penstock.cep.partial_matches import PartialMatches
 from penstock.cep.pattern import Pattern
 from penstock.cep.steps import WithinType

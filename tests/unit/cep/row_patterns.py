@@ -12,7 +12,7 @@ from itertools import groupby
 from typing import Any
 
 from penstock.cep import AfterMatchSkipStrategy, Pattern
-from penstock.cep.deferred_starts import automaton_of
+from penstock.cep.automata import automaton_of
 from penstock.cep.partial_matches import PartialMatches
 
 Row = dict[str, Any]

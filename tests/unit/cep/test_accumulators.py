@@ -9,7 +9,7 @@ from tests.unit.cep.letters import Play, letters
 
 from penstock.cep import AfterMatchSkipStrategy, Pattern
 from penstock.cep.accumulators import Accumulator
-from penstock.cep.deferred_starts import automaton_of
+from penstock.cep.automata import automaton_of
 
 
 def summed(skip: AfterMatchSkipStrategy, added: list[str]) -> Play:

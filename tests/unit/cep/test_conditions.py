@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from tests.unit.cep.letters import Play, play
 
-from penstock.cep import Pattern, field
+from penstock.api.state.descriptors import ValueStateDescriptor
+from penstock.cep import (
+    CEP,
+    IterativeCondition,
+    MalformedPatternError,
+    Pattern,
+    RichIterativeCondition,
+    SimpleCondition,
+    field,
+)
 from penstock.cep.automaton import Automaton
+from penstock.common.errors import ProgramError, UserFunctionError
+from penstock.testing import OperatorHarness
 
 
 def test_a_simple_condition_is_called_once_per_event() -> None:
@@ -160,3 +171,86 @@ def test_events_that_change_nothing_are_known() -> None:
     assert [automaton.moves.is_passed_over(bits) for automaton in (relaxed, strict, any_event)] == [True, False, False]
     assert [automaton.moves.is_only_a_gap(bits) for automaton in (relaxed, strict, any_event)] == [True, True, False]
     assert [relaxed.moves.begins(relaxed.bits(event)) for event in "abx"] == [True, False, False]
+
+
+class Longer(SimpleCondition[str]):
+    def __init__(self, than: int) -> None:
+        self.than = than
+
+    def filter(self, value: str) -> bool:
+        return len(value) > self.than
+
+
+class After(IterativeCondition[str]):
+    def filter(self, value: str, ctx: Any) -> bool:
+        return all(value > before for before in ctx.get_events_for_pattern("a"))
+
+
+def test_conditions_may_be_objects_of_flinks_classes() -> None:
+    """A program that comes from Flink would have to be written anew."""
+    pattern = Pattern.begin("a").where(Longer(2)).followed_by("b").where(Longer(2)).where(After())
+    assert play(pattern, "a12 a1 a11 a13") == ["a12 a13", "a11 a13"]
+    automaton = Automaton(pattern)
+    assert automaton.predicate_texts[0] == "Longer(e)" and "After(e, ctx)" in pattern.draw()
+    assert automaton.rich_conditions == ()
+
+
+class Known(RichIterativeCondition[str]):
+    """Holds for events of a table that `open` reads; and what happens to it."""
+
+    happened: ClassVar[list[str]] = []
+
+    def __init__(self, fails: bool = False) -> None:
+        self.fails = fails
+
+    def open(self, runtime_context: Any) -> None:
+        self.names = {"a", "b"}
+        self.asked = runtime_context.get_metrics_group().counter("asked")
+        self.happened.append(f"open {runtime_context.get_index_of_this_subtask()}")
+        if self.fails:
+            runtime_context.get_state(ValueStateDescriptor("s"))
+
+    def filter(self, value: str, ctx: Any) -> bool:
+        self.asked.inc()
+        return value in self.names
+
+    def close(self) -> None:
+        self.happened.append("close")
+
+
+def test_a_rich_condition_is_opened_before_the_first_event_and_closed() -> None:
+    """A condition could not read a table, or connect to a service, or its connection would stay open."""
+    Known.happened.clear()
+    one = Known()
+    pattern = Pattern.begin("a").where(lambda e: e != "x").where(one).next("b").where(one).or_(lambda e: e == "c")
+    with OperatorHarness(
+        lambda events: CEP.pattern(events.key_by(lambda _: 0), pattern).select(lambda m: "".join(map(str, m.values())))
+    ) as harness:
+        for at, event in enumerate("axabxc"):
+            harness.push(event, timestamp=at)
+        harness.watermark(9)
+        assert harness.outputs() == ["['a']['b']"]
+        assert Known.happened == ["open 0"]
+    assert Known.happened == ["open 0", "close"]
+
+
+def test_a_rich_condition_has_no_state() -> None:
+    """State of a condition would be that of any key."""
+    pattern = Pattern.begin("a").where(Known(fails=True))
+    with (
+        pytest.raises((ProgramError, UserFunctionError), match="state"),
+        OperatorHarness(lambda events: CEP.pattern(events.key_by(lambda _: 0), pattern).select(len)),
+    ):
+        pass
+
+
+def test_a_condition_that_is_a_class_or_makes_a_generator_is_refused() -> None:
+    """A class would be called as a condition: its objects are true."""
+
+    class Yields(SimpleCondition[str]):
+        def filter(self, value: str) -> Any:
+            yield value
+
+    for given in (Longer, Yields()):
+        with pytest.raises(MalformedPatternError):
+            Pattern.begin("a").where(given)  # type: ignore[arg-type]

@@ -8,7 +8,7 @@ from typing import Any
 from tests.unit.cep.oracle import OraclePattern, random_pattern
 
 from penstock.cep import CEP
-from penstock.cep.deferred_starts import automaton_of
+from penstock.cep.automata import automaton_of
 from penstock.cep.partial_matches import PartialMatches
 from penstock.testing import OperatorHarness
 

@@ -8,7 +8,7 @@ import pytest
 from tests.unit.cep.recorded import Event, Key, cases, pattern_of
 
 from penstock.cep import Pattern
-from penstock.cep.deferred_starts import automaton_of
+from penstock.cep.automata import automaton_of
 
 
 def results(case: dict[str, Any], drops: bool, timeouts: bool) -> tuple[list[Any], int]:

@@ -88,7 +88,15 @@ def test_rules_that_are_wrong_or_old_change_nothing() -> None:
     """A slip in a rule would end the job, or bring an old version back."""
     with harness() as one:
         one.push2(rule("r", 2, two(10)))
-        for text in ("{", rule("r", 2, two(1)), rule("r", 1, None), '{"id": "", "version": 1, "remove": true}', 5):
+        half = json.dumps({"id": "\ud800", "version": 1, "remove": True})
+        for text in (
+            "{",
+            rule("r", 2, two(1)),
+            rule("r", 1, None),
+            '{"id": "", "version": 1, "remove": true}',
+            5,
+            half,
+        ):
             one.push2(text)
         one.push2('{"id": "x", "version": 1, "pattern": {"steps": [{"name": "a", "where": {"eval": "1"}}]}}')
         one.push1(event(1, 1), 1)
@@ -97,10 +105,11 @@ def test_rules_that_are_wrong_or_old_change_nothing() -> None:
 
         assert one.outputs() == ["r/2: 1 2 @2"]
         errors = [rejected.error for rejected in one.side_outputs(REJECTED)]
-        assert len(errors) == 6
+        assert len(errors) == 7
         assert "not valid JSON" in errors[0]
         assert "has version 2 already, got 2" in errors[1]
-        assert "$.pattern.steps[0].where: expected" in errors[5]
+        assert "$.id: expected a text" in errors[5]
+        assert "$.pattern.steps[0].where: expected" in errors[6]
 
 
 def test_time_ends_partial_matches_of_each_rule_alone() -> None:

@@ -7,7 +7,7 @@ import random
 import pytest
 from tests.unit.cep.oracle import random_pattern
 
-from penstock.cep.deferred_starts import automaton_of
+from penstock.cep.automata import automaton_of
 from penstock.cep.partial_matches import PartialMatches
 
 

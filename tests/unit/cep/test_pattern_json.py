@@ -15,10 +15,14 @@ from penstock.cep import (
     MalformedPatternError,
     Pattern,
     WithinType,
+    expression_from_json,
+    expression_to_json,
     field,
     pattern_from_json,
     pattern_to_json,
 )
+from penstock.cep.automata import automaton_of
+from penstock.cep.rules import read_rule
 
 SMALL = {"op": "<", "args": [{"field": "amount"}, {"value": 5}]}
 
@@ -121,3 +125,63 @@ def test_any_json_is_read_or_refused(tree: Any) -> None:
     for text in map(json.dumps, (tree, {"steps": tree}, {"steps": [{"name": "a"}, tree]})):
         with contextlib.suppress(MalformedPatternError):
             pattern_from_json(text)
+
+
+@pytest.mark.parametrize("given", [None, 5, 1.5, [], {}, object, whole()])
+def test_what_is_no_text_is_refused(given: Any) -> None:
+    """A caller that catches the error of malformed rules would meet a bare TypeError."""
+    for read in (pattern_from_json, expression_from_json, read_rule):
+        with pytest.raises(MalformedPatternError, match=f"is a JSON text, got {type(given).__name__}"):
+            read(given)
+
+
+@pytest.mark.parametrize("write", [pattern_to_json, expression_to_json])
+def test_what_is_no_pattern_or_expression_is_not_written(write: Any) -> None:
+    """A slip in a program would show as an AttributeError from inside."""
+    with pytest.raises(MalformedPatternError, match="got NoneType None"):
+        write(None)
+
+
+WRONG = (None, True, -1, 0, 1.5, 10**100, "", "x", "\ud800", "next", [], [[]], [None, 1], {}, {"x": 1}, {"value": []})
+
+
+def places(tree: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """The paths of all values in a tree of dicts and lists."""
+    inner = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ()
+    return [path, *(found for key, value in inner for found in places(value, (*path, key)))]
+
+
+def replaced(tree: Any, path: tuple[Any, ...], value: Any) -> Any:
+    if not path:
+        return value
+    copy = dict(tree) if isinstance(tree, dict) else list(tree)
+    copy[path[0]] = replaced(tree[path[0]], path[1:], value)
+    return copy
+
+
+def test_a_value_of_any_kind_at_any_place_is_read_or_refused() -> None:
+    """A rule from outside would end a job with another error, again after each restart."""
+    rule = {"id": "r", "version": 1, "pattern": json.loads(pattern_to_json(whole()))}
+    refused = 0
+    for path in places(rule):
+        for value in WRONG:
+            text = json.dumps(replaced(rule, path, value))
+            try:
+                read = read_rule(text)
+            except MalformedPatternError:
+                refused += 1
+                continue
+            assert read.pattern is None or read.pattern.draw()
+    assert refused > 1_000
+
+
+def test_what_is_read_has_an_automaton() -> None:
+    """A rule would be accepted, and fail where its automaton is built."""
+    step = {"name": "a", "where": SMALL, "times": [1, 2], "gap_ms": 5, "inner": "consecutive", "greedy": True}
+    tree = {"steps": [step, {"name": "b", "contiguity": "next", "until": SMALL, "times": [1, None]}], "within_ms": 9}
+    tree["skip"] = {"kind": "skip_to_first", "step": "b", "throw_exception_on_miss": False}
+    assert automaton_of(pattern_from_json(json.dumps(tree)))
+    for path in places(tree):
+        for value in WRONG:
+            with contextlib.suppress(MalformedPatternError):
+                automaton_of(pattern_from_json(json.dumps(replaced(tree, path, value))))

@@ -12,9 +12,9 @@ from tests.unit.cep.letters import Play, letters, play, shown
 from tests.unit.cep.oracle import random_pattern
 
 from penstock.cep import AfterMatchSkipStrategy, Pattern, WithinType
+from penstock.cep.automata import automaton_of
 from penstock.cep.automaton import Automaton
 from penstock.cep.changed_patterns import translated
-from penstock.cep.deferred_starts import automaton_of
 from penstock.cep.partial_matches import SMALL
 
 

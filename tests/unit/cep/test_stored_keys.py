@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.cep import Pattern, field
+from penstock.cep.automata import automaton_of
 from penstock.cep.automaton import Automaton
-from penstock.cep.deferred_starts import automaton_of
 from penstock.cep.operators.key_states import KeyStates, Layout, Layouts
 from penstock.cep.operators.pattern_metrics import PatternMetrics
 from penstock.cep.partial_matches import NEVER, PartialMatches

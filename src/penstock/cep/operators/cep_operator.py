@@ -15,7 +15,9 @@ docs, "Event Processing (CEP)"; Flink's CepOperator.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from functools import cmp_to_key
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from penstock.api.output_tag import OutputTag
@@ -28,10 +30,12 @@ from penstock.cep.operators.key_matching import KeyMatching
 from penstock.cep.operators.key_states import KeyStates, KeyTimers, Layouts
 from penstock.cep.operators.match_calls import MatchCalls
 from penstock.cep.operators.pattern_metrics import PatternMetrics
+from penstock.cep.operators.queryable_matches import QueryableMatches, forget_queryable
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
 from penstock.common.errors import ProgramError
 from penstock.common.functions.user_calls import RAISED
 from penstock.engine.runtime.chunks import Rows, Values
+from penstock.engine.runtime.operators.function import UserFunction
 from penstock.engine.runtime.operators.gathering import GatheringOperator
 from penstock.engine.runtime.operators.keyed import FREED_ENTRIES
 from penstock.engine.runtime.operators.operator import FunctionPlace, emit_tagged
@@ -45,6 +49,7 @@ MATCHES_TABLE = "(cep) partial matches"
 """key -> number of the layout, partial matches"""
 EVENTS_TABLE = "(cep) buffered events"
 """(key, number of the bucket) -> [(timestamp, event), ...]"""
+_BITS = itemgetter(3)
 _LAYOUTS = MapStateDescriptor("cep.layouts")
 _COUNTS = ListStateDescriptor("cep.number-of-partial-matches")
 
@@ -53,7 +58,8 @@ class CepOperator(GatheringOperator):
     """Finds the matches of one pattern.
 
     `comparator`: orders events with equal timestamps. `late_tag`: the side output of late events; None: they are
-    dropped and counted. `bound`: of the partial matches of a key, if any.
+    dropped and counted. `bound`: of the partial matches of a key, if any. `queryable_name`: under which they can be
+    queried; None: not at all.
     """
 
     keeps_values = True
@@ -69,6 +75,7 @@ class CepOperator(GatheringOperator):
         comparator: Callable[[Any, Any], int] | None = None,
         late_tag: OutputTag[Any] | None = None,
         bound: Bound | None = None,
+        queryable_name: str | None = None,
     ) -> None:
         super().__init__(name, key_selector)
         self.automaton = automaton
@@ -77,6 +84,7 @@ class CepOperator(GatheringOperator):
         self.comparator = comparator
         self.late_tag = late_tag
         self.bound = bound
+        self.queryable_name = queryable_name
 
     # ---- life cycle
 
@@ -106,10 +114,26 @@ class CepOperator(GatheringOperator):
         self.layouts = Layouts(self._layouts.items(), self._layouts.put)
         self._counts = store.get_list_state(_COUNTS)
         self.figures.partial_matches = sum(self._counts.get())
+        self.queryable = self._queryable_matches()
+        self._conditions = [UserFunction.of_object(one, "filter") for one in self.automaton.rich_conditions]
+        for condition in self._conditions:
+            condition.open(self.context)
         self.open_patterns(is_restored)
         if is_restored:
             self.buffer.restore(self.events_table.items(), self.bits_of)
         self.calls.open(self.context)
+
+    def _queryable_matches(self) -> QueryableMatches | None:
+        if self.queryable_name is None or self.context.mode.ends_keys:
+            forget_queryable(self.backend)
+            return None
+        return QueryableMatches(
+            self.backend,
+            self.queryable_name,
+            self.matching_of,
+            self.matchings,
+            namespaced=self.matches_table.is_namespaced,
+        )
 
     def open_patterns(self, is_restored: bool) -> None:
         """Create the stages of patterns. `is_restored`: keys may have partial matches."""
@@ -118,12 +142,21 @@ class CepOperator(GatheringOperator):
             states.set_timers_again()
             for number in self.layouts.forget_others(self.automaton):
                 self._layouts.remove(number)
+        elif is_restored and self.queryable is not None and self.queryable.is_empty():
+            # The program had no name for its partial matches before.
+            states.set_timers_again()
         self.matching = KeyMatching(self, self.automaton, states)
 
     def new_states(
-        self, automaton: Automaton[Any], bits: Callable[[Any], int], *, is_restored: bool, namespace: Any = None
+        self,
+        automaton: Automaton[Any],
+        bits: Callable[[Any], int],
+        *,
+        is_restored: bool,
+        namespace: Any = None,
+        holders: dict[Any, set[Any]] | None = None,
     ) -> KeyStates:
-        """Return the partial matches of an automaton. `namespace`: of their entries and timers."""
+        """Return the partial matches of an automaton: see `KeyStates`. `namespace`: of their entries and timers."""
         timers = None
         if not self.context.mode.ends_keys:
             queue = self.timers.event_time if self.in_event_time else self.timers.processing_time
@@ -137,11 +170,16 @@ class CepOperator(GatheringOperator):
             namespace=namespace,
             timers=timers,
             bits=bits,
+            holders=holders,
+            queryable=self.queryable,
         )
 
     def close(self) -> None:
         try:
-            self.calls.close(self.context)
+            with ExitStack() as closing:
+                for condition in self._conditions:
+                    closing.callback(condition.close, self.context)
+                self.calls.close(self.context)
         finally:
             super().close()
 
@@ -188,7 +226,7 @@ class CepOperator(GatheringOperator):
     def relevant(self, events: list[Event]) -> list[Event]:
         """Return the events that may change something."""
         may_drop, timeouts = self.automaton.may_drop, self.calls.timed_out is not None
-        dropped = {bits for bits in {event[3] for event in events} if may_drop(bits, timeouts)}
+        dropped = {bits for bits in set(map(_BITS, events)) if may_drop(bits, timeouts)}
         return [event for event in events if event[3] not in dropped] if dropped else events
 
     def bits_of(self, values: Sequence[Any]) -> list[int]:

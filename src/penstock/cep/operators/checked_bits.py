@@ -33,18 +33,6 @@ def checked_bits(context: OperatorContext, automaton: Automaton[Any], values: Se
     raise context.user_error(failed, CONDITION) from failed
 
 
-def bits_where_known(
-    automaton: Automaton[Any], values: Sequence[Any], failed: Callable[[Any, BaseException], None]
-) -> list[int]:
-    """Return the bits of events. A condition that fails on an event does not hold: see `known_bits`."""
-    try:
-        return automaton.bits_of_chunk(values)
-    except NOT_OF_A_VALUE:
-        raise
-    except RAISED:
-        return [known_bits(automaton, value, failed) for value in values]
-
-
 def known_bits(automaton: Automaton[Any], value: Any, failed: Callable[[Any, BaseException], None]) -> int:
     """Return the bits of an event, 0 for conditions that fail on it. `failed` gets the event and the first error."""
     bits, first = 0, None

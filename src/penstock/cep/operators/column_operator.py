@@ -43,6 +43,7 @@ class ColumnCepOperator(CepOperator):
             comparator=on_records.comparator,
             late_tag=on_records.late_tag,
             bound=on_records.bound,
+            queryable_name=on_records.queryable_name,
         )
         self._on_records = on_records
         self._key_fields = tuple(key_fields)

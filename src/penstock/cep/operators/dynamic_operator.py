@@ -16,14 +16,15 @@ from typing import TYPE_CHECKING, Any
 from penstock.api.output_tag import OutputTag
 from penstock.api.state.descriptors import MapStateDescriptor
 from penstock.api.timers import TimeDomain
-from penstock.cep.deferred_starts import automaton_of
+from penstock.cep.automata import automaton_of
 from penstock.cep.errors import MalformedPatternError
 from penstock.cep.operators.bounds import Bound
 from penstock.cep.operators.cep_operator import MATCHES_TABLE, CepOperator
-from penstock.cep.operators.checked_bits import bits_where_known, known_bits
+from penstock.cep.operators.checked_bits import known_bits
 from penstock.cep.operators.event_buffer import Event
 from penstock.cep.operators.key_matching import KeyMatching
 from penstock.cep.operators.match_calls import MatchCalls, PatternVersion
+from penstock.cep.operators.rule_index import FailingRules, Holders, RuleIndex
 from penstock.cep.pattern import Pattern
 from penstock.cep.rules import RejectedRule, Rule, read_rule
 from penstock.engine.runtime.chunks import Rows
@@ -32,6 +33,7 @@ from penstock.engine.runtime.time.watermarks import CombinedWatermark
 
 if TYPE_CHECKING:
     from penstock.cep.automaton import Automaton
+    from penstock.cep.condition_index import Failures
     from penstock.engine.runtime.operators.operator import Output
     from penstock.engine.runtime.task.context import OperatorContext
 
@@ -66,6 +68,7 @@ class DynamicCepOperator(CepOperator):
         comparator: Callable[[Any, Any], int] | None = None,
         late_tag: OutputTag[Any] | None = None,
         bound: Bound | None = None,
+        queryable_name: str | None = None,
         rejected_tag: OutputTag[Any] | None = None,
     ) -> None:
         super().__init__(
@@ -77,6 +80,7 @@ class DynamicCepOperator(CepOperator):
             comparator=comparator,
             late_tag=late_tag,
             bound=bound,
+            queryable_name=queryable_name,
         )
         self.rejected_tag = rejected_tag
         self.rejected = 0
@@ -93,6 +97,9 @@ class DynamicCepOperator(CepOperator):
         events = OperatorInput(self, 0, self.process, event_time)
         self._inputs = events, RuleInput(self, 1, self.process_rules, event_time)
         self.rules: dict[str, KeyMatching] = {}
+        self._index: RuleIndex | None = None
+        """Which rules an event concerns; None if rules have changed since."""
+        self._holders: Holders | None = None if self.matches_table.is_larger_than_memory else {}
 
     def use_tables(self) -> None:
         self.matches_table = self.backend.layered(MATCHES_TABLE, namespaced=True)
@@ -102,8 +109,14 @@ class DynamicCepOperator(CepOperator):
 
     def open_patterns(self, is_restored: bool) -> None:
         self._versions = self.context.operator_states.get_broadcast_state(_RULES)
+        if self._holders is not None and is_restored:
+            for key, id in list(self.matches_table.keys()):
+                self._holders.setdefault(key, set()).add(id)
+        # The program may have had no name for its partial matches before.
+        self._writes_again = is_restored and self.queryable is not None and self.queryable.is_empty()
         for _, text in list(self._versions.values()):
             self._use(read_rule(text), is_restored)
+        self._writes_again = False
 
     # ---- rules
 
@@ -135,8 +148,11 @@ class DynamicCepOperator(CepOperator):
 
     def _use(self, rule: Rule, is_restored: bool) -> None:
         """Add, replace or remove the pattern of a rule."""
-        automaton: Automaton[Any] | None = None if rule.pattern is None else automaton_of(rule.pattern)
+        automaton: Automaton[Any] | None = None
+        if rule.pattern is not None:
+            automaton = automaton_of(rule.pattern, is_bounded=self.bound is not None)
         former = self.rules.pop(rule.id, None)
+        self._index = None
         if former is not None:
             former.states.store()
         if automaton is None:
@@ -146,8 +162,8 @@ class DynamicCepOperator(CepOperator):
         may_hold = is_restored or former is not None
         version = PatternVersion(rule.id, rule.version)
         bits = partial(known_bits, automaton, failed=partial(self._condition_failed, version))
-        states = self.new_states(automaton, bits, is_restored=may_hold, namespace=rule.id)
-        if former is not None and former.automaton.limits_ms != automaton.limits_ms:
+        states = self.new_states(automaton, bits, is_restored=may_hold, namespace=rule.id, holders=self._holders)
+        if self._writes_again or (former is not None and former.automaton.limits_ms != automaton.limits_ms):
             states.set_timers_again()
         self.rules[rule.id] = KeyMatching(self, automaton, states, version)
 
@@ -161,19 +177,20 @@ class DynamicCepOperator(CepOperator):
         return events
 
     def processed(self, events: list[Event]) -> Iterator[None]:
-        values = [value for _, _, value, _ in events]
-        for matching in self.matchings():
-            automaton = matching.automaton
-            bits = bits_where_known(automaton, values, partial(self._condition_failed, matching.version))
-            timeouts = self.calls.timed_out is not None
-            dropped = {one for one in set(bits) if automaton.may_drop(one, timeouts)}
-            yield from matching.processed(
-                [
-                    (timestamp, key, value, one)
-                    for (timestamp, key, value, _), one in zip(events, bits, strict=True)
-                    if one not in dropped
-                ]
-            )
+        if self._index is None:
+            automata = {id: matching.automaton for id, matching in self.rules.items()}
+            self._index = RuleIndex(automata, self.calls.timed_out is not None, self._holders is not None)
+        rules = dict(self.rules)
+        for id, needed in self._index.events_of(events, self._holders or {}, self._conditions_failed):
+            yield from rules[id].processed(needed)
+
+    def _conditions_failed(self, event: Any, rules: FailingRules, failures: Failures) -> None:
+        if rules.are_reported:
+            self.failed_conditions += len(rules.ids)
+            return
+        for id in rules.ids:
+            self._condition_failed(self.rules[id].version, event, failures[0][1])
+        rules.are_reported = True
 
     def _condition_failed(self, version: PatternVersion | None, event: Any, error: BaseException) -> None:
         """Count an event on which a condition fails: a rule from outside must not end the job."""
@@ -189,6 +206,11 @@ class DynamicCepOperator(CepOperator):
                 type(error).__name__,
                 error,
             )
+
+    def forget_key(self) -> bool:
+        if self._holders is not None:
+            self._holders.clear()
+        return super().forget_key()
 
     def matchings(self) -> Sequence[KeyMatching]:
         return list(self.rules.values())

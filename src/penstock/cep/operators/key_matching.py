@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from penstock.cep.errors import SkipTargetError
 from penstock.cep.operators.bounds import FAIL
 from penstock.cep.operators.checked_bits import CONDITION
-from penstock.cep.partial_matches import NEVER, PartialMatches
+from penstock.cep.partial_matches import NEVER
 from penstock.common.errors import JobError
 from penstock.common.functions.user_calls import RAISED
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from penstock.cep.operators.key_states import KeyStates
     from penstock.cep.operators.match_calls import MatchCalls, PatternVersion
     from penstock.cep.operators.pattern_metrics import PatternMetrics
+    from penstock.cep.partial_matches import PartialMatches
     from penstock.engine.runtime.task.context import OperatorContext
 
 
@@ -95,7 +96,7 @@ class KeyMatching:
                         is_start = starting[bits] = begins(bits)
                     if not is_start:
                         continue
-                    partial = live[key] = PartialMatches()
+                    partial = states.begin(key)
             if partial.deadline_ms <= timestamp:
                 self.end_times(key, partial, timestamp)
             before = partial.runs
@@ -192,8 +193,12 @@ class KeyMatching:
         results_of, copy = operator.calls.results_of_match, operator.copy_value
         for match in matches:
             results = results_of(match, timestamp, key, self.version)
-            operator.results += [copy(result) for result in results]
-            operator.result_times += [timestamp] * len(results)
+            if len(results) == 1:
+                operator.results.append(copy(results[0]))
+                operator.result_times.append(timestamp)
+            else:
+                operator.results += map(copy, results)
+                operator.result_times += [timestamp] * len(results)
 
     def _emit_timeouts(self, timeouts: Sequence[Timeout[Any]], key: Any) -> None:
         operator = self._operator

@@ -23,6 +23,7 @@ from penstock.cep.partial_matches import NEVER, PartialMatches
 if TYPE_CHECKING:
     from penstock.cep.automaton import Automaton
     from penstock.cep.operators.pattern_metrics import PatternMetrics
+    from penstock.cep.operators.queryable_matches import QueryableMatches
     from penstock.engine.runtime.time.timers import TimerQueue
     from penstock.engine.state.layers import LayeredTable
 
@@ -31,6 +32,9 @@ Layout: TypeAlias = "tuple[tuple[str, ...], tuple[str, ...], tuple[int | None, .
 
 DECODED_MAX = 20_000
 """Keys that stay decoded after a snapshot, and, if tables are larger than memory, between two of them."""
+
+SPARE_MAX = 100
+"""Empty states that are kept for other keys."""
 
 
 class Layouts:
@@ -97,7 +101,8 @@ class KeyStates:
 
     `is_restored`: keys may have stored partial matches. `namespace`: None if entry keys are keys, else the second part
     of them. `timers`: those of stored keys; None if keys end with their events. `bits`: of the events that a stored
-    value holds back.
+    value holds back. `holders`: where to note, by key, the namespaces that may have partial matches.
+    `queryable`: where to write them for queries, too.
     """
 
     def __init__(
@@ -111,6 +116,8 @@ class KeyStates:
         namespace: Any = None,
         timers: KeyTimers | None = None,
         bits: Callable[[Any], int] | None = None,
+        holders: dict[Any, set[Any]] | None = None,
+        queryable: QueryableMatches | None = None,
     ) -> None:
         self._table = table
         self._automaton = automaton
@@ -123,7 +130,11 @@ class KeyStates:
         self.deadlines = Deadlines(self.live)
         self._timers = timers
         self._bits = bits
+        self._holders = holders
+        self._queryable = queryable
         self._clean: dict[Any, PartialMatches] = {}
+        self._spare: list[PartialMatches] = []
+        """Empty states: keys begin and end matches all the time, and a new state costs more than the match."""
         self.may_hold_others = is_restored
         """Whether a key that is not live may have partial matches."""
 
@@ -138,19 +149,33 @@ class KeyStates:
         self.live[key] = partial
         return partial
 
+    def begin(self, key: Any) -> PartialMatches:
+        """Return an empty state for a key that has none, and make it live."""
+        partial = self.live[key] = self._spare.pop() if self._spare else PartialMatches()
+        if self._holders is not None:
+            self._holders.setdefault(key, set()).add(self._namespace)
+        return partial
+
     def drop(self, key: Any) -> None:
         """Forget a live key: it has no partial matches."""
         partial = self.live.pop(key)
+        self._forget_holder(key)
         if partial.is_stored:
             self._table.discard(self._entry_key(key))
+            if self._queryable is not None:
+                self._queryable.discard_all([self._entry_key(key)])
         if partial.timer_ms != NEVER:
             self._set_timer(key, partial, NEVER)
+        if len(self._spare) < SPARE_MAX and partial.is_as_new():
+            self._spare.append(partial)
 
     def store(self) -> None:
         """Write the live keys into the table, and keep a bounded number of keys decoded."""
         put, layout = self._table.put, self._layout
         for key, partial in self.live.items():
             put(self._entry_key(key), (layout, partial.dumped()))
+            if self._queryable is not None:
+                self._queryable.put(self._entry_key(key), self._automaton, partial)
             partial.is_stored = True
             self._set_timer(key, partial, partial.deadline_ms)
             partial.armed_ms = partial.timer_ms
@@ -174,7 +199,12 @@ class KeyStates:
         It reads the whole table, which is fine for a pattern that is removed.
         """
         stored = list(self._entries())
-        self._table.discard_all([entry_key for entry_key, _ in stored])
+        entry_keys = [entry_key for entry_key, _ in stored]
+        self._table.discard_all(entry_keys)
+        if self._queryable is not None:
+            self._queryable.discard_all(entry_keys)
+        for entry_key, _ in stored:
+            self._forget_holder(entry_key if self._namespace is None else entry_key[0])
         if self._timers is not None:
             self._timers.clear()
         self.clear()
@@ -211,6 +241,13 @@ class KeyStates:
         self.deadlines.clear()
         self._clean.clear()
         self.may_hold_others = False
+
+    def _forget_holder(self, key: Any) -> None:
+        holders = self._holders
+        if holders is not None and (namespaces := holders.get(key)) is not None:
+            namespaces.discard(self._namespace)
+            if not namespaces:
+                del holders[key]
 
     def _entry_key(self, key: Any) -> Any:
         return key if self._namespace is None else (key, self._namespace)

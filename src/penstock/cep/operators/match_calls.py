@@ -154,10 +154,11 @@ class MatchCalls:
         return [self.function, timed_out]
 
     def _results(self, function: UserFunction, form: Form, match: Match, ctx: PatternContext, *, key: Any) -> list[Any]:
-        # The events stay in state, and may be part of other matches.
-        given = {name: [independent_copy(event) for event in events] for name, events in match.items()}
+        for events in match.values():
+            # The events stay in state, and may be part of other matches. The lists do not.
+            events[:] = [independent_copy(event) for event in events]
         try:
-            results = list(form(function.call, given, ctx))
+            results = list(form(function.call, match, ctx))
         except RAISED as error:
             raise self._user_error(error, function.method, match, key=key, timestamp=ctx.timestamp()) from error
         if ctx.sides:

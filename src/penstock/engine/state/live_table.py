@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Any
 
 from penstock.engine.state.backends.backend import KeyedStateBackend
-from penstock.engine.state.tables import ReadableTable
+from penstock.engine.state.tables import NewerValues, ReadableTable
 
 EXAMINED_MAX = 100_000
 """The most entries in memory that are searched for windows of keys, which takes a few milliseconds of the task."""
@@ -20,11 +20,25 @@ Row = tuple[Any, ...]
 """(key, value), or (key, namespace, value) of a state with windows."""
 
 
+class _NoneNewer:
+    """The newer values of a table that is always current."""
+
+    def places(self, keys: Sequence[Any] | None) -> Iterator[Any]:
+        return iter(())
+
+    def has(self, place: Any) -> bool:
+        return False
+
+    def get(self, place: Any) -> Any:
+        return None
+
+
 class LiveTable:
     """The table `name` of a backend."""
 
     def __init__(self, backend: KeyedStateBackend, name: str, table: ReadableTable) -> None:
         self._table = table
+        self._newer: NewerValues = backend.newer_values.get(name) or _NoneNewer()
         self._visible_value = backend.visible_value_of(name)
 
     @property
@@ -35,9 +49,10 @@ class LiveTable:
     def of_keys(self, keys: Sequence[Any]) -> dict[Any, list[Row]]:
         """Return the rows of these keys, by key. Raises ManyEntriesError if they cannot be found quickly."""
         rows: dict[Any, list[Row]] = {}
+        newer = self._newer
         # Each place once: a key that a query names twice has its rows once.
-        for place in dict.fromkeys(self._table.places_of(keys, EXAMINED_MAX)):
-            value = self._table.get(place)
+        for place in dict.fromkeys([*newer.places(keys), *self._table.places_of(keys, EXAMINED_MAX)]):
+            value = newer.get(place) if newer.has(place) else self._table.get(place)
             if value is not None and (row := self._row(place, value)) is not None:
                 rows.setdefault(row[0], []).append(row)
         return rows
@@ -47,8 +62,12 @@ class LiveTable:
         return list(islice(self._rows(), limit))
 
     def _rows(self) -> Iterator[Row]:
+        newer = self._newer
+        for place in newer.places(None):
+            if (value := newer.get(place)) is not None and (row := self._row(place, value)) is not None:
+                yield row
         for place, value in self._table.first_items():
-            if (row := self._row(place, value)) is not None:
+            if not newer.has(place) and (row := self._row(place, value)) is not None:
                 yield row
 
     def _row(self, place: Any, stored: Any) -> Row | None:

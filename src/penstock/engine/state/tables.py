@@ -107,6 +107,19 @@ class ReadableTable(Protocol):
         """Iterate over all entries; callers need only a few. Nothing may be stored during the iteration."""
 
 
+class NewerValues(Protocol):
+    """Values of a table that its operator has in memory, and writes into the table before the next snapshot."""
+
+    def places(self, keys: Sequence[Any] | None) -> Iterator[Any]:
+        """Return the entry keys with newer values: those of these keys, or all of them."""
+
+    def has(self, place: Any) -> bool:
+        """Return whether an entry key has a newer value."""
+
+    def get(self, place: Any) -> Any:
+        """Return the newer value; None if the entry will be removed."""
+
+
 class Table(ABC):
     """Keyed state of one name."""
 

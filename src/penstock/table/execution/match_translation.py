@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow
 
-from penstock.cep.deferred_starts import automaton_of
+from penstock.cep.automata import automaton_of
 from penstock.engine.plan.transformations import Transformation
 from penstock.table.execution.match_pattern import pattern_of
 from penstock.table.execution.match_references import MatchReferences, Part, type_of

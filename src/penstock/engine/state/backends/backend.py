@@ -42,7 +42,7 @@ from penstock.engine.state.layers import LayeredTable
 from penstock.engine.state.schema import TableSchema, check_schema, collection_in, restored_schema, schema_of, untimed
 from penstock.engine.state.sliced import Slices
 from penstock.engine.state.snapshot.storage import SnapshotStorage
-from penstock.engine.state.tables import Table
+from penstock.engine.state.tables import NewerValues, Table
 from penstock.engine.state.timer_table import TimerTable
 
 NO_NAMESPACE: Any = None
@@ -65,6 +65,7 @@ class KeyedStateBackend(ABC):
         "declared",
         "key",
         "namespace",
+        "newer_values",
         "now_ms",
         "queryable",
         "schemas",
@@ -81,6 +82,8 @@ class KeyedStateBackend(ABC):
         """Kinds and types of the tables that users' functions have named."""
         self.queryable: dict[str, str] = {}
         """Queryable name of a state -> its table."""
+        self.newer_values: dict[str, NewerValues] = {}
+        """Name of a table -> what queries read, too: its operator keeps values in memory between snapshots."""
         self._restored_schemas: dict[str, str] = {}
         self.declared: dict[str, StateDescriptor] = {}
         """Name of a state -> the descriptor with which functions declared it."""
