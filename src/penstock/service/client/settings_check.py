@@ -51,7 +51,8 @@ def check_settings(configuration: Configuration) -> None:
         )
     if configuration.get(options.CHECKPOINT_EACH_SUPERSTEP) and checkpoint_interval_ms(configuration) is None:
         raise ConfigurationError(
-            f"{options.CHECKPOINT_EACH_SUPERSTEP.key}: the job takes no checkpoints; set {options.CHECKPOINT_INTERVAL.key}"
+            f"{options.CHECKPOINT_EACH_SUPERSTEP.key}: the job takes no checkpoints; "
+            f"set {options.CHECKPOINT_INTERVAL.key}"
         )
     for option, instead in WITHOUT_EFFECT.items():
         if configuration.get(option) != option.default:

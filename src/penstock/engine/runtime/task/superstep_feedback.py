@@ -47,12 +47,13 @@ from collections.abc import Callable
 from functools import partial
 
 from penstock.engine.runtime.checkpoint_options import DeclineReason
-from penstock.engine.runtime.chunks import Chunk, ChunkKind, Rows
+from penstock.engine.runtime.chunks import Chunk, ChunkKind
 from penstock.engine.runtime.network.buffer import (
     ELEMENTS,
     BeginOfSuperstep,
     EndOfSuperstep,
     Header,
+    decode_header,
     decode_items,
     encode,
 )
@@ -314,13 +315,14 @@ class SuperstepFeedback:
             worksets.popleft().close()
         if not worksets:
             return
-        items = decode_items(worksets[0].popleft())
+        buffer = worksets[0].popleft()
+        edge = decode_header(buffer).edge
         self._work.appendleft(partial(self._emit_next, worksets, count))
-        for item in reversed(items):
-            assert isinstance(item, Rows)
+        for item in reversed(decode_items(buffer)):
+            chunk = self._inputs.decoded(edge, item)
             if count is not None:
-                count(len(item))
-            self._work.appendleft(partial(self._inputs.fed_back.records, item, 0))
+                count(len(chunk))
+            self._work.appendleft(partial(self._inputs.fed_back.records, chunk, 0))
 
     def _end_inputs(self) -> None:
         for _, take in self._barriers:
