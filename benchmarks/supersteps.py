@@ -10,7 +10,6 @@ and c 0.19), made with NumPy from a seed; the results are compared with those of
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import tempfile
 import time
@@ -360,11 +359,8 @@ class Measured:
     def pagerank(self) -> Iterator[str]:
         """Supersteps of PageRank."""
         options = self.options
-        figures = ranked(self.graph, options.scale, options.parallelism, options.supersteps)
+        figures = ranked(self.graph, self.vertices, options.parallelism, options.supersteps)
         wall, cpu = max(one.median_s for one in figures), cpu_s(figures) / figures[0].supersteps
-        if options.json:
-            found = sum(one.result for one in figures)
-            yield json.dumps({"wall_s": wall, "cpu_s": cpu, "squares": found})
         yield f"PageRank: {wall * 1e3:.1f} ms a superstep (median), CPU {cpu * 1e3:.1f} ms"
 
     def components(self) -> Iterator[str]:
@@ -390,7 +386,7 @@ class Measured:
             scale = max(10, round(np.log2(millions * 1e6 / 16)))
             graph = rmat(scale, int(millions * 1e6 * 1.08))
             for parallelism in (2, 4, 8):
-                figures = ranked(graph, scale, parallelism, self.options.supersteps)
+                figures = ranked(graph, 1 << scale, parallelism, self.options.supersteps)
                 wall, cpu = max(one.median_s for one in figures), cpu_s(figures) / figures[0].supersteps
                 edges = len(graph[0])
                 yield (
@@ -399,9 +395,8 @@ class Measured:
                 )
 
 
-def ranked(graph: tuple[Array, Array], scale: int, parallelism: int, supersteps: int) -> list[Figures]:
+def ranked(graph: tuple[Array, Array], vertices: int, parallelism: int, supersteps: int) -> list[Figures]:
     """Run PageRank, and compare the ranks with those of one thread."""
-    vertices = 1 << scale
     with tempfile.TemporaryDirectory(prefix="supersteps-") as folder:
         PageRank.lay_out(Path(folder), graph, vertices, parallelism)
         figures = run(PageRank(Path(folder), vertices), parallelism, supersteps)
@@ -420,7 +415,6 @@ def main() -> None:
     parser.add_argument("--supersteps", type=int, default=30)
     parser.add_argument("--sizes", type=lambda text: [float(one) for one in text.split(",")], default=[1.0, 10.0])
     parser.add_argument("--only", default="empty,pagerank,components,objects")
-    parser.add_argument("--json", action="store_true", help="also print the figures of PageRank as JSON")
     options = parser.parse_args()
     measured = Measured(options)
     known: dict[str, Callable[[], Iterator[str]]] = {

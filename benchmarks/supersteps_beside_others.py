@@ -1,0 +1,135 @@
+"""A superstep of PageRank in penstock, Gelly and GraphFrames, one after the other, on the same graph.
+
+    python -m benchmarks.supersteps_beside_others
+
+An R-MAT graph as in `benchmarks/supersteps.py`, two subtasks each. A superstep of the others costs what a run of 22
+takes more than one of 2, divided by 20, after a run that warms up; of penstock it is the median, because its
+supersteps can be seen. Their jars come from Maven's repository (`mvn`), into the user's cache. Prints a table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.peers.environments import PLACE, NotThereError, compiled
+from benchmarks.supersteps import Array, expected_ranks, ranked, rmat
+from penstock.common.errors import ConfigurationError
+from penstock.hosts.spark.driver.java import find_java
+from penstock.testing.maven_jars import maven_jars
+
+ROOT = Path(__file__).parents[1]
+GELLY = "1.16.3"
+GRAPH_FRAMES = "0.10.0"
+RUNS = (2, 2, 22)
+_HEAP = "3g"
+_OPENS = tuple(
+    f"java.base/java.{one}" for one in ("util", "lang", "lang.reflect", "nio", "net", "text", "time", "util.concurrent")
+)
+_POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
+<groupId>benchmark</groupId><artifactId>{name}</artifactId><version>1</version><dependencies>{all}</dependencies></project>
+"""
+
+
+def pom(name: str, coordinates: Sequence[str]) -> str:
+    """Return a project with these dependencies, "group:artifact:version"."""
+    parts = [one.split(":") for one in coordinates]
+    tags = [
+        f"<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId><version>{version}</version></dependency>"
+        for group, artifact, version in parts
+    ]
+    return _POM.format(name=name, all="".join(tags))
+
+
+def of_gelly(edges: Path, parallelism: int) -> list[dict[str, Any]]:
+    """Return the answers of FlinkGelly.java. Raises NotThereError, ConfigurationError without its jars."""
+    flink = [f"org.apache.flink:{artifact}:{GELLY}" for artifact in ("flink-gelly", "flink-clients", "flink-java")]
+    name = f"gelly-{GELLY}"
+    libraries = f"{maven_jars('Gelly', name, pom(name, [*flink, 'org.slf4j:slf4j-nop:1.7.36']))}/*"
+    PLACE.mkdir(exist_ok=True)
+    jar = compiled("FlinkGelly", libraries, PLACE)
+    java = find_java(os.environ).path / "bin" / "java"
+    opens = [part for one in _OPENS for part in ("--add-opens", f"{one}=ALL-UNNAMED")]
+    path = os.pathsep.join([str(jar), libraries])
+    command = [str(java), f"-Xmx{_HEAP}", *opens, "-cp", path, "FlinkGelly", str(edges), str(parallelism)]
+    return answers(command)
+
+
+def of_graph_frames(edges: Path, parallelism: int) -> list[dict[str, Any]]:
+    """Return the answers of GraphFrames. Raises NotThereError, ConfigurationError without its jars."""
+    name = f"graphframes-{GRAPH_FRAMES}"
+    wanted = [f"io.graphframes:graphframes-spark4_2.13:{GRAPH_FRAMES}"]
+    jars = maven_jars("GraphFrames", name, pom(name, wanted))
+    ours = [str(jar) for jar in sorted(jars.glob("graphframes*.jar"))]
+    module = [sys.executable, "-m", "benchmarks.peers.graph_frames"]
+    return answers([*module, str(edges), os.pathsep.join(ours), str(parallelism)])
+
+
+def answers(command: Sequence[str]) -> list[dict[str, Any]]:
+    """Run a program with RUNS; return the JSON documents that it prints. Raises NotThereError if it fails."""
+    done = subprocess.run([*command, *map(str, RUNS)], capture_output=True, text=True, cwd=ROOT, check=False)
+    found = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    if done.returncode or len(found) < len(RUNS):
+        raise NotThereError((done.stderr.strip() or "no output")[-2000:])
+    return found
+
+
+def superstep_s(found: Sequence[dict[str, Any]], kind: str = "wall_s") -> float:
+    """Return the seconds of a superstep."""
+    return float(found[-1][kind] - found[-2][kind]) / (RUNS[-1] - RUNS[-2])
+
+
+def compact(graph: tuple[Array, Array]) -> tuple[Array, Array, int]:
+    """Return the graph without vertices that have no edge, which the others do not have, and how many vertices."""
+    known, numbers = np.unique(np.r_[graph], return_inverse=True)
+    half = len(numbers) // 2
+    return numbers[:half].astype(np.int32), numbers[half:].astype(np.int32), len(known)
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("--scale", type=int, default=17)
+    parser.add_argument("--edges", type=int, default=2_250_000)
+    parser.add_argument("--parallelism", type=int, default=2)
+    parser.add_argument("--only", default="penstock,gelly,graphframes")
+    options = parser.parse_args()
+    source, target, vertices = compact(rmat(options.scale, options.edges))
+    print(f"graph: {vertices:,} vertices, {len(source):,} edges\n", flush=True)
+    print("| | a superstep, ms | times penstock |\n| --- | ---: | ---: |", flush=True)
+    only = options.only.split(",")
+    figures = ranked((source, target), vertices, options.parallelism, RUNS[-1]) if "penstock" in only else []
+    ours = max((one.median_s for one in figures), default=None)
+    if ours is not None:
+        print(f"| penstock | {ours * 1e3:.1f} | 1 |", flush=True)
+    with tempfile.TemporaryDirectory(prefix="graphs-") as folder:
+        edges = Path(folder, "edges.csv")
+        np.savetxt(edges, np.stack([source, target], axis=1), fmt="%d", delimiter=",")
+        for name, run in (("gelly", of_gelly), ("graphframes", of_graph_frames)):
+            if name not in only:
+                continue
+            try:
+                found = run(edges, options.parallelism)
+            except (NotThereError, ConfigurationError) as error:
+                print(f"| {name} | not there: {error} | |", flush=True)
+                continue
+            if "squares" in found[-1]:
+                # Gelly's superstep n is our n + 1: our first one only sends.
+                right = expected_ranks(source, target, vertices, RUNS[-1] + 1)
+                assert abs(found[-1]["squares"] / right - 1) < 1e-6, (found[-1], right)
+            seconds = superstep_s(found)
+            times = "" if ours is None else f"{seconds / ours:.0f}"
+            print(f"| {name} | {seconds * 1e3:.0f} | {times} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
