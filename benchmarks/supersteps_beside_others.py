@@ -32,22 +32,18 @@ GELLY = "1.16.3"
 GRAPH_FRAMES = "0.10.0"
 RUNS = (2, 2, 22)
 _HEAP = "3g"
-_OPENS = tuple(
-    f"java.base/java.{one}" for one in ("util", "lang", "lang.reflect", "nio", "net", "text", "time", "util.concurrent")
-)
-_POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
-<groupId>benchmark</groupId><artifactId>{name}</artifactId><version>1</version><dependencies>{all}</dependencies></project>
+_OPENED = ("util", "lang", "lang.reflect", "nio", "net", "text", "time", "util.concurrent")
+_POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
+<modelVersion>4.0.0</modelVersion><groupId>benchmark</groupId><artifactId>{name}</artifactId><version>1</version>
+<dependencies>{all}</dependencies>
+</project>
 """
+_DEPENDENCY = "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency>"
 
 
 def pom(name: str, coordinates: Sequence[str]) -> str:
     """Return a project with these dependencies, "group:artifact:version"."""
-    parts = [one.split(":") for one in coordinates]
-    tags = [
-        f"<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId><version>{version}</version></dependency>"
-        for group, artifact, version in parts
-    ]
-    return _POM.format(name=name, all="".join(tags))
+    return _POM.format(name=name, all="".join(_DEPENDENCY.format(*one.split(":")) for one in coordinates))
 
 
 def of_gelly(edges: Path, parallelism: int) -> list[dict[str, Any]]:
@@ -58,7 +54,7 @@ def of_gelly(edges: Path, parallelism: int) -> list[dict[str, Any]]:
     PLACE.mkdir(exist_ok=True)
     jar = compiled("FlinkGelly", libraries, PLACE)
     java = find_java(os.environ).path / "bin" / "java"
-    opens = [part for one in _OPENS for part in ("--add-opens", f"{one}=ALL-UNNAMED")]
+    opens = [part for one in _OPENED for part in ("--add-opens", f"java.base/java.{one}=ALL-UNNAMED")]
     path = os.pathsep.join([str(jar), libraries])
     command = [str(java), f"-Xmx{_HEAP}", *opens, "-cp", path, "FlinkGelly", str(edges), str(parallelism)]
     return answers(command)

@@ -380,7 +380,7 @@ def test_failures(name: str, seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_failures_without_rounds(seed: int) -> None:
-    """BoundedAllRoundCheckpointITCase with sync = false: records go on at once, and the last sum of a round is right."""
+    """BoundedAllRoundCheckpointITCase with sync = false: records go on at once; the last sum of a round is right."""
     found = results_under_faults(unbounded(True), seed)
     for number in range(2) if found is not None else ():
         assert max(value for event, epoch, value in found if (event, epoch) == (PROCESSED, number)) == SUM
