@@ -15,7 +15,7 @@ import org.apache.flink.types.NullValue;
 /**
  * PageRank of Gelly, the graph library on Flink's DataSet API, as `benchmarks/supersteps_beside_others.py` compares it.
  *
- * <p>Arguments: a file with an edge in each line, "source,target"; the parallelism; numbers of supersteps, of which each
+ * <p>Arguments: a file with an edge in each line, "source target"; the parallelism; numbers of supersteps, of which each
  * is a run. For each run a JSON document is printed: seconds of wall clock and of CPU of this process, and the sum of
  * the squares of the ranks.
  */
@@ -35,6 +35,7 @@ public class FlinkGelly {
             env.getConfig().enableObjectReuse();
             int supersteps = Integer.parseInt(arguments[run]);
             DataSet<Edge<Long, NullValue>> edges = env.readCsvFile(arguments[0])
+                    .fieldDelimiter(" ")
                     .types(Long.class, Long.class)
                     .map(edge -> new Edge<>(edge.f0, edge.f1, NullValue.getInstance()))
                     .returns(new TypeHint<Edge<Long, NullValue>>() {});
