@@ -125,7 +125,8 @@ class SuperstepFeedback:
         """The last superstep that another head is known to have begun."""
         self._aborted: set[int] = set()
         level = parts.level
-        self._checkpoints = BoundaryCheckpoints(level.each_superstep and level.checkpointing)
+        # Supersteps that follow an unbounded stream begin when input arrives, however many that are.
+        self._checkpoints = BoundaryCheckpoints(level.each_superstep and level.checkpointing and not head.follows)
         self._end_waits = False
         """Whether the superstep is to end as soon as a barrier waits."""
         head.initial_input_ended = self._initial_input_ended
@@ -224,8 +225,7 @@ class SuperstepFeedback:
         )
 
     def _end_superstep(self) -> None:
-        # Barriers of an unbounded input come with it, superstep by superstep.
-        self._end_waits = not (self._head.follows or self._checkpoints.may_end(len(self._barriers)))
+        self._end_waits = not self._checkpoints.may_end(len(self._barriers))
         if self._end_waits:
             return
         waiting = max((number for number, _ in self._barriers), default=0)
